@@ -1,0 +1,62 @@
+//! Between the core's types and those of the contract.
+
+use context_guard_core::policy::{Compiled, Issue, OnFault};
+use context_guard_core::{Context, Loss, Record};
+
+use crate::bindings::context_guard::guard::types;
+
+pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
+    Context { principal: &cx.principal, upstream: &cx.upstream, protocol_version: &cx.protocol_version }
+}
+
+pub(crate) fn fault(fault: context_guard_core::Fault) -> types::Fault {
+    use context_guard_core::Fault;
+    match fault {
+        Fault::Malformed(at) => types::Fault::Malformed(at),
+        Fault::TooDeep => types::Fault::TooDeep,
+        Fault::TooLarge(limit) => types::Fault::TooLarge(limit),
+        Fault::Other(reason) => types::Fault::Other(reason),
+    }
+}
+
+pub(crate) fn issues(issues: Vec<Issue>) -> Vec<types::PolicyIssue> {
+    let severity = |warning| if warning { types::Severity::Warning } else { types::Severity::Error };
+    issues.into_iter().map(|issue| types::PolicyIssue { severity: severity(issue.warning), path: issue.path, reason: issue.reason }).collect()
+}
+
+pub(crate) fn compiled(compiled: Compiled) -> types::CompiledPolicy {
+    types::CompiledPolicy {
+        resolved: compiled.policy.to_bytes(),
+        on_fault: match compiled.policy.on_fault() {
+            OnFault::Pass => types::OnFault::Pass,
+            OnFault::Limit => types::OnFault::Limit,
+            OnFault::Block => types::OnFault::Block,
+        },
+        hard_byte_limit: compiled.policy.hard_byte_limit(),
+        cursor_ttl_ms: compiled.policy.limits("", "").cursor_ttl_ms,
+        warnings: issues(compiled.warnings),
+    }
+}
+
+pub(crate) fn decision(record: Record) -> types::Decision {
+    types::Decision {
+        pagination_used: record.pagination_used(),
+        chunking_used: record.chunking_used(),
+        summarization_used: false,
+        endpoint: record.endpoint,
+        mode: record.mode,
+        loss: match record.loss {
+            Loss::None => types::LossClass::None,
+            Loss::Lossless => types::LossClass::Lossless,
+            Loss::Partial => types::LossClass::Partial,
+        },
+        estimated_tokens: record.estimated_tokens,
+        response_bytes: record.response_bytes,
+        original_tokens: record.original_tokens,
+        original_tokens_sampled: record.original_tokens_sampled,
+        original_bytes: record.original_bytes,
+        budget: record.budget,
+        item_count: record.item_count,
+        options: Vec::new(),
+    }
+}

@@ -1,0 +1,110 @@
+//! The core as a WASI 0.2 component: a loop round the store, and nothing else.
+//!
+//! Every import is called here: the core decides what to fetch and what to keep, the component fetches and keeps it.
+
+#[allow(unsafe_code, missing_docs, unreachable_pub, clippy::all, clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::allow_attributes_without_reason, reason = "generated from wit/")]
+mod bindings {
+    wit_bindgen::generate!({
+        path: "../../wit",
+        world: "context-guard",
+        generate_all,
+        ownership: Borrowing { duplicate_if_necessary: false },
+        runtime_path: "::wit_bindgen::rt",
+    });
+    use super::Component;
+    export!(Component);
+}
+
+mod convert;
+
+use bindings::context_guard::guard::cursor_store;
+use bindings::context_guard::guard::types::{
+    Answered, CallContext, CompiledPolicy, Description, Fault, Forwarded, Outcome, PolicyIssue, RequestVerdict, ResponseVerdict, Settings,
+};
+use bindings::exports::context_guard::guard::guard::Guest;
+use bindings::wasi::clocks::wall_clock;
+use context_guard_core::policy::{self, Policy};
+use context_guard_core::snapshot::stored::{Entry, Loaded};
+use context_guard_core::snapshot::Keys;
+use context_guard_core::{Guard, Plan};
+
+struct Component;
+
+impl Guest for Component {
+    fn describe() -> Description {
+        Description {
+            name: "context-guard".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol_revisions: context_guard_core::REVISIONS.map(str::to_owned).to_vec(),
+            policy_schema_digest: policy::schema_digest(),
+        }
+    }
+
+    fn compile_policy(policy: String) -> Result<CompiledPolicy, Vec<PolicyIssue>> {
+        policy::compile(&policy).map(convert::compiled).map_err(convert::issues)
+    }
+
+    fn on_request(settings: Settings, cx: CallContext, message: Vec<u8>) -> Result<RequestVerdict, Fault> {
+        let guard = guard(&settings)?;
+        let mut loaded = Loaded::new();
+        loop {
+            let plan = guard.on_request(&convert::context(&cx), &message, &loaded, now_ms()).map_err(convert::fault)?;
+            match plan {
+                Plan::Load(keys) => load(keys, &mut loaded)?,
+                Plan::Forward { message, ticket } => {
+                    let message = message.map_or(Outcome::Unchanged, Outcome::Shaped);
+                    return Ok(RequestVerdict::Forward(Forwarded { message, ticket }));
+                }
+                Plan::Answer { message, entries, extend, ttl_ms, record } => {
+                    if !extend.is_empty() {
+                        cursor_store::extend(&names(&extend), ttl_ms).map_err(Fault::Store)?;
+                    }
+                    put(&entries, ttl_ms)?;
+                    return Ok(RequestVerdict::Answer(Answered { message, decision: convert::decision(record) }));
+                }
+            }
+        }
+    }
+
+    fn on_response(settings: Settings, cx: CallContext, ticket: Vec<u8>, message: Vec<u8>) -> Result<ResponseVerdict, Fault> {
+        let guard = guard(&settings)?;
+        let shaped = guard.on_response(&convert::context(&cx), &ticket, &message, now_ms()).map_err(convert::fault)?;
+        put(&shaped.entries, shaped.ttl_ms)?;
+        Ok(ResponseVerdict {
+            message: shaped.message.map_or(Outcome::Unchanged, Outcome::Shaped),
+            decision: convert::decision(shaped.record),
+        })
+    }
+}
+
+fn guard(settings: &Settings) -> Result<Guard, Fault> {
+    let policy = Policy::from_bytes(&settings.policy);
+    let policy = policy.ok_or_else(|| Fault::Other("the policy was not compiled by this component: compile it again".to_owned()))?;
+    let keys = Keys::new(settings.keys.iter().map(|key| key.secret.as_slice())).map_err(Fault::Other)?;
+    Ok(Guard::new(policy, keys))
+}
+
+fn now_ms() -> u64 {
+    let now = wall_clock::now();
+    now.seconds * 1_000 + u64::from(now.nanoseconds / 1_000_000)
+}
+
+fn load(keys: Vec<String>, loaded: &mut Loaded) -> Result<(), Fault> {
+    let values = cursor_store::get(&names(&keys)).map_err(Fault::Store)?;
+    let before = loaded.len();
+    loaded.extend(keys.into_iter().zip(values));
+    // A store that answers with fewer values than keys would have the core ask for ever.
+    if loaded.len() == before { Err(Fault::Other("the store answered with no value for the keys asked for".to_owned())) } else { Ok(()) }
+}
+
+fn names(keys: &[String]) -> Vec<&str> {
+    keys.iter().map(String::as_str).collect()
+}
+
+fn put(entries: &[Entry<'_>], ttl_ms: u64) -> Result<(), Fault> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let entries: Vec<_> = entries.iter().map(|entry| cursor_store::Entry { key: &entry.key, value: &entry.value }).collect();
+    cursor_store::put(&entries, ttl_ms).map_err(Fault::Store)
+}

@@ -1,0 +1,442 @@
+//! The entry points: a request, and a response.
+
+use thiserror::Error;
+
+use crate::json::edit::Edits;
+use crate::json::scan::{ScanError, is_json};
+use crate::json::text::Form;
+use crate::policy::{Limits, Policy};
+use crate::protocol::mcp::answer::Answer;
+use crate::protocol::mcp::arguments::{self, Guarded, Sorted};
+use crate::protocol::mcp::catalog::{self, READ_TOOL_RENAMED};
+use crate::protocol::mcp::facts::{Output, ToolFacts};
+use crate::protocol::mcp::read::{Read, Reader, Refusal};
+use crate::protocol::mcp::reply::Envelope;
+use crate::protocol::mcp::request::Request;
+use crate::protocol::mcp::shaped::{self, Cost};
+use crate::protocol::mcp::READ_URI;
+use crate::record::{Loss, Record};
+use crate::shape::notice::READ_TOOL;
+use crate::shape::plan::Setting;
+use crate::snapshot::stored::{Entry, Loaded};
+use crate::snapshot::{Keys, Scope};
+use crate::ticket::Ticket;
+
+/// The largest message that is shaped, in bytes.
+pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+
+/// How long facts on a tool are kept, in milliseconds: as long as a client may go without listing tools again.
+pub const FACTS_TTL_MS: u64 = 7 * 24 * 3_600 * 1_000;
+
+/// The code of a protocol error about a cursor: outside the range that JSON-RPC keeps for itself.
+const CURSOR_ERROR: i64 = 1_001;
+
+/// Why the guard could not do its work on a message.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// Not JSON or not UTF-8, at this byte.
+    #[error("the message is not JSON at byte {0}")]
+    Malformed(u64),
+    /// Nested deeper than the guard follows.
+    #[error("the message is nested too deep")]
+    TooDeep,
+    /// Longer than the guard takes, in bytes.
+    #[error("the message is longer than {0} bytes")]
+    TooLarge(u64),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<ScanError> for Fault {
+    fn from(error: ScanError) -> Self {
+        match error {
+            ScanError::Syntax(at) => Fault::Malformed(at as u64),
+            ScanError::TooDeep => Fault::TooDeep,
+        }
+    }
+}
+
+/// Who asks, through what.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context<'a> {
+    /// What snapshots and cursors are bound to.
+    pub principal: &'a str,
+    /// The upstream's name, part of the endpoint; may be empty.
+    pub upstream: &'a str,
+    /// The MCP revision in use; empty where the host does not know.
+    pub protocol_version: &'a str,
+}
+
+/// What to do with a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// Fetch these keys, and ask again with all that was fetched so far.
+    Load(Vec<String>),
+    /// Send it on.
+    Forward {
+        /// The new message; none to send it as it came.
+        message: Option<Vec<u8>>,
+        /// For the response; empty where that needs no look.
+        ticket: Vec<u8>,
+    },
+    /// Do not send it on: this is the answer.
+    Answer {
+        /// The response.
+        message: Vec<u8>,
+        /// What to put into the store, and for how long in milliseconds.
+        entries: Vec<Entry<'static>>,
+        /// Keys to keep as long again.
+        extend: Vec<String>,
+        /// How long, in milliseconds.
+        ttl_ms: u64,
+        /// What was done.
+        record: Record,
+    },
+}
+
+/// What to do with a response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shaped<'a> {
+    /// The new message; none to send it as it came.
+    pub message: Option<Vec<u8>>,
+    /// What must be in the store before the message is sent.
+    pub entries: Vec<Entry<'a>>,
+    /// How long to keep it, in milliseconds.
+    pub ttl_ms: u64,
+    /// What was done.
+    pub record: Record,
+}
+
+/// A policy and the live keys.
+pub struct Guard {
+    policy: Policy,
+    keys: Keys,
+}
+
+impl Guard {
+    /// A guard.
+    #[must_use]
+    pub fn new(policy: Policy, keys: Keys) -> Self {
+        Self { policy, keys }
+    }
+
+    /// Looks at a request. Call again with all that was loaded so far when the answer is [`Plan::Load`].
+    ///
+    /// # Errors
+    /// Where the message is no JSON.
+    pub fn on_request(&self, cx: &Context<'_>, message: &[u8], loaded: &Loaded, now_ms: u64) -> Result<Plan, Fault> {
+        check(message)?;
+        let request = Request::read(message)?;
+        let Some(id) = request.id.clone().and_then(|span| message.get(span)) else { return Ok(pass()) };
+        let call = Call { guard: self, cx, message, request: &request, loaded, now_ms, id };
+        match request.method.as_str() {
+            "tools/list" => Ok(Plan::Forward { message: None, ticket: Ticket::Tools { first: !request.continues }.to_bytes() }),
+            "tools/call" => Ok(call.tool()),
+            "resources/read" => Ok(call.resource()),
+            "tasks/result" => Ok(call.forward("tasks/result", None, &Guarded::default(), Output::Closed)),
+            _ => Ok(pass()),
+        }
+    }
+
+    /// Looks at the response to a request that was forwarded with this ticket.
+    ///
+    /// # Errors
+    /// [`Fault`]. Then the host decides what becomes of the message.
+    pub fn on_response<'m>(&self, cx: &Context<'_>, ticket: &[u8], message: &'m [u8], now_ms: u64) -> Result<Shaped<'m>, Fault> {
+        check(message)?;
+        match Ticket::from_bytes(ticket).ok_or_else(|| Fault::Other("a ticket that this version of the guard did not give".to_owned()))? {
+            Ticket::Tools { first } => self.tools(cx, message, first),
+            Ticket::Answer { name, arguments, wish, budget, output, renamed } => {
+                let limits = self.policy.limits(cx.upstream, &name);
+                let endpoint = crate::endpoint(cx.upstream, &name);
+                let setting = Setting {
+                    limits: &limits,
+                    keys: &self.keys,
+                    scope: Scope { principal: cx.principal, endpoint: &endpoint },
+                    name: &name,
+                    arguments,
+                    wish,
+                    budget,
+                    now_ms,
+                    read_tool: read_tool(renamed),
+                    open: matches!(output, Output::Free | Output::Open),
+                };
+                answer(&setting, message)
+            }
+        }
+    }
+
+    fn tools<'m>(&self, cx: &Context<'_>, message: &'m [u8], first: bool) -> Result<Shaped<'m>, Fault> {
+        let base = self.policy.limits(cx.upstream, "tools/list");
+        let price = |message: &[u8]| crate::tokens::Original::price(&base.estimator, message, Form::Raw);
+        let original = price(message);
+        let mut record = Record {
+            endpoint: "tools/list".to_owned(),
+            mode: "full".to_owned(),
+            estimated_tokens: original.tokens,
+            response_bytes: message.len() as u64,
+            original_tokens: original.tokens,
+            original_tokens_sampled: original.sampled,
+            original_bytes: message.len() as u64,
+            budget: base.threshold,
+            ..Record::default()
+        };
+        let catalog = catalog::shape(message, first, |name| self.policy.limits(cx.upstream, name))?;
+        let Some(catalog) = catalog.filter(|_| base.shape) else {
+            return Ok(Shaped { message: None, entries: Vec::new(), ttl_ms: 0, record });
+        };
+        let entries = catalog.facts.into_iter().filter_map(|(name, facts)| {
+            let endpoint = crate::endpoint(cx.upstream, &name);
+            let key = self.keys.tool(Scope { principal: cx.principal, endpoint: &endpoint }).into_iter().next()?;
+            Some(Entry { key, value: facts.to_bytes().into() })
+        });
+        record.mode = "catalog".to_owned();
+        record.loss = Loss::Lossless;
+        record.estimated_tokens = price(&catalog.message).tokens;
+        record.response_bytes = catalog.message.len() as u64;
+        Ok(Shaped { entries: entries.collect(), message: Some(catalog.message), ttl_ms: FACTS_TTL_MS, record })
+    }
+}
+
+fn read_tool(renamed: bool) -> &'static str {
+    if renamed { READ_TOOL_RENAMED } else { READ_TOOL }
+}
+
+fn pass() -> Plan {
+    Plan::Forward { message: None, ticket: Vec::new() }
+}
+
+fn check(message: &[u8]) -> Result<(), Fault> {
+    if message.len() > MAX_MESSAGE {
+        return Err(Fault::TooLarge(MAX_MESSAGE as u64));
+    }
+    std::str::from_utf8(message).map(drop).map_err(|error| Fault::Malformed(error.valid_up_to() as u64))
+}
+
+fn answer<'m>(setting: &Setting<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {
+    let limits = setting.limits;
+    let found = Answer::read(message)?;
+    let cost = Cost::of(setting, message, &found);
+    let budget = limits.budget_for(setting.wish.pages, setting.budget);
+    let total = cost.total();
+    let mut record = Record {
+        endpoint: setting.scope.endpoint.to_owned(),
+        mode: "full".to_owned(),
+        estimated_tokens: total.tokens,
+        response_bytes: message.len() as u64,
+        original_tokens: total.tokens,
+        original_tokens_sampled: total.sampled,
+        original_bytes: message.len() as u64,
+        budget: budget.threshold,
+        ..Record::default()
+    };
+    let shapeable = limits.shape && found.complete && found.result.is_some();
+    let shaped = shapeable.then(|| shaped::shape(setting, message, &found, &cost, budget.allowance())).flatten();
+    let Some(shaped) = shaped else { return Ok(Shaped { message: None, entries: Vec::new(), ttl_ms: 0, record }) };
+    debug_assert!(is_json(&shaped.message, Form::Raw), "a shaped message is JSON");
+    record.mode = shaped.mode.to_owned();
+    record.loss = Loss::Partial;
+    record.item_count = shaped.items;
+    record.estimated_tokens = shaped.tokens;
+    record.response_bytes = shaped.message.len() as u64;
+    Ok(Shaped { message: Some(shaped.message), entries: shaped.entries, ttl_ms: 2 * limits.cursor_ttl_ms, record })
+}
+
+/// A request on its way.
+struct Call<'a> {
+    guard: &'a Guard,
+    cx: &'a Context<'a>,
+    message: &'a [u8],
+    request: &'a Request,
+    loaded: &'a Loaded,
+    now_ms: u64,
+    id: &'a [u8],
+}
+
+/// What the store knows of a tool.
+enum Known {
+    Load(Vec<String>),
+    Facts(ToolFacts),
+    Nothing,
+}
+
+impl Call<'_> {
+    fn envelope(&self) -> Envelope<'_> {
+        Envelope { id: self.id, modern: self.request.modern || self.cx.protocol_version >= "2026-07-28" }
+    }
+
+    fn limits(&self, name: &str) -> Limits {
+        self.guard.policy.limits(self.cx.upstream, name)
+    }
+
+    fn budget(&self) -> Option<u64> {
+        self.request.meta.as_ref().and_then(|meta| meta.budget)
+    }
+
+    fn facts(&self, name: &str) -> Known {
+        let endpoint = crate::endpoint(self.cx.upstream, name);
+        let keys = self.guard.keys.tool(Scope { principal: self.cx.principal, endpoint: &endpoint });
+        let absent: Vec<String> = keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
+        if !absent.is_empty() {
+            return Known::Load(absent);
+        }
+        let facts = keys.iter().find_map(|key| self.loaded.get(key)?.as_deref().and_then(ToolFacts::from_bytes));
+        facts.map_or(Known::Nothing, Known::Facts)
+    }
+
+    fn tool(&self) -> Plan {
+        let Some(name) = self.request.name.as_deref() else { return pass() };
+        // Whether an upstream has a tool of the reading tool's name decides what the guard's own is called.
+        let (facts, namesake) = match (self.facts(name), self.facts(READ_TOOL)) {
+            (Known::Load(mut keys), Known::Load(more)) => {
+                keys.extend(more.into_iter().filter(|_| name != READ_TOOL));
+                return Plan::Load(keys);
+            }
+            (Known::Load(keys), _) | (_, Known::Load(keys)) => return Plan::Load(keys),
+            (facts, namesake) => (facts, namesake),
+        };
+        let renamed = matches!(namesake, Known::Facts(_));
+        if name == read_tool(renamed) {
+            return self.read_tool(read_tool(renamed));
+        }
+        let facts = match facts {
+            Known::Facts(facts) => Some(facts),
+            _ => None,
+        };
+        let limits = self.limits(name);
+        if !limits.shape {
+            return pass();
+        }
+        let sorted = match &self.request.arguments {
+            None => Ok(Sorted::default()),
+            Some(span) => arguments::sort(self.message, span, facts.as_ref(), &limits),
+        };
+        let output = facts.map_or(Output::Free, |facts| facts.output);
+        match sorted {
+            Err(reason) => self.refuse(name, &reason),
+            Ok(Sorted { guarded, rest }) if guarded.cursor.is_none() => self.forward_renamed(name, rest, &guarded, output, renamed),
+            Ok(Sorted { guarded, .. }) => {
+                let open = matches!(output, Output::Free | Output::Open);
+                let reader = Reader { endpoint: Some(name), structured: true, open, ..self.reader(read_tool(renamed)) };
+                self.serve(&reader, &guarded, name, |read, meta| self.envelope().tool(&read.halves, &meta))
+            }
+        }
+    }
+
+    fn reader<'r>(&'r self, read_tool: &'r str) -> Reader<'r> {
+        Reader {
+            policy: &self.guard.policy,
+            keys: &self.guard.keys,
+            principal: self.cx.principal,
+            upstream: self.cx.upstream,
+            endpoint: None,
+            structured: false,
+            open: true,
+            read_tool,
+            budget: self.budget(),
+            now_ms: self.now_ms,
+        }
+    }
+
+    /// A call of the guard's own tool.
+    fn read_tool(&self, name: &str) -> Plan {
+        let limits = self.limits(name);
+        let known = ToolFacts::default();
+        let sorted = match &self.request.arguments {
+            None => Ok(Sorted::default()),
+            Some(span) => arguments::sort(self.message, span, Some(&known), &limits),
+        };
+        match sorted {
+            Err(reason) => self.refuse(name, &reason),
+            Ok(Sorted { guarded, .. }) if guarded.cursor.is_none() => {
+                self.refuse(name, "cursor is missing: give the nextCursor of an answer that context-guard cut")
+            }
+            Ok(Sorted { guarded, .. }) => {
+                self.serve(&self.reader(name), &guarded, name, |read, meta| self.envelope().tool(&read.halves, &meta))
+            }
+        }
+    }
+
+    fn resource(&self) -> Plan {
+        let Some(uri) = self.request.name.as_deref() else { return pass() };
+        match uri.strip_prefix(READ_URI) {
+            Some(cursor) => {
+                let guarded = Guarded { cursor: Some(cursor.to_owned()), ..Guarded::default() };
+                self.serve(&self.reader(READ_TOOL), &guarded, uri, |read, meta| self.envelope().resource(uri, &read.halves, &meta))
+            }
+            None if self.limits(uri).shape => self.forward(uri, None, &Guarded::default(), Output::Free),
+            None => pass(),
+        }
+    }
+
+    fn forward(&self, name: &str, arguments: Option<Vec<u8>>, guarded: &Guarded, output: Output) -> Plan {
+        self.forward_renamed(name, arguments, guarded, output, false)
+    }
+
+    /// Sends the request on, without the guard's arguments and `_meta` members.
+    fn forward_renamed(&self, name: &str, arguments: Option<Vec<u8>>, guarded: &Guarded, output: Output, renamed: bool) -> Plan {
+        let original = self.request.arguments.clone().and_then(|span| self.message.get(span)).unwrap_or_default();
+        let hash = xxhash_rust::xxh3::xxh3_128(arguments.as_deref().unwrap_or(original));
+        let mut edits = Edits::default();
+        if let (Some(span), Some(rest)) = (&self.request.arguments, arguments) {
+            edits.replace(span.clone(), rest);
+        }
+        if let Some(meta) = self.request.meta.as_ref().filter(|meta| meta.guarded) {
+            edits.replace(meta.span.clone(), [b"{".as_slice(), &meta.rest, b"}"].concat());
+        }
+        let ticket = Ticket::Answer { name: name.to_owned(), arguments: hash, wish: guarded.wish, budget: self.budget(), output, renamed };
+        let message = (!edits.is_empty()).then(|| edits.apply(self.message));
+        Plan::Forward { message, ticket: ticket.to_bytes() }
+    }
+
+    /// Answers from what is kept.
+    fn serve(&self, reader: &Reader<'_>, guarded: &Guarded, name: &str, write: impl Fn(&Read, serde_json::Map<String, serde_json::Value>) -> Vec<u8>) -> Plan {
+        let read = match reader.read(guarded, self.loaded) {
+            Ok(read) => read,
+            Err(Refusal::Load(keys)) => return Plan::Load(keys),
+            Err(Refusal::Cursor(error)) => return self.refuse(name, &error.to_string()),
+            Err(Refusal::Wish(reason)) => return self.refuse(name, &reason),
+        };
+        let facts = read.shown.facts.json(read.halves.cursor.as_deref());
+        let meta = shaped::describe(facts, read.halves.tokens, read.threshold, read.original, read.original_bytes);
+        let message = write(&read, meta);
+        debug_assert!(is_json(&message, Form::Raw), "an answer is JSON");
+        let record = Record {
+            endpoint: crate::endpoint(self.cx.upstream, &read.endpoint),
+            mode: read.shown.facts.kind().to_owned(),
+            loss: Loss::Partial,
+            estimated_tokens: read.halves.tokens,
+            response_bytes: message.len() as u64,
+            original_tokens: read.original.tokens,
+            original_tokens_sampled: read.original.sampled,
+            original_bytes: read.original_bytes,
+            budget: read.threshold,
+            item_count: read.shown.facts.items(),
+        };
+        let ttl_ms = 2 * self.limits("").cursor_ttl_ms;
+        Plan::Answer { message, entries: read.entries, extend: read.extend, ttl_ms, record }
+    }
+
+    /// Answers with an error that the caller can act on.
+    fn refuse(&self, name: &str, reason: &str) -> Plan {
+        let message = if self.request.method == "tools/call" {
+            self.envelope().tool_error(reason)
+        } else {
+            self.envelope().error(CURSOR_ERROR, reason)
+        };
+        let limits = self.limits(name);
+        let tokens = limits.estimator.price(reason.as_bytes());
+        let record = Record {
+            endpoint: crate::endpoint(self.cx.upstream, name),
+            mode: "error".to_owned(),
+            estimated_tokens: tokens,
+            original_tokens: tokens,
+            response_bytes: message.len() as u64,
+            original_bytes: message.len() as u64,
+            budget: limits.threshold,
+            ..Record::default()
+        };
+        Plan::Answer { message, entries: Vec::new(), extend: Vec::new(), ttl_ms: 0, record }
+    }
+}

@@ -1,0 +1,12 @@
+//! Bytes to spans: a scanner that reads JSON in place, raw or as it stands escaped inside a JSON string; string text; edits.
+//!
+//! There is no tree. Order, number spelling and unknown fields survive because the bytes they are made of do.
+
+pub mod edit;
+pub mod equal;
+pub mod scan;
+pub mod survey;
+pub mod text;
+
+/// A range of bytes of the buffer at hand.
+pub type Span = std::ops::Range<usize>;

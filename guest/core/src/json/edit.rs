@@ -1,0 +1,110 @@
+//! New bytes in the place of old ones; everything else stays as it came.
+
+use super::Span;
+use super::scan::{Scan, Scanner};
+use super::text::Form;
+
+/// Replacements in one buffer.
+#[derive(Default)]
+pub struct Edits {
+    edits: Vec<(Span, Vec<u8>)>,
+}
+
+impl Edits {
+    /// Puts `bytes` in the place of `span`. Spans must not overlap; an empty one inserts.
+    pub fn replace(&mut self, span: Span, bytes: impl Into<Vec<u8>>) {
+        self.edits.push((span, bytes.into()));
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.edits.is_empty()
+    }
+
+    /// The edited buffer. One copy.
+    #[must_use]
+    pub fn apply(mut self, bytes: &[u8]) -> Vec<u8> {
+        self.edits.sort_by_key(|(span, _)| (span.start, span.end));
+        let mut out = Vec::with_capacity(bytes.len() / 2);
+        let mut at = 0;
+        for (span, replacement) in &self.edits {
+            out.extend_from_slice(bytes.get(at..span.start).unwrap_or_default());
+            out.extend_from_slice(replacement);
+            at = span.end;
+        }
+        out.extend_from_slice(bytes.get(at..).unwrap_or_default());
+        out
+    }
+}
+
+/// The member `name` of the object at `object`, with the comma that has to go with it; none where it has no such member.
+///
+/// # Errors
+/// Where `object` is none.
+pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
+    let mut scanner = Scanner::starting_at(bytes, Form::Raw, object.start);
+    let (mut found, mut previous): (Option<Span>, Option<usize>) = (None, None);
+    scanner.object(|scanner, key| {
+        let value = scanner.skip()?;
+        match &mut found {
+            None if scanner.is(&key, name) => found = Some(previous.unwrap_or(key.start - 1)..value.end),
+            // The first member goes with the comma after it.
+            Some(found) if previous.is_none() => {
+                found.end = key.start - 1;
+                previous = Some(value.end);
+            }
+            _ => previous = Some(value.end),
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// What has to be inserted where, so that the object at `object` gets one more member, last.
+///
+/// # Errors
+/// Where `object` is none.
+pub fn append_member(bytes: &[u8], object: &Span, member: &[u8]) -> Scan<(Span, Vec<u8>)> {
+    let mut scanner = Scanner::starting_at(bytes, Form::Raw, object.start);
+    let mut last = None;
+    scanner.object(|scanner, _| {
+        last = Some(scanner.skip()?.end);
+        Ok(())
+    })?;
+    Ok(match last {
+        Some(end) => (end..end, [b",", member].concat()),
+        None => {
+            let at = object.start + 1;
+            (at..at, member.to_vec())
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_go_with_their_comma() {
+        let cut = |object: &str, name| {
+            let mut edits = Edits::default();
+            edits.replace(member(object.as_bytes(), &(0..object.len()), name).unwrap().unwrap(), b"");
+            String::from_utf8(edits.apply(object.as_bytes())).unwrap()
+        };
+        assert_eq!(cut(r#"{"a":1, "b":2,"c":3}"#, "a"), r#"{"b":2,"c":3}"#);
+        assert_eq!(cut(r#"{"a":1, "b":2,"c":3}"#, "b"), r#"{"a":1,"c":3}"#);
+        assert_eq!(cut(r#"{"a":1, "b":2,"c":3}"#, "c"), r#"{"a":1, "b":2}"#);
+        assert_eq!(cut(r#"{ "a":1 }"#, "a"), "{  }");
+    }
+
+    #[test]
+    fn members_are_appended_last() {
+        for (object, longer) in [("{}", r#"{"x":1}"#), (r#"{"a":{} }"#, r#"{"a":{},"x":1 }"#)] {
+            let (span, bytes) = append_member(object.as_bytes(), &(0..object.len()), br#""x":1"#).unwrap();
+            let mut edits = Edits::default();
+            edits.replace(span, bytes);
+            assert_eq!(edits.apply(object.as_bytes()), longer.as_bytes());
+        }
+    }
+}

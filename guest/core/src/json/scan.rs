@@ -1,0 +1,418 @@
+//! The span scanner: a pull parser over the original buffer, strict about structure, that copies nothing.
+//!
+//! The same code reads JSON that stands escaped inside a JSON string, where a quote is `\"` and a line break `\n`: nothing is unescaped
+//! to be skipped. Strings are not looked into beyond finding their end.
+
+use thiserror::Error;
+
+use super::Span;
+use super::text::{self, Form};
+
+/// Levels of nesting that are followed.
+pub const MAX_DEPTH: u16 = 256;
+
+/// Why a scan stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ScanError {
+    /// Not JSON.
+    #[error("not JSON at byte {0}")]
+    Syntax(usize),
+    /// Nested beyond [`MAX_DEPTH`].
+    #[error("nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+}
+
+/// The kind of a value, from its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `{}`
+    Object,
+    /// `[]`
+    Array,
+    /// `""`
+    String,
+    /// A number, `true`, `false` or `null`.
+    Scalar,
+}
+
+/// A cursor into a JSON document.
+#[derive(Clone)]
+pub struct Scanner<'a> {
+    bytes: &'a [u8],
+    form: Form,
+    at: usize,
+    depth: u16,
+}
+
+/// The result of a step of a scan.
+pub type Scan<T> = Result<T, ScanError>;
+
+impl<'a> Scanner<'a> {
+    /// A scanner at the start of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], form: Form) -> Self {
+        Self::starting_at(bytes, form, 0)
+    }
+
+    /// A scanner in the middle of `bytes`, at a place where a value or separator stands.
+    #[must_use]
+    pub fn starting_at(bytes: &'a [u8], form: Form, at: usize) -> Self {
+        Self { bytes, form, at, depth: 0 }
+    }
+
+    /// Where the scanner stands.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The next byte of the document, decoded, and its length in the buffer; `(0, 0)` at the end.
+    #[inline]
+    fn peek(&self) -> (u8, usize) {
+        match self.bytes.get(self.at) {
+            Some(b'\\') if self.form == Form::Escaped => match self.bytes.get(self.at + 1) {
+                Some(b'n') => (b'\n', 2),
+                Some(b't') => (b'\t', 2),
+                Some(b'r') => (b'\r', 2),
+                Some(byte @ (b'"' | b'\\' | b'/')) => (*byte, 2),
+                _ => (0, 1),
+            },
+            Some(byte) => (*byte, 1),
+            None => (0, 0),
+        }
+    }
+
+    fn error<T>(&self) -> Scan<T> {
+        Err(ScanError::Syntax(self.at))
+    }
+
+    /// Passes white space.
+    #[inline]
+    pub fn space(&mut self) {
+        while let (b' ' | b'\n' | b'\t' | b'\r', length) = self.peek() {
+            self.at += length;
+        }
+    }
+
+    /// The kind of the value that comes next.
+    ///
+    /// # Errors
+    /// Where no value comes.
+    pub fn kind(&mut self) -> Scan<Kind> {
+        self.space();
+        match self.peek().0 {
+            b'{' => Ok(Kind::Object),
+            b'[' => Ok(Kind::Array),
+            b'"' => Ok(Kind::String),
+            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => Ok(Kind::Scalar),
+            _ => self.error(),
+        }
+    }
+
+    /// Passes `byte`, if it comes next.
+    #[inline]
+    fn take(&mut self, byte: u8) -> bool {
+        self.space();
+        let (next, length) = self.peek();
+        if next == byte && length > 0 {
+            self.at += length;
+            return true;
+        }
+        false
+    }
+
+    fn expect(&mut self, byte: u8) -> Scan<()> {
+        if self.take(byte) { Ok(()) } else { self.error() }
+    }
+
+    /// Passes one value and gives its span.
+    ///
+    /// # Errors
+    /// Where none, or a broken one, comes.
+    pub fn skip(&mut self) -> Scan<Span> {
+        let kind = self.kind()?;
+        let start = self.at;
+        match kind {
+            Kind::Object => self.object(|scanner, _| scanner.skip().map(drop))?,
+            Kind::Array => self.array(|scanner| scanner.skip().map(drop))?,
+            Kind::String => self.string().map(drop)?,
+            Kind::Scalar => self.scalar()?,
+        }
+        Ok(start..self.at)
+    }
+
+    /// Passes an object. `member` gets the span of each key, without quotes, and must pass the value.
+    ///
+    /// # Errors
+    /// Where no object comes, or what `member` says.
+    pub fn object(&mut self, mut member: impl FnMut(&mut Self, Span) -> Scan<()>) -> Scan<()> {
+        self.expect(b'{')?;
+        self.enter()?;
+        if !self.take(b'}') {
+            loop {
+                self.space();
+                let key = self.string()?;
+                self.expect(b':')?;
+                member(self, key)?;
+                if self.take(b'}') {
+                    break;
+                }
+                self.expect(b',')?;
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Passes an array. `element` must pass each element.
+    ///
+    /// # Errors
+    /// Where no array comes, or what `element` says.
+    pub fn array(&mut self, mut element: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
+        self.expect(b'[')?;
+        self.enter()?;
+        if !self.take(b']') {
+            loop {
+                element(self)?;
+                if self.take(b']') {
+                    break;
+                }
+                self.expect(b',')?;
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Passes one element of an array whose opening bracket was passed before; none at the end of the buffer's elements.
+    /// For reading on in the middle of a list.
+    ///
+    /// # Errors
+    /// Where the element is broken off.
+    pub fn next_element(&mut self) -> Scan<Option<Span>> {
+        self.take(b',');
+        self.space();
+        match self.peek() {
+            (b']', _) | (_, 0) => Ok(None),
+            _ => self.skip().map(Some),
+        }
+    }
+
+    fn enter(&mut self) -> Scan<()> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH { Err(ScanError::TooDeep) } else { Ok(()) }
+    }
+
+    /// Passes a string and gives the span between its quotes.
+    ///
+    /// # Errors
+    /// Where none comes, or it does not end.
+    pub fn string(&mut self) -> Scan<Span> {
+        let (quote, length) = self.peek();
+        if quote != b'"' {
+            return self.error();
+        }
+        self.at += length;
+        let start = self.at;
+        match self.form {
+            Form::Raw => self.raw_string_end()?,
+            Form::Escaped => self.escaped_string_end()?,
+        }
+        let end = self.at;
+        self.at += length;
+        Ok(start..end)
+    }
+
+    fn raw_string_end(&mut self) -> Scan<()> {
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let Some(stop) = memchr::memchr2(b'"', b'\\', rest) else { return self.error() };
+            self.at += stop;
+            if rest.get(stop) == Some(&b'"') {
+                return Ok(());
+            }
+            self.at += 2;
+        }
+    }
+
+    /// Everything that matters inside an escaped string begins with a backslash: `\"` ends it, `\\` begins an escape of its own.
+    fn escaped_string_end(&mut self) -> Scan<()> {
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let Some(stop) = memchr::memchr(b'\\', rest) else { return self.error() };
+            self.at += stop;
+            match rest.get(stop + 1) {
+                Some(b'"') => return Ok(()),
+                Some(b'\\') => {
+                    self.at += 2;
+                    // The escaped character: a plain one, or `\"`, `\\`, `\/`.
+                    let (_, length) = self.peek();
+                    self.at += length;
+                }
+                Some(b'/') => self.at += 2,
+                Some(b'u') => match text::hex(self.bytes, self.at + 2) {
+                    // A quote, backslash or control character spelt in digits: too strange to read in place.
+                    Some(0x22 | 0x5C | 0..0x20) | None => return self.error(),
+                    Some(_) => self.at += 6,
+                },
+                _ => return self.error(),
+            }
+        }
+    }
+
+    fn scalar(&mut self) -> Scan<()> {
+        let start = self.at;
+        while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+        let scalar = self.bytes.get(start..self.at).unwrap_or_default();
+        if matches!(scalar, b"true" | b"false" | b"null") || is_number(scalar) {
+            return Ok(());
+        }
+        self.at = start;
+        self.error()
+    }
+
+    /// Makes sure that nothing but white space follows.
+    ///
+    /// # Errors
+    /// Where something does.
+    pub fn end(&mut self) -> Scan<()> {
+        self.space();
+        if self.at == self.bytes.len() { Ok(()) } else { self.error() }
+    }
+
+    /// The bytes of a span.
+    #[must_use]
+    pub fn bytes(&self, span: &Span) -> &'a [u8] {
+        self.bytes.get(span.clone()).unwrap_or_default()
+    }
+
+    /// Whether the key at `span` is `name`, however it is spelt.
+    #[must_use]
+    pub fn is(&self, span: &Span, name: &str) -> bool {
+        *text::visible(&text::visible(self.bytes(span), self.form), Form::Escaped) == *name.as_bytes()
+    }
+
+    /// The string at `span` (without quotes), decoded.
+    #[must_use]
+    pub fn decode(&self, span: &Span) -> String {
+        let inner = text::visible(self.bytes(span), self.form).into_owned();
+        String::from_utf8_lossy(&text::visible(&inner, Form::Escaped)).into_owned()
+    }
+}
+
+fn is_number(text: &[u8]) -> bool {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut rest = text.strip_prefix(b"-").unwrap_or(text);
+    let whole = digits(rest);
+    if whole == 0 || (whole > 1 && rest.first() == Some(&b'0')) {
+        return false;
+    }
+    rest = rest.get(whole..).unwrap_or_default();
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let length = digits(fraction);
+        if length == 0 {
+            return false;
+        }
+        rest = fraction.get(length..).unwrap_or_default();
+    }
+    if let Some((b'e' | b'E', exponent)) = rest.split_first() {
+        let exponent = exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        return !exponent.is_empty() && digits(exponent) == exponent.len();
+    }
+    rest.is_empty()
+}
+
+/// Whether all of `bytes` is one JSON value.
+#[must_use]
+pub fn is_json(bytes: &[u8], form: Form) -> bool {
+    let mut scanner = Scanner::new(bytes, form);
+    scanner.skip().and_then(|_| scanner.end()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn escape(text: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        text::escape(&mut out, text.as_bytes());
+        out
+    }
+
+    #[test]
+    fn structure_is_judged_as_serde_json_does() {
+        let cases = [
+            "", " ", "{}", "[]", "[1,2]", "[1,]", "{\"a\":1,}", "{\"a\"}", "{a:1}", "[1 2]", "01", "-", "1.", "1.5e", "1.5e-3", "nul", "true",
+            "\"x", "\"\\\"\"", "[[[[]]]]", "{\"a\":{\"b\":[{}]}}", "[}", "1 1", "\"a\"b",
+        ];
+        for case in cases {
+            let expected = serde_json::from_str::<serde_json::Value>(case).is_ok();
+            assert_eq!(is_json(case.as_bytes(), Form::Raw), expected, "{case}");
+            assert_eq!(is_json(&escape(case), Form::Escaped), expected, "escaped {case}");
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let deep = "[".repeat(100_000);
+        assert_eq!(Scanner::new(deep.as_bytes(), Form::Raw).skip(), Err(ScanError::TooDeep));
+    }
+
+    #[test]
+    fn quotes_spelt_in_digits_are_left_alone() {
+        assert!(!is_json(br"\u0022x\u0022", Form::Escaped));
+        assert!(is_json(br#"\"caf\u00e9\""#, Form::Escaped));
+        assert!(is_json(br#"\"\\u0022 \\\" \\\\\""#, Form::Escaped));
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<i32>().prop_map(|number| (f64::from(number) / 4.0).into()),
+            "\\PC{0,8}|[\"\\\\\n\t/\u{1}]{0,6}".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Into::into),
+                prop::collection::vec(("\\PC{0,5}", inner), 0..6)
+                    .prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_document_is_passed_in_both_forms(value in json(), pretty: bool) {
+            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+            prop_assert!(is_json(text.as_bytes(), Form::Raw));
+            prop_assert!(is_json(&escape(&text), Form::Escaped));
+        }
+
+        #[test]
+        fn elements_are_those_of_serde_json(values in prop::collection::vec(json(), 0..8)) {
+            let text = escape(&serde_json::to_string(&values).unwrap());
+            let mut spans = Vec::new();
+            let mut scanner = Scanner::new(&text, Form::Escaped);
+            scanner.array(|scanner| { spans.push(scanner.skip()?); Ok(()) }).unwrap();
+            let read: Vec<serde_json::Value> = spans
+                .iter()
+                .map(|span| serde_json::from_slice(&text::visible(&text[span.clone()], Form::Escaped)).unwrap())
+                .collect();
+            prop_assert_eq!(read, values);
+        }
+
+        #[test]
+        fn any_bytes_end_without_a_panic(bytes: Vec<u8>) {
+            for form in [Form::Raw, Form::Escaped] {
+                let _ = is_json(&bytes, form);
+                let _ = text::visible(&bytes, form);
+            }
+        }
+    }
+}

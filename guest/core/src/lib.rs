@@ -1,0 +1,34 @@
+//! The shaping of context-guard: bytes of a message in, a decision out.
+//!
+//! A [`Guard`] is a policy and the live keys. It keeps no state and does no I/O: time, stored bytes and messages come in, messages, entries for a store and a
+//! record go out. So the same code runs behind a synchronous host, an asynchronous browser and a proxy's callbacks.
+//!
+//! - [`Guard::on_request`] looks at a request: it is forwarded (with a ticket for its answer), needs stored bytes first ([`Plan::Load`]), or is answered.
+//! - [`Guard::on_response`] looks at an answer and cuts it to its budget.
+//!
+//! The data's path is the order of the modules: [`protocol`] finds payloads in messages, [`json`] and [`text`] know where they can be cut, [`tokens`] prices them,
+//! [`shape`] cuts, [`snapshot`] keeps the rest. [`policy`] says what applies.
+#![forbid(unsafe_code)]
+
+pub mod guard;
+pub mod json;
+pub mod policy;
+pub mod protocol;
+pub mod record;
+pub mod shape;
+pub mod snapshot;
+pub mod text;
+mod ticket;
+pub mod tokens;
+
+pub use guard::{Context, Fault, Guard, Plan, Shaped};
+pub use record::{Loss, Record};
+
+/// MCP revisions that the guard knows.
+pub const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+/// The endpoint of a tool or resource: `upstream::name`, or the name alone where the upstream has none.
+#[must_use]
+pub fn endpoint(upstream: &str, name: &str) -> String {
+    if upstream.is_empty() { name.to_owned() } else { format!("{upstream}::{name}") }
+}

@@ -1,0 +1,19 @@
+//! What the operator wants: the document, its checking, and what applies to an endpoint.
+
+mod compile;
+mod document;
+mod limits;
+
+pub use compile::{Compiled, Issue, Policy, compile};
+pub use document::{Advertise, Document, EstimatorSettings, OnFault, Rule, Settings};
+pub use limits::Limits;
+
+/// The JSON Schema of [`Document`], generated from it (`cargo xtask docs`).
+pub const SCHEMA: &str = include_str!("../policy.schema.json");
+
+/// SHA-256 of [`SCHEMA`], in hex: what a host compares to know that two components take the same policies.
+#[must_use]
+pub fn schema_digest() -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(SCHEMA).iter().map(|byte| format!("{byte:02x}")).collect()
+}

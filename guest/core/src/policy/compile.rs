@@ -1,0 +1,248 @@
+//! From a document to a policy: every fault is found, ranges are checked here and nowhere else.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use wildmatch::WildMatch;
+
+use super::document::{Document, OnFault, Rule, Settings};
+use super::limits::Limits;
+
+/// Marks the resolved form; changes whenever [`Document`] does.
+const FORMAT: &[u8] = b"cgp1";
+
+/// A fault in a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// Dotted path; empty for the document.
+    pub path: String,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+    /// Whether the policy works all the same.
+    pub warning: bool,
+}
+
+/// A policy that may be used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    settings: Settings,
+    rules: Vec<(String, Settings)>,
+}
+
+/// What a host needs of a policy, beside its resolved form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compiled {
+    /// The policy.
+    pub policy: Policy,
+    /// What is odd but allowed.
+    pub warnings: Vec<Issue>,
+}
+
+/// Checks and resolves a policy. An empty text is the default policy.
+///
+/// # Errors
+/// All faults of the document, not the first alone.
+pub fn compile(json: &str) -> Result<Compiled, Vec<Issue>> {
+    let mut issues = Vec::new();
+    let document = if json.trim().is_empty() { Ok(Value::Object(Map::new())) } else { serde_json::from_str(json) };
+    let mut document = match document {
+        Ok(Value::Object(document)) => document,
+        Ok(_) => return Err(vec![fault("", "a policy is an object, such as {\"tokenBudgetThreshold\": 4000}")]),
+        Err(error) => return Err(vec![fault("", &format!("not JSON: {error}"))]),
+    };
+    let rules = document.remove("endpoints");
+    let settings = settings(document, "", &mut issues);
+    check(&settings, &Settings::default(), "", &mut issues);
+    let rules = self::rules(rules, &settings, &mut issues);
+    if issues.iter().any(|issue| !issue.warning) {
+        return Err(issues);
+    }
+    let policy = Policy { settings, rules: rules.into_iter().map(|rule| (rule.pattern, rule.settings)).collect() };
+    Ok(Compiled { policy, warnings: issues })
+}
+
+fn fault(path: &str, reason: &str) -> Issue {
+    Issue { path: path.to_owned(), reason: reason.to_owned(), warning: false }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// Reads members one by one, so that each fault is found and has its path.
+fn settings(members: Map<String, Value>, path: &str, issues: &mut Vec<Issue>) -> Settings {
+    let mut good = Map::new();
+    for (name, value) in members {
+        let one: Map<_, _> = [(name.clone(), value.clone())].into_iter().collect();
+        match serde_json::from_value::<Settings>(Value::Object(one)) {
+            Ok(_) => drop(good.insert(name, value)),
+            Err(error) => issues.push(fault(&join(path, &name), &error.to_string())),
+        }
+    }
+    serde_json::from_value(Value::Object(good)).unwrap_or_default()
+}
+
+fn rules(rules: Option<Value>, base: &Settings, issues: &mut Vec<Issue>) -> Vec<Rule> {
+    let rules = match rules {
+        None | Some(Value::Null) => return Vec::new(),
+        Some(Value::Array(rules)) => rules,
+        Some(_) => {
+            issues.push(fault("endpoints", "a list of rules, such as [{\"match\": \"list_*\", \"defaultPageSize\": 20}]"));
+            return Vec::new();
+        }
+    };
+    let mut read = Vec::new();
+    for (at, rule) in rules.into_iter().enumerate() {
+        let path = format!("endpoints[{at}]");
+        let Value::Object(mut members) = rule else {
+            issues.push(fault(&path, "a rule is an object with a `match`"));
+            continue;
+        };
+        let Some(Value::String(pattern)) = members.remove("match") else {
+            issues.push(fault(&join(&path, "match"), "missing: the name or glob of the endpoints that the rule is for"));
+            continue;
+        };
+        for name in ["onFault", "hardByteLimit", "cursorTtl"] {
+            if members.remove(name).is_some() {
+                issues.push(fault(&join(&path, name), "applies to all endpoints: set it at the top of the policy"));
+            }
+        }
+        let settings = settings(members, &path, issues);
+        check(&settings, base, &path, issues);
+        read.push(Rule { pattern, settings });
+    }
+    read
+}
+
+fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issue>) {
+    let ranges: [(&str, Option<u64>, u64, u64); 7] = [
+        ("defaultPageSize", settings.default_page_size, 1, 1_000),
+        ("maxPageSize", settings.max_page_size, 1, 1_000),
+        ("tokenBudgetThreshold", settings.token_budget_threshold, 200, 1_000_000),
+        ("chunkSize", settings.chunk_size, 1, 100_000),
+        ("chunkThreshold", settings.chunk_threshold, 1_000, 1_000_000),
+        ("cursorTtl", settings.cursor_ttl, 600, 7 * 24 * 3_600),
+        ("hardByteLimit", settings.hard_byte_limit, 1_024, 100_000_000),
+    ];
+    for (name, value, least, most) in ranges {
+        if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+            issues.push(fault(&join(path, name), &format!("{value} is out of range: from {least} to {most}")));
+        }
+    }
+    let scale = settings.estimator.and_then(|estimator| estimator.scale);
+    if let Some(scale) = scale.filter(|scale| !(0.5..=4.0).contains(scale)) {
+        issues.push(fault(&join(path, "estimator.scale"), &format!("{scale} is out of range: from 0.5 to 4")));
+    }
+    let mut limits = Limits::default();
+    limits.lay(base);
+    limits.lay(settings);
+    if limits.default_page_size > limits.max_page_size {
+        let reason = format!("{} is more than maxPageSize, {}", limits.default_page_size, limits.max_page_size);
+        issues.push(fault(&join(path, "defaultPageSize"), &reason));
+    }
+    if limits.hard_cap < limits.threshold {
+        let reason = format!("{} is less than tokenBudgetThreshold, {}", limits.hard_cap, limits.threshold);
+        issues.push(fault(&join(path, "hardCap"), &reason));
+    }
+}
+
+impl Policy {
+    /// The resolved form: opaque, cheap to load.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = FORMAT.to_vec();
+        bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
+        bytes
+    }
+
+    /// Reads the resolved form; none where another version wrote it.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes.strip_prefix(FORMAT)?).ok()
+    }
+
+    /// What applies to the endpoint `upstream::name`; rules may name it with or without the upstream.
+    #[must_use]
+    pub fn limits(&self, upstream: &str, name: &str) -> Limits {
+        let mut limits = Limits::default();
+        limits.lay(&self.settings);
+        let full = crate::endpoint(upstream, name);
+        let (globs, exact): (Vec<_>, Vec<_>) = self.rules.iter().partition(|(pattern, _)| pattern.contains(['*', '?']));
+        for (pattern, settings) in globs {
+            let glob = WildMatch::new(pattern);
+            if glob.matches(&full) || glob.matches(name) {
+                limits.lay(settings);
+            }
+        }
+        for (pattern, settings) in exact {
+            if *pattern == full || pattern == name {
+                limits.lay(settings);
+            }
+        }
+        limits
+    }
+
+    /// What the host does on a fault.
+    #[must_use]
+    pub fn on_fault(&self) -> OnFault {
+        self.settings.on_fault.unwrap_or_default()
+    }
+
+    /// The byte limit that decides when the guard cannot.
+    #[must_use]
+    pub fn hard_byte_limit(&self) -> u64 {
+        self.settings.hard_byte_limit.unwrap_or(10_240)
+    }
+}
+
+impl From<Policy> for Document {
+    fn from(policy: Policy) -> Self {
+        let endpoints = policy.rules.into_iter().map(|(pattern, settings)| Rule { pattern, settings }).collect();
+        Self { settings: policy.settings, endpoints }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(json: &str) -> Vec<String> {
+        compile(json).unwrap_err().into_iter().map(|issue| issue.path).collect()
+    }
+
+    #[test]
+    fn an_empty_policy_is_the_defaults() {
+        let policy = compile("").unwrap().policy;
+        assert_eq!(policy.limits("", "anything"), Limits::default());
+        assert_eq!((policy.hard_byte_limit(), policy.on_fault()), (10_240, OnFault::Limit));
+        assert_eq!(Policy::from_bytes(&policy.to_bytes()), Some(policy));
+    }
+
+    #[test]
+    fn every_fault_is_listed_with_its_path() {
+        let found = paths(
+            r#"{"tokenBudgetThreshold": 10, "chunkSize": "x", "pageSize": 5,
+                "endpoints": [{"match": "a", "hardCap": 5}, {"shape": true}, {"match": "b", "onFault": "pass"}]}"#,
+        );
+        for path in ["tokenBudgetThreshold", "chunkSize", "pageSize", "endpoints[0].hardCap", "endpoints[1].match", "endpoints[2].onFault"] {
+            assert!(found.contains(&path.to_owned()), "{path} in {found:?}");
+        }
+        assert_eq!(paths("[]"), [""]);
+        assert_eq!(paths("{"), [""]);
+    }
+
+    #[test]
+    fn exact_names_win_over_globs() {
+        let policy = compile(
+            r#"{"defaultPageSize": 40, "endpoints": [
+                {"match": "crm::list_bookings", "defaultPageSize": 10},
+                {"match": "list_*", "defaultPageSize": 20, "maxPageSize": 100},
+                {"match": "crm::*", "chunkSize": 50}]}"#,
+        )
+        .unwrap()
+        .policy;
+        let limits = policy.limits("crm", "list_bookings");
+        assert_eq!((limits.default_page_size, limits.max_page_size, limits.chunk_size), (10, 100, 50));
+        assert_eq!(policy.limits("other", "list_bookings").default_page_size, 20);
+        assert_eq!(policy.limits("other", "get").default_page_size, 40);
+    }
+}

@@ -1,0 +1,3 @@
+//! Where payloads sit in messages, and how messages are written.
+
+pub mod mcp;

@@ -1,0 +1,274 @@
+//! `tools/list`: output schemas relaxed in place, the guard's arguments and its tool advertised, facts on each tool learnt.
+
+use super::arguments::{NAMES, OBJECT};
+use super::facts::{Output, ToolFacts};
+use crate::json::Span;
+use crate::json::edit::{Edits, append_member, member};
+use crate::json::scan::{Kind, Scan, Scanner};
+use crate::json::text::Form;
+use crate::policy::{Advertise, Limits};
+use crate::shape::notice::READ_TOOL;
+
+/// The name of the reading tool where an upstream has one of the usual name.
+pub const READ_TOOL_RENAMED: &str = "context_guard_read_more";
+
+const READ_DESCRIPTION: &str = "Reads on in an answer that context-guard cut to fit. Give the cursor of that answer; for a text, startLine and endLine \
+     choose lines, for a list, limit chooses how many items.";
+
+/// A tool of a list, as far as the guard looks into it.
+#[derive(Debug, Default)]
+struct Tool {
+    name: String,
+    input: Option<Span>,
+    output: Option<Span>,
+    read_only: bool,
+}
+
+/// A shaped list.
+pub struct Catalog {
+    /// The message.
+    pub message: Vec<u8>,
+    /// Facts on the tools, by name.
+    pub facts: Vec<(String, ToolFacts)>,
+}
+
+/// Reads and rewrites a list. `first` adds the reading tool. None where the message holds no list.
+///
+/// # Errors
+/// Where the message is not JSON.
+pub fn shape(message: &[u8], first: bool, limits: impl Fn(&str) -> Limits) -> Scan<Option<Catalog>> {
+    let Some((list, tools)) = read(message)? else { return Ok(None) };
+    let mut edits = Edits::default();
+    let mut facts = Vec::new();
+    for tool in &tools {
+        let limits = limits(&tool.name);
+        let mut learnt = ToolFacts { read_only: tool.read_only, ..ToolFacts::default() };
+        if let Some(input) = &tool.input {
+            learnt.own = own_parameters(message, input)?;
+            if limits.shape {
+                advertise(message, input, limits.advertise, learnt.own, &mut edits)?;
+            }
+        }
+        if let Some(output) = tool.output.as_ref().filter(|_| limits.shape) {
+            learnt.output = relax(message, output, &mut edits)?;
+        }
+        facts.push((tool.name.clone(), learnt));
+    }
+    if first {
+        let taken = tools.iter().any(|tool| tool.name == READ_TOOL);
+        let name = if taken { READ_TOOL_RENAMED } else { READ_TOOL };
+        let comma: &[u8] = if tools.is_empty() { b"" } else { b"," };
+        let at = list.end - 1;
+        edits.replace(at..at, [comma, read_tool(name).as_bytes()].concat());
+    }
+    Ok(Some(Catalog { message: edits.apply(message), facts }))
+}
+
+fn read(message: &[u8]) -> Scan<Option<(Span, Vec<Tool>)>> {
+    let mut found = None;
+    let mut scanner = Scanner::new(message, Form::Raw);
+    if scanner.kind()? != Kind::Object {
+        return Ok(None);
+    }
+    scanner.object(|scanner, key| {
+        if !scanner.is(&key, "result") || scanner.kind()? != Kind::Object {
+            return scanner.skip().map(drop);
+        }
+        scanner.object(|scanner, key| {
+            if !scanner.is(&key, "tools") || scanner.kind()? != Kind::Array {
+                return scanner.skip().map(drop);
+            }
+            let start = scanner.position();
+            let mut tools = Vec::new();
+            scanner.array(|scanner| {
+                tools.push(tool(scanner)?);
+                Ok(())
+            })?;
+            found = Some((start..scanner.position(), tools));
+            Ok(())
+        })
+    })?;
+    scanner.end()?;
+    Ok(found)
+}
+
+fn tool(scanner: &mut Scanner<'_>) -> Scan<Tool> {
+    let mut tool = Tool::default();
+    if scanner.kind()? != Kind::Object {
+        scanner.skip()?;
+        return Ok(tool);
+    }
+    scanner.object(|scanner, key| {
+        let kind = scanner.kind()?;
+        if kind == Kind::String && scanner.is(&key, "name") {
+            let name = scanner.string()?;
+            tool.name = scanner.decode(&name);
+        } else if kind == Kind::Object && scanner.is(&key, "inputSchema") {
+            tool.input = Some(scanner.skip()?);
+        } else if kind == Kind::Object && scanner.is(&key, "outputSchema") {
+            tool.output = Some(scanner.skip()?);
+        } else if kind == Kind::Object && scanner.is(&key, "annotations") {
+            scanner.object(|scanner, key| {
+                let value = scanner.skip()?;
+                tool.read_only |= scanner.is(&key, "readOnlyHint") && scanner.bytes(&value) == b"true";
+                Ok(())
+            })?;
+        } else {
+            scanner.skip()?;
+        }
+        Ok(())
+    })?;
+    Ok(tool)
+}
+
+/// The value of a member of an object.
+fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)>> {
+    let mut found = None;
+    Scanner::starting_at(bytes, Form::Raw, object.start).object(|scanner, key| {
+        let kind = scanner.kind()?;
+        let value = scanner.skip()?;
+        if scanner.is(&key, name) {
+            found = Some((kind, value));
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
+    let mut own = 0;
+    if let Some((Kind::Object, properties)) = value_of(message, input, "properties")? {
+        Scanner::starting_at(message, Form::Raw, properties.start).object(|scanner, key| {
+            if let Some(at) = NAMES.iter().position(|name| scanner.is(&key, name)) {
+                own |= 1 << at;
+            }
+            scanner.skip().map(drop)
+        })?;
+    }
+    Ok(own)
+}
+
+/// Adds the guard's arguments to the root `properties` of a tool, and touches nothing else.
+fn advertise(message: &[u8], input: &Span, advertise: Advertise, own: u16, edits: &mut Edits) -> Scan<()> {
+    let members = match advertise {
+        Advertise::None => return Ok(()),
+        Advertise::Compact => {
+            format!(r#""{OBJECT}":{{"type":"object","description":"Optional: limit (items), startLine, endLine, cursor of a cut answer"}}"#)
+        }
+        Advertise::Full => {
+            let property = |(at, name): (usize, &&str)| {
+                let prefix = if own & (1 << at) == 0 { "" } else { "_guard_" };
+                let (kind, description) = match *name {
+                    "cursor" => ("string", "nextCursor of an earlier answer"),
+                    "limit" => ("integer", "most items to return"),
+                    "pages" => ("integer", "pages to return at once"),
+                    "startLine" => ("integer", "first line of a long text"),
+                    _ => ("integer", "last line of a long text"),
+                };
+                format!(r#""{prefix}{name}":{{"type":"{kind}","description":"{description}"}}"#)
+            };
+            NAMES.iter().enumerate().map(property).collect::<Vec<_>>().join(",")
+        }
+    };
+    let (span, bytes) = match value_of(message, input, "properties")? {
+        Some((Kind::Object, properties)) => append_member(message, &properties, members.as_bytes())?,
+        Some(_) => return Ok(()),
+        None => append_member(message, input, format!(r#""properties":{{{members}}}"#).as_bytes())?,
+    };
+    edits.replace(span, bytes);
+    Ok(())
+}
+
+/// Relaxes an output schema in place, so that a cut answer meets it: no root member is required, and `context_guard` may be there. A schema that is no
+/// plain object is widened to take an envelope instead; one that cannot be wrapped, because it refers into itself, is taken away.
+fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<Output> {
+    const CONTRACT: &[u8] = br#""context_guard":{"type":"object"}"#;
+    let mut combined = false;
+    for name in ["anyOf", "oneOf", "allOf", "not", "$ref", "if", "enum", "const"] {
+        combined |= value_of(message, output, name)?.is_some();
+    }
+    let kind = value_of(message, output, "type")?;
+    let is_object = kind.as_ref().is_some_and(|(_, value)| message.get(value.clone()) == Some(b"\"object\""));
+    if combined || !is_object {
+        let schema = message.get(output.clone()).unwrap_or_default();
+        if memchr::memmem::find(schema, b"\"$ref\"").is_some() {
+            edits.replace(output.clone(), b"{\"type\":\"object\"}".as_slice());
+            return Ok(Output::Free);
+        }
+        let root: &[u8] = if is_object { b"{\"type\":\"object\",\"anyOf\":[" } else { b"{\"anyOf\":[" };
+        let envelope: &[u8] = br#",{"type":"object","properties":{"context_guard":{"type":"object"}},"required":["context_guard"]}]}"#;
+        edits.replace(output.clone(), [root, schema, envelope].concat());
+        return Ok(Output::Widened);
+    }
+    if let Some(required) = member(message, output, "required")? {
+        edits.replace(required, b"".as_slice());
+    }
+    let mut closed = false;
+    for name in ["additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"] {
+        let value = value_of(message, output, name)?;
+        closed |= value.is_some_and(|(_, value)| message.get(value) != Some(b"true"));
+    }
+    match value_of(message, output, "properties")? {
+        Some((Kind::Object, properties)) => {
+            let (span, bytes) = append_member(message, &properties, CONTRACT)?;
+            edits.replace(span, bytes);
+        }
+        _ => edits.replace(output.start + 1..output.start + 1, [b"\"properties\":{", CONTRACT, b"},"].concat()),
+    }
+    Ok(if closed { Output::Closed } else { Output::Open })
+}
+
+fn read_tool(name: &str) -> String {
+    let properties = r#"{"cursor":{"type":"string"},"limit":{"type":"integer"},"pages":{"type":"integer"},"startLine":{"type":"integer"},"endLine":{"type":"integer"}}"#;
+    format!(
+        r#"{{"name":"{name}","description":"{READ_DESCRIPTION}","inputSchema":{{"type":"object","properties":{properties},"required":["cursor"]}},"annotations":{{"readOnlyHint":true,"openWorldHint":false}}}}"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn shaped(tools: &str) -> (Value, Vec<(String, ToolFacts)>) {
+        let message = format!(r#"{{"result":{{"tools":[{tools}]}},"jsonrpc":"2.0","id":1}}"#);
+        let catalog = shape(message.as_bytes(), true, |_| Limits::default()).unwrap().unwrap();
+        (serde_json::from_slice(&catalog.message).unwrap(), catalog.facts)
+    }
+
+    #[test]
+    fn plain_objects_are_relaxed_in_place() {
+        let (list, facts) = shaped(
+            r#"{"name":"a","inputSchema":{"type":"object","properties":{"limit":{}},"required":["limit"]},
+                "outputSchema":{"type":"object","required":["x"],"properties":{"x":{"type":"array"}},"additionalProperties":false}}"#,
+        );
+        let tool = &list["result"]["tools"][0];
+        assert_eq!(tool["outputSchema"].get("required"), None);
+        assert_eq!(tool["outputSchema"]["properties"]["context_guard"]["type"], "object");
+        assert_eq!(tool["inputSchema"]["required"][0], "limit");
+        assert!(tool["inputSchema"]["properties"].get(OBJECT).is_some());
+        assert_eq!(facts[0].1, ToolFacts { own: 0b10, output: Output::Closed, read_only: false });
+        assert_eq!(list["result"]["tools"][1]["name"], READ_TOOL);
+    }
+
+    #[test]
+    fn other_schemas_are_widened() {
+        let (list, facts) = shaped(r#"{"name":"a","inputSchema":{},"outputSchema":{"type":"object","oneOf":[{}]}},{"name":"b","outputSchema":{"type":"array"}}"#);
+        assert_eq!(list["result"]["tools"][0]["outputSchema"]["anyOf"].as_array().map(Vec::len), Some(2));
+        assert_eq!(list["result"]["tools"][0]["outputSchema"]["type"], "object");
+        assert_eq!(facts[1].1.output, Output::Widened);
+    }
+
+    #[test]
+    fn a_taken_name_is_stepped_round() {
+        let (list, _) = shaped(&format!(r#"{{"name":"{READ_TOOL}"}}"#));
+        assert_eq!(list["result"]["tools"][1]["name"], READ_TOOL_RENAMED);
+    }
+
+    #[test]
+    fn the_reading_tool_is_cheap() {
+        let tokens = crate::tokens::Estimator::default().price(read_tool(READ_TOOL).as_bytes());
+        assert!(tokens <= 150, "{tokens}");
+    }
+}

@@ -1,0 +1,211 @@
+//! Serving a cursor from what is kept.
+
+use super::arguments::Guarded;
+use crate::policy::{Limits, Policy};
+use crate::shape::list::{self, Ask};
+use crate::shape::plan::{self, Place, Wish};
+use crate::shape::render::{Frame, Halves};
+use crate::shape::{Facts, Shown};
+use crate::snapshot::cursor::CursorError;
+use crate::snapshot::index::{Body, Index, ListIndex, TextIndex};
+use crate::snapshot::stored::{Entry, Loaded, Missing};
+use crate::snapshot::{Cursor, Keys, Scope, Stored};
+use crate::tokens::Original;
+
+/// Who reads, and how.
+pub struct Reader<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// The live keys.
+    pub keys: &'a Keys,
+    /// The principal.
+    pub principal: &'a str,
+    /// The upstream, part of the endpoint.
+    pub upstream: &'a str,
+    /// The endpoint that the cursor must have come from, without its upstream; none for the reading tool, which reads any of the principal's.
+    pub endpoint: Option<&'a str>,
+    /// Whether structured content is written too, where the original had some.
+    pub structured: bool,
+    /// Whether fields may stand beside a list in it.
+    pub open: bool,
+    /// The name of the tool that reads on.
+    pub read_tool: &'a str,
+    /// Tokens that the caller says the answer may cost, if it does.
+    pub budget: Option<u64>,
+    /// Milliseconds since 1970.
+    pub now_ms: u64,
+}
+
+/// A part that was read.
+pub struct Read {
+    /// The part.
+    pub shown: Shown,
+    /// The same, written.
+    pub halves: Halves,
+    /// The endpoint that it came from, without its upstream.
+    pub endpoint: String,
+    /// Tokens that it might have cost.
+    pub threshold: u64,
+    /// Tokens of the original.
+    pub original: Original,
+    /// Bytes of the original.
+    pub original_bytes: u64,
+    /// What to keep anew.
+    pub entries: Vec<Entry<'static>>,
+    /// What to keep longer.
+    pub extend: Vec<String>,
+}
+
+/// Why there is nothing to show.
+pub enum Refusal {
+    /// These keys have to be fetched first.
+    Load(Vec<String>),
+    /// The cursor is no good.
+    Cursor(CursorError),
+    /// The caller asks for what cannot be; with a sentence.
+    Wish(String),
+}
+
+impl From<Missing> for Refusal {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::Keys(keys) => Refusal::Load(keys),
+            Missing::Gone => Refusal::Cursor(CursorError::Expired),
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// Reads what `guarded.cursor` leads to. Costs what is read.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn read(&self, guarded: &Guarded, loaded: &Loaded) -> Result<Read, Refusal> {
+        let text = guarded.cursor.as_deref().unwrap_or_default();
+        let ttl = self.policy.limits(self.upstream, "").cursor_ttl_ms;
+        let cursor = Cursor::verify(text, self.keys, self.principal, self.now_ms, ttl).map_err(Refusal::Cursor)?;
+        if let Some(endpoint) = self.endpoint {
+            let endpoint = crate::endpoint(self.upstream, endpoint);
+            if !self.keys.owns(Scope { principal: self.principal, endpoint: &endpoint }, &cursor.snapshot) {
+                return Err(Refusal::Cursor(CursorError::Invalid));
+            }
+        }
+        let stored = Stored::open(&cursor.snapshot, loaded)?;
+        let limits = self.policy.limits(self.upstream, &stored.index.endpoint);
+        let budget = limits.budget_for(guarded.wish.pages, self.budget);
+        let frame = Frame {
+            estimator: limits.estimator,
+            allowance: budget.allowance(),
+            text: true,
+            structured: stored.index.structured.as_ref().filter(|_| self.structured),
+            open: self.open,
+            keys: self.keys,
+            principal: self.principal,
+            read_tool: self.read_tool,
+        };
+        let base = Cursor::new(&cursor.snapshot, 0, self.now_ms);
+        let shown = match &stored.index.body {
+            Body::List(list) => self.page(&stored, list, &cursor, guarded.wish, &limits, &base, &frame)?,
+            Body::Text(text) => chunk(&stored, text, &cursor, guarded.wish, &base, &frame)?,
+        };
+        let halves = frame.halves(&shown);
+        let (entries, extend) = self.keep(&stored.index, &cursor.snapshot, ttl, halves.cursor.is_some());
+        Ok(Read {
+            endpoint: stored.index.endpoint.clone(),
+            threshold: budget.threshold,
+            original: Original { tokens: stored.index.tokens, sampled: stored.index.sampled },
+            original_bytes: stored.index.bytes,
+            shown,
+            halves,
+            entries,
+            extend,
+        })
+    }
+
+    /// A cursor lives a full time from its issue: what it leads to must, too.
+    fn keep(&self, index: &Index, snapshot: &str, ttl: u64, gives_cursor: bool) -> (Vec<Entry<'static>>, Vec<String>) {
+        if !gives_cursor || index.expires_ms >= self.now_ms + ttl {
+            return (Vec::new(), Vec::new());
+        }
+        let index = Index { expires_ms: self.now_ms + 2 * ttl, ..index.clone() };
+        let entry = Entry { key: snapshot.to_owned(), value: index.to_bytes().into() };
+        (vec![entry], index.keys(snapshot))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one step of `read`, which has them all at hand")]
+    fn page(
+        &self,
+        stored: &Stored<'_>,
+        list: &ListIndex,
+        cursor: &Cursor,
+        wish: Wish,
+        limits: &Limits,
+        base: &Cursor,
+        frame: &Frame<'_>,
+    ) -> Result<Shown, Refusal> {
+        if wish.start_line > 0 || wish.end_line > 0 {
+            return Err(Refusal::Wish("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
+        }
+        let carried = if wish.limit > 0 { wish.limit } else { cursor.limit };
+        let page_size = if carried > 0 { carried.min(limits.max_page_size) } else { limits.default_page_size };
+        let limit = page_size.saturating_mul(wish.pages.max(1));
+        let ask = Ask { first: cursor.offset, within: cursor.within, limit, page_size, carried_limit: carried };
+        let (bytes, items) = list::stored(stored, list, ask, frame.allowance)?;
+        let items = items.into_iter().map(|(at, span)| (at, bytes.get(span).unwrap_or_default())).collect();
+        Ok(list::show(list, stored.index.form, &items, ask, base, frame))
+    }
+}
+
+fn chunk(stored: &Stored<'_>, text: &TextIndex, cursor: &Cursor, wish: Wish, base: &Cursor, frame: &Frame<'_>) -> Result<Shown, Refusal> {
+    let total = stored.index.bytes;
+    let ranged = wish.start_line > 0 || wish.end_line > 0;
+    let (from, end) = if ranged {
+        if wish.start_line > text.lines {
+            return Err(Refusal::Wish(format!("startLine {} is beyond the end: the text has {} lines", wish.start_line, text.lines)));
+        }
+        let from = line_offset(stored, text, wish.start_line.max(1))?;
+        let end = if wish.end_line == 0 { total } else { line_offset(stored, text, wish.end_line.saturating_add(1))? };
+        (from, end)
+    } else {
+        let pages = usize::try_from(wish.pages.max(1)).unwrap_or(usize::MAX);
+        let chunk = text.chunk_at(cursor.offset).saturating_add(pages);
+        let end = text.chunks.get(chunk).map_or(total, |mark| mark.offset);
+        (cursor.offset, if cursor.end > 0 { cursor.end } else { end })
+    };
+    let mark = text.chunks.get(text.chunk_at(from)).copied().ok_or(Missing::Gone)?;
+    // Never more than can fit, however long the range: a token is at most 16 bytes, and an escape at most six.
+    let most = from.saturating_add(frame.allowance.saturating_mul(96));
+    let bytes = stored.bytes(mark.offset, end.min(most))?;
+    let skip = usize::try_from(from - mark.offset).unwrap_or(usize::MAX).min(bytes.len());
+    let (before, mut content) = bytes.split_at_checked(skip).unwrap_or((&bytes, &[]));
+    if end > most {
+        let cut = crate::json::text::boundary(content, content.len(), stored.index.form);
+        content = content.get(..cut).unwrap_or(content);
+    }
+    let line = mark.line + plan::ended_lines(before, stored.index.form);
+    let range_end = (ranged || cursor.end > 0).then_some(end);
+    Ok(plan::chunk_of(text, content, stored.index.form, Place { from, line, total, range_end }, base, frame))
+}
+
+/// The byte at which a line begins: found from the chunk that it stands in.
+fn line_offset(stored: &Stored<'_>, text: &TextIndex, line: u64) -> Result<u64, Missing> {
+    if line > text.lines {
+        return Ok(stored.index.bytes);
+    }
+    let mark = text.before_line(line);
+    let after = text.chunks.get(text.chunk_at(mark.offset) + 1).map_or(stored.index.bytes, |mark| mark.offset);
+    let bytes = stored.bytes(mark.offset, after)?;
+    Ok(mark.offset + plan::skip_lines(&bytes, stored.index.form, mark.line, line))
+}
+
+impl Facts {
+    /// Items shown, where it is a list.
+    #[must_use]
+    pub fn items(&self) -> Option<u64> {
+        match self {
+            Facts::Page { shown, .. } => Some(*shown),
+            Facts::Part { .. } => Some(0),
+            Facts::Chunk { .. } => None,
+        }
+    }
+}

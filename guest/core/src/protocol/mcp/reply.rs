@@ -1,0 +1,101 @@
+//! Answers that the guard gives itself.
+
+use serde_json::{Map, Value};
+
+use super::META_RESULT;
+use crate::json::text::{escape, quoted};
+use crate::shape::render::{Halves, plain_block, text_block};
+
+/// What an answer needs of its request.
+#[derive(Clone, Copy)]
+pub struct Envelope<'a> {
+    /// The id as it is spelt.
+    pub id: &'a [u8],
+    /// Whether the request is of the stateless era.
+    pub modern: bool,
+}
+
+impl Envelope<'_> {
+    fn result(&self, members: &[u8]) -> Vec<u8> {
+        let kind: &[u8] = if self.modern { b",\"resultType\":\"complete\"" } else { b"" };
+        [b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(), self.id, b",\"result\":{", members, kind, b"}}"].concat()
+    }
+
+    /// A part of a tool's answer.
+    #[must_use]
+    pub fn tool(&self, halves: &Halves, meta: &Map<String, Value>) -> Vec<u8> {
+        let mut members = b"\"content\":[".to_vec();
+        if let Some(text) = &halves.text {
+            members.extend(text_block(text));
+            members.push(b',');
+        }
+        if let Some(blocks) = halves.blocks.as_ref().filter(|blocks| !blocks.is_empty()) {
+            members.extend_from_slice(blocks);
+            members.push(b',');
+        }
+        members.extend(plain_block(&halves.notice));
+        members.push(b']');
+        if let Some(structured) = &halves.structured {
+            members.extend_from_slice(b",\"structuredContent\":");
+            members.extend_from_slice(structured);
+        }
+        members.push(b',');
+        members.extend(result_meta(meta));
+        self.result(&members)
+    }
+
+    /// A part of a resource.
+    #[must_use]
+    pub fn resource(&self, uri: &str, halves: &Halves, meta: &Map<String, Value>) -> Vec<u8> {
+        let mut members = b"\"contents\":[".to_vec();
+        if let Some(text) = &halves.text {
+            members.extend(content(uri, text));
+            members.push(b',');
+        }
+        if let Some(blocks) = halves.blocks.as_ref().filter(|blocks| !blocks.is_empty()) {
+            members.extend_from_slice(blocks);
+            members.push(b',');
+        }
+        members.extend(notice_content(halves));
+        members.extend_from_slice(b"],");
+        if self.modern {
+            members.extend_from_slice(b"\"ttlMs\":0,\"cacheScope\":\"private\",");
+        }
+        members.extend(result_meta(meta));
+        self.result(&members)
+    }
+
+    /// An error that a model can act on.
+    #[must_use]
+    pub fn tool_error(&self, text: &str) -> Vec<u8> {
+        self.result(&[b"\"content\":[".as_slice(), &plain_block(text), b"],\"isError\":true"].concat())
+    }
+
+    /// An error of the protocol.
+    #[must_use]
+    pub fn error(&self, code: i64, text: &str) -> Vec<u8> {
+        let code = code.to_string();
+        [b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(), self.id, b",\"error\":{\"code\":", code.as_bytes(), b",\"message\":", &quoted(text), b"}}"].concat()
+    }
+}
+
+/// `"_meta":{…}` of a shaped result.
+#[must_use]
+pub fn result_meta(meta: &Map<String, Value>) -> Vec<u8> {
+    format!("\"_meta\":{{\"{META_RESULT}\":{}}}", Value::Object(meta.clone())).into_bytes()
+}
+
+/// One of the contents of a resource; `text` is escaped.
+#[must_use]
+pub fn content(uri: &str, text: &[u8]) -> Vec<u8> {
+    [b"{\"uri\":".as_slice(), &quoted(uri), b",\"mimeType\":\"text/plain\",\"text\":\"", text, b"\"}"].concat()
+}
+
+/// The contract, as one of the contents of a resource. Its URI reads on.
+#[must_use]
+pub fn notice_content(halves: &Halves) -> Vec<u8> {
+    let uri = format!("{}{}", super::READ_URI, halves.cursor.as_deref().unwrap_or("end"));
+    let mut text = Vec::new();
+    escape(&mut text, halves.notice.as_bytes());
+    content(&uri, &text)
+}

@@ -1,0 +1,383 @@
+//! An answer, cut to fit: which of its parts are payloads, how they share the budget, and how the message is put together again.
+
+use serde_json::{Map, Value};
+
+use super::answer::Answer;
+use super::block::Block;
+use super::{META_RESULT, reply};
+use crate::json::edit::{Edits, append_member};
+use crate::json::scan::Kind;
+use crate::json::survey::{List, Survey};
+use crate::json::text::{Form, boundary, visible};
+use crate::json::{Span, equal};
+use crate::shape::plan::{Cut, Payload, Setting, cut};
+use crate::shape::render::{Halves, plain_block, with_contract};
+use crate::snapshot::Home;
+use crate::snapshot::stored::Entry;
+use crate::tokens::{Original, TokenBudget};
+
+/// An answer, shaped.
+pub struct Shaped<'a> {
+    /// The message.
+    pub message: Vec<u8>,
+    /// What is kept.
+    pub entries: Vec<Entry<'a>>,
+    /// `page`, `chunk` or `part`.
+    pub mode: &'static str,
+    /// Items shown.
+    pub items: Option<u64>,
+    /// Tokens of what is sent.
+    pub tokens: u64,
+}
+
+/// What an answer costs as it came.
+pub struct Cost {
+    blocks: Vec<Original>,
+    structured: Original,
+}
+
+impl Cost {
+    /// Prices an answer's texts and structured content.
+    #[must_use]
+    pub fn of(setting: &Setting<'_>, message: &[u8], answer: &Answer) -> Self {
+        let price = |span: &Span, form| Original::price(&setting.limits.estimator, message.get(span.clone()).unwrap_or_default(), form);
+        Self {
+            blocks: answer.blocks.iter().map(|block| block.text.as_ref().map_or(Original::default(), |text| price(text, Form::Escaped))).collect(),
+            structured: answer.structured.as_ref().map_or(Original::default(), |survey| price(&survey.root, Form::Raw)),
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Original {
+        self.text().plus(self.structured)
+    }
+
+    fn text(&self) -> Original {
+        self.blocks.iter().copied().fold(Original::default(), Original::plus)
+    }
+
+    fn block(&self, at: usize) -> Original {
+        self.blocks.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// How the structured half relates to the text half.
+enum Relation {
+    /// The text says the same as the whole value, or as a list of it.
+    Whole,
+    /// The text is a string of the value.
+    Text(Span),
+    /// They differ.
+    None,
+}
+
+/// Shapes an answer; none where it may stay as it is.
+#[must_use]
+pub fn shape<'a>(setting: &Setting<'_>, message: &'a [u8], answer: &Answer, cost: &Cost, allowance: u64) -> Option<Shaped<'a>> {
+    let shaper = Shaper { setting, message, answer, cost, allowance };
+    let texts: Vec<usize> = answer.blocks.iter().enumerate().filter(|(_, block)| block.text.is_some()).map(|(at, _)| at).collect();
+    let over = cost.total().tokens > allowance;
+    if answer.is_error && !over {
+        return None;
+    }
+    match (&answer.structured, texts.as_slice()) {
+        (Some(survey), []) => shaper.structured_alone(survey, allowance),
+        (Some(survey), texts) => {
+            // Telling whether both halves say the same costs as much as reading them: only where one of them has to be cut.
+            let relation = if over || shaper.may_need_cut(survey, texts) { shaper.relation(survey, texts) } else { return None };
+            match relation {
+                Relation::Whole => shaper.both(survey, texts),
+                Relation::Text(span) => shaper.both_text(survey, &span, texts),
+                Relation::None => shaper.apart(survey, texts),
+            }
+        }
+        (None, []) => None,
+        (None, texts) => shaper.texts(texts, allowance).map(|plan| shaper.finish(plan)),
+    }
+}
+
+/// Cuts, and where they go.
+struct Plan<'a> {
+    cuts: Vec<Cut<'a>>,
+    /// The content array, written anew.
+    content: Vec<Vec<u8>>,
+    /// The structured value, written anew.
+    structured: Option<Vec<u8>>,
+    /// Tokens of what was left as it is.
+    untouched: u64,
+}
+
+struct Shaper<'s, 'a> {
+    setting: &'s Setting<'s>,
+    message: &'a [u8],
+    answer: &'s Answer,
+    cost: &'s Cost,
+    allowance: u64,
+}
+
+impl<'a> Shaper<'_, 'a> {
+    fn bytes(&self, span: &Span) -> &'a [u8] {
+        self.message.get(span.clone()).unwrap_or_default()
+    }
+
+    fn block(&self, at: usize) -> Option<&Block> {
+        self.answer.blocks.get(at)
+    }
+
+    fn text(&self, at: usize) -> &'a [u8] {
+        self.block(at).and_then(|block| block.text.as_ref()).map_or(&[], |span| self.bytes(span))
+    }
+
+    /// Whether an answer within its budget may have to be cut all the same: for its number of items, its length, or a range asked for.
+    fn may_need_cut(&self, survey: &Survey, texts: &[usize]) -> bool {
+        let limits = self.setting.limits;
+        let size = if self.setting.wish.limit > 0 { self.setting.wish.limit } else { limits.default_page_size };
+        survey.lists.iter().any(|list| list.items.len() as u64 > size)
+            || texts.len() as u64 > size
+            || texts.iter().any(|at| self.cost.block(*at).tokens > limits.chunk_threshold)
+            || self.setting.wish.start_line > 0
+            || self.setting.wish.end_line > 0
+    }
+
+    fn relation(&self, survey: &Survey, texts: &[usize]) -> Relation {
+        if let [text] = texts {
+            let text = self.text(*text);
+            if let Some(string) = &survey.text
+                && survey.kind == Kind::Object
+                && (survey.root.len() - string.span.len()) / 3 <= usize::try_from(self.allowance).unwrap_or(usize::MAX) / 6
+                && equal::text(text, Form::Escaped, self.bytes(&string.span), Form::Escaped)
+            {
+                return Relation::Text(string.span.clone());
+            }
+            let root = self.bytes(&survey.root);
+            let says = |span: &Span| equal::json(text, Form::Escaped, self.bytes(span), Form::Raw);
+            let same = equal::json(text, Form::Escaped, root, Form::Raw) || survey.longest().is_some_and(|list| says(&list.span));
+            return if same { Relation::Whole } else { Relation::None };
+        }
+        let says = |list: &List| {
+            list.items.len() == texts.len() && list.items.iter().zip(texts).all(|(item, text)| same(self.bytes(item), self.text(*text)))
+        };
+        if survey.longest().is_some_and(says) { Relation::Whole } else { Relation::None }
+    }
+
+    fn structured_alone(&self, survey: &Survey, allowance: u64) -> Option<Shaped<'a>> {
+        let cut = self.cut_structured(survey, false, allowance)?;
+        let structured = cut.halves.structured.clone();
+        let content = self.kept_blocks(|_| true);
+        Some(self.finish(Plan { content, structured, untouched: 0, cuts: vec![cut] }))
+    }
+
+    fn cut_structured(&self, survey: &Survey, text: bool, allowance: u64) -> Option<Cut<'a>> {
+        let relative = survey.clone().relative();
+        let payload = Payload { bytes: self.bytes(&survey.root), form: Form::Raw, survey: Some(&relative), blocks: false };
+        cut(self.setting, &payload, self.cost.structured, Some(Home::Whole), text, allowance)
+    }
+
+    /// Both halves say the same: one payload, written twice.
+    fn both(&self, survey: &Survey, texts: &[usize]) -> Option<Shaped<'a>> {
+        let cut = self.cut_structured(survey, true, self.allowance)?;
+        let content = self.content_with(&cut.halves, texts);
+        let structured = cut.halves.structured.clone();
+        Some(self.finish(Plan { content, structured, untouched: 0, cuts: vec![cut] }))
+    }
+
+    /// The structured half wraps the text of the other.
+    fn both_text(&self, survey: &Survey, string: &Span, texts: &[usize]) -> Option<Shaped<'a>> {
+        let bytes = self.bytes(string);
+        let inner = looks_like_json(bytes).then(|| Survey::of(bytes, Form::Escaped)).flatten();
+        let home = Home::Text(self.bytes(&(survey.root.start..string.start)).to_vec(), self.bytes(&(string.end..survey.root.end)).to_vec());
+        let payload = Payload { bytes, form: Form::Escaped, survey: inner.as_ref(), blocks: false };
+        let cost = texts.first().map_or(Original::default(), |at| self.cost.block(*at));
+        let cut = cut(self.setting, &payload, cost, Some(home), true, self.allowance)?;
+        let content = self.content_with(&cut.halves, texts);
+        let structured = cut.halves.structured.clone();
+        Some(self.finish(Plan { content, structured, untouched: 0, cuts: vec![cut] }))
+    }
+
+    /// The halves say different things: each is a payload, and they share the budget.
+    fn apart(&self, survey: &Survey, texts: &[usize]) -> Option<Shaped<'a>> {
+        let (text, structured) = (self.cost.text().tokens, self.cost.structured.tokens);
+        let half = self.allowance / 2;
+        let (for_text, for_structured) = match (text <= half, structured <= half) {
+            (true, _) => (half, self.allowance - text),
+            (_, true) => (self.allowance - structured, half),
+            _ => (half, half),
+        };
+        let structured_cut = self.cut_structured(survey, false, for_structured);
+        let mut plan = match self.texts(texts, for_text) {
+            Some(plan) => plan,
+            None => Plan { cuts: Vec::new(), content: self.kept_blocks(|_| true), structured: None, untouched: text },
+        };
+        match structured_cut {
+            Some(cut) => {
+                plan.structured.clone_from(&cut.halves.structured);
+                plan.cuts.push(cut);
+            }
+            None => plan.untouched += structured,
+        }
+        (!plan.cuts.is_empty()).then(|| self.finish(plan))
+    }
+
+    /// Text blocks without a structured half: one is cut in its place, many are a list.
+    fn texts(&self, texts: &[usize], allowance: u64) -> Option<Plan<'a>> {
+        let (largest, cost) = texts.iter().map(|at| (*at, self.cost.block(*at))).max_by_key(|(at, cost)| (cost.tokens, usize::MAX - at))?;
+        let others = self.cost.text().tokens - cost.tokens;
+        let size = first_page_size(self.setting);
+        if texts.len() == 1 || (others <= allowance / 4 && texts.len() as u64 <= size) {
+            return self.one_text(largest, cost, others, allowance);
+        }
+        let content = self.answer.content.clone()?;
+        let shift = |span: &Span| span.start - content.start..span.end - content.start;
+        let items = self.answer.blocks.iter().map(|block| shift(&block.span)).collect();
+        let root = 0..content.len();
+        let list = List { path: Vec::new(), span: root.clone(), items };
+        let survey = Survey { root, kind: Kind::Array, lists: vec![list], text: None };
+        let payload = Payload { bytes: self.bytes(&content), form: Form::Raw, survey: Some(&survey), blocks: true };
+        let cut = cut(self.setting, &payload, self.cost.text(), None, true, allowance)?;
+        let shown = cut.halves.blocks.clone().or_else(|| cut.halves.text.as_ref().map(|text| self.text_content(text)));
+        Some(Plan { content: shown.into_iter().filter(|blocks| !blocks.is_empty()).collect(), structured: None, untouched: 0, cuts: vec![cut] })
+    }
+
+    fn one_text(&self, at: usize, cost: Original, others: u64, allowance: u64) -> Option<Plan<'a>> {
+        let bytes = self.text(at);
+        let inner = (looks_like_json(bytes) && !self.answer.is_error).then(|| Survey::of(bytes, Form::Escaped)).flatten();
+        let payload = Payload { bytes, form: Form::Escaped, survey: inner.as_ref(), blocks: false };
+        let room = allowance.saturating_sub(others);
+        // Servers put what to do next at the end of an error: its tail is kept in sight.
+        let tail = if self.answer.is_error { tail(bytes, room / 4) } else { Vec::new() };
+        let tail_cost = self.setting.limits.estimator.price(&tail);
+        let cut = cut(self.setting, &payload, cost, None, true, room - tail_cost.min(room))?;
+        let mut content = self.content_with(&cut.halves, &[at]);
+        if !tail.is_empty() {
+            content.push(plain_block(&String::from_utf8_lossy(&tail)));
+        }
+        Some(Plan { content, structured: None, untouched: others + tail_cost, cuts: vec![cut] })
+    }
+
+    /// The blocks as they came, those that `keep` names.
+    fn kept_blocks(&self, keep: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
+        let kept = self.answer.blocks.iter().enumerate().filter(|(at, _)| keep(*at));
+        kept.map(|(_, block)| self.bytes(&block.span).to_vec()).collect()
+    }
+
+    /// The content array with the text half in the place of the first of `texts`, and without the others.
+    fn content_with(&self, halves: &Halves, texts: &[usize]) -> Vec<Vec<u8>> {
+        let mut content = Vec::new();
+        for (at, block) in self.answer.blocks.iter().enumerate() {
+            match texts.iter().position(|text| *text == at) {
+                None => content.push(self.bytes(&block.span).to_vec()),
+                Some(0) => {
+                    if let (Some(text), Some(new)) = (&block.text, &halves.text) {
+                        let mut edits = Edits::default();
+                        edits.replace(text.start - block.span.start..text.end - block.span.start, new.as_slice());
+                        content.push(edits.apply(self.bytes(&block.span)));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        content
+    }
+
+    fn text_content(&self, escaped: &[u8]) -> Vec<u8> {
+        if self.answer.resource { reply::content(self.setting.name, escaped) } else { crate::shape::render::text_block(escaped) }
+    }
+
+    /// Puts the message together: content, structured content, `_meta` and `ttlMs` are new, everything else stays as it came.
+    fn finish(&self, mut plan: Plan<'a>) -> Shaped<'a> {
+        let mut edits = Edits::default();
+        let tokens = plan.untouched + plan.cuts.iter().map(|cut| cut.halves.tokens).sum::<u64>();
+        for cut in &plan.cuts {
+            plan.content.push(if self.answer.resource { reply::notice_content(&cut.halves) } else { plain_block(&cut.halves.notice) });
+        }
+        let content = [b"[".as_slice(), &plan.content.join(&b','), b"]"].concat();
+        let mut members: Vec<Vec<u8>> = Vec::new();
+        match &self.answer.content {
+            Some(span) => edits.replace(span.clone(), content),
+            None => members.push([b"\"content\":".as_slice(), &content].concat()),
+        }
+        if let Some(survey) = &self.answer.structured {
+            let new = plan.structured.take().or_else(|| {
+                // It was left whole: the contract stands in it all the same, for clients that show nothing else.
+                let cut = plan.cuts.first().filter(|_| survey.kind == Kind::Object)?;
+                let contract = cut.shown.facts.structured(cut.halves.cursor.as_deref(), self.setting.read_tool);
+                Some(with_contract(self.bytes(&survey.root), &Value::Object(contract)))
+            });
+            if let Some(new) = new {
+                edits.replace(survey.root.clone(), new);
+            }
+        }
+        if let Some(ttl) = &self.answer.ttl {
+            edits.replace(ttl.clone(), b"0".as_slice());
+        }
+        self.meta(&plan, tokens, &mut edits, &mut members);
+        let result = self.answer.result.as_ref().filter(|_| !members.is_empty());
+        if let Some(Ok((span, bytes))) = result.map(|result| append_member(self.message, result, &members.join(&b','))) {
+            edits.replace(span, bytes);
+        }
+        let first = plan.cuts.first().map(|cut| &cut.shown.facts);
+        Shaped {
+            mode: first.map_or("full", |facts| facts.kind()),
+            items: first.and_then(|facts| facts.items()),
+            message: edits.apply(self.message),
+            entries: plan.cuts.into_iter().flat_map(|cut| cut.entries).collect(),
+            tokens,
+        }
+    }
+
+    fn meta(&self, plan: &Plan<'_>, tokens: u64, edits: &mut Edits, members: &mut Vec<Vec<u8>>) {
+        let Some(cut) = plan.cuts.first() else { return };
+        let facts = cut.shown.facts.json(cut.halves.cursor.as_deref());
+        let threshold = self.setting.limits.budget_for(self.setting.wish.pages, self.setting.budget).threshold;
+        let meta = describe(facts, tokens, threshold, self.cost.total(), self.message.len() as u64);
+        let appended = self.answer.meta.as_ref().and_then(|object| {
+            let member = format!("\"{META_RESULT}\":{}", Value::Object(meta.clone()));
+            append_member(self.message, object, member.as_bytes()).ok()
+        });
+        match appended {
+            Some((span, bytes)) => edits.replace(span, bytes),
+            None => members.push(reply::result_meta(&meta)),
+        }
+    }
+}
+
+/// What `_meta` says of a shaped result: the facts, the budget, the size of the original.
+#[must_use]
+pub fn describe(mut facts: Map<String, Value>, tokens: u64, threshold: u64, original: Original, original_bytes: u64) -> Map<String, Value> {
+    if let Ok(Value::Object(budget)) = serde_json::to_value(TokenBudget::new(tokens, threshold)) {
+        facts.extend(budget);
+    }
+    facts.insert("originalTokens".to_owned(), original.tokens.into());
+    facts.insert("originalBytes".to_owned(), original_bytes.into());
+    if original.sampled {
+        facts.insert("originalTokensSampled".to_owned(), true.into());
+    }
+    facts
+}
+
+fn first_page_size(setting: &Setting<'_>) -> u64 {
+    if setting.wish.limit > 0 { setting.wish.limit } else { setting.limits.default_page_size }
+}
+
+/// Whether the text of a block is the item of a list: the string itself, or its JSON.
+fn same(item: &[u8], text: &[u8]) -> bool {
+    match item.strip_prefix(b"\"").and_then(|item| item.strip_suffix(b"\"")) {
+        Some(string) => equal::text(string, Form::Escaped, text, Form::Escaped),
+        None => equal::json(item, Form::Raw, text, Form::Escaped),
+    }
+}
+
+fn looks_like_json(escaped: &[u8]) -> bool {
+    let head = visible(escaped.get(..boundary(escaped, 64, Form::Escaped)).unwrap_or(escaped), Form::Escaped).into_owned();
+    matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// The end of an error's text, about `allowance` tokens of it.
+fn tail(bytes: &[u8], allowance: u64) -> Vec<u8> {
+    let length = usize::try_from(allowance.saturating_mul(2)).unwrap_or(usize::MAX).min(600);
+    let from = boundary(bytes, bytes.len().saturating_sub(length), Form::Escaped);
+    let mut tail = b"[context-guard] The error ends: ".to_vec();
+    tail.extend_from_slice(&visible(bytes.get(from..).unwrap_or_default(), Form::Escaped));
+    tail
+}

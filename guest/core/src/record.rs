@@ -1,0 +1,54 @@
+//! What the guard did with a message: the core's part of a TelemetryRecord (FR-029).
+
+/// What an answer lost on its way, in ascending order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Loss {
+    /// The original bytes.
+    #[default]
+    None,
+    /// Other bytes, same information.
+    Lossless,
+    /// A part of it; the rest is behind a cursor.
+    Partial,
+}
+
+/// What was done. Counts are those of the estimator that policy names.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// `upstream::name`, or the method.
+    pub endpoint: String,
+    /// `full`, `page`, `chunk`, `part`, `catalog` or `error`.
+    pub mode: String,
+    /// What was lost.
+    pub loss: Loss,
+    /// Tokens of the answer as sent.
+    pub estimated_tokens: u64,
+    /// Bytes of the message as sent.
+    pub response_bytes: u64,
+    /// Tokens of the answer as it came.
+    pub original_tokens: u64,
+    /// Whether they were extrapolated.
+    pub original_tokens_sampled: bool,
+    /// Bytes of the message as it came.
+    pub original_bytes: u64,
+    /// The token threshold that applied.
+    pub budget: u64,
+    /// Items shown, where it is a list.
+    pub item_count: Option<u64>,
+}
+
+impl Record {
+    /// Whether a page of a list was served.
+    #[must_use]
+    pub fn pagination_used(&self) -> bool {
+        matches!(self.mode.as_str(), "page" | "part")
+    }
+
+    /// Whether a chunk of a text was served.
+    #[must_use]
+    pub fn chunking_used(&self) -> bool {
+        self.mode == "chunk"
+    }
+}

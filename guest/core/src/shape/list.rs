@@ -1,0 +1,162 @@
+//! A page of a list: as many items as fit, or a piece of the one that does not.
+
+use super::chunk::trim;
+use super::page::{Pieces, fill};
+use super::render::{Frame, price_block};
+use super::{Body, Facts, Shown};
+use crate::json::scan::{ScanError, Scanner};
+use crate::json::text::{Form, visible};
+use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
+use crate::snapshot::{Cursor, Missing, Stored};
+
+/// What is wanted of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// The first item.
+    pub first: u64,
+    /// Bytes of it that were already shown.
+    pub within: u64,
+    /// The most items.
+    pub limit: u64,
+    /// Items a page, as reported.
+    pub page_size: u64,
+    /// What later cursors say of the limit: 0 for the policy's own.
+    pub carried_limit: u64,
+}
+
+/// Items at the beginning of what was asked for; each names its list.
+pub type Items<'i> = Vec<(usize, &'i [u8])>;
+
+/// A stretch of a snapshot, and the items in it.
+pub type Stretch = (Vec<u8>, Vec<(usize, crate::json::Span)>);
+
+/// Makes a page. `items` begin with the first item asked for, and are at most as many as the limit; `base` is a cursor into the snapshot.
+#[must_use]
+pub fn show(list: &ListIndex, form: Form, items: &Items<'_>, ask: Ask, base: &Cursor, frame: &Frame<'_>) -> Shown {
+    let page = |count: usize| page(list, form, items.iter().take(count), ask, base);
+    if ask.within == 0 {
+        let copies = frame.copies();
+        let price = |item: &[u8]| {
+            if list.blocks { price_block(&frame.estimator, item) } else { frame.estimator.price(&visible(item, form)) + 1 }
+        };
+        let mut room = frame.allowance;
+        let costs: Vec<u64> = items
+            .iter()
+            .map_while(|(_, item)| {
+                // Pricing stops where the page is full: an item costs at least a token for each 16 of its bytes.
+                let cost = (room > 0).then(|| price(item).saturating_mul(copies))?;
+                room = room.saturating_sub(cost);
+                Some(cost)
+            })
+            .collect();
+        let fixed = frame.halves(&page(0)).tokens;
+        let count = fill(&costs, fixed, frame.allowance, |count| frame.halves(&page(count)).tokens);
+        if count > 0 || items.is_empty() {
+            return page(count);
+        }
+    }
+    part(list, form, items, ask, base, frame)
+}
+
+fn page<'i>(list: &ListIndex, form: Form, items: impl Iterator<Item = &'i (usize, &'i [u8])> + Clone, ask: Ask, base: &Cursor) -> Shown {
+    let shown = items.clone().count() as u64;
+    let total = list.total();
+    let next = ask.first + shown;
+    let lists = if list.lists.len() < 2 { Vec::new() } else { per_list(list, items.clone().map(|(list, _)| *list)) };
+    let body = if list.blocks {
+        let blocks: Vec<&[u8]> = items.map(|(_, item)| *item).collect();
+        Body::Blocks(blocks.join(&b','))
+    } else {
+        Body::Page(Pieces::new(list, form, items.copied()))
+    };
+    Shown {
+        facts: Facts::Page { first: ask.first, shown, total, page_size: ask.page_size, lists },
+        next: (next < total).then(|| Cursor { offset: next, within: 0, limit: ask.carried_limit, ..base.clone() }),
+        body,
+    }
+}
+
+fn per_list(list: &ListIndex, shown: impl Iterator<Item = usize> + Clone) -> Vec<(String, u64, u64)> {
+    let count = |at: usize| shown.clone().filter(|list| *list == at).count() as u64;
+    list.lists.iter().enumerate().map(|(at, list)| (list.path.clone(), count(at), list.count)).collect()
+}
+
+/// A piece of an item that is larger than a page, as text.
+fn part(list: &ListIndex, form: Form, items: &Items<'_>, ask: Ask, base: &Cursor, frame: &Frame<'_>) -> Shown {
+    let item = items.first().map_or(&[][..], |(_, item)| *item);
+    let from = usize::try_from(ask.within).unwrap_or(usize::MAX).min(item.len());
+    let rest = item.get(from..).unwrap_or_default();
+    let total = list.total();
+    let make = |length: usize| {
+        let to = (from + length) as u64;
+        let (offset, within) = if to < item.len() as u64 { (ask.first, to) } else { (ask.first + 1, 0) };
+        Shown {
+            facts: Facts::Part { item: ask.first, total, from: from as u64, to, bytes: item.len() as u64 },
+            next: (offset < total).then(|| Cursor { offset, within, limit: ask.carried_limit, ..base.clone() }),
+            body: Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form),
+        }
+    };
+    let room = frame.allowance.saturating_sub(frame.halves(&make(0)).tokens) / frame.copies();
+    make(trim(rest, form, &frame.estimator, room.max(1)))
+}
+
+/// Reads the items that were asked for from a snapshot, no more than a page can hold.
+///
+/// # Errors
+/// [`Missing`].
+pub fn stored(stored: &Stored<'_>, list: &ListIndex, ask: Ask, allowance: u64) -> Result<Stretch, Missing> {
+    let mark = list.mark(ask.first).ok_or(Missing::Gone)?;
+    let most_bytes = usize::try_from(allowance.saturating_mul(16)).unwrap_or(usize::MAX);
+    let mut length = (SEGMENT_BYTES + most_bytes / 2) as u64;
+    loop {
+        let bytes = stored.bytes(mark.offset, mark.offset.saturating_add(length))?;
+        let whole = mark.offset + bytes.len() as u64 >= stored.index.bytes;
+        match window(&bytes, stored.index.form, list, mark.item, mark.offset, ask, most_bytes, whole) {
+            Some(items) => return Ok((bytes, items)),
+            None if whole => return Err(Missing::Gone),
+            None => length = length.saturating_mul(2),
+        }
+    }
+}
+
+/// The items that were asked for; none where the window ends before they do.
+#[allow(clippy::too_many_arguments, reason = "one step of `stored`, which has them all at hand")]
+fn window(
+    bytes: &[u8],
+    form: Form,
+    list: &ListIndex,
+    item: u64,
+    offset: u64,
+    ask: Ask,
+    most_bytes: usize,
+    whole: bool,
+) -> Option<Vec<(usize, crate::json::Span)>> {
+    let (mut at, mut before) = (0usize, 0u64);
+    while list.lists.get(at).is_some_and(|list| before + list.count <= item) {
+        before += list.lists.get(at)?.count;
+        at += 1;
+    }
+    let mut scanner = Scanner::new(bytes, form);
+    let (mut number, mut held, mut items) = (item, 0, Vec::new());
+    while (items.len() as u64) < ask.limit && held <= most_bytes && number < list.total() {
+        while number >= before + list.lists.get(at)?.count {
+            before += list.lists.get(at)?.count;
+            at += 1;
+            let start = list.lists.get(at)?.start.checked_sub(offset)?;
+            if start > bytes.len() as u64 {
+                return None;
+            }
+            scanner = Scanner::starting_at(bytes, form, usize::try_from(start).ok()?);
+        }
+        let span = match scanner.next_element() {
+            Ok(Some(span)) if span.end < bytes.len() || whole => span,
+            Ok(_) | Err(ScanError::Syntax(_) | ScanError::TooDeep) => return None,
+        };
+        if number >= ask.first {
+            held += span.len();
+            items.push((at, span));
+        }
+        number += 1;
+    }
+    Some(items)
+}

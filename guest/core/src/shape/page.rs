@@ -1,0 +1,147 @@
+//! A page: the document around its lists, with a window of their items.
+
+use serde_json::Value;
+
+use super::Facts;
+use crate::json::text::{Form, convert, quoted};
+use crate::snapshot::index::ListIndex;
+
+/// A page in pieces: what goes to the text half and to the structured half differs in what is added beside the list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pieces {
+    /// How the bytes stand.
+    pub form: Form,
+    /// Up to and including the closing bracket of the main list.
+    pub head: Vec<u8>,
+    /// What follows.
+    pub tail: Vec<u8>,
+    /// Whether the document has members of the names that the guard adds.
+    pub clash: bool,
+}
+
+impl Pieces {
+    /// The page of `list` that holds these items; each names its list.
+    #[must_use]
+    pub fn new<'i>(list: &ListIndex, form: Form, items: impl Iterator<Item = (usize, &'i [u8])>) -> Self {
+        let mut windows: Vec<Vec<u8>> = vec![Vec::new(); list.lists.len()];
+        for (at, item) in items {
+            if let Some(window) = windows.get_mut(at) {
+                if !window.is_empty() {
+                    window.push(b',');
+                }
+                window.extend_from_slice(item);
+            }
+        }
+        let (mut head, mut tail) = (Vec::new(), Vec::new());
+        let main = usize::try_from(list.main).unwrap_or(0);
+        if list.bare {
+            convert(&mut head, b"{\"items\":[", Form::Raw, form);
+            head.extend(windows.pop().unwrap_or_default());
+            head.push(b']');
+            tail.push(b'}');
+            return Self { form, head, tail, clash: false };
+        }
+        for (at, piece) in list.skeleton.iter().enumerate() {
+            let out = if at <= main { &mut head } else { &mut tail };
+            out.extend_from_slice(piece);
+            if let Some(window) = windows.get(at) {
+                out.extend_from_slice(window);
+            }
+        }
+        // The main list's bracket is the first byte of the tail.
+        if !tail.is_empty() {
+            head.push(tail.remove(0));
+        }
+        let clash = list.skeleton.iter().any(|piece| has_key(piece, form, "nextCursor") || has_key(piece, form, "meta"));
+        Self { form, head, tail, clash }
+    }
+
+    /// The page with paging fields beside the list, if there are any, in the form it has.
+    #[must_use]
+    pub fn beside(&self, facts: Option<(&Facts, Option<&str>)>) -> Vec<u8> {
+        let mut out = self.head.clone();
+        if let Some((facts, cursor)) = facts {
+            convert(&mut out, &fields(facts, cursor, self.clash), Form::Raw, self.form);
+        }
+        out.extend_from_slice(&self.tail);
+        out
+    }
+}
+
+/// `,"nextCursor":…,"meta":{…}`, or the same under `_guard` where the names are taken (FR-033).
+fn fields(facts: &Facts, cursor: Option<&str>, clash: bool) -> Vec<u8> {
+    let json = facts.json(cursor);
+    let mut fields = Vec::new();
+    if let Some(cursor) = cursor {
+        fields.extend_from_slice(b"\"nextCursor\":");
+        fields.extend(quoted(cursor));
+        fields.push(b',');
+    }
+    let meta = json.get("meta").unwrap_or(&Value::Null);
+    fields.extend_from_slice(b"\"meta\":");
+    fields.extend_from_slice(meta.to_string().as_bytes());
+    if clash { [b",\"_guard\":{".as_slice(), &fields, b"}"].concat() } else { [b",".as_slice(), &fields].concat() }
+}
+
+/// Whether a piece of a document may have this key. A value that looks like it counts too: then the name is merely not used.
+fn has_key(piece: &[u8], form: Form, key: &str) -> bool {
+    let mut needle = Vec::new();
+    convert(&mut needle, &quoted(key), Form::Raw, form);
+    memchr::memmem::find(piece, &needle).is_some()
+}
+
+/// How many of the first items fit: by their costs, then by what the whole really costs. 0 where not even one does.
+pub fn fill(costs: &[u64], fixed: u64, allowance: u64, mut measure: impl FnMut(usize) -> u64) -> usize {
+    let mut sum = fixed;
+    let mut count = costs.iter().take_while(|cost| {
+        sum = sum.saturating_add(**cost);
+        sum <= allowance
+    });
+    let mut count = count.by_ref().count();
+    while count > 0 {
+        let real = measure(count);
+        if real <= allowance {
+            break;
+        }
+        let over = usize::try_from((real - allowance).saturating_mul(count as u64) / real.max(1)).unwrap_or(1);
+        count = count.saturating_sub(over.max(1));
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::index::ListMark;
+
+    fn list(skeleton: &[&str], main: u64) -> ListIndex {
+        let lists = (1..skeleton.len()).map(|_| ListMark { path: String::new(), start: 0, count: 9 }).collect();
+        ListIndex { skeleton: skeleton.iter().map(|piece| piece.as_bytes().to_vec()).collect(), main, lists, ..ListIndex::default() }
+    }
+
+    #[test]
+    fn objects_keep_their_shape_and_fields_are_added_beside_the_list() {
+        let list = list(&[r#"{"bookings":["#, r#"],"page":1}"#], 0);
+        let pieces = Pieces::new(&list, Form::Raw, [(0, b"1".as_slice()), (0, b"2")].into_iter());
+        let facts = Facts::Page { first: 0, shown: 2, total: 9, page_size: 50, lists: Vec::new() };
+        let page = String::from_utf8(pieces.beside(Some((&facts, Some("C"))))).unwrap();
+        assert_eq!(page, r#"{"bookings":[1,2],"nextCursor":"C","meta":{"hasMore":true,"pageSize":50,"totalCount":9},"page":1}"#);
+        assert_eq!(pieces.beside(None), br#"{"bookings":[1,2],"page":1}"#);
+    }
+
+    #[test]
+    fn taken_names_go_under_guard() {
+        let list = list(&[r#"{"meta":{},"rows":["#, "]}"], 0);
+        let pieces = Pieces::new(&list, Form::Raw, std::iter::empty());
+        let facts = Facts::Page { first: 0, shown: 0, total: 9, page_size: 50, lists: Vec::new() };
+        let page: Value = serde_json::from_slice(&pieces.beside(Some((&facts, None)))).unwrap();
+        assert_eq!(page["_guard"]["meta"]["totalCount"], 9);
+    }
+
+    #[test]
+    fn several_lists_share_one_window() {
+        let list = list(&[r#"{"a":["#, r#"],"b":["#, "]}"], 1);
+        let pieces = Pieces::new(&list, Form::Raw, [(0, b"1".as_slice()), (1, b"2")].into_iter());
+        assert_eq!(pieces.beside(None), br#"{"a":[1],"b":[2]}"#);
+    }
+}

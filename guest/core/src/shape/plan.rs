@@ -1,0 +1,340 @@
+//! Which rung of the ladder a payload needs, and the cut it gets.
+
+use super::chunk::{self, Size};
+use super::list::{self, Ask};
+use super::notice::Facts;
+use super::render::{Frame, Halves};
+use super::{Body, Shown};
+use crate::json::Span;
+use crate::json::scan::Kind;
+use crate::json::survey::{List, Survey};
+use crate::json::text::{Form, visible};
+use crate::policy::Limits;
+use crate::snapshot::index::{Body as Kept, ChunkMark, Home, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, TextIndex};
+use crate::snapshot::stored::{Entry, entries};
+use crate::snapshot::{Cursor, Keys, Scope};
+use crate::text::lines::Lines;
+use crate::tokens::Original;
+
+/// What the caller asked for, beside the tool's own arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Wish {
+    /// Items a page; 0: the policy's.
+    pub limit: u64,
+    /// Pages or chunks in one answer; 0: one.
+    pub pages: u64,
+    /// First line, from 1; 0: none asked for.
+    pub start_line: u64,
+    /// Last line; 0: the end.
+    pub end_line: u64,
+}
+
+/// A payload: a document or text, and where it stands.
+pub struct Payload<'a, 's> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// How they stand.
+    pub form: Form,
+    /// What it holds, where it is JSON.
+    pub survey: Option<&'s Survey>,
+    /// Whether its items are content blocks.
+    pub blocks: bool,
+}
+
+/// Everything that a cut depends on beside the payload.
+pub struct Setting<'a> {
+    /// What applies to the endpoint.
+    pub limits: &'a Limits,
+    /// The live keys.
+    pub keys: &'a Keys,
+    /// Whose answer it is.
+    pub scope: Scope<'a>,
+    /// The endpoint without its upstream.
+    pub name: &'a str,
+    /// A hash of the arguments of the call.
+    pub arguments: u128,
+    /// What was asked for.
+    pub wish: Wish,
+    /// Tokens that the caller says the answer may cost, if it does.
+    pub budget: Option<u64>,
+    /// Milliseconds since 1970.
+    pub now_ms: u64,
+    /// The name of the tool that reads on.
+    pub read_tool: &'a str,
+    /// Whether fields may stand beside a list in structured content.
+    pub open: bool,
+}
+
+/// What became of a payload that had to be cut.
+pub struct Cut<'a> {
+    /// What is shown.
+    pub shown: Shown,
+    /// The same, written.
+    pub halves: Halves,
+    /// What is kept.
+    pub entries: Vec<Entry<'a>>,
+}
+
+/// Which cut a payload needs.
+enum Rung {
+    Page(Vec<usize>),
+    Chunk,
+}
+
+/// Cuts a payload so that it fits `allowance` in all its copies; none where it may stay as it is. `cost` is what it costs as it stands, once.
+#[must_use]
+pub fn cut<'a>(setting: &Setting<'_>, payload: &Payload<'a, '_>, cost: Original, home: Option<Home>, text: bool, allowance: u64) -> Option<Cut<'a>> {
+    let copies = u64::from(text) + u64::from(home.is_some());
+    let rung = choose(setting, payload, cost.tokens, cost.tokens.saturating_mul(copies.max(1)) > allowance)?;
+    let content = xxhash_rust::xxh3::xxh3_128(payload.bytes);
+    let snapshot = setting.keys.snapshot(setting.scope, setting.arguments, content);
+    let body = match rung {
+        Rung::Page(lists) => Kept::List(list_index(payload, &lists)),
+        Rung::Chunk => Kept::Text(text_index(setting, payload, allowance / copies.max(1))),
+    };
+    let home = match (&body, home) {
+        (Kept::Text(_), Some(Home::Whole)) => Some(Home::Document),
+        (_, home) => home,
+    };
+    let index = Index {
+        endpoint: setting.name.to_owned(),
+        form: payload.form,
+        bytes: payload.bytes.len() as u64,
+        expires_ms: setting.now_ms + 2 * setting.limits.cursor_ttl_ms,
+        tokens: cost.tokens,
+        sampled: cost.sampled,
+        structured: home,
+        body,
+    };
+    let frame = Frame {
+        estimator: setting.limits.estimator,
+        allowance,
+        text,
+        structured: index.structured.as_ref(),
+        open: setting.open,
+        keys: setting.keys,
+        principal: setting.scope.principal,
+        read_tool: setting.read_tool,
+    };
+    let base = Cursor::new(&snapshot, 0, setting.now_ms);
+    let shown = match &index.body {
+        Kept::List(list) => {
+            let ask = first_page(setting);
+            let items = spans(payload, list, ask.limit).map(|(at, span)| (at, payload.bytes.get(span).unwrap_or_default())).collect();
+            list::show(list, payload.form, &items, ask, &base, &frame)
+        }
+        Kept::Text(text) => first_chunk(setting, payload, text, &base, &frame),
+    };
+    let halves = frame.halves(&shown);
+    Some(Cut { shown, halves, entries: entries(&snapshot, &index, payload.bytes) })
+}
+
+/// The page that a call without a cursor asks for.
+fn first_page(setting: &Setting<'_>) -> Ask {
+    let limits = setting.limits;
+    let page_size = if setting.wish.limit > 0 { setting.wish.limit } else { limits.default_page_size };
+    Ask { first: 0, within: 0, limit: page_size.saturating_mul(setting.wish.pages.max(1)), page_size, carried_limit: setting.wish.limit }
+}
+
+fn choose(setting: &Setting<'_>, payload: &Payload<'_, '_>, cost: u64, over: bool) -> Option<Rung> {
+    let limits = setting.limits;
+    if limits.pagination
+        && let Some(survey) = payload.survey
+    {
+        let lists = worth_cutting(setting, payload, survey);
+        let items: usize = lists.iter().filter_map(|at| survey.lists.get(*at)).map(|list| list.items.len()).sum();
+        let size = first_page(setting).limit;
+        if !lists.is_empty() && (over || items as u64 > size) {
+            return Some(Rung::Page(lists));
+        }
+    }
+    let ranged = setting.wish.start_line > 0 || setting.wish.end_line > 0;
+    let is_text = payload.survey.is_none_or(|survey| survey.kind == Kind::Scalar);
+    let long = is_text && cost > limits.chunk_threshold;
+    (limits.chunking && (over || long || (ranged && !payload.blocks))).then_some(Rung::Chunk)
+}
+
+/// The lists that are paged: the one that policy names, or the one that dominates, with others as large as to matter. None where what stands around
+/// them would not leave room for them.
+fn worth_cutting(setting: &Setting<'_>, payload: &Payload<'_, '_>, survey: &Survey) -> Vec<usize> {
+    let whole = survey.root.len();
+    let lists: Vec<usize> = match &setting.limits.items_path {
+        Some(path) => survey.lists.iter().position(|list| list.path == *path).into_iter().collect(),
+        None => match survey.longest().filter(|longest| !longest.items.is_empty() && longest.span.len() * 2 >= whole) {
+            Some(longest) => {
+                let matters = |list: &List| !list.items.is_empty() && (list.span == longest.span || list.span.len() * 8 >= longest.span.len());
+                survey.lists.iter().enumerate().filter(|(_, list)| matters(list)).map(|(at, _)| at).collect()
+            }
+            // Several lists may dominate together.
+            None => {
+                let inside: usize = survey.lists.iter().map(|list| list.span.len()).sum();
+                let large = |list: &List| list.span.len() * 16 >= whole && !list.items.is_empty();
+                let lists = survey.lists.iter().enumerate().filter(|(_, list)| large(list)).map(|(at, _)| at).collect();
+                if inside * 2 >= whole { lists } else { Vec::new() }
+            }
+        },
+    };
+    let inside: usize = lists.iter().filter_map(|at| survey.lists.get(*at)).map(|list| list.span.len()).sum();
+    let around = u64::try_from(whole.saturating_sub(inside)).unwrap_or(u64::MAX);
+    // A token is three bytes and more in most JSON.
+    let room = setting.limits.budget_for(setting.wish.pages, setting.budget).allowance();
+    if payload.blocks || around / 3 <= room / 6 { lists } else { Vec::new() }
+}
+
+fn list_index(payload: &Payload<'_, '_>, chosen: &[usize]) -> ListIndex {
+    let Some(survey) = payload.survey else { return ListIndex::default() };
+    let lists: Vec<&List> = chosen.iter().filter_map(|at| survey.lists.get(*at)).collect();
+    let mut index = ListIndex { blocks: payload.blocks, bare: survey.kind == Kind::Array, ..ListIndex::default() };
+    let form_bracket = 1;
+    let mut at = survey.root.start;
+    for (number, list) in lists.iter().enumerate() {
+        let (open, close) = (list.span.start + form_bracket, list.span.end - form_bracket);
+        index.skeleton.push(payload.bytes.get(at..open).unwrap_or_default().to_vec());
+        index.lists.push(ListMark { path: list.path.join("."), start: open as u64, count: list.items.len() as u64 });
+        at = close;
+        if lists.get(usize::try_from(index.main).unwrap_or(0)).is_some_and(|main| main.span.len() < list.span.len()) {
+            index.main = number as u64;
+        }
+    }
+    index.skeleton.push(payload.bytes.get(at..survey.root.end).unwrap_or_default().to_vec());
+    let items = lists.iter().flat_map(|list| list.items.iter());
+    let mut segment = None;
+    for (item, span) in items.enumerate() {
+        let here = span.start / SEGMENT_BYTES;
+        if segment != Some(here) {
+            segment = Some(here);
+            index.marks.push(ItemMark { item: item as u64, offset: span.start as u64 });
+        }
+    }
+    index
+}
+
+/// The first items of the lists of an index, from the survey.
+fn spans<'p>(payload: &'p Payload<'_, '_>, index: &'p ListIndex, limit: u64) -> impl Iterator<Item = (usize, Span)> + 'p {
+    let lists = payload.survey.map(|survey| survey.lists.as_slice()).unwrap_or_default();
+    let of = move |mark: &ListMark| lists.iter().find(|list| list.span.start as u64 + 1 == mark.start);
+    let all = index.lists.iter().enumerate().filter_map(move |(at, mark)| Some((at, of(mark)?)));
+    all.flat_map(|(at, list)| list.items.iter().map(move |span| (at, span.clone()))).take(usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// Tokens kept back for the contract of a chunk, in each half.
+const CONTRACT: u64 = 190;
+
+fn text_index(setting: &Setting<'_>, payload: &Payload<'_, '_>, allowance: u64) -> TextIndex {
+    let single = setting.limits.budget(1).allowance().min(allowance);
+    let tokens = single.saturating_sub(CONTRACT).max(single / 4).max(8);
+    chunk::plan(payload.bytes, payload.form, &setting.limits.estimator, Size { lines: setting.limits.chunk_size, tokens })
+}
+
+fn first_chunk(setting: &Setting<'_>, payload: &Payload<'_, '_>, text: &TextIndex, base: &Cursor, frame: &Frame<'_>) -> Shown {
+    let wish = setting.wish;
+    let total = payload.bytes.len() as u64;
+    let range = wish.start_line > 0 || wish.end_line > 0;
+    let (from, end) = if range {
+        let from = line_offset(payload.bytes, payload.form, text, wish.start_line.max(1));
+        let end = if wish.end_line == 0 { total } else { line_offset(payload.bytes, payload.form, text, wish.end_line.saturating_add(1)) };
+        (from, end.max(from))
+    } else {
+        let end = text.chunks.get(usize::try_from(wish.pages.max(1)).unwrap_or(usize::MAX)).map_or(total, |mark| mark.offset);
+        (0, end)
+    };
+    let bytes = slice(payload.bytes, from, end);
+    let line = line_number(payload.bytes, payload.form, text, from);
+    chunk_of(text, bytes, payload.form, Place { from, line, total, range_end: range.then_some(end) }, base, frame)
+}
+
+fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.get(index(from)..index(to)).unwrap_or_default()
+}
+
+/// The byte at which `line` begins; the end where there are fewer lines.
+fn line_offset(bytes: &[u8], form: Form, text: &TextIndex, line: u64) -> u64 {
+    let mark = text.before_line(line);
+    mark.offset + skip_lines(slice(bytes, mark.offset, u64::MAX), form, mark.line, line)
+}
+
+fn line_number(bytes: &[u8], form: Form, text: &TextIndex, offset: u64) -> u64 {
+    let mark = text.chunks.get(text.chunk_at(offset)).copied().unwrap_or(ChunkMark { offset: 0, line: 1 });
+    mark.line + ended_lines(slice(bytes, mark.offset, offset), form)
+}
+
+/// Bytes from the place where line `from` stands to the beginning of line `to`.
+#[must_use]
+pub fn skip_lines(bytes: &[u8], form: Form, from: u64, to: u64) -> u64 {
+    let count = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
+    if count == 0 {
+        return 0;
+    }
+    Lines::new(bytes, form).take(count).last().map_or(0, |line| line.end as u64)
+}
+
+/// Lines that end in `bytes`.
+#[must_use]
+pub fn ended_lines(bytes: &[u8], form: Form) -> u64 {
+    let lines = Lines::new(bytes, form).count() as u64;
+    let open = !bytes.is_empty() && !ends_line(bytes, form);
+    lines - u64::from(open && lines > 0)
+}
+
+fn ends_line(bytes: &[u8], form: Form) -> bool {
+    match form {
+        Form::Raw => bytes.ends_with(b"\n"),
+        Form::Escaped => bytes.ends_with(b"n") && Lines::new(bytes, form).last().is_some_and(|line| visible(bytes.get(line).unwrap_or_default(), form).ends_with(b"\n")),
+    }
+}
+
+/// Where the bytes of a chunk stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Their offset.
+    pub from: u64,
+    /// The line there.
+    pub line: u64,
+    /// Bytes of the text.
+    pub total: u64,
+    /// Where the range ends that was asked for, if one was.
+    pub range_end: Option<u64>,
+}
+
+/// Makes a chunk of `bytes`, or of as much of them as fits.
+#[must_use]
+pub fn chunk_of(text: &TextIndex, bytes: &[u8], form: Form, place: Place, base: &Cursor, frame: &Frame<'_>) -> Shown {
+    let make = |length: usize| {
+        let content = bytes.get(..length).unwrap_or(bytes);
+        let to = place.from + length as u64;
+        let end = place.range_end.unwrap_or(place.total);
+        let ended = ended_lines(content, form);
+        let last = if content.is_empty() || ends_line(content, form) { (place.line + ended).saturating_sub(1) } else { place.line + ended };
+        let cursor_end = place.range_end.filter(|end| *end < place.total).unwrap_or(0);
+        Shown {
+            facts: Facts::Chunk {
+                index: text.chunk_at(place.from) as u64,
+                total: text.chunks.len() as u64,
+                start_line: place.line,
+                end_line: last.max(place.line),
+                lines: text.lines,
+                bytes: visible(content, form).len() as u64,
+                range: place.range_end.is_some(),
+            },
+            next: (to < end).then(|| Cursor { offset: to, end: cursor_end, ..base.clone() }),
+            body: Body::Text(content.to_vec(), form),
+        }
+    };
+    // A token is at most 16 bytes, and an escape at most six: a longer range is not even tried whole.
+    if (bytes.len() as u64) < frame.allowance.saturating_mul(96) {
+        let whole = make(bytes.len());
+        if frame.halves(&whole).tokens <= frame.allowance {
+            return whole;
+        }
+    }
+    let mut room = frame.allowance.saturating_sub(frame.halves(&make(0)).tokens) / frame.copies();
+    loop {
+        let shown = make(chunk::trim(bytes, form, &frame.estimator, room.max(1)));
+        let cost = frame.halves(&shown).tokens;
+        if cost <= frame.allowance || room <= 1 {
+            return shown;
+        }
+        room -= (cost - frame.allowance).div_ceil(frame.copies()).min(room - 1).max(1);
+    }
+}

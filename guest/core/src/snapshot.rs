@@ -1,0 +1,11 @@
+//! What is kept of an answer, so that everything held back can be fetched: names, segments, index, cursors.
+
+pub mod cursor;
+pub mod index;
+pub mod key;
+pub mod stored;
+
+pub use cursor::{Cursor, CursorError};
+pub use index::{Body, Home, Index};
+pub use key::{Keys, Scope};
+pub use stored::{Entry, Loaded, Missing, Stored};

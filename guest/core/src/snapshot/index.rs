@@ -1,0 +1,166 @@
+//! The index of a snapshot: where its pages and chunks begin, so that one is found without reading the others.
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::text::Form;
+
+/// Bytes of a segment.
+pub const SEGMENT_BYTES: usize = 64 * 1024;
+
+/// Marks the stored form; changes whenever [`Index`] does.
+const FORMAT: &[u8] = b"cgi1";
+
+/// What is stored beside the segments of a snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Index {
+    /// The tool or resource that the answer came from, without its upstream: what policy applies.
+    pub endpoint: String,
+    /// How the bytes stand.
+    pub form: Form,
+    /// Length of the original payload in bytes.
+    pub bytes: u64,
+    /// When the snapshot stops being kept, in milliseconds since 1970.
+    pub expires_ms: u64,
+    /// Tokens of the original payload.
+    pub tokens: u64,
+    /// Whether `tokens` was extrapolated.
+    pub sampled: bool,
+    /// How the original stood in `structuredContent`, if it did.
+    pub structured: Option<Home>,
+    /// Where its parts begin.
+    pub body: Body,
+}
+
+/// How a payload stood in `structuredContent`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Home {
+    /// It was the whole value: a page takes its place.
+    Whole,
+    /// It was a string of the value: what stands before and after its content.
+    Text(Vec<u8>, Vec<u8>),
+    /// It was the whole value, shown as text under `context_guard`.
+    Document,
+}
+
+/// What kind of payload, and where its parts begin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Body {
+    /// A list, or several lists of one document, numbered through.
+    List(ListIndex),
+    /// A text.
+    Text(TextIndex),
+}
+
+/// The parts of a list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ListIndex {
+    /// Whether the items are content blocks of a result, not elements of a JSON document.
+    pub blocks: bool,
+    /// What stands around the lists: before the first, between them, after the last.
+    pub skeleton: Vec<Vec<u8>>,
+    /// Which of the lists dominates.
+    pub main: u64,
+    /// Whether the document is a bare array.
+    pub bare: bool,
+    /// The lists.
+    pub lists: Vec<ListMark>,
+    /// The first item that begins in each segment.
+    pub marks: Vec<ItemMark>,
+}
+
+/// A list of a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListMark {
+    /// Its keys, dotted; empty for a bare array.
+    pub path: String,
+    /// The byte after its opening bracket.
+    pub start: u64,
+    /// Its number of items.
+    pub count: u64,
+}
+
+/// Where an item begins.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ItemMark {
+    /// Its number, through all lists.
+    pub item: u64,
+    /// Its first byte.
+    pub offset: u64,
+}
+
+/// The parts of a text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TextIndex {
+    /// Its number of lines.
+    pub lines: u64,
+    /// Where its chunks begin.
+    pub chunks: Vec<ChunkMark>,
+}
+
+/// Where a chunk begins.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChunkMark {
+    /// Its first byte.
+    pub offset: u64,
+    /// The line that this byte stands in, from 1.
+    pub line: u64,
+}
+
+impl ListIndex {
+    /// Items in all lists.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.lists.iter().map(|list| list.count).sum()
+    }
+
+    /// The place nearest before an item that can be read from. O(log n).
+    #[must_use]
+    pub fn mark(&self, item: u64) -> Option<ItemMark> {
+        let after = self.marks.partition_point(|mark| mark.item <= item);
+        self.marks.get(after.checked_sub(1)?).copied()
+    }
+}
+
+impl TextIndex {
+    /// The number of the chunk that byte `offset` stands in. O(log n).
+    #[must_use]
+    pub fn chunk_at(&self, offset: u64) -> usize {
+        self.chunks.partition_point(|mark| mark.offset <= offset).saturating_sub(1)
+    }
+
+    /// The last place that is known to stand at or before the beginning of `line`. O(log n).
+    #[must_use]
+    pub fn before_line(&self, line: u64) -> ChunkMark {
+        let after = self.chunks.partition_point(|mark| mark.line < line);
+        after.checked_sub(1).and_then(|at| self.chunks.get(at)).copied().unwrap_or(ChunkMark { offset: 0, line: 1 })
+    }
+}
+
+impl Index {
+    /// The stored form.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = FORMAT.to_vec();
+        bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
+        bytes
+    }
+
+    /// Reads the stored form; none where it is another's.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes.strip_prefix(FORMAT)?).ok()
+    }
+
+    /// The keys of all that the snapshot consists of.
+    #[must_use]
+    pub fn keys(&self, snapshot: &str) -> Vec<String> {
+        let segments = self.bytes.div_ceil(SEGMENT_BYTES as u64);
+        std::iter::once(snapshot.to_owned()).chain((0..segments).map(|at| segment_key(snapshot, at))).collect()
+    }
+}
+
+/// The key of a segment.
+#[must_use]
+pub fn segment_key(snapshot: &str, at: u64) -> String {
+    format!("{snapshot}.{at}")
+}

@@ -1,0 +1,95 @@
+//! A snapshot on its way into the store, and out of it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::index::{Index, SEGMENT_BYTES, segment_key};
+
+/// An entry for the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: Cow<'a, [u8]>,
+}
+
+/// The entries that a snapshot consists of. Segments borrow the original.
+#[must_use]
+pub fn entries<'a>(snapshot: &str, index: &Index, bytes: &'a [u8]) -> Vec<Entry<'a>> {
+    let mut entries = vec![Entry { key: snapshot.to_owned(), value: index.to_bytes().into() }];
+    for (at, segment) in bytes.chunks(SEGMENT_BYTES).enumerate() {
+        entries.push(Entry { key: segment_key(snapshot, at as u64), value: segment.into() });
+    }
+    entries
+}
+
+/// What an adapter has fetched so far: keys that were asked for, with what the store had.
+pub type Loaded = BTreeMap<String, Option<Vec<u8>>>;
+
+/// Why a part of a snapshot cannot be read yet, or at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// These keys have to be fetched first.
+    Keys(Vec<String>),
+    /// The store no longer has it.
+    Gone,
+}
+
+/// A snapshot of which parts were fetched.
+pub struct Stored<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its index.
+    pub index: Index,
+    loaded: &'a Loaded,
+}
+
+impl<'a> Stored<'a> {
+    /// Opens a snapshot.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn open(name: &'a str, loaded: &'a Loaded) -> Result<Self, Missing> {
+        match loaded.get(name) {
+            None => Err(Missing::Keys(vec![name.to_owned()])),
+            Some(None) => Err(Missing::Gone),
+            Some(Some(bytes)) => {
+                let index = Index::from_bytes(bytes).ok_or(Missing::Gone)?;
+                Ok(Self { name, index, loaded })
+            }
+        }
+    }
+
+    /// The bytes `from..to` of the original, or less at its end. Costs the segments that it touches.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn bytes(&self, from: u64, to: u64) -> Result<Vec<u8>, Missing> {
+        let to = to.min(self.index.bytes);
+        let size = SEGMENT_BYTES as u64;
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let keys: Vec<String> = (from / size..to.div_ceil(size)).map(|at| segment_key(self.name, at)).collect();
+        let absent: Vec<String> = keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
+        if !absent.is_empty() {
+            return Err(Missing::Keys(absent));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(to - from).unwrap_or(0) + 2 * SEGMENT_BYTES);
+        for key in &keys {
+            match self.loaded.get(key) {
+                Some(Some(segment)) => bytes.extend_from_slice(segment),
+                _ => return Err(Missing::Gone),
+            }
+        }
+        let skip = usize::try_from(from % size).unwrap_or(usize::MAX);
+        let length = usize::try_from(to - from).unwrap_or(usize::MAX);
+        bytes.drain(..skip.min(bytes.len()));
+        if bytes.len() < length {
+            return Err(Missing::Gone);
+        }
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,147 @@
+//! How good a place the beginning of a line is to end a chunk before it.
+
+use crate::json::text::{self, Form};
+
+/// How well a chunk ends here. Greater is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// Inside an entry, a code fence, a stack trace.
+    Inside,
+    /// Between two lines.
+    Line,
+    /// After a sentence.
+    Sentence,
+    /// After a paragraph.
+    Paragraph,
+    /// Before an entry of a log, or a section.
+    Entry,
+}
+
+/// Bytes of a line that are looked at, at either end.
+const LOOK: usize = 96;
+
+/// Walks over the lines of a text and ranks the place before each.
+#[derive(Default)]
+pub struct Ranker {
+    log: bool,
+    in_fence: bool,
+    previous: Previous,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Previous {
+    #[default]
+    Nothing,
+    Blank,
+    Sentence,
+    Other,
+}
+
+impl Ranker {
+    /// A ranker for a text whose first lines are `sample`: where a third of them begin as log entries do, it is a log.
+    #[must_use]
+    pub fn new<'a>(sample: impl Iterator<Item = &'a [u8]>, form: Form) -> Self {
+        let (mut lines, mut entries) = (0usize, 0usize);
+        for line in sample.take(120) {
+            let look = text::prefix(line, LOOK, form);
+            lines += usize::from(!look.trim_ascii().is_empty());
+            entries += usize::from(begins_entry(&look));
+        }
+        Self { log: entries >= 2 && entries * 3 >= lines, ..Self::default() }
+    }
+
+    /// The rank of the place before `line`. Lines must be given in order.
+    pub fn before(&mut self, line: &[u8], form: Form) -> Rank {
+        let head = text::prefix(line, LOOK, form);
+        let tail_from = text::boundary(line, line.len().saturating_sub(LOOK), form);
+        let tail = text::visible(line.get(tail_from..).unwrap_or_default(), form);
+        let fence = head.trim_ascii_start().starts_with(b"```") || head.trim_ascii_start().starts_with(b"~~~");
+        let rank = if self.previous == Previous::Nothing {
+            Rank::Entry
+        } else if self.log {
+            if begins_entry(&head) { Rank::Entry } else { Rank::Inside }
+        } else if self.in_fence {
+            Rank::Inside
+        } else if is_heading(&head) {
+            Rank::Entry
+        } else {
+            match self.previous {
+                Previous::Blank => Rank::Paragraph,
+                Previous::Sentence => Rank::Sentence,
+                _ => Rank::Line,
+            }
+        };
+        self.in_fence ^= fence && !self.log;
+        self.previous = match tail.trim_ascii_end() {
+            [] => Previous::Blank,
+            [.., b'.' | b'!' | b'?' | b':' | b';'] | [.., b'.' | b'!' | b'?', b'"' | b'\'' | b')'] => Previous::Sentence,
+            end if end.ends_with("。".as_bytes()) || end.ends_with("！".as_bytes()) || end.ends_with("？".as_bytes()) => Previous::Sentence,
+            _ => Previous::Other,
+        };
+        rank
+    }
+}
+
+fn is_heading(line: &[u8]) -> bool {
+    let marks = line.iter().take_while(|byte| **byte == b'#').count();
+    (1..=6).contains(&marks) && line.get(marks) == Some(&b' ')
+}
+
+/// Whether a line begins with a time, a level or a bracketed one, as log entries do. Continuations begin with white space, `at`, `Caused by`.
+fn begins_entry(line: &[u8]) -> bool {
+    let line = line.strip_prefix(b"[").unwrap_or(line);
+    starts_with_time(line) || starts_with_level(line) || line.starts_with(b"{\"")
+}
+
+fn starts_with_time(line: &[u8]) -> bool {
+    let shape: Vec<u8> = line.iter().take(10).map(|byte| if byte.is_ascii_digit() { b'0' } else { *byte }).collect();
+    let month = matches!(line.get(..3), Some(b"Jan" | b"Feb" | b"Mar" | b"Apr" | b"May" | b"Jun" | b"Jul" | b"Aug" | b"Sep" | b"Oct" | b"Nov" | b"Dec"));
+    shape.starts_with(b"0000-00-00")
+        || shape.starts_with(b"0000/00/00")
+        || shape.starts_with(b"00:00:00")
+        || shape.starts_with(b"00/00/0000")
+        || shape.starts_with(b"00.00.0000")
+        || shape.starts_with(b"0000000000")
+        || (month && line.get(3) == Some(&b' '))
+        // klog: I0102 15:04:05
+        || (matches!(line.first(), Some(b'I' | b'W' | b'E' | b'F')) && shape.get(1..6) == Some(b"0000 "))
+}
+
+fn starts_with_level(line: &[u8]) -> bool {
+    const LEVELS: [&[u8]; 14] = [
+        b"TRACE", b"DEBUG", b"INFO", b"NOTICE", b"WARN", b"WARNING", b"ERROR", b"FATAL", b"CRITICAL", b"info", b"warn", b"error", b"debug", b"level=",
+    ];
+    LEVELS.iter().any(|level| {
+        line.strip_prefix(*level).is_some_and(|rest| level.ends_with(b"=") || rest.first().is_none_or(|next| !next.is_ascii_alphanumeric()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranks(text: &str) -> Vec<Rank> {
+        let mut ranker = Ranker::new(text.split_inclusive('\n').map(str::as_bytes), Form::Raw);
+        text.split_inclusive('\n').map(|line| ranker.before(line.as_bytes(), Form::Raw)).collect()
+    }
+
+    #[test]
+    fn a_stack_trace_stays_with_its_entry() {
+        use Rank::{Entry, Inside};
+        let log = "2026-01-02 10:00:00 INFO ok\n2026-01-02 10:00:01 ERROR failed\nTraceback:\n  at a.b\nCaused by: x\n2026-01-02 10:00:02 INFO ok\n";
+        assert_eq!(ranks(log), [Entry, Entry, Inside, Inside, Inside, Entry]);
+    }
+
+    #[test]
+    fn markdown_ends_before_sections_and_not_inside_code() {
+        use Rank::{Entry, Inside, Line, Paragraph, Sentence};
+        let document = "# One\nA line\nends.\nNext\n\n```rust\n# not a heading\n\n```\n\n## Two\n";
+        assert_eq!(ranks(document), [Entry, Line, Line, Sentence, Line, Paragraph, Inside, Inside, Inside, Line, Entry]);
+    }
+
+    #[test]
+    fn a_few_dates_do_not_make_a_log() {
+        let prose = "2026-01-02 was a day\nthat went\non and on\nand on.\nThen it\nended\nlate\n";
+        assert!(ranks(prose).iter().skip(1).all(|rank| *rank != Rank::Inside));
+    }
+}

@@ -1,0 +1,119 @@
+//! The longest beginning of a text that fits an allowance, and ends well.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::json::text::{self, Form};
+use crate::tokens::{Estimator, FINE};
+
+/// Bytes at the end of a cut in which a better place is looked for.
+const LOOK_BACK: usize = 400;
+
+/// Length of the longest beginning of `bytes`, a text without usable line ends, that costs at most `allowance` tokens. It ends after a
+/// sentence, else after a word, never inside a grapheme or an escape, and is never empty unless `bytes` is. O(result).
+#[must_use]
+pub fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
+    let weigh = |end: usize| estimator.weigh(&text::visible(bytes.get(..end).unwrap_or_default(), form));
+    let allowed = allowance.max(1).saturating_mul(FINE);
+    let guess = usize::try_from(allowance.saturating_mul(3)).unwrap_or(usize::MAX).clamp(16, bytes.len().max(16));
+    let mut end = text::boundary(bytes, guess, form);
+    let mut weight = weigh(end);
+    // Grow while a good part of the allowance is left, then shrink until it holds.
+    while end < bytes.len() && weight < allowed / 8 * 7 {
+        let wanted = u64::try_from(end).unwrap_or(u64::MAX).saturating_mul(allowed) / weight.max(1);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(end.saturating_mul(2)).max(end + 1);
+        let next = text::boundary(bytes, wanted, form);
+        if next <= end {
+            break;
+        }
+        end = next;
+        weight = weigh(end);
+    }
+    while weight > allowed && end > 1 {
+        let shrunk = u64::try_from(end).unwrap_or(u64::MAX).saturating_mul(allowed) / weight;
+        let shrunk = usize::try_from(shrunk).unwrap_or(0).min(end - 1);
+        end = text::boundary(bytes, shrunk - shrunk / 32, form);
+        weight = weigh(end);
+    }
+    if end >= bytes.len() {
+        return bytes.len();
+    }
+    let good = settle(bytes, end, form);
+    if good > 0 { good } else { first_grapheme(bytes, form) }
+}
+
+/// The best place at or shortly before `end`.
+fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
+    let from = text::boundary(bytes, end.saturating_sub(LOOK_BACK.min(end / 2)), form);
+    let window = bytes.get(from..end).unwrap_or_default();
+    if let Some(at) = after_last(window, |previous, byte| byte == b' ' && matches!(previous, b'.' | b'!' | b'?')) {
+        return from + at;
+    }
+    if let Some(at) = after_last(window, |_, byte| byte == b' ' || byte == b',') {
+        return from + at;
+    }
+    // No word ends here: CJK, base64, minified text. A grapheme ends, looking a little beyond the cut to see it.
+    let beyond = text::boundary(bytes, end + 64, form);
+    let near = text::boundary(bytes, end.saturating_sub(64).max(from), form);
+    let Ok(tail) = std::str::from_utf8(bytes.get(near..beyond).unwrap_or_default()) else { return end };
+    if form == Form::Escaped && tail.contains('\\') {
+        return end;
+    }
+    let last = tail.grapheme_indices(true).map(|(at, _)| near + at).take_while(|at| *at <= end).last();
+    last.filter(|at| *at > from).unwrap_or(end)
+}
+
+fn after_last(window: &[u8], is: impl Fn(u8, u8) -> bool) -> Option<usize> {
+    let pairs = window.iter().zip(window.iter().skip(1));
+    pairs.enumerate().filter(|(_, (previous, byte))| is(**previous, **byte)).map(|(at, _)| at + 2).last()
+}
+
+/// Something must be shown, however little the allowance.
+fn first_grapheme(bytes: &[u8], form: Form) -> usize {
+    let mut end = 1;
+    while end < bytes.len() && text::boundary(bytes, end, form) != end {
+        end += 1;
+    }
+    end.min(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cut(text: &str, allowance: u64) -> &str {
+        text.get(..fit(text.as_bytes(), Form::Raw, &Estimator::default(), allowance)).unwrap()
+    }
+
+    #[test]
+    fn sentences_then_words_then_graphemes() {
+        let prose = "The first sentence is here. ".repeat(200);
+        assert!(cut(&prose, 60).ends_with(". "));
+        let words = "lorem ipsum dolor sit amet ".repeat(200);
+        assert!(cut(&words, 60).ends_with(' '));
+        let family = "👩‍👩‍👧‍👦".repeat(300);
+        assert_eq!(cut(&family, 100).chars().count() % 7, 0, "whole families");
+    }
+
+    proptest! {
+        #[test]
+        fn it_fits_and_is_not_empty(text in "\\PC{1,40}", times in 1usize..200, allowance in 8u64..300) {
+            let text = text.repeat(times);
+            let head = cut(&text, allowance);
+            prop_assert!(!head.is_empty());
+            let cost = Estimator::default().price(head.as_bytes());
+            prop_assert!(cost <= allowance || head.chars().count() <= 1, "{cost} tokens in {:?}", head);
+        }
+
+        #[test]
+        fn escapes_are_never_cut(text in "[a\\\\\"\n🦀é]{1,200}", allowance in 1u64..40) {
+            let mut escaped = Vec::new();
+            text::escape(&mut escaped, text.as_bytes());
+            let end = fit(&escaped, Form::Escaped, &Estimator::default(), allowance);
+            let head = text::visible(&escaped[..end], Form::Escaped).into_owned();
+            prop_assert!(text.as_bytes().starts_with(&head));
+            prop_assert!(end > 0);
+        }
+    }
+}

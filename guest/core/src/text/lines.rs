@@ -1,0 +1,61 @@
+//! Lines of a text in either form, terminators included: put together they are the text.
+
+use crate::json::Span;
+use crate::json::text::Form;
+
+/// The spans of the lines of a text.
+pub struct Lines<'a> {
+    bytes: &'a [u8],
+    form: Form,
+    at: usize,
+}
+
+impl<'a> Lines<'a> {
+    /// The lines of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], form: Form) -> Self {
+        Self { bytes, form, at: 0 }
+    }
+
+    /// The end of the line that begins at the current place.
+    fn end(&self) -> usize {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        if self.form == Form::Raw {
+            return memchr::memchr(b'\n', rest).map_or(self.bytes.len(), |at| self.at + at + 1);
+        }
+        let mut at = self.at;
+        while let Some(stop) = self.bytes.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+            at += stop + 2;
+            if self.bytes.get(at - 1) == Some(&b'n') {
+                return at;
+            }
+        }
+        self.bytes.len()
+    }
+}
+
+impl Iterator for Lines<'_> {
+    type Item = Span;
+
+    fn next(&mut self) -> Option<Span> {
+        if self.at >= self.bytes.len() {
+            return None;
+        }
+        let start = self.at;
+        self.at = self.end().min(self.bytes.len());
+        Some(start..self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_both_forms() {
+        let read = |bytes: &str, form| Lines::new(bytes.as_bytes(), form).map(|line| bytes.get(line).unwrap().to_owned()).collect::<Vec<_>>();
+        assert_eq!(read("a\n\nb", Form::Raw), ["a\n", "\n", "b"]);
+        assert_eq!(read(r"a\n\\n\nb\", Form::Escaped), [r"a\n", r"\\n\n", r"b\"]);
+        assert_eq!(read("", Form::Raw), [""; 0]);
+    }
+}

@@ -1,0 +1,45 @@
+//! What the core must know of a request when its answer comes: bytes that the host carries.
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::mcp::facts::Output;
+use crate::shape::plan::Wish;
+
+const FORMAT: &[u8] = b"cgt1";
+
+/// A ticket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ticket {
+    /// A tool call, a resource or the result of a task.
+    Answer {
+        /// The tool or resource.
+        name: String,
+        /// A hash of the arguments.
+        arguments: u128,
+        /// What was asked of the guard.
+        wish: Wish,
+        /// Tokens that the answer may cost, if the caller said.
+        budget: Option<u64>,
+        /// What the tool's schema allows.
+        output: Output,
+        /// Whether the reading tool goes by its other name.
+        renamed: bool,
+    },
+    /// A list of tools; its first page or a later one.
+    Tools {
+        /// The first page.
+        first: bool,
+    },
+}
+
+impl Ticket {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = FORMAT.to_vec();
+        bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes.strip_prefix(FORMAT)?).ok()
+    }
+}

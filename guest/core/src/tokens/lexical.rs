@@ -1,0 +1,81 @@
+//! The default estimator: one pass over the bytes, a table look-up for each lexical event, no vocabulary.
+//!
+//! Within 10 % of the real count for more than 95 % of texts, where `chars4` reaches a third (SC-008).
+
+mod classes;
+mod scan;
+mod tables;
+
+use tables::{FILE_BYTES, ONE, Sum, Tables};
+
+/// Which tokenizer the tables were measured with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// OpenAI's o200k, the tokenizer of current GPT models.
+    #[default]
+    O200k,
+    /// OpenAI's cl100k.
+    Cl100k,
+    /// The last Claude tokenizer with a public vocabulary.
+    ClaudeLegacy,
+}
+
+static O200K: &[u8; FILE_BYTES] = include_bytes!("lexical/tables/o200k.bin");
+static CL100K: &[u8; FILE_BYTES] = include_bytes!("lexical/tables/cl100k.bin");
+static CLAUDE_LEGACY: &[u8; FILE_BYTES] = include_bytes!("lexical/tables/claude-legacy.bin");
+
+impl Profile {
+    fn tables(self) -> Tables {
+        Tables::new(match self {
+            Profile::O200k => O200K,
+            Profile::Cl100k => CL100K,
+            Profile::ClaudeLegacy => CLAUDE_LEGACY,
+        })
+    }
+}
+
+/// Estimated tokens of `text`, any bytes.
+///
+/// Never less than a token for each 16 bytes, so that text made to fool the tables is not taken for free. O(n), about 300 MB/s.
+#[must_use]
+pub fn estimate(text: &[u8], profile: Profile) -> u64 {
+    (weigh(text, profile) + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
+}
+
+/// The same, unrounded, in [`super::FINE`] units: what is to be added up over many small texts.
+#[must_use]
+pub fn weigh(text: &[u8], profile: Profile) -> u64 {
+    let mut sum = Sum::new(profile.tables());
+    scan::scan(text, &mut sum);
+    sum.total.max(0).unsigned_abs().max(text.len() as u64 * ONE.unsigned_abs() / 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_holds_for_text_that_the_tables_take_for_nothing() {
+        assert!(estimate(&b" ".repeat(32_000), Profile::O200k) >= 2_000);
+    }
+
+    #[test]
+    fn any_bytes_have_an_estimate() {
+        let bytes: Vec<u8> = (0u8..=255).cycle().take(5_000).collect();
+        for profile in [Profile::O200k, Profile::Cl100k, Profile::ClaudeLegacy] {
+            for end in 0..600 {
+                let _ = estimate(bytes.get(end..end * 3).unwrap(), profile);
+            }
+        }
+    }
+
+    /// Counts of the tokenizer itself (o200k), within the tenth that the method promises.
+    #[test]
+    fn close_to_the_real_count() {
+        let json = r#"{"id":17,"name":"Harbour Loft","status":"confirmed","price":{"basePrice":129.50,"currency":"EUR"}}"#;
+        let estimated = estimate(json.repeat(40).as_bytes(), Profile::O200k);
+        assert!((1_160..=1_420).contains(&estimated), "{estimated}");
+    }
+}

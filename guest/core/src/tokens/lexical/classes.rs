@@ -1,0 +1,57 @@
+//! Byte classes of the event scanner.
+
+/// What kind of byte: the scanner branches on nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(super) enum Class {
+    Lower,
+    Upper,
+    Digit,
+    Space,
+    Newline,
+    Tab,
+    Punctuation,
+    NonAscii,
+}
+
+impl Class {
+    /// Letters and digits: the classes that make up runs.
+    #[inline]
+    pub(super) fn is_alphanumeric(self) -> bool {
+        self <= Class::Digit
+    }
+
+    #[inline]
+    pub(super) fn is_letter(self) -> bool {
+        self <= Class::Upper
+    }
+}
+
+const fn classes() -> [Class; 256] {
+    let mut table = [Class::Punctuation; 256];
+    let mut i = 0usize;
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
+    while i < 256 {
+        let byte = i as u8;
+        table[i] = match byte {
+            b'a'..=b'z' => Class::Lower,
+            b'A'..=b'Z' => Class::Upper,
+            b'0'..=b'9' => Class::Digit,
+            b' ' => Class::Space,
+            b'\n' | b'\r' => Class::Newline,
+            b'\t' | 0x0b | 0x0c => Class::Tab,
+            0x80..=0xff => Class::NonAscii,
+            _ => Class::Punctuation,
+        };
+        i += 1;
+    }
+    table
+}
+
+static CLASSES: [Class; 256] = classes();
+
+/// The class of a byte.
+#[inline]
+pub(super) fn class(byte: u8) -> Class {
+    CLASSES.get(byte as usize).copied().unwrap_or(Class::Punctuation)
+}

@@ -1,0 +1,167 @@
+//! The measured tables of a tokenizer: mean token starts for each kind of lexical event, counted with the o200k, cl100k and
+//! legacy Claude tokenizers over permissively licensed text.
+//!
+//! A file holds, in this order, little-endian `i16` in 1/256 token: words by key, words by shape, digit runs, ids, unicode escapes;
+//! then bytes: punctuation, white space, letter pairs, id pairs, characters of two, three and four bytes.
+
+use super::scan::{DIGIT_KEYS, ESCAPE_KEYS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES};
+
+const LETTER_BITS: u32 = 15;
+const ID_SYMBOLS: usize = 63;
+const TWO_BYTES: usize = 2 * 2048;
+const THREE_BYTES: usize = 2 * 1024;
+const FOUR_BYTES: usize = 4096;
+
+/// Length of a table file in bytes.
+pub(super) const FILE_BYTES: usize = 2 * (WORD_KEYS + WORD_SHAPES + DIGIT_KEYS + 1 + ESCAPE_KEYS)
+    + PUNCTUATION_KEYS
+    + SPACE_KEYS
+    + (1 << LETTER_BITS)
+    + ID_SYMBOLS * ID_SYMBOLS
+    + TWO_BYTES
+    + THREE_BYTES
+    + FOUR_BYTES;
+
+/// One token in the unit that sums are kept in.
+pub(super) const ONE: i64 = 4096;
+
+/// A table file, split into its parts.
+#[derive(Clone, Copy)]
+pub(super) struct Tables {
+    words: &'static [u8],
+    word_letters: &'static [u8],
+    digits: &'static [u8],
+    ids: &'static [u8],
+    escapes: &'static [u8],
+    punctuation: &'static [u8],
+    space: &'static [u8],
+    letter_pairs: &'static [u8],
+    id_pairs: &'static [u8],
+    two_bytes: &'static [u8],
+    three_bytes: &'static [u8],
+    four_bytes: &'static [u8],
+}
+
+impl Tables {
+    /// Splits a file; only slices, so a fresh sandbox pays nothing for it.
+    pub(super) fn new(file: &'static [u8; FILE_BYTES]) -> Self {
+        let mut rest: &'static [u8] = file;
+        let mut take = |length: usize| {
+            let (part, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+            rest = after;
+            part
+        };
+        Self {
+            words: take(2 * WORD_KEYS),
+            word_letters: take(2 * WORD_SHAPES),
+            digits: take(2 * DIGIT_KEYS),
+            ids: take(2),
+            escapes: take(2 * ESCAPE_KEYS),
+            punctuation: take(PUNCTUATION_KEYS),
+            space: take(SPACE_KEYS),
+            letter_pairs: take(1 << LETTER_BITS),
+            id_pairs: take(ID_SYMBOLS * ID_SYMBOLS),
+            two_bytes: take(TWO_BYTES),
+            three_bytes: take(THREE_BYTES),
+            four_bytes: take(FOUR_BYTES),
+        }
+    }
+}
+
+#[inline]
+fn word_at(table: &[u8], at: usize) -> i64 {
+    match table.get(2 * at..2 * at + 2) {
+        Some(&[low, high]) => i64::from(i16::from_le_bytes([low, high])) * 16,
+        _ => 0,
+    }
+}
+
+#[inline]
+fn byte_at(table: &[u8], at: usize) -> i64 {
+    table.get(at).copied().unwrap_or(0).into()
+}
+
+/// Adds up the cost of events.
+pub(super) struct Sum {
+    tables: Tables,
+    /// In 1/4096 token.
+    pub(super) total: i64,
+}
+
+impl Sum {
+    pub(super) fn new(tables: Tables) -> Self {
+        Self { tables, total: 0 }
+    }
+}
+
+impl Sink for Sum {
+    #[inline]
+    fn word(&mut self, key: usize, shape: usize, letters: &[u8]) {
+        // The chance of a token boundary before a letter depends on the two before it, itself and the next.
+        let mut boundaries = 0i64;
+        if let [first, second, ..] = letters {
+            let mut window = (u32::from(first & 31) << 5) | u32::from(second & 31);
+            for at in 1..letters.len() {
+                let next = letters.get(at + 1).map_or(0, |letter| u32::from(letter & 31));
+                window = ((window << 5) | next) & 0xF_FFFF;
+                let bucket = window.wrapping_mul(0x9E37_79B1) >> (32 - LETTER_BITS);
+                boundaries += byte_at(self.tables.letter_pairs, bucket as usize);
+            }
+        }
+        self.total += word_at(self.tables.words, key) + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8);
+    }
+
+    #[inline]
+    fn punctuation(&mut self, key: usize) {
+        self.total += byte_at(self.tables.punctuation, key) << 6;
+    }
+
+    #[inline]
+    fn space(&mut self, key: usize) {
+        self.total += byte_at(self.tables.space, key) << 6;
+    }
+
+    #[inline]
+    fn digits(&mut self, key: usize, length: usize) {
+        let cost = word_at(self.tables.digits, key);
+        self.total += if key >= 64 { cost * length as i64 } else { cost };
+    }
+
+    fn id(&mut self, run: &[u8]) {
+        let pairs: i64 = run
+            .iter()
+            .zip(run.iter().skip(1))
+            .map(|(left, right)| byte_at(self.tables.id_pairs, id_symbol(*left) * ID_SYMBOLS + id_symbol(*right)))
+            .sum();
+        self.total += word_at(self.tables.ids, 0) + (pairs << 4);
+    }
+
+    fn unicode_escape(&mut self, key: usize) {
+        self.total += word_at(self.tables.escapes, key);
+    }
+
+    fn wide(&mut self, first: bool, character: &[u8]) {
+        let first = usize::from(first);
+        self.total += match *character {
+            [a, b] => byte_at(self.tables.two_bytes, first * 2048 + usize::from(a & 31) * 64 + usize::from(b & 63)) << 6,
+            [a, b, _] => byte_at(self.tables.three_bytes, first * 1024 + usize::from(a & 15) * 64 + usize::from(b & 63)) << 6,
+            [_, b, c, _] => byte_at(self.tables.four_bytes, usize::from(b & 63) * 64 + usize::from(c & 63)) << 6,
+            _ => ONE,
+        };
+    }
+
+    fn tail(&mut self, cost: usize) {
+        self.total += (cost as i64) << 4;
+    }
+}
+
+/// The row of a byte in the id table: digits, lower, upper, then one for all separators.
+#[inline]
+fn id_symbol(byte: u8) -> usize {
+    match byte {
+        b'0'..=b'9' => usize::from(byte - b'0'),
+        b'a'..=b'z' => usize::from(byte - b'a') + 10,
+        b'A'..=b'Z' => usize::from(byte - b'A') + 36,
+        _ => ID_SYMBOLS - 1,
+    }
+}

@@ -1,0 +1,93 @@
+//! The guard component, and the binary with it inside.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use wit_component::ComponentEncoder;
+
+/// Where things are.
+pub(crate) struct Built {
+    pub(crate) component: PathBuf,
+    pub(crate) binary: PathBuf,
+}
+
+impl Built {
+    pub(crate) fn print(&self) {
+        for path in [&self.component, &self.binary] {
+            let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+            eprintln!("{bytes:>12} bytes  {}", path.display());
+        }
+    }
+}
+
+/// The workspace.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root());
+    cargo
+}
+
+/// Runs a command, showing what it prints.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let name = format!("{command:?}").replace('"', "");
+    let status = command.status().with_context(|| format!("could not start: {name}"))?;
+    if !status.success() {
+        bail!("failed ({status}): {name}");
+    }
+    Ok(())
+}
+
+/// Makes sure that the wasm targets are there: rustup installs those of rust-toolchain.toml with a new toolchain, not with one that was there before.
+pub(crate) fn targets() -> Result<()> {
+    let installed = Command::new("rustup").current_dir(root()).args(["target", "list", "--installed"]).output();
+    let installed = installed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let missing: Vec<_> = ["wasm32-unknown-unknown", "wasm32-wasip2"].into_iter().filter(|name| !installed.contains(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    eprintln!("Installing the Rust targets {}.", missing.join(", "));
+    let add = || run(Command::new("rustup").current_dir(root()).args(["target", "add"]).args(&missing));
+    add().or_else(|_| add()).context("the wasm targets could not be installed: is rustup there, and the network?")
+}
+
+/// Builds the component that ships: core wasm without WASI, encoded with its world.
+pub(crate) fn component() -> Result<PathBuf> {
+    targets()?;
+    eprintln!("Building the guard component.");
+    run(cargo().args(["build", "--quiet", "--profile", "guest", "--package", "context-guard-component", "--target", "wasm32-unknown-unknown"]))?;
+    let module = std::fs::read(target().join("wasm32-unknown-unknown/guest/context_guard_component.wasm"))?;
+    let component = ComponentEncoder::default().module(&module)?.validate(true).encode().context("the module could not be made a component")?;
+    let path = target().join("context-guard.wasm");
+    // An unchanged file keeps its time, so that the binary is not linked anew.
+    if std::fs::read(&path).ok().as_deref() != Some(&component) {
+        std::fs::write(&path, component)?;
+    }
+    Ok(path)
+}
+
+/// Builds the component, then the binary with it inside, and the example upstream beside it.
+pub(crate) fn all(release: bool) -> Result<Built> {
+    let component = component()?;
+    let profile: &[&str] = if release { &["--release"] } else { &[] };
+    eprintln!("Building the binary. The first time this compiles wasmtime, and takes some minutes.");
+    run(embed(cargo(), &component).args(["build", "--package", "context-guard", "--bin", "context-guard"]).args(profile))?;
+    run(embed(cargo(), &component).args(["build", "--quiet", "--package", "context-guard-suite", "--example", "property_server"]).args(profile))?;
+    let folder = target().join(if release { "release" } else { "debug" });
+    Ok(Built { component, binary: folder.join("context-guard") })
+}
+
+/// Tells the host's build script which component to take in.
+pub(crate) fn embed(mut cargo: Command, component: &Path) -> Command {
+    cargo.env("CONTEXT_GUARD_EMBED", component);
+    cargo
+}

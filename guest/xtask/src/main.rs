@@ -1,0 +1,71 @@
+//! `cargo xtask`: the one front door. Builds the guests and the binary, runs it, tests, fuzzes, checks.
+#![allow(clippy::print_stderr, reason = "a command line tool")]
+
+mod build;
+mod check;
+mod docs;
+mod fuzz;
+mod run;
+mod test;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Builds, runs and tests context-guard. Needs rustup; `test` also node 20 and python 3.11 or later.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build the guard component and the binary; print where they are.
+    Build {
+        /// Optimise the binary too.
+        #[arg(long)]
+        release: bool,
+    },
+    /// Build, then run the binary: `cargo xtask run -- demo`.
+    Run {
+        /// Optimise the binary too.
+        #[arg(long)]
+        release: bool,
+        /// What the binary gets.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Set up all that the tests need, and run every test.
+    Test {
+        /// Skip the checks, the fuzzing and the other builds of the component: the quick round while working.
+        #[arg(long)]
+        quick: bool,
+        /// A folder of captured MCP messages to replay as well.
+        #[arg(long, env = "CONTEXT_GUARD_CORPUS")]
+        corpus: Option<std::path::PathBuf>,
+        /// Run only tests whose name holds this.
+        filter: Option<String>,
+    },
+    /// Check format, lints, documentation, licences and advisories.
+    Check,
+    /// Write the generated files anew: policy schema, golden vectors.
+    Docs,
+    /// Fuzz each target for a while.
+    Fuzz {
+        /// Seconds a target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().command {
+        Command::Build { release } => build::all(release).map(|built| built.print()),
+        Command::Run { release, arguments } => run::run(release, &arguments),
+        Command::Test { quick, corpus, filter } => test::run(quick, corpus.as_deref(), filter.as_deref()),
+        Command::Check => check::run(),
+        Command::Docs => docs::write(),
+        Command::Fuzz { seconds } => fuzz::run(seconds),
+    }
+}

@@ -1,0 +1,43 @@
+//! The time, as something that tests can set.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// Time since 1970-01-01T00:00:00Z.
+    fn now(&self) -> Duration;
+}
+
+/// The clock of the system.
+#[derive(Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+/// A clock that stands still until it is set.
+#[derive(Debug)]
+pub struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    /// A clock at this time, in milliseconds.
+    #[must_use]
+    pub fn at_ms(now: u64) -> Self {
+        Self(AtomicU64::new(now))
+    }
+
+    /// Lets milliseconds pass.
+    pub fn advance_ms(&self, by: u64) {
+        self.0.fetch_add(by, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}

@@ -1,0 +1,95 @@
+//! wasmtime: how the guard component is compiled, limited and called.
+//!
+//! Every call gets an instance of its own from a pool that makes that cheap: no memory of one answer is ever there for the next.
+
+mod bindings;
+mod component;
+mod imports;
+
+pub use bindings::context_guard::guard::types::{
+    Answered, CallContext, CompiledPolicy, Decision, Fault, Forwarded, LossClass, OnFault, Outcome, PolicyIssue, RequestVerdict, ResponseVerdict,
+    Severity, Settings, SigningKey, StoreError,
+};
+pub use bindings::exports::context_guard::guard::guard::Description;
+pub use component::{Component, Surroundings};
+
+use std::time::Duration;
+
+use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+use crate::{Error, Result};
+
+/// How long an epoch lasts: the grain of deadlines.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What the engine grants the guard.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Memory that a call may take, in bytes.
+    pub max_memory: usize,
+    /// Time that a call may take.
+    pub deadline: Duration,
+    /// Calls at the same time.
+    pub max_calls: u32,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { max_memory: 512 << 20, deadline: Duration::from_secs(5), max_calls: 64 }
+    }
+}
+
+/// A configured engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    inner: wasmtime::Engine,
+    options: EngineOptions,
+}
+
+impl Engine {
+    /// Starts an engine, and the thread that tells it the time.
+    ///
+    /// # Errors
+    /// [`Error::Engine`].
+    pub fn new(options: EngineOptions) -> Result<Self> {
+        // Not every machine grants the address space of a pool: there instances are made on demand, which is slower and works.
+        let inner = wasmtime::Engine::new(&config(&options, true))
+            .or_else(|_| wasmtime::Engine::new(&config(&options, false)))
+            .map_err(|error| Error::Engine(format!("{error:#}")))?;
+        let weak = inner.weak();
+        std::thread::Builder::new().name("epochs".to_owned()).spawn(move || {
+            while let Some(engine) = weak.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                std::thread::sleep(TICK);
+            }
+        })?;
+        Ok(Self { inner, options })
+    }
+
+    /// Epochs until a call that starts now is cut off: one more than the time asks for, since the current one has begun already.
+    fn deadline_ticks(&self) -> u64 {
+        u64::try_from(self.options.deadline.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX - 1) + 1
+    }
+}
+
+fn config(options: &EngineOptions, pooled: bool) -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(true).concurrency_support(false);
+    if pooled {
+        let mut pool = PoolingAllocationConfig::new();
+        pool.total_component_instances(options.max_calls)
+            // A build with WASI brings adapters along: a few instances and tables of their own.
+            .total_core_instances(options.max_calls * 8)
+            .total_memories(options.max_calls)
+            .total_tables(options.max_calls * 4)
+            .max_memory_size(options.max_memory)
+            // What is kept resident between calls is the guest's initial memory; pagemap_scan resets only the pages that were written.
+            .linear_memory_keep_resident(16 << 20)
+            .table_keep_resident(1 << 16)
+            .pagemap_scan(Enabled::Auto)
+            .max_unused_warm_slots(8);
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    }
+    config
+}

@@ -1,0 +1,136 @@
+//! A guard component: loaded once, called in a fresh instance each time.
+
+use std::sync::Arc;
+
+use wasmtime::Store;
+use wasmtime::component::{HasSelf, Linker};
+
+use super::bindings::context_guard::guard::{cursor_store, types};
+use super::bindings::exports::context_guard::guard::guard::Guest;
+use super::bindings::wasi::clocks::wall_clock;
+use super::bindings::{ContextGuard, ContextGuardPre};
+use super::imports::State;
+use super::{CallContext, CompiledPolicy, Description, Engine, Fault, PolicyIssue, RequestVerdict, ResponseVerdict, Settings, Severity};
+use crate::store::CursorStore;
+use crate::{Clock, Error, Result};
+
+/// What calls are made with: a store and a clock.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Where snapshots are kept.
+    pub store: Arc<dyn CursorStore>,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// A component that fits this host, compiled and linked.
+pub struct Component {
+    engine: Engine,
+    pre: ContextGuardPre<State>,
+    imports: Vec<String>,
+}
+
+impl Component {
+    /// Compiles a component and checks that it needs nothing that this host does not offer, and offers all that it must.
+    ///
+    /// # Errors
+    /// [`Error::Load`], with what does not fit.
+    pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
+        let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
+        let component = wasmtime::component::Component::new(&engine.inner, bytes).map_err(load)?;
+        let imports: Vec<String> = component.component_type().imports(&engine.inner).map(|(name, _)| name.to_owned()).collect();
+        let mut linker = Linker::<State>::new(&engine.inner);
+        cursor_store::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
+        types::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
+        if imports.iter().any(|name| name.starts_with("wasi:") && !name.starts_with("wasi:clocks/wall-clock@")) {
+            wasmtime_wasi::p2::add_to_linker_sync(&mut linker).map_err(load)?;
+        } else {
+            wall_clock::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
+        }
+        let pre = linker.instantiate_pre(&component).and_then(ContextGuardPre::new).map_err(load)?;
+        Ok(Self { engine: engine.clone(), pre, imports })
+    }
+
+    /// The names of what it imports.
+    #[must_use]
+    pub fn imports(&self) -> &[String] {
+        &self.imports
+    }
+
+    /// Calls the component in a new instance.
+    fn call<T>(
+        &self,
+        surroundings: &Surroundings,
+        principal: &str,
+        call: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<T>,
+    ) -> Result<T> {
+        let options = &self.engine.options;
+        let mut store = Store::new(&self.engine.inner, State::new(surroundings, principal, options.max_memory));
+        store.limiter(|state| &mut state.limits);
+        store.set_epoch_deadline(self.engine.deadline_ticks());
+        let instance: ContextGuard = self.pre.instantiate(&mut store).map_err(trap)?;
+        call(instance.context_guard_guard_guard(), &mut store).map_err(trap)
+    }
+
+    /// What the component says of itself.
+    ///
+    /// # Errors
+    /// [`Error::Trap`].
+    pub fn describe(&self, surroundings: &Surroundings) -> Result<Description> {
+        self.call(surroundings, "", |guard, store| guard.call_describe(store))
+    }
+
+    /// Checks and resolves a policy, written as JSON.
+    ///
+    /// # Errors
+    /// [`Error::Policy`] with all its faults, [`Error::Trap`].
+    pub fn compile_policy(&self, surroundings: &Surroundings, json: &str) -> Result<CompiledPolicy> {
+        let compiled = self.call(surroundings, "", |guard, store| guard.call_compile_policy(store, json))?;
+        compiled.map_err(|issues| Error::Policy(list(&issues)))
+    }
+
+    /// Looks at a request.
+    ///
+    /// # Errors
+    /// [`Error::Trap`], [`Error::Fault`].
+    pub fn on_request(&self, surroundings: &Surroundings, settings: &Settings, cx: &CallContext, message: &[u8]) -> Result<RequestVerdict> {
+        let verdict = self.call(surroundings, &cx.principal, |guard, store| guard.call_on_request(store, settings, cx, message))?;
+        verdict.map_err(|fault| Error::Fault(say(&fault)))
+    }
+
+    /// Looks at a response.
+    ///
+    /// # Errors
+    /// [`Error::Trap`], [`Error::Fault`].
+    pub fn on_response(
+        &self,
+        surroundings: &Surroundings,
+        settings: &Settings,
+        cx: &CallContext,
+        ticket: &[u8],
+        message: &[u8],
+    ) -> Result<ResponseVerdict> {
+        let verdict = self.call(surroundings, &cx.principal, |guard, store| guard.call_on_response(store, settings, cx, ticket, message))?;
+        verdict.map_err(|fault| Error::Fault(say(&fault)))
+    }
+}
+
+fn trap(error: wasmtime::Error) -> Error {
+    Error::Trap(format!("{:#}", error.root_cause()))
+}
+
+fn list(issues: &[PolicyIssue]) -> String {
+    let faults = issues.iter().filter(|issue| issue.severity == Severity::Error);
+    faults.map(|issue| format!("  {}: {}", if issue.path.is_empty() { "policy" } else { &issue.path }, issue.reason)).collect::<Vec<_>>().join("\n")
+}
+
+fn say(fault: &Fault) -> String {
+    match fault {
+        Fault::Malformed(at) => format!("not JSON at byte {at}"),
+        Fault::UnexpectedShape(expected) => format!("not what the method announces: {expected}"),
+        Fault::TooDeep => "nested too deep".to_owned(),
+        Fault::TooLarge(limit) => format!("longer than {limit} bytes"),
+        Fault::Store(error) => format!("the store failed: {error:?}"),
+        Fault::Other(reason) => reason.clone(),
+    }
+}

@@ -1,0 +1,99 @@
+//! What the guard may call: a store and a clock. Nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasmtime::{StoreLimits, StoreLimitsBuilder};
+use wasmtime_wasi::{HostWallClock, ResourceTable, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use super::bindings::context_guard::guard::cursor_store::{Entry, Host as CursorStoreHost};
+use super::bindings::context_guard::guard::types::{Host as TypesHost, StoreError};
+use super::bindings::wasi::clocks::wall_clock::{Datetime, Host as WallClockHost};
+use super::component::Surroundings;
+use crate::Clock;
+use crate::store::StoreFault;
+
+/// What an instance has at hand.
+pub(super) struct State {
+    surroundings: Surroundings,
+    principal: String,
+    pub(super) limits: StoreLimits,
+    wasi: Option<Box<(WasiCtx, ResourceTable)>>,
+}
+
+impl State {
+    pub(super) fn new(surroundings: &Surroundings, principal: &str, max_memory: usize) -> Self {
+        let limits = StoreLimitsBuilder::new().memory_size(max_memory).trap_on_grow_failure(false).build();
+        Self { surroundings: surroundings.clone(), principal: principal.to_owned(), limits, wasi: None }
+    }
+}
+
+impl TypesHost for State {}
+
+impl CursorStoreHost for State {
+    fn get(&mut self, keys: Vec<String>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let values = self.surroundings.store.get(&self.principal, &keys)?;
+        Ok(values.into_iter().map(|value| value.map(|value| value.to_vec())).collect())
+    }
+
+    fn put(&mut self, entries: Vec<Entry>, ttl_ms: u64) -> Result<(), StoreError> {
+        let entries = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+        Ok(self.surroundings.store.put(&self.principal, entries, Duration::from_millis(ttl_ms))?)
+    }
+
+    fn extend(&mut self, keys: Vec<String>, ttl_ms: u64) -> Result<(), StoreError> {
+        Ok(self.surroundings.store.extend(&self.principal, &keys, Duration::from_millis(ttl_ms))?)
+    }
+
+    fn delete(&mut self, keys: Vec<String>) -> Result<(), StoreError> {
+        Ok(self.surroundings.store.delete(&self.principal, &keys)?)
+    }
+}
+
+impl From<StoreFault> for StoreError {
+    fn from(fault: StoreFault) -> Self {
+        match fault {
+            StoreFault::Unavailable => StoreError::Unavailable,
+            StoreFault::QuotaExceeded => StoreError::QuotaExceeded,
+            StoreFault::Other(reason) => StoreError::Other(reason),
+        }
+    }
+}
+
+impl WallClockHost for State {
+    fn now(&mut self) -> Datetime {
+        datetime(self.surroundings.clock.now())
+    }
+
+    fn resolution(&mut self) -> Datetime {
+        datetime(Duration::from_millis(1))
+    }
+}
+
+fn datetime(time: Duration) -> Datetime {
+    Datetime { seconds: time.as_secs(), nanoseconds: time.subsec_nanos() }
+}
+
+/// For components that were built for WASI: a context in which there is nothing. No files, no network, no environment, no arguments.
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let clock = GuestClock(Arc::clone(&self.surroundings.clock));
+        let (ctx, table) = &mut **self.wasi.get_or_insert_with(|| {
+            let ctx = WasiCtxBuilder::new().wall_clock(clock).build();
+            Box::new((ctx, ResourceTable::new()))
+        });
+        WasiCtxView { ctx, table }
+    }
+}
+
+struct GuestClock(Arc<dyn Clock>);
+
+impl HostWallClock for GuestClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+}

@@ -1,0 +1,55 @@
+//! What can go wrong, by what one can do about it.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of this crate.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The engine cannot run on this machine.
+    #[error("the WebAssembly engine could not be started: {0}")]
+    Engine(String),
+    /// A component that cannot be used: not one, or one that needs what this host does not offer.
+    #[error("the guard component cannot be used: {0}")]
+    Load(String),
+    /// The guard failed on a call: it trapped, ran out of time or memory.
+    #[error("the guard failed: {0}")]
+    Trap(String),
+    /// The guard says that it cannot work on a message.
+    #[error("the guard cannot shape this message: {0}")]
+    Fault(String),
+    /// A policy with faults; all of them, a line each.
+    #[error("the policy has faults:\n{0}")]
+    Policy(String),
+    /// A file that cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file in which something else stands than should.
+    #[error("{}: {reason}", path.display())]
+    Format {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A command that cannot be started.
+    #[error("the server cannot be started: {command}: {source}. Give the command as you would type it, after `--`.")]
+    Spawn {
+        /// The command.
+        command: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Reading or writing failed.
+    #[error("input or output failed: {0}")]
+    Io(#[from] std::io::Error),
+}

@@ -1,0 +1,139 @@
+//! The guard as the rest of the host sees it: messages in, messages out, and no way for a fault to lose one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::{error, info, warn};
+
+use crate::engine::{CallContext, CompiledPolicy, Component, Decision, LossClass, OnFault, Outcome, RequestVerdict, Settings, SigningKey, Surroundings};
+use crate::{Result, fallback};
+
+/// A guard component under a policy, with keys, a store and a clock.
+pub struct Filter {
+    component: Arc<Component>,
+    surroundings: Surroundings,
+    settings: Settings,
+    on_fault: OnFault,
+    hard_byte_limit: usize,
+    faults: AtomicU64,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// It is sent on, with other bytes if there are any.
+    Forward(Option<Vec<u8>>, Ticket),
+    /// It is not: this is the answer.
+    Answer(Vec<u8>, Box<Decision>),
+}
+
+/// What is done with the response to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ticket {
+    /// Nothing.
+    Pass,
+    /// The guard looks at it.
+    Guard(Vec<u8>),
+    /// The byte limit decides, because the guard failed on the request.
+    Limit,
+}
+
+impl Filter {
+    /// Compiles a policy, written as JSON (an empty text is the default policy), and puts everything together.
+    ///
+    /// # Errors
+    /// [`crate::Error::Policy`], [`crate::Error::Trap`].
+    pub fn new(component: Arc<Component>, surroundings: Surroundings, policy: &str, keys: Vec<SigningKey>) -> Result<Self> {
+        let CompiledPolicy { resolved, on_fault, hard_byte_limit, warnings, .. } = component.compile_policy(&surroundings, policy)?;
+        for issue in warnings {
+            warn!(path = issue.path, "{}", issue.reason);
+        }
+        Ok(Self {
+            component,
+            surroundings,
+            settings: Settings { policy: resolved, keys },
+            on_fault,
+            hard_byte_limit: usize::try_from(hard_byte_limit).unwrap_or(usize::MAX),
+            faults: AtomicU64::new(0),
+        })
+    }
+
+    /// How often the guard has failed.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.faults.load(Ordering::Relaxed)
+    }
+
+    /// Looks at a request, a whole JSON-RPC message.
+    #[must_use]
+    pub fn request(&self, cx: &CallContext, message: &[u8]) -> Request {
+        match self.component.on_request(&self.surroundings, &self.settings, cx, message) {
+            Ok(RequestVerdict::Forward(forward)) => {
+                let ticket = if forward.ticket.is_empty() { Ticket::Pass } else { Ticket::Guard(forward.ticket) };
+                Request::Forward(changed(forward.message), ticket)
+            }
+            Ok(RequestVerdict::Answer(answer)) => {
+                log(cx, &answer.decision);
+                Request::Answer(answer.message, Box::new(answer.decision))
+            }
+            Err(fault) => {
+                self.fault(cx, "request", &fault);
+                Request::Forward(None, Ticket::Limit)
+            }
+        }
+    }
+
+    /// Looks at the response to a request. None: it is sent as it came.
+    #[must_use]
+    pub fn response(&self, cx: &CallContext, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>> {
+        self.response_with_decision(cx, ticket, message).0
+    }
+
+    /// The same, with what was done, where the guard did it.
+    #[must_use]
+    pub fn response_with_decision(&self, cx: &CallContext, ticket: &Ticket, message: &[u8]) -> (Option<Vec<u8>>, Option<Decision>) {
+        let ticket = match ticket {
+            Ticket::Pass => return (None, None),
+            Ticket::Limit => return (fallback::limit(message, self.on_fault, self.hard_byte_limit), None),
+            Ticket::Guard(ticket) => ticket,
+        };
+        match self.component.on_response(&self.surroundings, &self.settings, cx, ticket, message) {
+            Ok(verdict) => {
+                log(cx, &verdict.decision);
+                (changed(verdict.message), Some(verdict.decision))
+            }
+            Err(fault) => {
+                self.fault(cx, "response", &fault);
+                (fallback::limit(message, self.on_fault, self.hard_byte_limit), None)
+            }
+        }
+    }
+
+    fn fault(&self, cx: &CallContext, on: &str, fault: &crate::Error) {
+        self.faults.fetch_add(1, Ordering::Relaxed);
+        error!(request = cx.request_id, upstream = cx.upstream, "On a {on}: {fault}. The byte limit of {} decides instead.", self.hard_byte_limit);
+    }
+}
+
+fn changed(outcome: Outcome) -> Option<Vec<u8>> {
+    match outcome {
+        Outcome::Unchanged => None,
+        Outcome::Shaped(message) => Some(message),
+    }
+}
+
+fn log(cx: &CallContext, decision: &Decision) {
+    if decision.loss == LossClass::None && decision.mode == "full" {
+        return;
+    }
+    info!(
+        request = cx.request_id,
+        endpoint = decision.endpoint,
+        mode = decision.mode,
+        original_tokens = decision.original_tokens,
+        tokens = decision.estimated_tokens,
+        original_bytes = decision.original_bytes,
+        bytes = decision.response_bytes,
+        "Shaped an answer."
+    );
+}

@@ -1,0 +1,8 @@
+//! The pump: moves messages between a client and an upstream, past the filter.
+
+mod envelope;
+mod pending;
+mod session;
+pub mod stdio;
+
+pub use session::Session;

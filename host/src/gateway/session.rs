@@ -1,0 +1,120 @@
+//! One client and one upstream, whatever carries their messages.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::envelope::{Envelope, batch, join};
+use super::pending::{Pending, Waiting};
+use crate::engine::CallContext;
+use crate::filter::{Filter, Request, Ticket};
+
+/// A session: correlates answers with requests, and gives both to the filter.
+pub struct Session {
+    filter: Arc<Filter>,
+    principal: String,
+    upstream: String,
+    state: Mutex<State>,
+}
+
+struct State {
+    pending: Pending,
+    protocol_version: String,
+}
+
+/// What becomes of a message of the client.
+#[derive(Debug, Default, PartialEq)]
+pub struct FromClient<'m> {
+    /// What goes to the upstream.
+    pub upstream: Option<Cow<'m, [u8]>>,
+    /// What goes back to the client.
+    pub client: Option<Vec<u8>>,
+}
+
+impl Session {
+    /// A session of this principal with this upstream, whose name may be empty.
+    #[must_use]
+    pub fn new(filter: Arc<Filter>, principal: &str, upstream: &str) -> Self {
+        let state = State { pending: Pending::new(), protocol_version: String::new() };
+        Self { filter, principal: principal.to_owned(), upstream: upstream.to_owned(), state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn context(&self, request_id: &str) -> CallContext {
+        CallContext {
+            principal: self.principal.clone(),
+            session: String::new(),
+            request_id: request_id.to_owned(),
+            upstream: self.upstream.clone(),
+            protocol_version: self.state().protocol_version.clone(),
+            options: Vec::new(),
+        }
+    }
+
+    /// A message from the client. Whatever is no request, or no JSON at all, goes on as it came.
+    #[must_use]
+    pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
+        if let Some(messages) = batch(message) {
+            let parts: Vec<_> = messages.iter().map(|message| self.one_from_client(message.get().as_bytes())).collect();
+            if parts.iter().all(|part| matches!(part.upstream, Some(Cow::Borrowed(_))) && part.client.is_none()) {
+                return FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
+            }
+            let (upstream, client): (Vec<_>, Vec<_>) = parts.into_iter().map(|part| (part.upstream, part.client)).unzip();
+            let some = |parts: Vec<Cow<'_, [u8]>>| (!parts.is_empty()).then(|| join(&parts));
+            let client = some(client.into_iter().flatten().map(Cow::Owned).collect());
+            return FromClient { upstream: some(upstream.into_iter().flatten().collect()).map(Cow::Owned), client };
+        }
+        self.one_from_client(message)
+    }
+
+    fn one_from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
+        let as_it_came = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
+        let Some(envelope) = Envelope::read(message) else { return as_it_came };
+        let (Some(id), Some(method)) = (envelope.id(), envelope.method) else { return as_it_came };
+        match self.filter.request(&self.context(id.as_str()), message) {
+            Request::Answer(answer, _) => FromClient { upstream: None, client: Some(answer) },
+            Request::Forward(changed, ticket) => {
+                let opens = method == "initialize";
+                if opens || ticket != Ticket::Pass {
+                    self.state().pending.add(id, Waiting { ticket, opens });
+                }
+                FromClient { upstream: Some(changed.map_or(Cow::Borrowed(message), Cow::Owned)), client: None }
+            }
+        }
+    }
+
+    /// A message from the upstream. Whatever is no answer that is waited for goes on as it came.
+    #[must_use]
+    pub fn from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
+        if let Some(messages) = batch(message) {
+            let parts: Vec<_> = messages.iter().map(|message| self.one_from_upstream(message.get().as_bytes())).collect();
+            let same = parts.iter().all(|part| matches!(part, Cow::Borrowed(_)));
+            return if same { Cow::Borrowed(message) } else { Cow::Owned(join(&parts)) };
+        }
+        self.one_from_upstream(message)
+    }
+
+    fn one_from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
+        let Some(envelope) = Envelope::read(message).filter(|envelope| envelope.method.is_none()) else { return Cow::Borrowed(message) };
+        let Some(id) = envelope.id() else { return Cow::Borrowed(message) };
+        let Some(waiting) = self.state().pending.take(&id) else { return Cow::Borrowed(message) };
+        if waiting.opens {
+            self.opened(message);
+        }
+        let changed = self.filter.response(&self.context(id.as_str()), &waiting.ticket, message);
+        changed.map_or(Cow::Borrowed(message), Cow::Owned)
+    }
+
+    /// Notes the revision that client and upstream agreed on.
+    fn opened(&self, message: &[u8]) {
+        let answer: Option<Value> = serde_json::from_slice(message).ok();
+        let version = answer.as_ref().and_then(|answer| answer.pointer("/result/protocolVersion")?.as_str());
+        if let Some(version) = version {
+            self.state().protocol_version = version.to_owned();
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Cursor stores: where snapshots are kept until their cursors expire.
+
+pub mod memory;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub use memory::{MemoryLimits, MemoryStore};
+
+/// Why a store cannot serve.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StoreFault {
+    /// Not reachable, or not answering in time.
+    #[error("the store cannot be reached")]
+    Unavailable,
+    /// The entries are more than the principal, or the whole store, may hold.
+    #[error("the entries exceed the quota")]
+    QuotaExceeded,
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Keeps bytes under names, for a time. Every principal has names of its own: nobody reads another's.
+pub trait CursorStore: Send + Sync {
+    /// The values of these keys, in their order.
+    ///
+    /// # Errors
+    /// [`StoreFault`].
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault>;
+
+    /// Keeps all these entries for a time, or fails.
+    ///
+    /// # Errors
+    /// [`StoreFault`].
+    fn put(&self, principal: &str, entries: Vec<(String, Vec<u8>)>, ttl: Duration) -> Result<(), StoreFault>;
+
+    /// Keeps these keys for a time from now. Those that are not there are passed over.
+    ///
+    /// # Errors
+    /// [`StoreFault`].
+    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreFault>;
+
+    /// Forgets these keys.
+    ///
+    /// # Errors
+    /// [`StoreFault`].
+    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreFault>;
+}
