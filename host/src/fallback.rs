@@ -1,8 +1,50 @@
 //! What becomes of an answer when the guard fails on it: no shaping here, only a byte limit, and a label that says so.
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::engine::OnFault;
+
+/// As much of an answer as is needed to cut it. Nothing is parsed deeper, so no nesting is too deep.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    result: Parts<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Parts<'a> {
+    content: Option<Vec<Block>>,
+    contents: Option<Vec<Block>>,
+    structured_content: Option<IgnoredAny>,
+    #[serde(borrow)]
+    is_error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result_type: Option<&'a RawValue>,
+    #[serde(borrow)]
+    ttl_ms: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cache_scope: Option<&'a RawValue>,
+}
+
+/// A content block, or one of the contents of a resource.
+#[derive(Deserialize)]
+struct Block {
+    text: Option<String>,
+    uri: Option<String>,
+    resource: Option<Box<Block>>,
+}
+
+impl Block {
+    fn text(&self) -> Option<&str> {
+        self.text.as_deref().or_else(|| self.resource.as_ref()?.text())
+    }
+}
 
 /// The answer that is sent instead; none to send the one that came.
 ///
@@ -12,23 +54,23 @@ pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>>
     if on_fault == OnFault::Pass || (message.len() <= limit && on_fault == OnFault::Limit) {
         return None;
     }
-    let answer: Value = serde_json::from_slice(message).ok()?;
-    let (id, result) = (answer.get("id")?, answer.get("result")?);
-    let blocks = result.get("content").or(result.get("contents"))?.as_array()?;
+    let answer: Answer<'_> = serde_json::from_slice(message).ok()?;
+    let blocks = answer.result.content.as_ref().or(answer.result.contents.as_ref())?;
     let reply = if on_fault == OnFault::Block {
         let text = "[context-guard] This answer could not be shaped, and the policy blocks what is not shaped (onFault: block). Ask for less, or tell the operator.";
         json!({"content": [{"type": "text", "text": text}], "isError": true})
     } else {
-        cut(result, blocks, message.len(), limit)
+        cut(&answer.result, blocks, message.len(), limit)
     };
-    serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": id, "result": reply})).ok()
+    Some(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{reply}}}"#, answer.id).into_bytes())
 }
 
-fn cut(result: &Value, blocks: &[Value], bytes: usize, limit: usize) -> Value {
-    let text: Vec<&str> = blocks.iter().filter_map(|block| block.get("text").or(block.pointer("/resource/text"))?.as_str()).collect();
+fn cut(result: &Parts<'_>, blocks: &[Block], bytes: usize, limit: usize) -> Value {
+    let text: Vec<&str> = blocks.iter().filter_map(Block::text).collect();
     let text = text.join("\n");
-    // Text and label, escaped, must stay below the limit: control characters may grow sixfold, so half is left for that.
-    let room = (limit / 2).saturating_sub(400);
+    // Control characters grow sixfold when they are escaped: of a text that is full of them, so much less is shown.
+    let escaped = serde_json::to_string(&text).map_or(text.len(), |json| json.len());
+    let room = limit.saturating_sub(1_600) * text.len() / escaped.max(1);
     let (head, tail) = (head(&text, room * 3 / 4), tail(&text, room / 4));
     let shown = head.len() + tail.len();
     let note = format!(
@@ -36,19 +78,20 @@ fn cut(result: &Value, blocks: &[Value], bytes: usize, limit: usize) -> Value {
          The rest is NOT shown and was not kept. Ask for less, or repeat the call."
     );
     let text = if shown < text.len() { format!("{head}\n[…]\n{tail}") } else { text };
-    let mut reply = if result.get("contents").is_some() {
-        let uri = blocks.first().and_then(|block| block.get("uri")).cloned().unwrap_or_default();
+    let mut reply = if result.contents.is_some() {
+        let uri = blocks.first().and_then(|block| block.uri.clone());
         json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}, {"uri": "context-guard://fault", "mimeType": "text/plain", "text": note}]})
     } else {
         json!({"content": [{"type": "text", "text": text}, {"type": "text", "text": note}]})
     };
     // A client that was shown an output schema insists on structured content; the schema was relaxed to take this.
-    if result.get("structuredContent").is_some() {
+    if result.structured_content.is_some() {
         reply["structuredContent"] = json!({"context_guard": {"note": note}});
     }
-    for member in ["isError", "resultType", "ttlMs", "cacheScope"] {
-        if let Some(value) = result.get(member) {
-            reply[member] = value.clone();
+    let kept = [("isError", result.is_error), ("resultType", result.result_type), ("ttlMs", result.ttl_ms), ("cacheScope", result.cache_scope)];
+    for (name, value) in kept {
+        if let Some(value) = value.and_then(|value| serde_json::from_str(value.get()).ok()) {
+            reply[name] = value;
         }
     }
     reply

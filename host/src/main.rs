@@ -1,2 +1,20 @@
-//! placeholder
-fn main(){}
+//! The `context-guard` program.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program speaks on both")]
+
+mod cli;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = cli::Arguments::parse();
+    cli::start_log(arguments.verbose);
+    match arguments.run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("context-guard: {error:#}");
+            ExitCode::from(cli::exit_code(&error))
+        }
+    }
+}

@@ -1,2 +1,20 @@
-//! placeholder
-fn main(){}
+//! End-to-end tests. One binary, since each links wasmtime. A new test goes where its subject is; run them by `cargo xtask test`.
+
+/// The contract: frozen, and what the component really imports.
+mod contract;
+/// The program's commands, as a user types them.
+mod commands;
+/// Components that mean harm, and what the host makes of them.
+mod hostile;
+/// Properties that hold for every answer.
+mod properties;
+/// Captured messages of real servers, replayed.
+mod replay;
+/// Real servers and real clients, over stdio.
+mod servers;
+/// The pump: what passes untouched, and how things end.
+mod stdio;
+/// The acceptance scenarios of the specification, by user story.
+mod stories;
+/// Golden vectors, through every form of the guard.
+mod vectors;

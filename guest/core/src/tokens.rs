@@ -54,12 +54,24 @@ impl Estimator {
         self.scaled(tokens)
     }
 
-    /// Estimated tokens in 1/[`FINE`], unrounded: what is to be added up over many small texts. O(n).
+    /// What a text counts against a budget: its estimate, and more where the tables know less. Beyond ASCII they were measured on other texts than the one at
+    /// hand: estimates there were up to 29 % too low where nearly half of the characters were of that kind. O(n).
+    #[must_use]
+    pub fn cost(&self, text: &[u8]) -> u64 {
+        self.weigh(text).div_ceil(FINE)
+    }
+
+    /// The same in 1/[`FINE`], unrounded: what is to be added up over many small texts. O(n).
     #[must_use]
     pub fn weigh(&self, text: &[u8]) -> u64 {
+        let characters = characters(text);
         let fine = match self.method {
-            Method::Lexical => lexical::weigh(text, self.profile),
-            Method::Chars4 => characters(text) * FINE * 3 / 10,
+            Method::Lexical => {
+                let fine = lexical::weigh(text, self.profile);
+                let ascii = text.iter().filter(|byte| byte.is_ascii()).count() as u64;
+                fine + fine / 20 * 7 * (characters - ascii.min(characters)) / characters.max(1)
+            }
+            Method::Chars4 => characters * FINE * 3 / 10,
         };
         self.scaled(fine)
     }

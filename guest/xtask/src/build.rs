@@ -80,8 +80,8 @@ pub(crate) fn all(release: bool) -> Result<Built> {
     let component = component()?;
     let profile: &[&str] = if release { &["--release"] } else { &[] };
     eprintln!("Building the binary. The first time this compiles wasmtime, and takes some minutes.");
-    run(embed(cargo(), &component).args(["build", "--package", "context-guard", "--bin", "context-guard"]).args(profile))?;
-    run(embed(cargo(), &component).args(["build", "--quiet", "--package", "context-guard-suite", "--example", "property_server"]).args(profile))?;
+    // All at once and with the examples, as the tests are built: other selections would have other features, and compile wasmtime again.
+    run(embed(cargo(), &component).args(["build", "--bins", "--examples"]).args(profile))?;
     let folder = target().join(if release { "release" } else { "debug" });
     Ok(Built { component, binary: folder.join("context-guard") })
 }

@@ -59,13 +59,25 @@ enum Command {
     },
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().command {
+fn main() -> std::process::ExitCode {
+    match Arguments::parse().command.run() {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo xtask: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> Result<()> {
+    match self {
         Command::Build { release } => build::all(release).map(|built| built.print()),
         Command::Run { release, arguments } => run::run(release, &arguments),
         Command::Test { quick, corpus, filter } => test::run(quick, corpus.as_deref(), filter.as_deref()),
         Command::Check => check::run(),
         Command::Docs => docs::write(),
         Command::Fuzz { seconds } => fuzz::run(seconds),
+    }
     }
 }

@@ -1,1 +1,9 @@
-//! placeholder
+//! The test kit: where the artifacts are, guards in both forms, a raw client, and judges of answers.
+
+pub mod answer;
+pub mod artifacts;
+pub mod client;
+pub mod guards;
+pub mod walk;
+
+pub use anyhow::{Context, Result, bail, ensure};

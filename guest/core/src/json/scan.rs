@@ -9,7 +9,7 @@ use super::Span;
 use super::text::{self, Form};
 
 /// Levels of nesting that are followed.
-pub const MAX_DEPTH: u16 = 256;
+pub const MAX_DEPTH: usize = 10_000;
 
 /// Why a scan stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -41,7 +41,6 @@ pub struct Scanner<'a> {
     bytes: &'a [u8],
     form: Form,
     at: usize,
-    depth: u16,
 }
 
 /// The result of a step of a scan.
@@ -57,7 +56,7 @@ impl<'a> Scanner<'a> {
     /// A scanner in the middle of `bytes`, at a place where a value or separator stands.
     #[must_use]
     pub fn starting_at(bytes: &'a [u8], form: Form, at: usize) -> Self {
-        Self { bytes, form, at, depth: 0 }
+        Self { bytes, form, at }
     }
 
     /// Where the scanner stands.
@@ -133,12 +132,58 @@ impl<'a> Scanner<'a> {
         let kind = self.kind()?;
         let start = self.at;
         match kind {
-            Kind::Object => self.object(|scanner, _| scanner.skip().map(drop))?,
-            Kind::Array => self.array(|scanner| scanner.skip().map(drop))?,
+            Kind::Object | Kind::Array => self.container()?,
             Kind::String => self.string().map(drop)?,
             Kind::Scalar => self.scalar()?,
         }
         Ok(start..self.at)
+    }
+
+    /// Passes an object or array, however deep, without recursion: a message cannot exhaust the stack.
+    fn container(&mut self) -> Scan<()> {
+        // Whether each open container is an object, innermost last.
+        let mut open: Vec<bool> = Vec::new();
+        loop {
+            // A value begins.
+            match self.kind()? {
+                kind @ (Kind::Object | Kind::Array) => {
+                    let object = kind == Kind::Object;
+                    self.take(if object { b'{' } else { b'[' });
+                    if !self.take(if object { b'}' } else { b']' }) {
+                        open.push(object);
+                        if open.len() > MAX_DEPTH {
+                            return Err(ScanError::TooDeep);
+                        }
+                        if object {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                }
+                Kind::String => drop(self.string()?),
+                Kind::Scalar => self.scalar()?,
+            }
+            // A value has ended, and perhaps what it stands in.
+            loop {
+                let Some(object) = open.last().copied() else { return Ok(()) };
+                if self.take(b',') {
+                    if object {
+                        self.key()?;
+                    }
+                    break;
+                }
+                self.expect(if object { b'}' } else { b']' })?;
+                open.pop();
+            }
+        }
+    }
+
+    /// Passes a key and its colon.
+    fn key(&mut self) -> Scan<Span> {
+        self.space();
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(key)
     }
 
     /// Passes an object. `member` gets the span of each key, without quotes, and must pass the value.
@@ -147,12 +192,9 @@ impl<'a> Scanner<'a> {
     /// Where no object comes, or what `member` says.
     pub fn object(&mut self, mut member: impl FnMut(&mut Self, Span) -> Scan<()>) -> Scan<()> {
         self.expect(b'{')?;
-        self.enter()?;
         if !self.take(b'}') {
             loop {
-                self.space();
-                let key = self.string()?;
-                self.expect(b':')?;
+                let key = self.key()?;
                 member(self, key)?;
                 if self.take(b'}') {
                     break;
@@ -160,7 +202,6 @@ impl<'a> Scanner<'a> {
                 self.expect(b',')?;
             }
         }
-        self.depth -= 1;
         Ok(())
     }
 
@@ -170,7 +211,6 @@ impl<'a> Scanner<'a> {
     /// Where no array comes, or what `element` says.
     pub fn array(&mut self, mut element: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
         self.expect(b'[')?;
-        self.enter()?;
         if !self.take(b']') {
             loop {
                 element(self)?;
@@ -180,7 +220,6 @@ impl<'a> Scanner<'a> {
                 self.expect(b',')?;
             }
         }
-        self.depth -= 1;
         Ok(())
     }
 
@@ -196,11 +235,6 @@ impl<'a> Scanner<'a> {
             (b']', _) | (_, 0) => Ok(None),
             _ => self.skip().map(Some),
         }
-    }
-
-    fn enter(&mut self) -> Scan<()> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH { Err(ScanError::TooDeep) } else { Ok(()) }
     }
 
     /// Passes a string and gives the span between its quotes.

@@ -2,7 +2,7 @@
 
 use super::chunk::trim;
 use super::page::{Pieces, fill};
-use super::render::{Frame, price_block};
+use super::render::{Frame, block_text};
 use super::{Body, Facts, Shown};
 use crate::json::scan::{ScanError, Scanner};
 use crate::json::text::{Form, visible};
@@ -37,7 +37,8 @@ pub fn show(list: &ListIndex, form: Form, items: &Items<'_>, ask: Ask, base: &Cu
     if ask.within == 0 {
         let copies = frame.copies();
         let price = |item: &[u8]| {
-            if list.blocks { price_block(&frame.estimator, item) } else { frame.estimator.price(&visible(item, form)) + 1 }
+            let text = if list.blocks { block_text(item) } else { visible(item, form) };
+            frame.estimator.cost(&text) + u64::from(!list.blocks)
         };
         let mut room = frame.allowance;
         let costs: Vec<u64> = items
@@ -49,8 +50,8 @@ pub fn show(list: &ListIndex, form: Form, items: &Items<'_>, ask: Ask, base: &Cu
                 Some(cost)
             })
             .collect();
-        let fixed = frame.halves(&page(0)).tokens;
-        let count = fill(&costs, fixed, frame.allowance, |count| frame.halves(&page(count)).tokens);
+        let fixed = frame.halves(&page(0)).cost;
+        let count = fill(&costs, fixed, frame.allowance, |count| frame.halves(&page(count)).cost);
         if count > 0 || items.is_empty() {
             return page(count);
         }
@@ -96,7 +97,7 @@ fn part(list: &ListIndex, form: Form, items: &Items<'_>, ask: Ask, base: &Cursor
             body: Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form),
         }
     };
-    let room = frame.allowance.saturating_sub(frame.halves(&make(0)).tokens) / frame.copies();
+    let room = frame.allowance.saturating_sub(frame.halves(&make(0)).cost) / frame.copies();
     make(trim(rest, form, &frame.estimator, room.max(1)))
 }
 

@@ -85,7 +85,7 @@ enum Rung {
 #[must_use]
 pub fn cut<'a>(setting: &Setting<'_>, payload: &Payload<'a, '_>, cost: Original, home: Option<Home>, text: bool, allowance: u64) -> Option<Cut<'a>> {
     let copies = u64::from(text) + u64::from(home.is_some());
-    let rung = choose(setting, payload, cost.tokens, cost.tokens.saturating_mul(copies.max(1)) > allowance)?;
+    let rung = choose(setting, payload, cost.tokens, cost.cost.saturating_mul(copies.max(1)) > allowance)?;
     let content = xxhash_rust::xxh3::xxh3_128(payload.bytes);
     let snapshot = setting.keys.snapshot(setting.scope, setting.arguments, content);
     let body = match rung {
@@ -142,9 +142,9 @@ fn choose(setting: &Setting<'_>, payload: &Payload<'_, '_>, cost: u64, over: boo
         && let Some(survey) = payload.survey
     {
         let lists = worth_cutting(setting, payload, survey);
-        let items: usize = lists.iter().filter_map(|at| survey.lists.get(*at)).map(|list| list.items.len()).sum();
-        let size = first_page(setting).limit;
-        if !lists.is_empty() && (over || items as u64 > size) {
+        let dominates = |list: &&List| list.span.len() * 2 >= survey.root.len() || setting.limits.items_path.is_some();
+        let longest = lists.iter().filter_map(|at| survey.lists.get(*at)).filter(dominates).map(|list| list.items.len()).max();
+        if !lists.is_empty() && (over || longest.unwrap_or(0) as u64 > first_page(setting).limit) {
             return Some(Rung::Page(lists));
         }
     }
@@ -324,14 +324,14 @@ pub fn chunk_of(text: &TextIndex, bytes: &[u8], form: Form, place: Place, base: 
     // A token is at most 16 bytes, and an escape at most six: a longer range is not even tried whole.
     if (bytes.len() as u64) < frame.allowance.saturating_mul(96) {
         let whole = make(bytes.len());
-        if frame.halves(&whole).tokens <= frame.allowance {
+        if frame.halves(&whole).cost <= frame.allowance {
             return whole;
         }
     }
-    let mut room = frame.allowance.saturating_sub(frame.halves(&make(0)).tokens) / frame.copies();
+    let mut room = frame.allowance.saturating_sub(frame.halves(&make(0)).cost) / frame.copies();
     loop {
         let shown = make(chunk::trim(bytes, form, &frame.estimator, room.max(1)));
-        let cost = frame.halves(&shown).tokens;
+        let cost = frame.halves(&shown).cost;
         if cost <= frame.allowance || room <= 1 {
             return shown;
         }

@@ -1,8 +1,11 @@
 //! A part, written into the halves of a result: text that models read, structured content that programs and some models read.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::{Body, Facts, Shown};
+use crate::json::scan::Scanner;
 use crate::json::text::{Form, convert, escape, visible};
 use crate::snapshot::{Cursor, Home, Keys};
 use crate::tokens::Estimator;
@@ -45,6 +48,8 @@ pub struct Halves {
     pub cursor: Option<String>,
     /// Estimated tokens of all of it.
     pub tokens: u64,
+    /// What all of it counts against the budget.
+    pub cost: u64,
 }
 
 impl Frame<'_> {
@@ -83,16 +88,10 @@ impl Frame<'_> {
             }
         }
         halves.structured = self.structured.map(|home| self.structured(home, shown, cursor_text, beside.filter(|_| self.open)));
-        halves.tokens = self.price(&halves);
+        halves.tokens = sum(&halves, |text| self.estimator.price(text));
+        halves.cost = sum(&halves, |text| self.estimator.cost(text));
         halves.cursor = cursor;
         halves
-    }
-
-    fn price(&self, halves: &Halves) -> u64 {
-        let text = halves.text.as_ref().map_or(0, |text| self.estimator.price(&visible(text, Form::Escaped)));
-        let blocks = halves.blocks.as_ref().map_or(0, |blocks| price_blocks(&self.estimator, blocks));
-        let structured = halves.structured.as_ref().map_or(0, |json| self.estimator.price(json));
-        text + blocks + structured + self.estimator.price(halves.notice.as_bytes())
     }
 
     fn structured(&self, home: &Home, shown: &Shown, cursor: Option<&str>, beside: Option<(&Facts, Option<&str>)>) -> Vec<u8> {
@@ -148,20 +147,22 @@ pub fn plain_block(text: &str) -> Vec<u8> {
     text_block(&escaped)
 }
 
-/// What the text of content blocks costs, separated by commas. Images and the like cost no text.
-#[must_use]
-pub fn price_blocks(estimator: &Estimator, blocks: &[u8]) -> u64 {
-    let mut scanner = crate::json::scan::Scanner::new(blocks, Form::Raw);
-    let mut tokens = 0;
+/// Adds up what `price` says of every text in the halves.
+fn sum(halves: &Halves, price: impl Fn(&[u8]) -> u64) -> u64 {
+    let text = halves.text.as_ref().map_or(0, |text| price(&visible(text, Form::Escaped)));
+    let structured = halves.structured.as_ref().map_or(0, |json| price(json));
+    let mut blocks = 0;
+    let bytes = halves.blocks.as_deref().unwrap_or_default();
+    let mut scanner = Scanner::new(bytes, Form::Raw);
     while let Ok(Some(block)) = scanner.next_element() {
-        tokens += price_block(estimator, blocks.get(block).unwrap_or_default());
+        blocks += price(&block_text(bytes.get(block).unwrap_or_default()));
     }
-    tokens
+    text + blocks + structured + price(halves.notice.as_bytes())
 }
 
-/// What the text of one content block costs.
+/// The text of a content block as a model reads it. Images and the like have none.
 #[must_use]
-pub fn price_block(estimator: &Estimator, block: &[u8]) -> u64 {
-    crate::protocol::mcp::block::text_of(block)
-        .map_or(0, |span| estimator.price(&visible(block.get(span).unwrap_or_default(), Form::Escaped)))
+pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
+    let span = crate::protocol::mcp::block::text_of(block).unwrap_or(0..0);
+    visible(block.get(span).unwrap_or_default(), Form::Escaped)
 }

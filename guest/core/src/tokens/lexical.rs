@@ -71,11 +71,11 @@ mod tests {
         }
     }
 
-    /// Counts of the tokenizer itself (o200k), within the tenth that the method promises.
+    /// The tokenizer itself (o200k) counts 1,120.
     #[test]
     fn close_to_the_real_count() {
         let json = r#"{"id":17,"name":"Harbour Loft","status":"confirmed","price":{"basePrice":129.50,"currency":"EUR"}}"#;
         let estimated = estimate(json.repeat(40).as_bytes(), Profile::O200k);
-        assert!((1_160..=1_420).contains(&estimated), "{estimated}");
+        assert!((1_008..=1_232).contains(&estimated), "{estimated}");
     }
 }

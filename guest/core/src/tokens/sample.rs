@@ -13,6 +13,8 @@ const SAMPLE_BYTES: usize = 2 * 1024;
 pub struct Original {
     /// Estimated tokens.
     pub tokens: u64,
+    /// What it counts against a budget.
+    pub cost: u64,
     /// Whether it was extrapolated.
     pub sampled: bool,
 }
@@ -22,24 +24,27 @@ impl Original {
     #[must_use]
     pub fn price(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
         if bytes.len() <= EXACT_BYTES {
-            return Self { tokens: estimator.price(&text::visible(bytes, form)), sampled: false };
+            let text = text::visible(bytes, form);
+            return Self { tokens: estimator.price(&text), cost: estimator.cost(&text), sampled: false };
         }
         let stride = bytes.len() / SAMPLES;
-        let (mut tokens, mut priced) = (0u64, 0u64);
+        let (mut tokens, mut cost, mut priced) = (0u64, 0u64, 0u64);
         for sample in 0..SAMPLES {
             let from = text::boundary(bytes, sample * stride, form);
             let to = text::boundary(bytes, sample * stride + SAMPLE_BYTES, form);
             let part = bytes.get(from..to).unwrap_or_default();
-            tokens += estimator.price(&text::visible(part, form));
+            let text = text::visible(part, form);
+            tokens += estimator.price(&text);
+            cost += estimator.cost(&text);
             priced += part.len() as u64;
         }
-        let tokens = u128::from(tokens) * bytes.len() as u128 / u128::from(priced.max(1));
-        Self { tokens: u64::try_from(tokens).unwrap_or(u64::MAX), sampled: true }
+        let whole = |part: u64| u64::try_from(u128::from(part) * bytes.len() as u128 / u128::from(priced.max(1))).unwrap_or(u64::MAX);
+        Self { tokens: whole(tokens), cost: whole(cost), sampled: true }
     }
 
     /// The sum of two originals.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self { tokens: self.tokens + other.tokens, sampled: self.sampled || other.sampled }
+        Self { tokens: self.tokens + other.tokens, cost: self.cost + other.cost, sampled: self.sampled || other.sampled }
     }
 }

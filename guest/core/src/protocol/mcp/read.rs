@@ -113,7 +113,7 @@ impl Reader<'_> {
         Ok(Read {
             endpoint: stored.index.endpoint.clone(),
             threshold: budget.threshold,
-            original: Original { tokens: stored.index.tokens, sampled: stored.index.sampled },
+            original: Original { tokens: stored.index.tokens, cost: 0, sampled: stored.index.sampled },
             original_bytes: stored.index.bytes,
             shown,
             halves,

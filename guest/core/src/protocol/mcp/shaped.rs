@@ -77,7 +77,7 @@ enum Relation {
 pub fn shape<'a>(setting: &Setting<'_>, message: &'a [u8], answer: &Answer, cost: &Cost, allowance: u64) -> Option<Shaped<'a>> {
     let shaper = Shaper { setting, message, answer, cost, allowance };
     let texts: Vec<usize> = answer.blocks.iter().enumerate().filter(|(_, block)| block.text.is_some()).map(|(at, _)| at).collect();
-    let over = cost.total().tokens > allowance;
+    let over = cost.total().cost > allowance;
     if answer.is_error && !over {
         return None;
     }
@@ -197,7 +197,7 @@ impl<'a> Shaper<'_, 'a> {
 
     /// The halves say different things: each is a payload, and they share the budget.
     fn apart(&self, survey: &Survey, texts: &[usize]) -> Option<Shaped<'a>> {
-        let (text, structured) = (self.cost.text().tokens, self.cost.structured.tokens);
+        let (text, structured) = (self.cost.text().cost, self.cost.structured.cost);
         let half = self.allowance / 2;
         let (for_text, for_structured) = match (text <= half, structured <= half) {
             (true, _) => (half, self.allowance - text),
@@ -221,8 +221,8 @@ impl<'a> Shaper<'_, 'a> {
 
     /// Text blocks without a structured half: one is cut in its place, many are a list.
     fn texts(&self, texts: &[usize], allowance: u64) -> Option<Plan<'a>> {
-        let (largest, cost) = texts.iter().map(|at| (*at, self.cost.block(*at))).max_by_key(|(at, cost)| (cost.tokens, usize::MAX - at))?;
-        let others = self.cost.text().tokens - cost.tokens;
+        let (largest, cost) = texts.iter().map(|at| (*at, self.cost.block(*at))).max_by_key(|(at, cost)| (cost.cost, usize::MAX - at))?;
+        let others = self.cost.text().cost - cost.cost;
         let size = first_page_size(self.setting);
         if texts.len() == 1 || (others <= allowance / 4 && texts.len() as u64 <= size) {
             return self.one_text(largest, cost, others, allowance);

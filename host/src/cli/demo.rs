@@ -1,0 +1,129 @@
+//! `context-guard demo`: an example server with and without the guard, in numbers.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::payload::{next_cursor, texts, visible};
+use super::{exact, table};
+
+mod client;
+use client::Client;
+
+const AFTER_HELP: &str = "\
+The example server is built by `cargo xtask run -- demo`. To see your own server's tools instead, use `context-guard wrap` in your client.";
+
+/// Start an example server, call its tools with and without the guard, and compare.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Demo {
+    /// The example server, where it is not beside this program.
+    #[arg(long, value_name = "FILE")]
+    upstream: Option<PathBuf>,
+}
+
+const CALLS: [(&str, &str); 7] = [
+    ("list_bookings", "500 bookings"),
+    ("recent_bookings", "10 bookings"),
+    ("list_listings", "300 listings, twice: text and structured"),
+    ("list_transactions", "400 transactions"),
+    ("get_booking", "one verbose booking"),
+    ("read_log", "a log of 10,000 lines"),
+    ("read_manual", "a long document"),
+];
+
+impl Demo {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let program = std::env::current_exe().context("this program cannot find itself")?;
+        let upstream = match self.upstream {
+            Some(path) => path,
+            None => beside(&program)?,
+        };
+        println!("Starting {} twice: as it is, and behind `context-guard wrap --`.\n", upstream.display());
+        let mut raw = Client::start(&upstream, &[])?;
+        let wrap = ["wrap".as_ref(), "--".as_ref(), upstream.as_os_str()];
+        let mut guarded = Client::start(&program, &wrap)?;
+
+        let mut report = table::new(&["tool", "raw tokens", "guarded tokens", "saved", "what the model is told"]);
+        report.column_mut(4).map(|column| column.set_cell_alignment(comfy_table::CellAlignment::Left));
+        for (tool, what) in CALLS {
+            let before = exact::o200k(&visible(&raw.call(tool, json!({}))?));
+            let answer = guarded.call(tool, json!({}))?;
+            let after = exact::o200k(&visible(&answer));
+            let told = told(&answer);
+            report.add_row([format!("{tool}: {what}"), table::number(before), table::number(after), table::saved(before, after), told]);
+        }
+        println!("{report}");
+        println!("Tokens are counted with the real o200k tokenizer, over all that the tool answers: text and structured content.\n");
+
+        let whole = walk_list(&mut raw, &mut guarded)?;
+        let log = walk_text(&mut raw, &mut guarded)?;
+        println!("\nNothing is lost: {}", if whole && log { "everything held back was fetched, and equals the original." } else { "NOT TRUE HERE" });
+        Ok(if whole && log { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn beside(program: &Path) -> Result<PathBuf> {
+    let name = format!("property_server{}", std::env::consts::EXE_SUFFIX);
+    let path = program.with_file_name("examples").join(name);
+    if !path.is_file() {
+        bail!("the example server is not at {}: build it with `cargo xtask build`, or name it with --upstream FILE", path.display());
+    }
+    Ok(path)
+}
+
+/// The contract, without its cursor: that is long, and says nothing to people.
+fn told(answer: &[u8]) -> String {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let blocks = answer.pointer("/result/content").and_then(Value::as_array).cloned().unwrap_or_default();
+    let notice = blocks.iter().filter_map(|block| block.get("text")?.as_str()).find_map(|text| text.strip_prefix("[context-guard] "));
+    notice.map_or("the original, byte for byte".to_owned(), |notice| notice.split([';', '.']).next().unwrap_or_default().to_owned())
+}
+
+fn items(answer: &[u8]) -> Result<Vec<Value>> {
+    let page: Value = serde_json::from_str(&texts(answer).concat()).context("a page is not JSON")?;
+    page.get("bookings").and_then(Value::as_array).cloned().context("a page has no bookings")
+}
+
+/// Follows cursors from the first answer to the end; calls `page` for each answer.
+fn walk(guarded: &mut Client, tool: &str, mut page: impl FnMut(&[u8]) -> Result<()>) -> Result<(u64, u64)> {
+    let mut answer = guarded.call(tool, json!({}))?;
+    let (mut pages, mut largest) = (0, 0);
+    loop {
+        pages += 1;
+        largest = largest.max(exact::o200k(&visible(&answer)));
+        page(&answer)?;
+        let Some(cursor) = next_cursor(&answer) else { return Ok((pages, largest)) };
+        answer = guarded.call("context_guard_read", json!({ "cursor": cursor }))?;
+    }
+}
+
+fn walk_list(raw: &mut Client, guarded: &mut Client) -> Result<bool> {
+    let original = items(&raw.call("list_bookings", json!({}))?)?;
+    let mut walked = Vec::new();
+    let (pages, largest) = walk(guarded, "list_bookings", |answer| {
+        walked.extend(items(answer)?);
+        Ok(())
+    })?;
+    let same = walked == original;
+    let said = if same { "the same" } else { "NOT the same" };
+    println!("list_bookings: {} bookings on {pages} pages, the largest of {largest} tokens; put together they are {said} as the {} of the server.", walked.len(), original.len());
+    Ok(same)
+}
+
+fn walk_text(raw: &mut Client, guarded: &mut Client) -> Result<bool> {
+    let original = texts(&raw.call("read_log", json!({}))?).concat();
+    let mut walked = String::new();
+    let (chunks, largest) = walk(guarded, "read_log", |answer| {
+        walked.push_str(&texts(answer).concat());
+        Ok(())
+    })?;
+    let same = walked == original;
+    let said = if same { "is, byte for byte," } else { "is NOT" };
+    let (lines, bytes) = (walked.lines().count(), table::number(walked.len() as u64));
+    println!("read_log: {lines} lines in {chunks} chunks, the largest of {largest} tokens; put together it {said} the log of the server ({bytes} bytes).");
+    Ok(same)
+}

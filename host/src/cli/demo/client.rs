@@ -1,0 +1,64 @@
+//! The least of an MCP client: enough to call tools over stdio, one after another.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+/// A client of a server that it started.
+pub(super) struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    last_id: u64,
+}
+
+impl Client {
+    /// Starts a server and greets it.
+    pub(super) fn start(program: &Path, arguments: &[&OsStr]) -> Result<Self> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("{} cannot be started", program.display()))?;
+        let output = BufReader::new(child.stdout.take().context("the server has no output")?);
+        let mut client = Self { input: child.stdin.take(), child, output, last_id: 0 };
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "context-guard demo", "version": env!("CARGO_PKG_VERSION")}});
+        client.request("initialize", &hello)?;
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        client.request("tools/list", &json!({}))?;
+        Ok(client)
+    }
+
+    /// Calls a tool; the answer is the message as it came.
+    pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Result<Vec<u8>> {
+        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    fn send(&mut self, message: &Value) -> Result<()> {
+        let input = self.input.as_mut().context("the server was told to end")?;
+        writeln!(input, "{message}").and_then(|()| input.flush()).context("the server does not read")
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Result<Vec<u8>> {
+        self.last_id += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}))?;
+        let mut line = Vec::new();
+        if self.output.read_until(b'\n', &mut line).context("the server does not answer")? == 0 {
+            bail!("the server ended before it answered {method}");
+        }
+        Ok(line)
+    }
+}
+
+impl Drop for Client {
+    /// A server ends when its input does.
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,120 @@
+//! One payload through the guard, as if a tool had answered with it.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use context_guard::Filter;
+use context_guard::engine::{CallContext, Decision};
+use context_guard::filter::{Request, Ticket};
+use serde_json::{Value, json};
+
+use super::Refused;
+
+/// What came of it.
+pub(crate) struct Answer {
+    /// The answer as a client gets it.
+    pub(crate) message: Vec<u8>,
+    /// What was done, where the guard did it.
+    pub(crate) decision: Option<Decision>,
+}
+
+/// A call whose answer is already there.
+pub(crate) struct Payload {
+    filter: Arc<Filter>,
+    tool: String,
+    message: Vec<u8>,
+}
+
+impl Payload {
+    /// Takes bytes as the text that a tool answered with; a JSON-RPC response is taken as it is.
+    pub(crate) fn new(filter: Arc<Filter>, tool: &str, bytes: &[u8]) -> Result<Self> {
+        let is_answer = |value: &Value| value.get("jsonrpc").is_some() && value.get("result").is_some_and(Value::is_object);
+        let message = match serde_json::from_slice::<Value>(bytes) {
+            Ok(value) if is_answer(&value) => bytes.to_vec(),
+            _ => {
+                let text = std::str::from_utf8(bytes).context("the payload is not UTF-8 text")?;
+                serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}}))?
+            }
+        };
+        Ok(Self { filter, tool: tool.to_owned(), message })
+    }
+
+    /// The payload as it came.
+    pub(crate) fn original(&self) -> &[u8] {
+        &self.message
+    }
+
+    /// The answer to a call with these arguments of the guard.
+    pub(crate) fn call(&self, guard: &Value) -> Result<Answer> {
+        let cx = CallContext {
+            principal: "local".to_owned(),
+            session: String::new(),
+            request_id: "1".to_owned(),
+            upstream: String::new(),
+            protocol_version: String::new(),
+            options: Vec::new(),
+        };
+        let call = |guard: &Value| {
+            let arguments = json!({"_guard": guard});
+            serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": self.tool, "arguments": arguments}}))
+        };
+        let answer = match self.filter.request(&cx, &call(guard)?) {
+            // What a cursor leads to was kept by another run of this program: it is made anew from the same bytes, which gives it the same name.
+            Request::Answer(..) if guard.get("cursor").is_some() => {
+                if let Request::Forward(_, ticket) = self.filter.request(&cx, &call(&json!({}))?) {
+                    let _ = self.filter.response(&cx, &ticket, &self.message);
+                }
+                match self.filter.request(&cx, &call(guard)?) {
+                    Request::Answer(message, decision) => Answer { message, decision: Some(*decision) },
+                    Request::Forward(..) => anyhow::bail!("the guard did not take the cursor"),
+                }
+            }
+            Request::Answer(message, decision) => Answer { message, decision: Some(*decision) },
+            Request::Forward(_, ticket) => self.shape(&cx, &ticket),
+        };
+        refused(&answer.message)?;
+        Ok(answer)
+    }
+
+    fn shape(&self, cx: &CallContext, ticket: &Ticket) -> Answer {
+        let (message, decision) = self.filter.response_with_decision(cx, ticket, &self.message);
+        Answer { message: message.unwrap_or_else(|| self.message.clone()), decision }
+    }
+}
+
+fn refused(message: &[u8]) -> Result<()> {
+    let answer: Value = serde_json::from_slice(message)?;
+    let code = |text: &str| text.starts_with("cursor_") || text.contains("exceeds maximum") || text.contains("must be") || text.contains("invalid cursor");
+    match answer.pointer("/result/content/0/text").and_then(Value::as_str) {
+        Some(text) if answer.pointer("/result/isError") == Some(&Value::Bool(true)) && code(text) => Err(Refused(text.to_owned()).into()),
+        _ => Ok(()),
+    }
+}
+
+/// The texts of an answer that hold its content, without the contract.
+pub(crate) fn texts(message: &[u8]) -> Vec<String> {
+    let answer: Value = serde_json::from_slice(message).unwrap_or_default();
+    let blocks = answer.pointer("/result/content").or(answer.pointer("/result/contents")).and_then(Value::as_array).cloned().unwrap_or_default();
+    let text = |block: &Value| Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned());
+    blocks.iter().filter_map(text).filter(|text| !text.starts_with("[context-guard]")).collect()
+}
+
+/// The text that a model reads: every text block, and structured content.
+pub(crate) fn visible(message: &[u8]) -> String {
+    let answer: Value = serde_json::from_slice(message).unwrap_or_default();
+    let blocks = answer.pointer("/result/content").or(answer.pointer("/result/contents")).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut text: Vec<String> = blocks.iter().filter_map(|block| Some(block.get("text")?.as_str()?.to_owned())).collect();
+    text.extend(answer.pointer("/result/structuredContent").map(Value::to_string));
+    text.join("\n")
+}
+
+/// What `_meta` says of a shaped answer.
+pub(crate) fn contract(message: &[u8]) -> Option<Value> {
+    let answer: Value = serde_json::from_slice(message).ok()?;
+    answer.pointer("/result/_meta/dev.context-guard~1result").cloned()
+}
+
+/// The cursor to what follows.
+pub(crate) fn next_cursor(message: &[u8]) -> Option<String> {
+    Some(contract(message)?.get("nextCursor")?.as_str()?.to_owned())
+}

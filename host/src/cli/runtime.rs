@@ -1,0 +1,38 @@
+//! The guard, ready for a command.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use context_guard::clock::SystemClock;
+use context_guard::engine::{Component, Engine, EngineOptions, SigningKey, Surroundings};
+use context_guard::store::{MemoryLimits, MemoryStore};
+use context_guard::{Clock, Filter, embedded_component, policy_file};
+
+use super::GuardOptions;
+
+impl GuardOptions {
+    /// Loads component and policy.
+    pub(crate) fn filter(&self, keys: Vec<SigningKey>) -> Result<Arc<Filter>> {
+        let policy = match &self.policy {
+            Some(path) => policy_file::read(path)?,
+            None => String::new(),
+        };
+        let engine = Engine::new(EngineOptions::default())?;
+        let component = match &self.component {
+            Some(path) => {
+                let bytes = std::fs::read(path).with_context(|| format!("the component {} cannot be read", path.display()))?;
+                Component::load(&engine, &bytes)?
+            }
+            None => {
+                let embedded = embedded_component().ok_or_else(|| {
+                    anyhow!("this program was built without the guard component: build it with `cargo xtask build`, or name one with --component FILE")
+                })?;
+                Component::load(&engine, embedded)?
+            }
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let store = Arc::new(MemoryStore::new(Arc::clone(&clock), MemoryLimits::default()));
+        let filter = Filter::new(Arc::new(component), Surroundings { store, clock }, &policy, keys)?;
+        Ok(Arc::new(filter))
+    }
+}

@@ -1,0 +1,59 @@
+//! `context-guard wrap`: an MCP stdio proxy, to be put into a client's configuration.
+
+use std::process::{ExitCode, ExitStatus};
+
+use anyhow::Result;
+use clap::Args;
+use context_guard::gateway::{Session, stdio};
+use context_guard::keys;
+use tracing::info;
+
+use super::GuardOptions;
+
+const AFTER_HELP: &str = "\
+In a client's configuration, put `context-guard wrap --` before the command:
+
+  {\"mcpServers\": {\"files\": {
+    \"command\": \"context-guard\",
+    \"args\": [\"wrap\", \"--\", \"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \"/data\"]}}}";
+
+/// Run an MCP server over stdio behind the guard.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Wrap {
+    #[command(flatten)]
+    guard: GuardOptions,
+    /// The upstream's name, which policy rules may use: NAME::tool.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    name: String,
+    /// The server, as you would start it.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Wrap {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let keys = match keys::from_environment() {
+            Some(keys) => keys,
+            None => {
+                info!("No signing key is configured ({}): one was made up for this run, and cursors end with it.", keys::VARIABLE);
+                vec![keys::random()?]
+            }
+        };
+        let session = Session::new(self.guard.filter(keys)?, "local", &self.name);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let status = runtime.block_on(stdio::run(session, &self.command))?;
+        // A thread may still wait for input that the client will never send.
+        runtime.shutdown_background();
+        Ok(code(status))
+    }
+}
+
+/// The exit code of the server; 128 + n where signal n ended it, as shells have it.
+fn code(status: ExitStatus) -> ExitCode {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return ExitCode::from(u8::try_from(128 + signal).unwrap_or(1));
+    }
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}

@@ -1,0 +1,98 @@
+//! Answers as a client sees them, and what they cost.
+
+use serde_json::Value;
+
+/// An answer, parsed.
+#[derive(Clone, Debug)]
+pub struct Answer(pub Value);
+
+impl Answer {
+    /// Parses a message.
+    ///
+    /// # Errors
+    /// Where it is not JSON.
+    pub fn read(message: &[u8]) -> anyhow::Result<Self> {
+        Ok(Self(serde_json::from_slice(message)?))
+    }
+
+    /// `result`.
+    #[must_use]
+    pub fn result(&self) -> &Value {
+        &self.0["result"]
+    }
+
+    fn blocks(&self) -> Vec<Value> {
+        let result = self.result();
+        result.get("content").or(result.get("contents")).and_then(Value::as_array).cloned().unwrap_or_default()
+    }
+
+    /// All texts, the contract too.
+    #[must_use]
+    pub fn all_texts(&self) -> Vec<String> {
+        let text = |block: &Value| Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned());
+        self.blocks().iter().filter_map(text).collect()
+    }
+
+    /// The texts without the contract.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        self.all_texts().into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
+    }
+
+    /// The contract as text.
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
+        self.all_texts().into_iter().find(|text| text.starts_with("[context-guard]"))
+    }
+
+    /// The first text, as JSON.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn json(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(self.texts().first().map_or("", String::as_str))?)
+    }
+
+    /// `_meta["dev.context-guard/result"]`.
+    #[must_use]
+    pub fn contract(&self) -> &Value {
+        &self.result()["_meta"]["dev.context-guard/result"]
+    }
+
+    /// The cursor to what follows.
+    #[must_use]
+    pub fn next_cursor(&self) -> Option<String> {
+        Some(self.contract().get("nextCursor")?.as_str()?.to_owned())
+    }
+
+    /// All cursors in the contract's places: texts, structured content, `_meta`.
+    #[must_use]
+    pub fn cursors(&self) -> Vec<String> {
+        let notices = self.all_texts().into_iter().filter(|text| text.starts_with("[context-guard]"));
+        let in_notices = notices.filter_map(|text| Some(text.split_once("{\"cursor\":\"")?.1.split('"').next()?.to_owned()));
+        let mut cursors: Vec<String> = in_notices.chain(self.next_cursor()).collect();
+        cursors.extend(self.result()["structuredContent"]["context_guard"]["nextCursor"].as_str().map(str::to_owned));
+        cursors.sort();
+        cursors.dedup();
+        cursors
+    }
+
+    /// Whether it is an error that a tool reports.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.result()["isError"] == true
+    }
+
+    /// Tokens that reach a model which is shown everything, by the real o200k tokenizer: all texts, and structured content.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        let structured = self.result().get("structuredContent").map(Value::to_string);
+        self.all_texts().iter().chain(structured.as_ref()).map(|text| o200k(text)).sum()
+    }
+}
+
+/// Real tokens of a text.
+#[must_use]
+pub fn o200k(text: &str) -> u64 {
+    tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64
+}

@@ -1,0 +1,65 @@
+//! What `cargo xtask test` built and installed, and told in the environment.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+
+fn path(variable: &str) -> Result<PathBuf> {
+    let path = std::env::var_os(variable).map(PathBuf::from);
+    let path = path.with_context(|| format!("{variable} is not set: run the tests by `cargo xtask test`, which builds what they need"))?;
+    ensure!(path.exists(), "{variable} names {}, which is not there", path.display());
+    Ok(path)
+}
+
+/// The component that ships.
+///
+/// # Errors
+/// Where it was not built.
+pub fn component() -> Result<PathBuf> {
+    path("CONTEXT_GUARD_EMBED")
+}
+
+/// The same, built by plain cargo for wasm32-wasip2.
+///
+/// # Errors
+/// Where it was not built.
+pub fn wasip2_component() -> Result<PathBuf> {
+    path("CONTEXT_GUARD_WASIP2")
+}
+
+/// The program.
+///
+/// # Errors
+/// Where it was not built.
+pub fn program() -> Result<PathBuf> {
+    path("CONTEXT_GUARD_PROGRAM")
+}
+
+/// The example upstream.
+///
+/// # Errors
+/// Where it was not built.
+pub fn property_server() -> Result<PathBuf> {
+    Ok(program()?.with_file_name("examples").join("property_server"))
+}
+
+/// The folder with the npm packages and Python environments of the end-to-end tests.
+///
+/// # Errors
+/// Where it was not set up.
+pub fn peers() -> Result<PathBuf> {
+    path("CONTEXT_GUARD_PEERS")
+}
+
+/// The workspace.
+#[must_use]
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).map_or(here.clone(), PathBuf::from)
+}
+
+/// A folder of captures beside those of the project, if one was given.
+#[must_use]
+pub fn corpus() -> Option<PathBuf> {
+    std::env::var_os("CONTEXT_GUARD_CORPUS").map(PathBuf::from).filter(|path| path.is_dir())
+}

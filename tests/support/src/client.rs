@@ -1,0 +1,151 @@
+//! A raw stdio client: bytes in, bytes out, nothing hidden.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+
+/// A client of a process that it started.
+pub struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    last_id: u64,
+}
+
+/// How a process ended, and what it still said.
+pub struct Ended {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// The rest of its output.
+    pub output: Vec<u8>,
+    /// Its standard error.
+    pub errors: String,
+}
+
+impl Client {
+    /// Starts a process, standard error kept for [`Client::end`].
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn start(program: impl AsRef<OsStr>, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        Ok(Self { input: child.stdin.take(), child, output, last_id: 0 })
+    }
+
+    /// Starts `context-guard wrap` with these arguments.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn wrap(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Self> {
+        let arguments: Vec<_> = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
+        Self::start(crate::artifacts::program()?, [OsStr::new("wrap").to_owned()].into_iter().chain(arguments))
+    }
+
+    /// Starts the example upstream behind the guard, and opens the session.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn property_server() -> Result<Self> {
+        let mut client = Self::wrap([OsStr::new("--"), crate::artifacts::property_server()?.as_os_str()])?;
+        client.open("2025-11-25")?;
+        Ok(client)
+    }
+
+    /// Opens an MCP session, and lists the tools.
+    ///
+    /// # Errors
+    /// Where the server does not answer.
+    pub fn open(&mut self, revision: &str) -> Result<Answer> {
+        let client = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        self.request("initialize", &client)?;
+        self.send(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)?;
+        self.request("tools/list", &json!({}))
+    }
+
+    /// Sends a line.
+    ///
+    /// # Errors
+    /// Where nobody reads.
+    pub fn send(&mut self, line: &[u8]) -> Result<()> {
+        let input = self.input.as_mut().context("the input was closed")?;
+        input.write_all(line)?;
+        input.write_all(b"\n")?;
+        Ok(input.flush()?)
+    }
+
+    /// Reads a line, without its end.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn line(&mut self) -> Result<Vec<u8>> {
+        let mut line = Vec::new();
+        ensure!(self.output.read_until(b'\n', &mut line)? > 0, "the process closed its output");
+        line.pop();
+        Ok(line)
+    }
+
+    /// Sends a request and reads the answer, passing over notifications.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn request(&mut self, method: &str, params: &Value) -> Result<Answer> {
+        self.last_id += 1;
+        self.send(json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}).to_string().as_bytes())?;
+        loop {
+            let answer = Answer::read(&self.line()?)?;
+            if answer.0["id"] == self.last_id && answer.0.get("method").is_none() {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// Where there is no answer.
+    pub fn call(&mut self, tool: &str, arguments: Value) -> Result<Answer> {
+        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// All answers from a call on, to the end of its cursors.
+    ///
+    /// # Errors
+    /// Where one fails.
+    pub fn walk(&mut self, tool: &str, arguments: Value) -> Result<Vec<Answer>> {
+        let mut pages = vec![self.call(tool, arguments)?];
+        while let Some(cursor) = pages.last().and_then(Answer::next_cursor) {
+            let page = self.call("context_guard_read", json!({ "cursor": cursor }))?;
+            ensure!(!page.is_error(), "a cursor failed: {:?}", page.all_texts());
+            pages.push(page);
+        }
+        Ok(pages)
+    }
+
+    /// Closes the input and waits for the end.
+    ///
+    /// # Errors
+    /// Where the output cannot be read.
+    pub fn end(mut self) -> Result<Ended> {
+        drop(self.input.take());
+        let (mut output, mut errors) = (Vec::new(), String::new());
+        self.output.read_to_end(&mut output)?;
+        self.child.stderr.take().context("no standard error")?.read_to_string(&mut errors)?;
+        Ok(Ended { code: self.child.wait()?.code(), output, errors })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,257 @@
+//! The guard in its two forms, behind one face: the core as it is, and the component in wasmtime.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use context_guard::Clock;
+use context_guard::clock::ManualClock;
+use context_guard::engine::{CallContext, Component, Decision, Engine, EngineOptions, Outcome, RequestVerdict, Settings, SigningKey, Surroundings};
+use context_guard::store::{CursorStore, StoreFault};
+use context_guard_core::policy;
+use context_guard_core::snapshot::Keys;
+use context_guard_core::snapshot::stored::Loaded;
+use context_guard_core::{Context, Guard, Plan, Record};
+
+/// The key that tests sign with.
+pub const KEY: &[u8] = b"a key for tests, 32 bytes long!!";
+/// The time that tests begin at, in milliseconds.
+pub const NOW: u64 = 1_790_000_000_000;
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It goes on, changed or not, with a ticket.
+    Forward(Option<Vec<u8>>, Vec<u8>),
+    /// It was answered.
+    Answer(Vec<u8>, Record),
+}
+
+/// A response, shaped or not.
+pub type Response = (Option<Vec<u8>>, Record);
+
+/// A guard with a store of its own.
+pub trait Host {
+    /// A request.
+    ///
+    /// # Errors
+    /// Where the guard fails.
+    fn request(&self, message: &[u8]) -> Result<Verdict>;
+    /// A response.
+    ///
+    /// # Errors
+    /// Where the guard fails.
+    fn response(&self, ticket: &[u8], message: &[u8]) -> Result<Response>;
+    /// Everything that is kept.
+    fn stored(&self) -> BTreeMap<String, Vec<u8>>;
+}
+
+/// A store that keeps everything, for tests to look at.
+#[derive(Default)]
+pub struct OpenStore(Mutex<BTreeMap<String, Vec<u8>>>);
+
+impl OpenStore {
+    /// What is in it.
+    #[must_use]
+    pub fn all(&self) -> BTreeMap<String, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl CursorStore for OpenStore {
+    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(keys.iter().map(|key| all.get(key).map(|value| value.as_slice().into())).collect())
+    }
+
+    fn put(&self, _: &str, entries: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreFault> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(entries);
+        Ok(())
+    }
+
+    fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreFault> {
+        Ok(())
+    }
+
+    fn delete(&self, _: &str, keys: &[String]) -> Result<(), StoreFault> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !keys.contains(key));
+        Ok(())
+    }
+}
+
+/// The core, natively.
+pub struct Native {
+    guard: Guard,
+    principal: String,
+    now_ms: u64,
+    store: OpenStore,
+}
+
+impl Native {
+    /// A guard under this policy.
+    ///
+    /// # Errors
+    /// Where the policy has faults.
+    pub fn new(policy: &str, principal: &str, now_ms: u64, keys: &[&[u8]]) -> Result<Self> {
+        let compiled = policy::compile(policy).map_err(|issues| anyhow!("{issues:?}"))?;
+        let keys = Keys::new(keys.iter().copied()).map_err(|reason| anyhow!(reason))?;
+        Ok(Self { guard: Guard::new(compiled.policy, keys), principal: principal.to_owned(), now_ms, store: OpenStore::default() })
+    }
+
+    /// The same with the keys, principal and time of most tests.
+    ///
+    /// # Errors
+    /// Where the policy has faults.
+    pub fn usual(policy: &str) -> Result<Self> {
+        Self::new(policy, "tester", NOW, &[KEY])
+    }
+
+    /// Lets time pass.
+    pub fn advance_ms(&mut self, by: u64) {
+        self.now_ms += by;
+    }
+
+    /// The same guard and store for another principal.
+    #[must_use]
+    pub fn speaking_as(mut self, principal: &str) -> Self {
+        principal.clone_into(&mut self.principal);
+        self
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context { principal: &self.principal, upstream: "", protocol_version: "" }
+    }
+}
+
+impl Host for Native {
+    fn request(&self, message: &[u8]) -> Result<Verdict> {
+        let mut loaded = Loaded::new();
+        loop {
+            match self.guard.on_request(&self.context(), message, &loaded, self.now_ms)? {
+                Plan::Load(keys) => {
+                    let all = self.store.all();
+                    loaded.extend(keys.into_iter().map(|key| (key.clone(), all.get(&key).cloned())));
+                }
+                Plan::Forward { message, ticket } => return Ok(Verdict::Forward(message, ticket)),
+                Plan::Answer { message, entries, record, .. } => {
+                    let entries = entries.into_iter().map(|entry| (entry.key, entry.value.into_owned())).collect();
+                    self.store.put("", entries, Duration::ZERO)?;
+                    return Ok(Verdict::Answer(message, record));
+                }
+            }
+        }
+    }
+
+    fn response(&self, ticket: &[u8], message: &[u8]) -> Result<Response> {
+        let shaped = self.guard.on_response(&self.context(), ticket, message, self.now_ms)?;
+        let entries = shaped.entries.into_iter().map(|entry| (entry.key, entry.value.into_owned())).collect();
+        self.store.put("", entries, Duration::ZERO)?;
+        Ok((shaped.message, shaped.record))
+    }
+
+    fn stored(&self) -> BTreeMap<String, Vec<u8>> {
+        self.store.all()
+    }
+}
+
+/// The engine of all tests of this process.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn engine() -> Result<Engine> {
+    static ENGINE: OnceLock<Option<Engine>> = OnceLock::new();
+    ENGINE.get_or_init(|| Engine::new(EngineOptions::default()).ok()).clone().ok_or_else(|| anyhow!("the engine cannot be started"))
+}
+
+/// The component that ships, compiled once for all tests of this process.
+///
+/// # Errors
+/// Where it was not built.
+pub fn component() -> Result<Arc<Component>> {
+    static COMPONENT: OnceLock<Result<Arc<Component>, String>> = OnceLock::new();
+    let load = || -> Result<Arc<Component>> { Ok(Arc::new(Component::load(&engine()?, &std::fs::read(crate::artifacts::component()?)?)?)) };
+    COMPONENT.get_or_init(|| load().map_err(|error| format!("{error:#}"))).clone().map_err(|error| anyhow!(error))
+}
+
+/// The component in wasmtime.
+pub struct Wasm {
+    component: Arc<Component>,
+    surroundings: Surroundings,
+    store: Arc<OpenStore>,
+    settings: Settings,
+    principal: String,
+}
+
+impl Wasm {
+    /// A component under this policy.
+    ///
+    /// # Errors
+    /// Where the policy has faults.
+    pub fn new(component: Arc<Component>, policy: &str, principal: &str, now_ms: u64, keys: &[&[u8]]) -> Result<Self> {
+        let store = Arc::new(OpenStore::default());
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(now_ms));
+        let surroundings = Surroundings { store: Arc::clone(&store) as Arc<dyn CursorStore>, clock };
+        let policy = component.compile_policy(&surroundings, policy)?.resolved;
+        let keys = keys.iter().map(|secret| SigningKey { id: String::new(), secret: secret.to_vec() }).collect();
+        Ok(Self { component, surroundings, store, settings: Settings { policy, keys }, principal: principal.to_owned() })
+    }
+
+    fn context(&self) -> CallContext {
+        CallContext {
+            principal: self.principal.clone(),
+            session: String::new(),
+            request_id: String::new(),
+            upstream: String::new(),
+            protocol_version: String::new(),
+            options: Vec::new(),
+        }
+    }
+}
+
+fn changed(outcome: Outcome) -> Option<Vec<u8>> {
+    match outcome {
+        Outcome::Unchanged => None,
+        Outcome::Shaped(message) => Some(message),
+    }
+}
+
+/// A decision as the record that it was made from.
+fn record(decision: Decision) -> Record {
+    use context_guard::engine::LossClass;
+    use context_guard_core::Loss;
+    Record {
+        endpoint: decision.endpoint,
+        mode: decision.mode,
+        loss: match decision.loss {
+            LossClass::None => Loss::None,
+            LossClass::Lossless => Loss::Lossless,
+            LossClass::Partial | LossClass::Condensed | LossClass::Described => Loss::Partial,
+        },
+        estimated_tokens: decision.estimated_tokens,
+        response_bytes: decision.response_bytes,
+        original_tokens: decision.original_tokens,
+        original_tokens_sampled: decision.original_tokens_sampled,
+        original_bytes: decision.original_bytes,
+        budget: decision.budget,
+        item_count: decision.item_count,
+    }
+}
+
+impl Host for Wasm {
+    fn request(&self, message: &[u8]) -> Result<Verdict> {
+        Ok(match self.component.on_request(&self.surroundings, &self.settings, &self.context(), message)? {
+            RequestVerdict::Forward(forward) => Verdict::Forward(changed(forward.message), forward.ticket),
+            RequestVerdict::Answer(answer) => Verdict::Answer(answer.message, record(answer.decision)),
+        })
+    }
+
+    fn response(&self, ticket: &[u8], message: &[u8]) -> Result<Response> {
+        let verdict = self.component.on_response(&self.surroundings, &self.settings, &self.context(), ticket, message)?;
+        Ok((changed(verdict.message), record(verdict.decision)))
+    }
+
+    fn stored(&self) -> BTreeMap<String, Vec<u8>> {
+        self.store.all()
+    }
+}

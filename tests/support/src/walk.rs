@@ -1,0 +1,102 @@
+//! Walking what was held back to its end, and putting it together again.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::guards::{Host, Verdict};
+
+/// A call of a tool, as bytes.
+#[must_use]
+pub fn call(tool: &str, arguments: &Value) -> Vec<u8> {
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
+    call.to_string().into_bytes()
+}
+
+/// The answer to a call of `tool` with guard arguments, when the upstream says `message`.
+///
+/// # Errors
+/// Where the guard fails.
+pub fn shape(host: &dyn Host, tool: &str, guard: &Value, message: &[u8]) -> Result<Option<Vec<u8>>> {
+    match host.request(&call(tool, &json!({ "_guard": guard })))? {
+        Verdict::Forward(_, ticket) => Ok(host.response(&ticket, message)?.0),
+        Verdict::Answer(answer, _) => Ok(Some(answer)),
+    }
+}
+
+/// What a cursor leads to.
+///
+/// # Errors
+/// Where the guard fails, or sends the call on.
+pub fn read(host: &dyn Host, arguments: &Value) -> Result<Answer> {
+    match host.request(&call("context_guard_read", arguments))? {
+        Verdict::Answer(answer, _) => Answer::read(&answer),
+        Verdict::Forward(..) => bail!("the reading tool was sent to the upstream"),
+    }
+}
+
+/// All answers from `first` on, to the end of its cursors.
+///
+/// # Errors
+/// Where a cursor fails, or they do not end.
+pub fn pages(host: &dyn Host, first: Answer) -> Result<Vec<Answer>> {
+    let mut pages = vec![first];
+    while let Some(cursor) = pages.last().and_then(Answer::next_cursor) {
+        let page = read(host, &json!({ "cursor": cursor }))?;
+        ensure!(!page.is_error(), "a cursor failed: {:?}", page.all_texts());
+        pages.push(page);
+        ensure!(pages.len() < 100_000, "the cursors do not end");
+    }
+    Ok(pages)
+}
+
+/// The original payload, put together from the segments of the one snapshot there is.
+///
+/// # Errors
+/// Where there is none, or more.
+pub fn original(host: &dyn Host) -> Result<Vec<Vec<u8>>> {
+    let stored = host.stored();
+    let snapshots: Vec<&String> = stored.keys().filter(|key| key.len() == 16 && stored.contains_key(&format!("{key}.0"))).collect();
+    let whole = |snapshot: &&String| {
+        let mut bytes = Vec::new();
+        let mut at = 0;
+        while let Some(segment) = stored.get(&format!("{snapshot}.{at}")) {
+            bytes.extend_from_slice(segment);
+            at += 1;
+        }
+        bytes
+    };
+    ensure!(!snapshots.is_empty(), "nothing is kept");
+    Ok(snapshots.iter().map(whole).collect())
+}
+
+/// The items of a walk, in order: whole ones from pages, large ones put together from their parts.
+///
+/// # Errors
+/// Where a page is not what its contract says.
+pub fn items(pages: &[Answer]) -> Result<Vec<Value>> {
+    let (mut items, mut part) = (Vec::new(), String::new());
+    for page in pages {
+        let contract = page.contract();
+        match contract["kind"].as_str().context("a page has no kind")? {
+            "page" => items.extend(lists(&page.json()?)),
+            "part" => {
+                part.push_str(&page.texts().concat());
+                if contract["toByte"] == contract["bytesInItem"] {
+                    items.push(serde_json::from_str(&std::mem::take(&mut part)).context("the parts of an item are no JSON")?);
+                }
+            }
+            kind => bail!("a list has a {kind}"),
+        }
+    }
+    Ok(items)
+}
+
+/// The items of all lists of a page, the way they are numbered: in the order of the document.
+fn lists(page: &Value) -> Vec<Value> {
+    match page {
+        Value::Array(items) => items.clone(),
+        Value::Object(members) => members.values().flat_map(lists).collect(),
+        _ => Vec::new(),
+    }
+}
