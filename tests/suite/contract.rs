@@ -1,1 +1,102 @@
-//! placeholder
+//! The contract: what was released stays, and the component that ships is held to it.
+
+use std::path::Path;
+
+use context_guard_test_support::guards::{component, engine};
+use context_guard_test_support::{Result, artifacts, ensure};
+use context_guard::engine::{Component, Surroundings};
+use wit_component::DecodedWasm;
+use wit_parser::{Resolve, WorldId};
+
+/// The contract in `folder`, as if it were a later compatible version: one that was merged with itself would be equal or nothing.
+fn later(folder: &Path, change: impl Fn(String) -> String) -> Result<(Resolve, WorldId)> {
+    let copy = context_guard_test_support::peers::folder("wit")?.join(format!("{:?}", std::thread::current().id()));
+    std::fs::create_dir_all(copy.join("deps/clocks"))?;
+    let text = std::fs::read_to_string(folder.join("guard.wit"))?;
+    std::fs::write(copy.join("guard.wit"), change(text.replace("guard:guard@0.1.0;", "guard:guard@0.1.999;")))?;
+    std::fs::copy(folder.join("deps/clocks/wall-clock.wit"), copy.join("deps/clocks/wall-clock.wit"))?;
+    let read = world(&copy);
+    std::fs::remove_dir_all(copy)?;
+    read
+}
+
+fn world(folder: &Path) -> Result<(Resolve, WorldId)> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(folder)?;
+    let world = resolve.select_world(&[package], Some("context-guard"))?;
+    Ok((resolve, world))
+}
+
+/// Whether what was built against the frozen copy is served by the contract as it is, after a change.
+fn compatible(change: impl Fn(String) -> String) -> Result<bool> {
+    let (mut resolve, new) = later(&artifacts::root().join("wit"), change)?;
+    let (frozen, old) = world(&artifacts::root().join("tests/wit/0.1.0"))?;
+    let old = resolve.merge(frozen)?.map_world(old, Default::default())?;
+    Ok(wit_component::semver_check(resolve, old, new).is_ok())
+}
+
+#[test]
+fn the_contract_is_compatible_with_its_frozen_copy() -> Result<()> {
+    ensure!(compatible(|wit| wit)?, "wit/ is not compatible with tests/wit/0.1.0");
+    Ok(())
+}
+
+/// A check that cannot fail is none.
+#[test]
+fn incompatible_contracts_are_found() -> Result<()> {
+    ensure!(!compatible(|wit| wit.replace("    export guard;", "    export guard;\n    @since(version = 0.1.0)\n    export more: func();"))?, "an export more");
+    ensure!(!compatible(|wit| wit.replace("        too-deep,\n", "        too-deep,\n        too-odd,\n"))?, "a case more");
+    Ok(())
+}
+
+/// Until 0.1.0 is released its copy is the contract itself.
+#[test]
+fn the_frozen_copy_is_what_is_documented() -> Result<()> {
+    let read = |folder: &str| std::fs::read_to_string(artifacts::root().join(folder).join("guard.wit"));
+    let items = |text: String| text.lines().filter(|line| !line.trim_start().starts_with("///")).map(str::to_owned).collect::<Vec<_>>();
+    ensure!(items(read("wit")?) == items(read("tests/wit/0.1.0")?));
+    Ok(())
+}
+
+#[test]
+fn the_component_imports_what_the_world_says_and_nothing_else() -> Result<()> {
+    let mut imports = component()?.imports().to_vec();
+    imports.sort();
+    ensure!(
+        imports == ["context-guard:guard/cursor-store@0.1.0", "context-guard:guard/types@0.1.0", "wasi:clocks/wall-clock@0.2.0"],
+        "{imports:?}"
+    );
+    let DecodedWasm::Component(resolve, world) = wit_component::decode(&std::fs::read(artifacts::component()?)?)? else {
+        context_guard_test_support::bail!("the artifact is no component")
+    };
+    let exports: Vec<String> = resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
+    ensure!(exports == ["context-guard:guard/guard@0.1.0"], "{exports:?}");
+    Ok(())
+}
+
+/// Built by plain cargo for wasm32-wasip2, the same crate imports WASI, and runs in a host that grants it nothing.
+#[test]
+fn the_plain_wasip2_build_runs_in_an_empty_wasi_context() -> Result<()> {
+    use context_guard_test_support::guards::{KEY, NOW, Wasm};
+    let loaded = Component::load(&engine()?, &std::fs::read(artifacts::wasip2_component()?)?)?;
+    ensure!(loaded.imports().iter().any(|import| import.starts_with("wasi:io/")), "{:?}", loaded.imports());
+    let plain = Wasm::new(std::sync::Arc::new(loaded), "", "tester", NOW, &[KEY])?;
+    let shipped = Wasm::new(component()?, "", "tester", NOW, &[KEY])?;
+    let list = serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": serde_json::to_string(&(0..300).collect::<Vec<_>>())?}]}});
+    let shape = |host| context_guard_test_support::walk::shape(host, "list", &serde_json::json!({}), list.to_string().as_bytes());
+    ensure!(shape(&plain)?.is_some() && shape(&plain)? == shape(&shipped)?);
+    Ok(())
+}
+
+#[test]
+fn a_component_describes_itself() -> Result<()> {
+    use context_guard::clock::SystemClock;
+    use context_guard_test_support::guards::OpenStore;
+    use std::sync::Arc;
+    let surroundings = Surroundings { store: Arc::new(OpenStore::default()), clock: Arc::new(SystemClock) };
+    let description = component()?.describe(&surroundings)?;
+    ensure!(description.name == "context-guard" && description.version == env!("CARGO_PKG_VERSION"));
+    ensure!(description.protocol_revisions.contains(&"2026-07-28".to_owned()));
+    ensure!(description.policy_schema_digest == context_guard_core::policy::schema_digest());
+    Ok(())
+}

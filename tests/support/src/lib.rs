@@ -4,6 +4,7 @@ pub mod answer;
 pub mod artifacts;
 pub mod client;
 pub mod guards;
+pub mod peers;
 pub mod walk;
 
 pub use anyhow::{Context, Result, bail, ensure};

@@ -41,13 +41,17 @@ impl Profile {
 /// Never less than a token for each 16 bytes, so that text made to fool the tables is not taken for free. O(n), about 300 MB/s.
 #[must_use]
 pub fn estimate(text: &[u8], profile: Profile) -> u64 {
-    (weigh(text, profile) + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
+    (sum(text, profile, false) + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
 }
 
-/// The same, unrounded, in [`super::FINE`] units: what is to be added up over many small texts.
+/// The same, unrounded, in 1/[`super::FINE`], and more for runs that no natural text has: what a budget is held by.
 #[must_use]
 pub fn weigh(text: &[u8], profile: Profile) -> u64 {
-    let mut sum = Sum::new(profile.tables());
+    sum(text, profile, true)
+}
+
+fn sum(text: &[u8], profile: Profile, cautious: bool) -> u64 {
+    let mut sum = Sum::new(profile.tables(), cautious);
     scan::scan(text, &mut sum);
     sum.total.max(0).unsigned_abs().max(text.len() as u64 * ONE.unsigned_abs() / 16)
 }

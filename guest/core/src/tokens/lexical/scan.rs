@@ -33,6 +33,8 @@ pub(super) trait Sink {
     fn unicode_escape(&mut self, key: usize);
     /// One character beyond ASCII; `first` of its run or not.
     fn wide(&mut self, first: bool, character: &[u8]);
+    /// After the events of a run of this many punctuation characters, most of them alike or not.
+    fn long_punctuation(&mut self, length: usize, alike: bool);
     /// The fixed cost of the tail of an overlong run, in 1/256 token.
     fn tail(&mut self, cost: usize);
 }
@@ -241,6 +243,9 @@ impl<S: Sink> Scan<'_, S> {
             self.at += 1;
         }
         let length = self.at - start;
+        if length > 12 {
+            self.sink.long_punctuation(length, same * 2 >= length);
+        }
         if length >= 8 && same * 2 >= length {
             self.rule(length, spaced);
             self.pending = Pending::Nothing;

@@ -86,11 +86,16 @@ pub(super) struct Sum {
     tables: Tables,
     /// In 1/4096 token.
     pub(super) total: i64,
+    /// Whether runs that no natural text has are taken for what they may cost at most, not for the mean of what was measured.
+    cautious: bool,
 }
 
+/// Letters from which a word is no word.
+const LONG_WORD: usize = 32;
+
 impl Sum {
-    pub(super) fn new(tables: Tables) -> Self {
-        Self { tables, total: 0 }
+    pub(super) fn new(tables: Tables, cautious: bool) -> Self {
+        Self { tables, total: 0, cautious }
     }
 }
 
@@ -108,7 +113,9 @@ impl Sink for Sum {
                 boundaries += byte_at(self.tables.letter_pairs, bucket as usize);
             }
         }
-        self.total += word_at(self.tables.words, key) + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8);
+        let cost = word_at(self.tables.words, key) + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8);
+        let least = if self.cautious && letters.len() > LONG_WORD { letters.len() as i64 * ONE / 2 } else { 0 };
+        self.total += cost.max(least);
     }
 
     #[inline]
@@ -148,6 +155,13 @@ impl Sink for Sum {
             [_, b, c, _] => byte_at(self.tables.four_bytes, usize::from(b & 63) * 64 + usize::from(c & 63)) << 6,
             _ => ONE,
         };
+    }
+
+    /// A repetition such as `{"{"{"` is taken for far less than it costs by its pairs; lines of one character are common, and cheap.
+    fn long_punctuation(&mut self, length: usize, alike: bool) {
+        if self.cautious && !alike {
+            self.total += length as i64 * ONE / 3;
+        }
     }
 
     fn tail(&mut self, cost: usize) {

@@ -1,0 +1,29 @@
+// What both TypeScript drivers do with a plan: { server: {command, args}, steps: [{op, name, arguments, walk}] }.
+
+// The cursor to what follows, as a program finds it.
+const nextCursor = (result) => result._meta?.["dev.context-guard/result"]?.nextCursor;
+
+export async function runPlan(connect) {
+  const plan = JSON.parse(process.argv[2]);
+  const client = await connect(plan.server);
+  const outcomes = [];
+  for (const step of plan.steps) {
+    try {
+      outcomes.push({ ok: true, results: await run(client, step) });
+    } catch (error) {
+      outcomes.push({ ok: false, error: String(error?.stack ?? error) });
+    }
+  }
+  await client.close();
+  process.stdout.write(JSON.stringify(outcomes));
+}
+
+async function run(client, step) {
+  if (step.op === "list") return [await client.list()];
+  if (step.op === "read") return [await client.read(step.name)];
+  const results = [await client.call(step.name, step.arguments ?? {})];
+  while (step.walk && nextCursor(results.at(-1))) {
+    results.push(await client.call("context_guard_read", { cursor: nextCursor(results.at(-1)) }));
+  }
+  return results;
+}

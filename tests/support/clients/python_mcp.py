@@ -1,0 +1,43 @@
+"""Drives the Python client of package mcp. A plan comes in as JSON, an outcome for each of its steps goes out as JSON."""
+
+import asyncio
+import json
+import sys
+
+from mcp import Client, StdioServerParameters
+from mcp import stdio_client
+
+
+def next_cursor(result):
+    return (result.get("_meta") or {}).get("dev.context-guard/result", {}).get("nextCursor")
+
+
+def dump(result):
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+async def run(client, step):
+    if step["op"] == "list":
+        return [dump(await client.list_tools())]
+    if step["op"] == "read":
+        return [dump(await client.read_resource(step["name"]))]
+    results = [dump(await client.call_tool(step["name"], step.get("arguments") or {}))]
+    while step.get("walk") and next_cursor(results[-1]):
+        results.append(dump(await client.call_tool("context_guard_read", {"cursor": next_cursor(results[-1])})))
+    return results
+
+
+async def main():
+    plan = json.loads(sys.argv[1])
+    server = StdioServerParameters(command=plan["server"]["command"], args=plan["server"]["args"])
+    outcomes = []
+    async with Client(stdio_client(server)) as client:
+        for step in plan["steps"]:
+            try:
+                outcomes.append({"ok": True, "results": await run(client, step)})
+            except Exception as error:  # noqa: BLE001: every failure is an outcome
+                outcomes.append({"ok": False, "error": repr(error)})
+    sys.stdout.write(json.dumps(outcomes))
+
+
+asyncio.run(main())

@@ -1,0 +1,106 @@
+//! Real clients and real servers.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::artifacts;
+
+/// The clients that are driven.
+pub const CLIENTS: [&str; 3] = ["sdk_v1.mjs", "client_v2.mjs", "python_mcp.py"];
+
+/// A server's command line.
+#[derive(Clone, Debug)]
+pub struct Server(pub Vec<String>);
+
+impl Server {
+    /// A server of an npm package.
+    ///
+    /// # Errors
+    /// Where it was not installed.
+    pub fn npm(package: &str, arguments: &[&str]) -> Result<Self> {
+        let script = artifacts::peers()?.join("node_modules/@modelcontextprotocol").join(package).join("dist/index.js");
+        ensure!(script.is_file(), "{} is not there", script.display());
+        Ok(Self::new("node".into(), [script.display().to_string()].into_iter().chain(arguments.iter().map(|argument| (*argument).to_owned()))))
+    }
+
+    /// A server of a Python package, in one of the environments.
+    ///
+    /// # Errors
+    /// Where it was not installed.
+    pub fn python(environment: &str, program: &str, arguments: &[&str]) -> Result<Self> {
+        let program = artifacts::peers()?.join(environment).join("bin").join(program);
+        ensure!(program.is_file(), "{} is not there", program.display());
+        Ok(Self::new(program, arguments.iter().map(|argument| (*argument).to_owned())))
+    }
+
+    fn new(program: PathBuf, arguments: impl Iterator<Item = String>) -> Self {
+        Self([program.display().to_string()].into_iter().chain(arguments).collect())
+    }
+
+    /// The same server behind the guard.
+    ///
+    /// # Errors
+    /// Where the program was not built.
+    pub fn wrapped(&self) -> Result<Self> {
+        let guard = [artifacts::program()?.display().to_string(), "wrap".to_owned(), "--".to_owned()];
+        Ok(Self(guard.into_iter().chain(self.0.iter().cloned()).collect()))
+    }
+}
+
+/// A step of a plan.
+#[must_use]
+pub fn call(tool: &str, arguments: Value) -> Value {
+    json!({"op": "call", "name": tool, "arguments": arguments, "walk": true})
+}
+
+/// Runs a plan in a real client: the answers of each step, a cursor followed to its end.
+///
+/// # Errors
+/// Where the client reports an error: that is what must not happen.
+pub fn run(client: &str, server: &Server, steps: &[Value]) -> Result<Vec<Vec<Answer>>> {
+    let (program, arguments) = server.0.split_first().context("an empty command")?;
+    let list = json!({"op": "list"});
+    let steps: Vec<&Value> = [&list].into_iter().chain(steps).collect();
+    let plan = json!({"server": {"command": program, "args": arguments}, "steps": steps});
+    let script = artifacts::root().join("tests/support/clients").join(client);
+    let peers = artifacts::peers()?;
+    let runner = if script.extension() == Some("py".as_ref()) { peers.join("py/bin/python") } else { PathBuf::from("node") };
+    let output = Command::new(runner).arg(&script).arg(plan.to_string()).env("PEERS", &peers).output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{client} failed: {errors}");
+    let outcomes: Vec<Value> = serde_json::from_slice(&output.stdout).with_context(|| format!("{client} said no JSON: {errors}"))?;
+    let mut all = Vec::new();
+    for (outcome, step) in outcomes.iter().zip(steps) {
+        ensure!(outcome["ok"] == true, "{client}, {step}: {}", outcome["error"]);
+        all.push(outcome["results"].as_array().into_iter().flatten().map(|result| Answer(json!({ "result": result }))).collect());
+    }
+    Ok(all)
+}
+
+/// A folder for the files of a test, empty.
+///
+/// # Errors
+/// Where it cannot be made.
+pub fn folder(name: &str) -> Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("context-guard-{name}-{}", std::process::id()));
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// Runs git in a folder.
+///
+/// # Errors
+/// Where it fails.
+pub fn git(folder: &Path, arguments: &[&str]) -> Result<()> {
+    let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"];
+    let output = Command::new("git").current_dir(folder).args(identity).args(arguments).output()?;
+    ensure!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
