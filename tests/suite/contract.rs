@@ -10,7 +10,7 @@ use wit_parser::{Resolve, WorldId};
 
 /// The contract in `folder`, as if it were a later compatible version: one that was merged with itself would be equal or nothing.
 fn later(folder: &Path, change: impl Fn(String) -> String) -> Result<(Resolve, WorldId)> {
-    let copy = context_guard_test_support::peers::folder("wit")?.join(format!("{:?}", std::thread::current().id()));
+    let copy = context_guard_test_support::peers::folder(&format!("wit-{:?}", std::thread::current().id()))?;
     std::fs::create_dir_all(copy.join("deps/clocks"))?;
     let text = std::fs::read_to_string(folder.join("guard.wit"))?;
     std::fs::write(copy.join("guard.wit"), change(text.replace("guard:guard@0.1.0;", "guard:guard@0.1.999;")))?;

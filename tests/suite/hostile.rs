@@ -1,1 +1,168 @@
-//! placeholder
+//! Components that loop, trap, eat memory or answer garbage: each is cut off, the answer falls back to the byte limit, and the next call of a sound
+//! component works.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use context_guard::clock::SystemClock;
+use context_guard::engine::{CallContext, Component, Engine, EngineOptions, SigningKey, Surroundings};
+use context_guard::filter::{Request, Ticket};
+use context_guard::{Error, Filter};
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::guards::{KEY, OpenStore};
+use context_guard_test_support::{Context, Result, artifacts, ensure, walk};
+use serde_json::json;
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+/// A module that describes itself, resolves any policy, and does `deed` when it is given a message.
+fn module(deed: &str) -> String {
+    format!(
+        r#"(module
+            (import "context-guard:guard/cursor-store@0.1.0" "get" (func (param i32 i32 i32)))
+            (memory (export "memory") 2)
+            (global $next (mut i32) (i32.const 4096))
+            ;; compile-policy: ok, onFault limit, a byte limit of 10240, a ttl of 600000.
+            (data (i32.const 80) "\01")
+            (data (i32.const 88) "\00\28\00\00\00\00\00\00\c0\27\09\00\00\00\00\00")
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+                (local $at i32)
+                (global.set $next (i32.and (i32.add (global.get $next) (i32.const 15)) (i32.const -16)))
+                (local.set $at (global.get $next))
+                (global.set $next (i32.add (global.get $next) (local.get 3)))
+                (block $enough
+                    (loop $grow
+                        (br_if $enough (i32.le_u (global.get $next) (i32.mul (memory.size) (i32.const 65536))))
+                        (br_if $grow (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))
+                        unreachable))
+                (local.get $at))
+            (func (export "context-guard:guard/guard@0.1.0#describe") (result i32) (i32.const 16))
+            (func (export "context-guard:guard/guard@0.1.0#compile-policy") (param i32 i32) (result i32) (i32.const 64))
+            (func (export "context-guard:guard/guard@0.1.0#on-request") (param i32) (result i32) {deed})
+            (func (export "context-guard:guard/guard@0.1.0#on-response") (param i32) (result i32) {deed}))"#
+    )
+}
+
+fn component(engine: &Engine, deed: &str) -> Result<Component> {
+    let mut module = wat::parse_str(module(deed))?;
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(artifacts::root().join("wit"))?;
+    let world = resolve.select_world(&[package], Some("context-guard"))?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
+    let component = ComponentEncoder::default().module(&module)?.validate(true).encode()?;
+    Ok(Component::load(engine, &component)?)
+}
+
+fn engine() -> Result<Engine> {
+    Ok(Engine::new(EngineOptions { max_memory: 64 << 20, deadline: Duration::from_millis(300), max_calls: 4 })?)
+}
+
+fn filter(component: Component) -> Result<Filter> {
+    let surroundings = Surroundings { store: Arc::new(OpenStore::default()), clock: Arc::new(SystemClock) };
+    Ok(Filter::new(Arc::new(component), surroundings, "", vec![SigningKey { id: String::new(), secret: KEY.to_vec() }])?)
+}
+
+fn context() -> CallContext {
+    CallContext {
+        principal: "tester".to_owned(),
+        session: String::new(),
+        request_id: "1".to_owned(),
+        upstream: String::new(),
+        protocol_version: String::new(),
+        options: Vec::new(),
+    }
+}
+
+fn list(items: usize) -> Vec<u8> {
+    let text = json!((0..items).map(|number| json!({"id": number, "name": format!("item {number}")})).collect::<Vec<_>>()).to_string();
+    json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}], "structuredContent": {"x": 1}}}).to_string().into_bytes()
+}
+
+/// What must hold, whatever a component does with its messages.
+fn is_survived(deed: &str) -> Result<()> {
+    let engine = engine()?;
+    let bad = filter(component(&engine, deed)?)?;
+    let call = walk::call("t", &json!({}));
+    for round in 1..=3u64 {
+        ensure!(bad.request(&context(), &call) == Request::Forward(None, Ticket::Limit), "a request was not sent on as it came");
+        let ticket = Ticket::Guard(vec![1]);
+        ensure!(bad.response(&context(), &ticket, &list(20)).is_none(), "what fits the byte limit did not pass");
+        let cut = bad.response(&context(), &ticket, &list(5_000)).context("a large answer passed whole")?;
+        let answer = Answer::read(&cut)?;
+        ensure!(cut.len() <= 10_240 && answer.notice().is_some_and(|notice| notice.contains("PARTIAL")), "{}", cut.len());
+        ensure!(answer.result()["structuredContent"]["context_guard"].is_object());
+        ensure!(bad.faults() == 3 * round, "{} faults", bad.faults());
+    }
+    let sound = filter(Component::load(&engine, &std::fs::read(artifacts::component()?)?)?)?;
+    let Request::Forward(_, ticket) = sound.request(&context(), &call) else { context_guard_test_support::bail!("answered") };
+    let shaped = sound.response(&context(), &ticket, &list(5_000)).context("not shaped")?;
+    ensure!(Answer::read(&shaped)?.next_cursor().is_some() && sound.faults() == 0);
+    Ok(())
+}
+
+#[test]
+fn a_trap_is_survived() -> Result<()> {
+    is_survived("unreachable")
+}
+
+#[test]
+fn an_endless_loop_is_cut_off() -> Result<()> {
+    is_survived("(loop $for_ever (br $for_ever)) unreachable")
+}
+
+#[test]
+fn memory_without_end_is_refused() -> Result<()> {
+    is_survived("(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable")
+}
+
+#[test]
+fn an_endless_recursion_is_survived() -> Result<()> {
+    is_survived("(call 4 (i32.const 0))")
+}
+
+#[test]
+fn garbage_is_not_believed() -> Result<()> {
+    // Beyond the memory; unaligned; a case that there is not; a list that is longer than the memory.
+    is_survived("(i32.const 0x7ffffff8)")?;
+    is_survived("(i32.const 3)")?;
+    is_survived("(i32.store8 (i32.const 2048) (i32.const 77)) (i32.const 2048)")?;
+    is_survived("(i32.store (i32.const 2064) (i32.const 1)) (i32.store8 (i32.const 2056) (i32.const 1)) (i32.store (i32.const 2060) (i32.const 1024)) (i32.store (i32.const 2064) (i32.const 0x7fffffff)) (i32.const 2048)")
+}
+
+#[test]
+fn a_component_that_needs_more_than_the_world_is_refused_when_it_is_loaded() -> Result<()> {
+    let wat = r#"(component (import "wasi:sockets/network@0.2.0" (instance (export "network" (type (sub resource))))) (import "evil:host/files@1.0.0" (instance (export "read" (func)))))"#;
+    let refused = Component::load(&engine()?, &wat::parse_str(wat)?);
+    let Err(Error::Load(reason)) = refused else { context_guard_test_support::bail!("a component with an unknown import was taken") };
+    ensure!(reason.contains("evil:host/files"), "{reason}");
+    ensure!(matches!(Component::load(&engine()?, b"\0asm\x01\0\0\0"), Err(Error::Load(_))));
+    ensure!(matches!(Component::load(&engine()?, b"no wasm"), Err(Error::Load(_))));
+    Ok(())
+}
+
+#[test]
+fn a_store_that_fails_loses_no_answer() -> Result<()> {
+    use context_guard::store::{CursorStore, StoreFault};
+    struct Down;
+    impl CursorStore for Down {
+        fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
+            Ok(vec![None; keys.len()])
+        }
+        fn put(&self, _: &str, _: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreFault> {
+            Err(StoreFault::Unavailable)
+        }
+        fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreFault> {
+            Err(StoreFault::Unavailable)
+        }
+        fn delete(&self, _: &str, _: &[String]) -> Result<(), StoreFault> {
+            Err(StoreFault::Unavailable)
+        }
+    }
+    let component = Component::load(&engine()?, &std::fs::read(artifacts::component()?)?)?;
+    let surroundings = Surroundings { store: Arc::new(Down), clock: Arc::new(SystemClock) };
+    let filter = Filter::new(Arc::new(component), surroundings, "", vec![SigningKey { id: String::new(), secret: KEY.to_vec() }])?;
+    let Request::Forward(_, ticket) = filter.request(&context(), &walk::call("t", &json!({}))) else { context_guard_test_support::bail!("answered") };
+    let cut = filter.response(&context(), &ticket, &list(5_000)).context("a large answer passed whole")?;
+    ensure!(cut.len() <= 10_240 && Answer::read(&cut)?.cursors().is_empty() && filter.faults() == 1, "a cursor that leads nowhere");
+    Ok(())
+}

@@ -1,1 +1,170 @@
-//! placeholder
+//! Properties that hold for every answer, on the native core: the vectors and captures carry them over to the other forms.
+
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::guards::{Host, KEY, NOW, Native, Verdict};
+use context_guard_test_support::walk::{self, call, pages, shape};
+use context_guard_test_support::{Context, Result};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn item() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        any::<i64>().prop_map(Into::into),
+        any::<bool>().prop_map(Into::into),
+        Just(Value::Null),
+        "[a-zA-Z0-9 .,:/_\"\\\\\n-]{0,40}".prop_map(Into::into),
+        "\\PC{0,12}".prop_map(Into::into),
+    ];
+    leaf.prop_recursive(3, 16, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Into::into),
+            prop::collection::vec(("[a-z]{1,8}", inner), 0..5).prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// A tool's answer that holds `payload` as text, and as structured content where that is wished.
+fn answer(payload: &Value, pretty: bool, structured: bool) -> Vec<u8> {
+    let text = if pretty { serde_json::to_string_pretty(payload) } else { serde_json::to_string(payload) }.unwrap();
+    text_answer(&text, structured.then_some(payload))
+}
+
+fn text_answer(text: &str, structured: Option<&Value>) -> Vec<u8> {
+    let mut result = json!({"content": [{"type": "text", "text": text}]});
+    if let Some(structured) = structured {
+        result["structuredContent"] = structured.clone();
+    }
+    json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string().into_bytes()
+}
+
+fn policy(budget: u64) -> String {
+    json!({"tokenBudgetThreshold": budget, "hardCap": budget.max(12_000)}).to_string()
+}
+
+/// Shapes a message and walks what it leads to; none where it stays as it is.
+fn walked(host: &Native, message: &[u8], budget: u64) -> Result<Option<Vec<Answer>>> {
+    let Some(shaped) = shape(host, "t", &json!({}), message)? else { return Ok(None) };
+    let pages = pages(host, Answer::read(&shaped)?)?;
+    for page in &pages {
+        context_guard_test_support::ensure!(page.tokens() <= budget, "{} tokens over {budget}: {:?}", page.tokens(), page.all_texts());
+    }
+    Ok(Some(pages))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pages_put_together_are_the_list(items in prop::collection::vec(item(), 0..260), budget in 700u64..5_000, bare: bool, pretty: bool, structured: bool) {
+        let payload = if bare { Value::from(items.clone()) } else { json!({"total": items.len(), "rows": items, "page": 1}) };
+        let structured = structured && !bare;
+        let message = answer(&payload, pretty, structured);
+        let host = Native::usual(&policy(budget)).unwrap();
+        match walked(&host, &message, budget).unwrap() {
+            None => prop_assert!(Answer::read(&message).unwrap().tokens() <= budget),
+            Some(pages) if pages[0].contract()["kind"] == "chunk" => {
+                let text: String = pages.iter().flat_map(Answer::texts).collect();
+                prop_assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), payload);
+            }
+            Some(pages) => prop_assert_eq!(walk::items(&pages).unwrap(), items),
+        }
+    }
+
+    #[test]
+    fn chunks_put_together_are_the_text(lines in prop::collection::vec("(20[0-9]{2}-0[1-9]-1[0-9] INFO )?[\\PC]{0,90}", 0..400), budget in 500u64..5_000, wrapped: bool) {
+        let text = lines.join("\n");
+        let structured = wrapped.then(|| json!({ "content": text }));
+        let message = text_answer(&text, structured.as_ref());
+        let host = Native::usual(&policy(budget)).unwrap();
+        match walked(&host, &message, budget).unwrap() {
+            None => prop_assert!(Answer::read(&message).unwrap().tokens() <= budget),
+            Some(pages) => {
+                prop_assert_eq!(pages.iter().flat_map(Answer::texts).collect::<String>(), text);
+                prop_assert_eq!(pages[0].contract()["totalChunks"].as_u64().unwrap_or(0) > 0, true);
+            }
+        }
+    }
+
+    #[test]
+    fn what_fits_is_unchanged(items in prop::collection::vec(0u32..1_000, 0..50), text in "[a-z .\n]{0,2000}") {
+        let host = Native::usual("").unwrap();
+        prop_assert_eq!(shape(&host, "t", &json!({}), &answer(&json!({ "items": items }), true, true)).unwrap(), None);
+        prop_assert_eq!(shape(&host, "t", &json!({}), &text_answer(&text, None)).unwrap(), None);
+        prop_assert!(host.stored().is_empty());
+    }
+
+    #[test]
+    fn same_input_same_bytes(items in prop::collection::vec(item(), 51..120), text in "[a-z .\n]{9000,9500}") {
+        let other = json!({"kind": "other"});
+        for message in [answer(&json!({ "rows": items }), true, true), text_answer(&text, Some(&other))] {
+            let shaped = || {
+                let host = Native::usual("").unwrap();
+                (shape(&host, "t", &json!({}), &message).unwrap(), host.stored())
+            };
+            prop_assert_eq!(shaped(), shaped());
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_what_came_byte_for_byte(items in prop::collection::vec(item(), 51..200), pretty: bool) {
+        let host = Native::usual("").unwrap();
+        let message = answer(&json!({ "rows": items }), pretty, false);
+        shape(&host, "t", &json!({}), &message).unwrap();
+        for kept in walk::original(&host).unwrap() {
+            prop_assert!(message.windows(kept.len()).any(|window| window == kept));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_the_core_panic(message: Vec<u8>, ticket: Vec<u8>, cut in 0usize..400) {
+        let host = Native::usual("").unwrap();
+        let _ = host.request(&message);
+        let _ = host.response(&ticket, &message);
+        let Verdict::Forward(_, ticket) = host.request(&call("t", &json!({}))).unwrap() else { panic!("answered") };
+        let _ = host.response(&ticket, &message);
+        // A sound message that breaks off.
+        let sound = answer(&json!((0..80).collect::<Vec<_>>()), true, true);
+        let _ = host.response(&ticket, &sound[..cut.min(sound.len())]);
+    }
+
+    #[test]
+    fn cursors_of_others_and_of_yesterday_lead_nowhere(principal in "[a-z]{0,8}", at in 0usize..100, flip in 1u8..127) {
+        let mut host = Native::usual("").unwrap();
+        let first = shape(&host, "t", &json!({}), &answer(&json!((0..200).collect::<Vec<_>>()), false, false)).unwrap().unwrap();
+        let cursor = Answer::read(&first).unwrap().next_cursor().unwrap();
+        let says = |host: &Native, cursor: &str| walk::read(host, &json!({ "cursor": cursor })).unwrap().all_texts().concat();
+        prop_assert!(says(&host, &cursor).contains("PARTIAL LIST"));
+        let mut forged = cursor.clone().into_bytes();
+        let at = at % (forged.len() - 1);
+        forged[at] = if forged[at] == flip { b'!' } else { flip };
+        prop_assert!(says(&host, &String::from_utf8_lossy(&forged)).starts_with("cursor_invalid"));
+        host.advance_ms(601_000);
+        prop_assert!(says(&host, &cursor).starts_with("cursor_expired"));
+        let stranger = host.speaking_as(&format!("{principal}x"));
+        prop_assert!(says(&stranger, &cursor).starts_with("cursor_invalid"));
+    }
+}
+
+#[test]
+fn a_cursor_lives_its_full_time_however_late_it_was_issued() -> Result<()> {
+    let mut host = Native::new("", "tester", NOW, &[KEY])?;
+    let list = answer(&json!((0..2_000).collect::<Vec<_>>()), false, false);
+    let mut page = Answer::read(&shape(&host, "t", &json!({}), &list)?.context("not shaped")?)?;
+    for _ in 0..20 {
+        host.advance_ms(590_000);
+        page = walk::read(&host, &json!({"cursor": page.next_cursor()}))?;
+        context_guard_test_support::ensure!(!page.is_error(), "{:?}", page.all_texts());
+    }
+    Ok(())
+}
+
+#[test]
+fn an_item_larger_than_a_page_is_read_in_parts() -> Result<()> {
+    let large: String = (0..4_000).map(|number| format!("word{number} ")).collect();
+    let items = vec![json!({"id": 1}), json!({"id": 2, "text": large, "nested": {"deep": [1, 2, 3]}}), json!({"id": 3})];
+    let host = Native::usual("")?;
+    let walked = walked(&host, &answer(&Value::from(items.clone()), true, false), 4_000)?.context("not shaped")?;
+    context_guard_test_support::ensure!(walked.iter().any(|page| page.contract()["kind"] == "part"));
+    context_guard_test_support::ensure!(walk::items(&walked)? == items);
+    Ok(())
+}
