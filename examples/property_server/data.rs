@@ -3,8 +3,18 @@
 use serde_json::{Value, json};
 
 const GUESTS: [&str; 12] = [
-    "Ada Lovelace", "Alan Turing", "Grace Hopper", "Edsger Dijkstra", "Barbara Liskov", "Donald Knuth", "Radia Perlman", "Ken Thompson", "Frances Allen",
-    "Niklaus Wirth", "Margaret Hamilton", "Tony Hoare",
+    "Ada Lovelace",
+    "Alan Turing",
+    "Grace Hopper",
+    "Edsger Dijkstra",
+    "Barbara Liskov",
+    "Donald Knuth",
+    "Radia Perlman",
+    "Ken Thompson",
+    "Frances Allen",
+    "Niklaus Wirth",
+    "Margaret Hamilton",
+    "Tony Hoare",
 ];
 const CITIES: [&str; 6] = ["Lisbon", "Porto", "Faro", "Braga", "Évora", "Coimbra"];
 const STATUS: [&str; 3] = ["confirmed", "pending", "cancelled"];

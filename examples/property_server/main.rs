@@ -47,16 +47,20 @@ fn answer(request: &Value) -> Option<Value> {
     };
     Some(match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err((code, message)) => json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}),
+        Err((code, message)) => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+        }
     })
 }
 
 fn tools() -> Value {
-    let tool = |name: &str, description: &str, properties: Value| json!({
-        "name": name, "description": description,
-        "inputSchema": {"type": "object", "properties": properties, "additionalProperties": false},
-        "annotations": {"readOnlyHint": true},
-    });
+    let tool = |name: &str, description: &str, properties: Value| {
+        json!({
+            "name": name, "description": description,
+            "inputSchema": {"type": "object", "properties": properties, "additionalProperties": false},
+            "annotations": {"readOnlyHint": true},
+        })
+    };
     let mut listings = tool("list_listings", "All listings, as structured content.", json!({}));
     if let Some(object) = listings.as_object_mut() {
         object.insert(
@@ -71,7 +75,11 @@ fn tools() -> Value {
         );
     }
     json!([
-        tool("list_bookings", "All bookings.", json!({"status": {"type": "string", "enum": ["confirmed", "pending", "cancelled"]}})),
+        tool(
+            "list_bookings",
+            "All bookings.",
+            json!({"status": {"type": "string", "enum": ["confirmed", "pending", "cancelled"]}})
+        ),
         tool("recent_bookings", "The ten bookings that were made last.", json!({})),
         listings,
         tool("list_transactions", "All payments and refunds, as a bare array.", json!({})),
@@ -83,7 +91,8 @@ fn tools() -> Value {
 }
 
 fn call(params: &Value) -> Value {
-    let argument = |name: &str| params.pointer(&format!("/arguments/{name}")).and_then(Value::as_str);
+    let argument =
+        |name: &str| params.pointer(&format!("/arguments/{name}")).and_then(Value::as_str);
     let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
     match params.get("name").and_then(Value::as_str).unwrap_or_default() {
         "list_bookings" => {
@@ -113,7 +122,9 @@ fn call(params: &Value) -> Value {
 
 fn read(params: &Value) -> Result<Value, (i64, String)> {
     let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
-    let contents = |kind: &str, text: String| Ok(json!({"contents": [{"uri": uri, "mimeType": kind, "text": text}]}));
+    let contents = |kind: &str, text: String| {
+        Ok(json!({"contents": [{"uri": uri, "mimeType": kind, "text": text}]}))
+    };
     match uri {
         "property://log/today" => contents("text/plain", data::log()),
         "property://manual" => contents("text/markdown", manual::text()),

@@ -83,9 +83,15 @@ impl Arguments {
 /// Logs go to standard error: standard output belongs to the protocol.
 pub(crate) fn start_log(verbose: bool) {
     let default = if verbose { "info" } else { "warn" };
-    let filter = EnvFilter::try_from_env("CONTEXT_GUARD_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let filter =
+        EnvFilter::try_from_env("CONTEXT_GUARD_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .with_target(false)
+        .init();
 }
 
 /// A cursor or limit that the guard refused.

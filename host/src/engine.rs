@@ -7,8 +7,8 @@ mod component;
 mod imports;
 
 pub use bindings::context_guard::guard::types::{
-    Answered, CallContext, CompiledPolicy, Decision, Fault, Forwarded, LossClass, OnFault, Outcome, PolicyIssue, RequestVerdict, ResponseVerdict,
-    Severity, Settings, SigningKey, StoreError,
+    Answered, CallContext, CompiledPolicy, Decision, Fault, Forwarded, LossClass, OnFault, Outcome,
+    PolicyIssue, RequestVerdict, ResponseVerdict, Settings, Severity, SigningKey, StoreError,
 };
 pub use bindings::exports::context_guard::guard::guard::Description;
 pub use component::{Component, Surroundings};
@@ -69,7 +69,8 @@ impl Engine {
 
     /// Epochs until a call that starts now is cut off: one more than the time asks for, since the current one has begun already.
     fn deadline_ticks(&self) -> u64 {
-        u64::try_from(self.options.deadline.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX - 1) + 1
+        u64::try_from(self.options.deadline.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX - 1)
+            + 1
     }
 }
 

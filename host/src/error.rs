@@ -42,7 +42,9 @@ pub enum Error {
         reason: String,
     },
     /// A command that cannot be started.
-    #[error("the server cannot be started: {command}: {source}. Give the command as you would type it, after `--`.")]
+    #[error(
+        "the server cannot be started: {command}: {source}. Give the command as you would type it, after `--`."
+    )]
     Spawn {
         /// The command.
         command: String,

@@ -88,7 +88,12 @@ fn cut(result: &Parts<'_>, blocks: &[Block], bytes: usize, limit: usize) -> Valu
     if result.structured_content.is_some() {
         reply["structuredContent"] = json!({"context_guard": {"note": note}});
     }
-    let kept = [("isError", result.is_error), ("resultType", result.result_type), ("ttlMs", result.ttl_ms), ("cacheScope", result.cache_scope)];
+    let kept = [
+        ("isError", result.is_error),
+        ("resultType", result.result_type),
+        ("ttlMs", result.ttl_ms),
+        ("cacheScope", result.cache_scope),
+    ];
     for (name, value) in kept {
         if let Some(value) = value.and_then(|value| serde_json::from_str(value.get()).ok()) {
             reply[name] = value;
@@ -140,7 +145,10 @@ mod tests {
 
     #[test]
     fn blocking_is_an_error_that_explains() {
-        let blocked: Value = serde_json::from_slice(&limit(&answer("small", false), OnFault::Block, 10_240).unwrap()).unwrap();
+        let blocked: Value = serde_json::from_slice(
+            &limit(&answer("small", false), OnFault::Block, 10_240).unwrap(),
+        )
+        .unwrap();
         assert_eq!(blocked["result"]["isError"], true);
     }
 }

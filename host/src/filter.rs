@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing::{error, info, warn};
 
-use crate::engine::{CallContext, CompiledPolicy, Component, Decision, LossClass, OnFault, Outcome, RequestVerdict, Settings, SigningKey, Surroundings};
+use crate::engine::{
+    CallContext, CompiledPolicy, Component, Decision, LossClass, OnFault, Outcome, RequestVerdict,
+    Settings, SigningKey, Surroundings,
+};
 use crate::{Result, fallback};
 
 /// A guard component under a policy, with keys, a store and a clock.
@@ -43,8 +46,14 @@ impl Filter {
     ///
     /// # Errors
     /// [`crate::Error::Policy`], [`crate::Error::Trap`].
-    pub fn new(component: Arc<Component>, surroundings: Surroundings, policy: &str, keys: Vec<SigningKey>) -> Result<Self> {
-        let CompiledPolicy { resolved, on_fault, hard_byte_limit, warnings, .. } = component.compile_policy(&surroundings, policy)?;
+    pub fn new(
+        component: Arc<Component>,
+        surroundings: Surroundings,
+        policy: &str,
+        keys: Vec<SigningKey>,
+    ) -> Result<Self> {
+        let CompiledPolicy { resolved, on_fault, hard_byte_limit, warnings, .. } =
+            component.compile_policy(&surroundings, policy)?;
         for issue in warnings {
             warn!(path = issue.path, "{}", issue.reason);
         }
@@ -69,7 +78,11 @@ impl Filter {
     pub fn request(&self, cx: &CallContext, message: &[u8]) -> Request {
         match self.component.on_request(&self.surroundings, &self.settings, cx, message) {
             Ok(RequestVerdict::Forward(forward)) => {
-                let ticket = if forward.ticket.is_empty() { Ticket::Pass } else { Ticket::Guard(forward.ticket) };
+                let ticket = if forward.ticket.is_empty() {
+                    Ticket::Pass
+                } else {
+                    Ticket::Guard(forward.ticket)
+                };
                 Request::Forward(changed(forward.message), ticket)
             }
             Ok(RequestVerdict::Answer(answer)) => {
@@ -91,10 +104,17 @@ impl Filter {
 
     /// The same, with what was done, where the guard did it.
     #[must_use]
-    pub fn response_with_decision(&self, cx: &CallContext, ticket: &Ticket, message: &[u8]) -> (Option<Vec<u8>>, Option<Decision>) {
+    pub fn response_with_decision(
+        &self,
+        cx: &CallContext,
+        ticket: &Ticket,
+        message: &[u8],
+    ) -> (Option<Vec<u8>>, Option<Decision>) {
         let ticket = match ticket {
             Ticket::Pass => return (None, None),
-            Ticket::Limit => return (fallback::limit(message, self.on_fault, self.hard_byte_limit), None),
+            Ticket::Limit => {
+                return (fallback::limit(message, self.on_fault, self.hard_byte_limit), None);
+            }
             Ticket::Guard(ticket) => ticket,
         };
         match self.component.on_response(&self.surroundings, &self.settings, cx, ticket, message) {
@@ -111,7 +131,12 @@ impl Filter {
 
     fn fault(&self, cx: &CallContext, on: &str, fault: &crate::Error) {
         self.faults.fetch_add(1, Ordering::Relaxed);
-        error!(request = cx.request_id, upstream = cx.upstream, "On a {on}: {fault}. The byte limit of {} decides instead.", self.hard_byte_limit);
+        error!(
+            request = cx.request_id,
+            upstream = cx.upstream,
+            "On a {on}: {fault}. The byte limit of {} decides instead.",
+            self.hard_byte_limit
+        );
     }
 }
 

@@ -16,7 +16,13 @@ pub const VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 #[must_use]
 pub fn from_environment() -> Option<Vec<SigningKey>> {
     let value = std::env::var(VARIABLE).ok()?;
-    let keys: Vec<_> = value.split(',').map(str::trim).filter(|key| !key.is_empty()).enumerate().map(|(at, key)| named(&at.to_string(), key)).collect();
+    let keys: Vec<_> = value
+        .split(',')
+        .map(str::trim)
+        .filter(|key| !key.is_empty())
+        .enumerate()
+        .map(|(at, key)| named(&at.to_string(), key))
+        .collect();
     (!keys.is_empty()).then_some(keys)
 }
 
@@ -30,7 +36,8 @@ fn named(id: &str, secret: &str) -> SigningKey {
 /// Where the system has no randomness.
 pub fn random() -> Result<SigningKey> {
     let mut secret = [0u8; 32];
-    getrandom::fill(&mut secret).map_err(|error| Error::Io(std::io::Error::other(error.to_string())))?;
+    getrandom::fill(&mut secret)
+        .map_err(|error| Error::Io(std::io::Error::other(error.to_string())))?;
     Ok(SigningKey { id: "random".to_owned(), secret: secret.to_vec() })
 }
 

@@ -1,5 +1,9 @@
 //! The `context-guard` program.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program speaks on both")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program speaks on both"
+)]
 
 mod cli;
 

@@ -11,12 +11,15 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::File`], [`Error::Format`] with line and column where the format knows them.
 pub fn read(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| Error::File { path: path.to_owned(), source })?;
     let format = |reason: String| Error::Format { path: path.to_owned(), reason };
     let value: Value = match path.extension().and_then(|ending| ending.to_str()) {
         Some("toml") => toml::from_str(&text).map_err(|error| format(error.to_string()))?,
         Some("json") => serde_json::from_str(&text).map_err(|error| format(error.to_string()))?,
-        Some("yaml" | "yml") => serde_norway::from_str(&text).map_err(|error| format(error.to_string()))?,
+        Some("yaml" | "yml") => {
+            serde_norway::from_str(&text).map_err(|error| format(error.to_string()))?
+        }
         _ => return Err(format("a policy file ends in .yaml, .yml, .json or .toml".to_owned())),
     };
     // An empty file is an empty policy.

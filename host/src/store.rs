@@ -35,7 +35,12 @@ pub trait CursorStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreFault`].
-    fn put(&self, principal: &str, entries: Vec<(String, Vec<u8>)>, ttl: Duration) -> Result<(), StoreFault>;
+    fn put(
+        &self,
+        principal: &str,
+        entries: Vec<(String, Vec<u8>)>,
+        ttl: Duration,
+    ) -> Result<(), StoreFault>;
 
     /// Keeps these keys for a time from now. Those that are not there are passed over.
     ///

@@ -2,19 +2,28 @@
 
 use std::path::Path;
 
+use context_guard::engine::{Component, Surroundings};
 use context_guard_test_support::guards::{component, engine};
 use context_guard_test_support::{Result, artifacts, ensure};
-use context_guard::engine::{Component, Surroundings};
 use wit_component::DecodedWasm;
 use wit_parser::{Resolve, WorldId};
 
 /// The contract in `folder`, as if it were a later compatible version: one that was merged with itself would be equal or nothing.
 fn later(folder: &Path, change: impl Fn(String) -> String) -> Result<(Resolve, WorldId)> {
-    let copy = context_guard_test_support::peers::folder(&format!("wit-{:?}", std::thread::current().id()))?;
+    let copy = context_guard_test_support::peers::folder(&format!(
+        "wit-{:?}",
+        std::thread::current().id()
+    ))?;
     std::fs::create_dir_all(copy.join("deps/clocks"))?;
     let text = std::fs::read_to_string(folder.join("guard.wit"))?;
-    std::fs::write(copy.join("guard.wit"), change(text.replace("guard:guard@0.1.0;", "guard:guard@0.1.999;")))?;
-    std::fs::copy(folder.join("deps/clocks/wall-clock.wit"), copy.join("deps/clocks/wall-clock.wit"))?;
+    std::fs::write(
+        copy.join("guard.wit"),
+        change(text.replace("guard:guard@0.1.0;", "guard:guard@0.1.999;")),
+    )?;
+    std::fs::copy(
+        folder.join("deps/clocks/wall-clock.wit"),
+        copy.join("deps/clocks/wall-clock.wit"),
+    )?;
     let read = world(&copy);
     std::fs::remove_dir_all(copy)?;
     read
@@ -44,16 +53,33 @@ fn the_contract_is_compatible_with_its_frozen_copy() -> Result<()> {
 /// A check that cannot fail is none.
 #[test]
 fn incompatible_contracts_are_found() -> Result<()> {
-    ensure!(!compatible(|wit| wit.replace("    export guard;", "    export guard;\n    @since(version = 0.1.0)\n    export more: func();"))?, "an export more");
-    ensure!(!compatible(|wit| wit.replace("        too-deep,\n", "        too-deep,\n        too-odd,\n"))?, "a case more");
+    ensure!(
+        !compatible(|wit| wit.replace(
+            "    export guard;",
+            "    export guard;\n    @since(version = 0.1.0)\n    export more: func();"
+        ))?,
+        "an export more"
+    );
+    ensure!(
+        !compatible(
+            |wit| wit.replace("        too-deep,\n", "        too-deep,\n        too-odd,\n")
+        )?,
+        "a case more"
+    );
     Ok(())
 }
 
 /// Until 0.1.0 is released its copy is the contract itself.
 #[test]
 fn the_frozen_copy_is_what_is_documented() -> Result<()> {
-    let read = |folder: &str| std::fs::read_to_string(artifacts::root().join(folder).join("guard.wit"));
-    let items = |text: String| text.lines().filter(|line| !line.trim_start().starts_with("///")).map(str::to_owned).collect::<Vec<_>>();
+    let read =
+        |folder: &str| std::fs::read_to_string(artifacts::root().join(folder).join("guard.wit"));
+    let items = |text: String| {
+        text.lines()
+            .filter(|line| !line.trim_start().starts_with("///"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     ensure!(items(read("wit")?) == items(read("tests/wit/0.1.0")?));
     Ok(())
 }
@@ -63,13 +89,21 @@ fn the_component_imports_what_the_world_says_and_nothing_else() -> Result<()> {
     let mut imports = component()?.imports().to_vec();
     imports.sort();
     ensure!(
-        imports == ["context-guard:guard/cursor-store@0.1.0", "context-guard:guard/types@0.1.0", "wasi:clocks/wall-clock@0.2.0"],
+        imports
+            == [
+                "context-guard:guard/cursor-store@0.1.0",
+                "context-guard:guard/types@0.1.0",
+                "wasi:clocks/wall-clock@0.2.0"
+            ],
         "{imports:?}"
     );
-    let DecodedWasm::Component(resolve, world) = wit_component::decode(&std::fs::read(artifacts::component()?)?)? else {
+    let DecodedWasm::Component(resolve, world) =
+        wit_component::decode(&std::fs::read(artifacts::component()?)?)?
+    else {
         context_guard_test_support::bail!("the artifact is no component")
     };
-    let exports: Vec<String> = resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
+    let exports: Vec<String> =
+        resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
     ensure!(exports == ["context-guard:guard/guard@0.1.0"], "{exports:?}");
     Ok(())
 }
@@ -79,11 +113,22 @@ fn the_component_imports_what_the_world_says_and_nothing_else() -> Result<()> {
 fn the_plain_wasip2_build_runs_in_an_empty_wasi_context() -> Result<()> {
     use context_guard_test_support::guards::{KEY, NOW, Wasm};
     let loaded = Component::load(&engine()?, &std::fs::read(artifacts::wasip2_component()?)?)?;
-    ensure!(loaded.imports().iter().any(|import| import.starts_with("wasi:io/")), "{:?}", loaded.imports());
+    ensure!(
+        loaded.imports().iter().any(|import| import.starts_with("wasi:io/")),
+        "{:?}",
+        loaded.imports()
+    );
     let plain = Wasm::new(std::sync::Arc::new(loaded), "", "tester", NOW, &[KEY])?;
     let shipped = Wasm::new(component()?, "", "tester", NOW, &[KEY])?;
     let list = serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": serde_json::to_string(&(0..300).collect::<Vec<_>>())?}]}});
-    let shape = |host| context_guard_test_support::walk::shape(host, "list", &serde_json::json!({}), list.to_string().as_bytes());
+    let shape = |host| {
+        context_guard_test_support::walk::shape(
+            host,
+            "list",
+            &serde_json::json!({}),
+            list.to_string().as_bytes(),
+        )
+    };
     ensure!(shape(&plain)?.is_some() && shape(&plain)? == shape(&shipped)?);
     Ok(())
 }
@@ -93,9 +138,12 @@ fn a_component_describes_itself() -> Result<()> {
     use context_guard::clock::SystemClock;
     use context_guard_test_support::guards::OpenStore;
     use std::sync::Arc;
-    let surroundings = Surroundings { store: Arc::new(OpenStore::default()), clock: Arc::new(SystemClock) };
+    let surroundings =
+        Surroundings { store: Arc::new(OpenStore::default()), clock: Arc::new(SystemClock) };
     let description = component()?.describe(&surroundings)?;
-    ensure!(description.name == "context-guard" && description.version == env!("CARGO_PKG_VERSION"));
+    ensure!(
+        description.name == "context-guard" && description.version == env!("CARGO_PKG_VERSION")
+    );
     ensure!(description.protocol_revisions.contains(&"2026-07-28".to_owned()));
     ensure!(description.policy_schema_digest == context_guard_core::policy::schema_digest());
     Ok(())

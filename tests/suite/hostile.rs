@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use context_guard::clock::SystemClock;
-use context_guard::engine::{CallContext, Component, Engine, EngineOptions, SigningKey, Surroundings};
+use context_guard::engine::{
+    CallContext, Component, Engine, EngineOptions, SigningKey, Surroundings,
+};
 use context_guard::filter::{Request, Ticket};
 use context_guard::{Error, Filter};
 use context_guard_test_support::answer::Answer;
@@ -54,12 +56,22 @@ fn component(engine: &Engine, deed: &str) -> Result<Component> {
 }
 
 fn engine() -> Result<Engine> {
-    Ok(Engine::new(EngineOptions { max_memory: 64 << 20, deadline: Duration::from_millis(300), max_calls: 4 })?)
+    Ok(Engine::new(EngineOptions {
+        max_memory: 64 << 20,
+        deadline: Duration::from_millis(300),
+        max_calls: 4,
+    })?)
 }
 
 fn filter(component: Component) -> Result<Filter> {
-    let surroundings = Surroundings { store: Arc::new(OpenStore::default()), clock: Arc::new(SystemClock) };
-    Ok(Filter::new(Arc::new(component), surroundings, "", vec![SigningKey { id: String::new(), secret: KEY.to_vec() }])?)
+    let surroundings =
+        Surroundings { store: Arc::new(OpenStore::default()), clock: Arc::new(SystemClock) };
+    Ok(Filter::new(
+        Arc::new(component),
+        surroundings,
+        "",
+        vec![SigningKey { id: String::new(), secret: KEY.to_vec() }],
+    )?)
 }
 
 fn context() -> CallContext {
@@ -74,7 +86,12 @@ fn context() -> CallContext {
 }
 
 fn list(items: usize) -> Vec<u8> {
-    let text = json!((0..items).map(|number| json!({"id": number, "name": format!("item {number}")})).collect::<Vec<_>>()).to_string();
+    let text = json!(
+        (0..items)
+            .map(|number| json!({"id": number, "name": format!("item {number}")}))
+            .collect::<Vec<_>>()
+    )
+    .to_string();
     json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}], "structuredContent": {"x": 1}}}).to_string().into_bytes()
 }
 
@@ -84,17 +101,31 @@ fn is_survived(deed: &str) -> Result<()> {
     let bad = filter(component(&engine, deed)?)?;
     let call = walk::call("t", &json!({}));
     for round in 1..=3u64 {
-        ensure!(bad.request(&context(), &call) == Request::Forward(None, Ticket::Limit), "a request was not sent on as it came");
+        ensure!(
+            bad.request(&context(), &call) == Request::Forward(None, Ticket::Limit),
+            "a request was not sent on as it came"
+        );
         let ticket = Ticket::Guard(vec![1]);
-        ensure!(bad.response(&context(), &ticket, &list(20)).is_none(), "what fits the byte limit did not pass");
-        let cut = bad.response(&context(), &ticket, &list(5_000)).context("a large answer passed whole")?;
+        ensure!(
+            bad.response(&context(), &ticket, &list(20)).is_none(),
+            "what fits the byte limit did not pass"
+        );
+        let cut = bad
+            .response(&context(), &ticket, &list(5_000))
+            .context("a large answer passed whole")?;
         let answer = Answer::read(&cut)?;
-        ensure!(cut.len() <= 10_240 && answer.notice().is_some_and(|notice| notice.contains("PARTIAL")), "{}", cut.len());
+        ensure!(
+            cut.len() <= 10_240 && answer.notice().is_some_and(|notice| notice.contains("PARTIAL")),
+            "{}",
+            cut.len()
+        );
         ensure!(answer.result()["structuredContent"]["context_guard"].is_object());
         ensure!(bad.faults() == 3 * round, "{} faults", bad.faults());
     }
     let sound = filter(Component::load(&engine, &std::fs::read(artifacts::component()?)?)?)?;
-    let Request::Forward(_, ticket) = sound.request(&context(), &call) else { context_guard_test_support::bail!("answered") };
+    let Request::Forward(_, ticket) = sound.request(&context(), &call) else {
+        context_guard_test_support::bail!("answered")
+    };
     let shaped = sound.response(&context(), &ticket, &list(5_000)).context("not shaped")?;
     ensure!(Answer::read(&shaped)?.next_cursor().is_some() && sound.faults() == 0);
     Ok(())
@@ -112,7 +143,9 @@ fn an_endless_loop_is_cut_off() -> Result<()> {
 
 #[test]
 fn memory_without_end_is_refused() -> Result<()> {
-    is_survived("(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable")
+    is_survived(
+        "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable",
+    )
 }
 
 #[test]
@@ -126,14 +159,18 @@ fn garbage_is_not_believed() -> Result<()> {
     is_survived("(i32.const 0x7ffffff8)")?;
     is_survived("(i32.const 3)")?;
     is_survived("(i32.store8 (i32.const 2048) (i32.const 77)) (i32.const 2048)")?;
-    is_survived("(i32.store (i32.const 2064) (i32.const 1)) (i32.store8 (i32.const 2056) (i32.const 1)) (i32.store (i32.const 2060) (i32.const 1024)) (i32.store (i32.const 2064) (i32.const 0x7fffffff)) (i32.const 2048)")
+    is_survived(
+        "(i32.store (i32.const 2064) (i32.const 1)) (i32.store8 (i32.const 2056) (i32.const 1)) (i32.store (i32.const 2060) (i32.const 1024)) (i32.store (i32.const 2064) (i32.const 0x7fffffff)) (i32.const 2048)",
+    )
 }
 
 #[test]
 fn a_component_that_needs_more_than_the_world_is_refused_when_it_is_loaded() -> Result<()> {
     let wat = r#"(component (import "wasi:sockets/network@0.2.0" (instance (export "network" (type (sub resource))))) (import "evil:host/files@1.0.0" (instance (export "read" (func)))))"#;
     let refused = Component::load(&engine()?, &wat::parse_str(wat)?);
-    let Err(Error::Load(reason)) = refused else { context_guard_test_support::bail!("a component with an unknown import was taken") };
+    let Err(Error::Load(reason)) = refused else {
+        context_guard_test_support::bail!("a component with an unknown import was taken")
+    };
     ensure!(reason.contains("evil:host/files"), "{reason}");
     ensure!(matches!(Component::load(&engine()?, b"\0asm\x01\0\0\0"), Err(Error::Load(_))));
     ensure!(matches!(Component::load(&engine()?, b"no wasm"), Err(Error::Load(_))));
@@ -160,9 +197,22 @@ fn a_store_that_fails_loses_no_answer() -> Result<()> {
     }
     let component = Component::load(&engine()?, &std::fs::read(artifacts::component()?)?)?;
     let surroundings = Surroundings { store: Arc::new(Down), clock: Arc::new(SystemClock) };
-    let filter = Filter::new(Arc::new(component), surroundings, "", vec![SigningKey { id: String::new(), secret: KEY.to_vec() }])?;
-    let Request::Forward(_, ticket) = filter.request(&context(), &walk::call("t", &json!({}))) else { context_guard_test_support::bail!("answered") };
-    let cut = filter.response(&context(), &ticket, &list(5_000)).context("a large answer passed whole")?;
-    ensure!(cut.len() <= 10_240 && Answer::read(&cut)?.cursors().is_empty() && filter.faults() == 1, "a cursor that leads nowhere");
+    let filter = Filter::new(
+        Arc::new(component),
+        surroundings,
+        "",
+        vec![SigningKey { id: String::new(), secret: KEY.to_vec() }],
+    )?;
+    let Request::Forward(_, ticket) = filter.request(&context(), &walk::call("t", &json!({})))
+    else {
+        context_guard_test_support::bail!("answered")
+    };
+    let cut = filter
+        .response(&context(), &ticket, &list(5_000))
+        .context("a large answer passed whole")?;
+    ensure!(
+        cut.len() <= 10_240 && Answer::read(&cut)?.cursors().is_empty() && filter.faults() == 1,
+        "a cursor that leads nowhere"
+    );
     Ok(())
 }

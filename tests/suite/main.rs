@@ -1,9 +1,9 @@
 //! End-to-end tests. One binary, since each links wasmtime. A new test goes where its subject is; run them by `cargo xtask test`.
 
-/// The contract: frozen, and what the component really imports.
-mod contract;
 /// The program's commands, as a user types them.
 mod commands;
+/// The contract: frozen, and what the component really imports.
+mod contract;
 /// Components that mean harm, and what the host makes of them.
 mod hostile;
 /// Properties that hold for every answer.

@@ -18,14 +18,17 @@ fn item() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 16, 5, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..5).prop_map(Into::into),
-            prop::collection::vec(("[a-z]{1,8}", inner), 0..5).prop_map(|members| Value::Object(members.into_iter().collect())),
+            prop::collection::vec(("[a-z]{1,8}", inner), 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     })
 }
 
 /// A tool's answer that holds `payload` as text, and as structured content where that is wished.
 fn answer(payload: &Value, pretty: bool, structured: bool) -> Vec<u8> {
-    let text = if pretty { serde_json::to_string_pretty(payload) } else { serde_json::to_string(payload) }.unwrap();
+    let text =
+        if pretty { serde_json::to_string_pretty(payload) } else { serde_json::to_string(payload) }
+            .unwrap();
     text_answer(&text, structured.then_some(payload))
 }
 
@@ -46,7 +49,12 @@ fn walked(host: &Native, message: &[u8], budget: u64) -> Result<Option<Vec<Answe
     let Some(shaped) = shape(host, "t", &json!({}), message)? else { return Ok(None) };
     let pages = pages(host, Answer::read(&shaped)?)?;
     for page in &pages {
-        context_guard_test_support::ensure!(page.tokens() <= budget, "{} tokens over {budget}: {:?}", page.tokens(), page.all_texts());
+        context_guard_test_support::ensure!(
+            page.tokens() <= budget,
+            "{} tokens over {budget}: {:?}",
+            page.tokens(),
+            page.all_texts()
+        );
     }
     Ok(Some(pages))
 }
@@ -161,10 +169,17 @@ fn a_cursor_lives_its_full_time_however_late_it_was_issued() -> Result<()> {
 #[test]
 fn an_item_larger_than_a_page_is_read_in_parts() -> Result<()> {
     let large: String = (0..4_000).map(|number| format!("word{number} ")).collect();
-    let items = vec![json!({"id": 1}), json!({"id": 2, "text": large, "nested": {"deep": [1, 2, 3]}}), json!({"id": 3})];
+    let items = vec![
+        json!({"id": 1}),
+        json!({"id": 2, "text": large, "nested": {"deep": [1, 2, 3]}}),
+        json!({"id": 3}),
+    ];
     let host = Native::usual("")?;
-    let walked = walked(&host, &answer(&Value::from(items.clone()), true, false), 4_000)?.context("not shaped")?;
-    context_guard_test_support::ensure!(walked.iter().any(|page| page.contract()["kind"] == "part"));
+    let walked = walked(&host, &answer(&Value::from(items.clone()), true, false), 4_000)?
+        .context("not shaped")?;
+    context_guard_test_support::ensure!(
+        walked.iter().any(|page| page.contract()["kind"] == "part")
+    );
     context_guard_test_support::ensure!(walk::items(&walked)? == items);
     Ok(())
 }

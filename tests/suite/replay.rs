@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
+use context_guard::clock::ManualClock;
 use context_guard::engine::{SigningKey, Surroundings};
 use context_guard::gateway::Session;
-use context_guard::clock::ManualClock;
 use context_guard::{Clock, Filter};
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::guards::{KEY, NOW, OpenStore, component};
@@ -36,7 +36,12 @@ fn captures_of_a_folder_that_was_given() -> Result<()> {
     if let Some(corpus) = artifacts::corpus() {
         let captures = corpus.join("mcp-captures");
         let replayed = folder(if captures.is_dir() { &captures } else { &corpus })?;
-        eprintln!("{}: {} messages replayed, {} of them shaped", corpus.display(), replayed.0, replayed.1);
+        eprintln!(
+            "{}: {} messages replayed, {} of them shaped",
+            corpus.display(),
+            replayed.0,
+            replayed.1
+        );
     }
     Ok(())
 }
@@ -60,12 +65,18 @@ fn replay(request: &Value, message: &[u8]) -> Result<bool> {
     let (session, store) = session()?;
     let request_bytes = request.to_string().into_bytes();
     let sent = session.from_client(&request_bytes);
-    ensure!(sent.client.is_none() && sent.upstream == Some(Cow::Borrowed(request_bytes.as_slice())), "the request was changed");
+    ensure!(
+        sent.client.is_none() && sent.upstream == Some(Cow::Borrowed(request_bytes.as_slice())),
+        "the request was changed"
+    );
     let answer = session.from_upstream(message);
     let Cow::Owned(shaped) = answer else {
         ensure!(answer == message);
         let tokens = Answer::read(message)?.tokens();
-        ensure!(request["method"] != "tools/call" || tokens <= 4_000, "{tokens} tokens passed unshaped");
+        ensure!(
+            request["method"] != "tools/call" || tokens <= 4_000,
+            "{tokens} tokens passed unshaped"
+        );
         return Ok(false);
     };
     let shaped = Answer::read(&shaped)?;
@@ -73,7 +84,10 @@ fn replay(request: &Value, message: &[u8]) -> Result<bool> {
         return same_tools(&Answer::read(message)?, &shaped).map(|()| true);
     }
     let original = Answer::read(message)?;
-    ensure!(shaped.0["id"] == original.0["id"] && shaped.result().get("isError") == original.result().get("isError"));
+    ensure!(
+        shaped.0["id"] == original.0["id"]
+            && shaped.result().get("isError") == original.result().get("isError")
+    );
     let kept = store.all();
     for cursor in shaped.cursors() {
         let pages = pages(&session, shaped.clone(), &cursor)?;
@@ -92,7 +106,9 @@ fn pages(session: &Session, first: Answer, cursor: &str) -> Result<Vec<Answer>> 
     let (mut pages, mut next) = (vec![first], Some(cursor.to_owned()));
     while let Some(cursor) = next {
         let call = walk::call("context_guard_read", &serde_json::json!({ "cursor": cursor }));
-        let page = Answer::read(&session.from_client(&call).client.context("the cursor was sent to the upstream")?)?;
+        let page = Answer::read(
+            &session.from_client(&call).client.context("the cursor was sent to the upstream")?,
+        )?;
         ensure!(!page.is_error(), "a cursor failed: {:?}", page.all_texts());
         next = page.next_cursor();
         pages.push(page);
@@ -101,7 +117,14 @@ fn pages(session: &Session, first: Answer, cursor: &str) -> Result<Vec<Answer>> 
 }
 
 fn same_tools(original: &Answer, shaped: &Answer) -> Result<()> {
-    let names = |answer: &Answer| -> Vec<Value> { answer.result()["tools"].as_array().into_iter().flatten().map(|tool| tool["name"].clone()).collect() };
+    let names = |answer: &Answer| -> Vec<Value> {
+        answer.result()["tools"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|tool| tool["name"].clone())
+            .collect()
+    };
     let mut expected = names(original);
     expected.push("context_guard_read".into());
     ensure!(names(shaped) == expected);
@@ -109,8 +132,16 @@ fn same_tools(original: &Answer, shaped: &Answer) -> Result<()> {
 }
 
 /// What the pages show, put together, is what the upstream said; and what is kept stands in its message byte for byte.
-fn whole(original: &Answer, pages: &[Answer], kept: &std::collections::BTreeMap<String, Vec<u8>>, message: &[u8]) -> Result<()> {
-    let snapshots: Vec<&String> = kept.keys().filter(|key| key.len() == 16 && kept.contains_key(&format!("{key}.0"))).collect();
+fn whole(
+    original: &Answer,
+    pages: &[Answer],
+    kept: &std::collections::BTreeMap<String, Vec<u8>>,
+    message: &[u8],
+) -> Result<()> {
+    let snapshots: Vec<&String> = kept
+        .keys()
+        .filter(|key| key.len() == 16 && kept.contains_key(&format!("{key}.0")))
+        .collect();
     for snapshot in snapshots {
         let segments = (0..).map_while(|at| kept.get(&format!("{snapshot}.{at}")));
         let bytes: Vec<u8> = segments.flatten().copied().collect();
@@ -118,10 +149,22 @@ fn whole(original: &Answer, pages: &[Answer], kept: &std::collections::BTreeMap<
     }
     let texts: Vec<String> = pages.iter().map(|page| page.texts().concat()).collect();
     let walked = texts.concat();
-    let candidates = original.texts().into_iter().chain(original.result().get("structuredContent").map(Value::to_string));
+    let candidates = original
+        .texts()
+        .into_iter()
+        .chain(original.result().get("structuredContent").map(Value::to_string));
     if pages.iter().any(|page| page.contract()["kind"] == "chunk") {
-        let structured_text = original.result()["structuredContent"].as_object().into_iter().flat_map(|object| object.values()).filter_map(Value::as_str);
-        ensure!(candidates.chain(structured_text.map(str::to_owned)).any(|text| same_text(&walked, &text)), "the chunks are not the text");
+        let structured_text = original.result()["structuredContent"]
+            .as_object()
+            .into_iter()
+            .flat_map(|object| object.values())
+            .filter_map(Value::as_str);
+        ensure!(
+            candidates
+                .chain(structured_text.map(str::to_owned))
+                .any(|text| same_text(&walked, &text)),
+            "the chunks are not the text"
+        );
         return Ok(());
     }
     let blocks: Vec<String> = pages.iter().flat_map(Answer::texts).collect();
@@ -134,12 +177,21 @@ fn whole(original: &Answer, pages: &[Answer], kept: &std::collections::BTreeMap<
         collect(&document, &mut lists);
     }
     // Small lists beside the one that is paged stand on every page: they are taken out of both sides.
-    ensure!(lists.iter().any(|list| subsequence(list, &items)), "the pages are not the list: {} items", items.len());
+    ensure!(
+        lists.iter().any(|list| subsequence(list, &items)),
+        "the pages are not the list: {} items",
+        items.len()
+    );
     Ok(())
 }
 
 fn same_text(walked: &str, original: &str) -> bool {
-    let json = || Some(serde_json::from_str::<Value>(walked).ok()? == serde_json::from_str::<Value>(original).ok()?);
+    let json = || {
+        Some(
+            serde_json::from_str::<Value>(walked).ok()?
+                == serde_json::from_str::<Value>(original).ok()?,
+        )
+    };
     walked == original || json().unwrap_or(false)
 }
 

@@ -7,15 +7,28 @@ use context_guard_test_support::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 /// Runs a plan behind the guard in every client, and checks what holds for every answer.
-fn everywhere(server: &Server, steps: &[Value], check: impl Fn(&[Vec<Answer>]) -> Result<()>) -> Result<()> {
+fn everywhere(
+    server: &Server,
+    steps: &[Value],
+    check: impl Fn(&[Vec<Answer>]) -> Result<()>,
+) -> Result<()> {
     for client in CLIENTS {
         let outcomes = peers::run(client, &server.wrapped()?, steps)?;
         let (list, answers) = outcomes.split_first().context("no list of tools")?;
-        let names: Vec<Value> = list.iter().flat_map(|list| list.result()["tools"].as_array().cloned().unwrap_or_default()).map(|tool| tool["name"].clone()).collect();
+        let names: Vec<Value> = list
+            .iter()
+            .flat_map(|list| list.result()["tools"].as_array().cloned().unwrap_or_default())
+            .map(|tool| tool["name"].clone())
+            .collect();
         ensure!(names.last() == Some(&json!("context_guard_read")), "{client}: {names:?}");
         for answer in answers.iter().flatten() {
             ensure!(!answer.is_error(), "{client}: {:?}", answer.all_texts());
-            ensure!(answer.tokens() <= 4_000, "{client}: {} tokens, {:?}", answer.tokens(), answer.notice());
+            ensure!(
+                answer.tokens() <= 4_000,
+                "{client}: {} tokens, {:?}",
+                answer.tokens(),
+                answer.notice()
+            );
         }
         check(answers).with_context(|| client.to_owned())?;
     }
@@ -51,9 +64,18 @@ fn filesystem_a_log_of_3_mb_is_read_through_chunks_byte_for_byte() -> Result<()>
         call("read_text_file", json!({ "path": short })),
     ];
     everywhere(&server, &steps, |answers| {
-        ensure!(answers[0].len() > 100 && text(&answers[0]) == log, "{} chunks, {} bytes", answers[0].len(), text(&answers[0]).len());
+        ensure!(
+            answers[0].len() > 100 && text(&answers[0]) == log,
+            "{} chunks, {} bytes",
+            answers[0].len(),
+            text(&answers[0]).len()
+        );
         ensure!(text(&answers[1]).matches("[FILE]").count() == 81);
-        let tree: usize = answers[2].iter().filter_map(|page| page.json().ok()).map(|page| page["items"].as_array().map_or(0, Vec::len)).sum();
+        let tree: usize = answers[2]
+            .iter()
+            .filter_map(|page| page.json().ok())
+            .map(|page| page["items"].as_array().map_or(0, Vec::len))
+            .sum();
         ensure!(tree == 81, "{tree} entries in the tree");
         ensure!(text(&answers[3]) == "A short note.\n" && answers[3][0].notice().is_none());
         Ok(())
@@ -71,18 +93,38 @@ fn memory_a_graph_of_3000_entities_is_walked_through_pages() -> Result<()> {
         value["type"] = kind.into();
         value.to_string() + "\n"
     };
-    let lines: String = (0..3_000).map(|at| line("entity", entity(at))).chain((0..2_999).map(|at| line("relation", relation(at)))).collect();
+    let lines: String = (0..3_000)
+        .map(|at| line("entity", entity(at)))
+        .chain((0..2_999).map(|at| line("relation", relation(at))))
+        .collect();
     std::fs::write(&file, lines)?;
     let server = Server::npm("server-memory", &[])?;
     // The server takes its file from the environment.
-    let server = Server([vec!["env".to_owned(), format!("MEMORY_FILE_PATH={}", file.display())], server.0].concat());
-    let steps = [call("read_graph", json!({})), call("search_nodes", json!({"query": "Entity 2999"}))];
+    let server = Server(
+        [vec!["env".to_owned(), format!("MEMORY_FILE_PATH={}", file.display())], server.0].concat(),
+    );
+    let steps =
+        [call("read_graph", json!({})), call("search_nodes", json!({"query": "Entity 2999"}))];
     everywhere(&server, &steps, |answers| {
         let pages: Vec<Value> = answers[0].iter().map(Answer::json).collect::<Result<_>>()?;
-        let all = |key: &str| -> Vec<Value> { pages.iter().flat_map(|page| page[key].as_array().cloned().unwrap_or_default()).collect() };
+        let all = |key: &str| -> Vec<Value> {
+            pages
+                .iter()
+                .flat_map(|page| page[key].as_array().cloned().unwrap_or_default())
+                .collect()
+        };
         let (entities, relations) = (all("entities"), all("relations"));
-        ensure!(entities == (0..3_000).map(entity).collect::<Vec<_>>(), "{} entities on {} pages", entities.len(), pages.len());
-        ensure!(relations == (0..2_999).map(relation).collect::<Vec<_>>(), "{} relations", relations.len());
+        ensure!(
+            entities == (0..3_000).map(entity).collect::<Vec<_>>(),
+            "{} entities on {} pages",
+            entities.len(),
+            pages.len()
+        );
+        ensure!(
+            relations == (0..2_999).map(relation).collect::<Vec<_>>(),
+            "{} relations",
+            relations.len()
+        );
         ensure!(answers[1].len() == 1);
         Ok(())
     })?;
@@ -116,7 +158,14 @@ fn git_a_long_history_is_chunked() -> Result<()> {
     for at in 0..60 {
         std::fs::write(folder.join("file.txt"), format!("version {at}\n").repeat(40))?;
         peers::git(&folder, &["add", "."])?;
-        peers::git(&folder, &["commit", "-qm", &format!("Change number {at}\n\nA body that says why, in a full sentence.")])?;
+        peers::git(
+            &folder,
+            &[
+                "commit",
+                "-qm",
+                &format!("Change number {at}\n\nA body that says why, in a full sentence."),
+            ],
+        )?;
     }
     let path = folder.display().to_string();
     let steps = [
@@ -124,12 +173,16 @@ fn git_a_long_history_is_chunked() -> Result<()> {
         call("git_status", json!({"repo_path": path})),
         call("git_diff", json!({"repo_path": path, "target": "HEAD~50"})),
     ];
-    everywhere(&Server::python("py", "mcp-server-git", &["--repository", &path])?, &steps, |answers| {
-        ensure!(answers[0].len() > 1, "{} answers", answers[0].len());
-        ensure!((0..60).all(|at| text(&answers[0]).contains(&format!("Change number {at}"))));
-        ensure!(text(&answers[1]).contains("nothing to commit"));
-        Ok(())
-    })?;
+    everywhere(
+        &Server::python("py", "mcp-server-git", &["--repository", &path])?,
+        &steps,
+        |answers| {
+            ensure!(answers[0].len() > 1, "{} answers", answers[0].len());
+            ensure!((0..60).all(|at| text(&answers[0]).contains(&format!("Change number {at}"))));
+            ensure!(text(&answers[1]).contains("nothing to commit"));
+            Ok(())
+        },
+    )?;
     Ok(std::fs::remove_dir_all(folder)?)
 }
 
@@ -143,21 +196,38 @@ fn sqlite_rows_as_python_writes_them_are_kept_whole() -> Result<()> {
         call("list_tables", json!({})),
         call("read_query", json!({ "query": rows })),
     ];
-    everywhere(&Server::python("py-sqlite", "mcp-server-sqlite", &["--db-path", &database])?, &steps, |answers| {
-        let walked = text(&answers[2]);
-        ensure!(answers[2].len() > 1 && walked.starts_with("[{'id': 1,") && walked.ends_with("'total': 1350.0}]"), "{} answers", answers[2].len());
-        ensure!(walked.matches("'id': ").count() == 900);
-        Ok(())
-    })?;
+    everywhere(
+        &Server::python("py-sqlite", "mcp-server-sqlite", &["--db-path", &database])?,
+        &steps,
+        |answers| {
+            let walked = text(&answers[2]);
+            ensure!(
+                answers[2].len() > 1
+                    && walked.starts_with("[{'id': 1,")
+                    && walked.ends_with("'total': 1350.0}]"),
+                "{} answers",
+                answers[2].len()
+            );
+            ensure!(walked.matches("'id': ").count() == 900);
+            Ok(())
+        },
+    )?;
     Ok(std::fs::remove_dir_all(folder)?)
 }
 
 #[test]
 fn time_small_answers_are_the_servers_own() -> Result<()> {
-    let steps = [call("convert_time", json!({"source_timezone": "Europe/Lisbon", "time": "12:00", "target_timezone": "Asia/Tokyo"}))];
+    let steps = [call(
+        "convert_time",
+        json!({"source_timezone": "Europe/Lisbon", "time": "12:00", "target_timezone": "Asia/Tokyo"}),
+    )];
     let server = Server::python("py", "mcp-server-time", &["--local-timezone", "UTC"])?;
     everywhere(&server, &steps, |answers| {
-        ensure!(answers[0].len() == 1 && answers[0][0].notice().is_none() && text(&answers[0]).contains("Asia/Tokyo"));
+        ensure!(
+            answers[0].len() == 1
+                && answers[0][0].notice().is_none()
+                && text(&answers[0]).contains("Asia/Tokyo")
+        );
         Ok(())
     })
 }

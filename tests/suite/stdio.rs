@@ -36,12 +36,18 @@ fn what_the_client_says_reaches_the_server_byte_for_byte() -> Result<()> {
 
 #[test]
 fn every_capture_passes_untouched_when_nobody_asked_for_it() -> Result<()> {
-    let folder = artifacts::corpus().map(|corpus| corpus.join("mcp-captures")).unwrap_or(artifacts::root().join("tests/captures"));
-    let mut files: Vec<_> = std::fs::read_dir(folder)?.filter_map(|file| Some(file.ok()?.path())).collect();
-    files.retain(|path| path.extension().is_some_and(|ending| ending == "json") && !path.ends_with("index.json"));
+    let folder = artifacts::corpus()
+        .map(|corpus| corpus.join("mcp-captures"))
+        .unwrap_or(artifacts::root().join("tests/captures"));
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder)?.filter_map(|file| Some(file.ok()?.path())).collect();
+    files.retain(|path| {
+        path.extension().is_some_and(|ending| ending == "json") && !path.ends_with("index.json")
+    });
     files.sort();
     ensure!(files.len() >= 20);
-    let script = files.iter().map(|file| format!("cat '{}'; echo;", file.display())).collect::<String>();
+    let script =
+        files.iter().map(|file| format!("cat '{}'; echo;", file.display())).collect::<String>();
     let mut expected = Vec::new();
     for file in &files {
         expected.extend(std::fs::read(file)?);
@@ -54,10 +60,21 @@ fn every_capture_passes_untouched_when_nobody_asked_for_it() -> Result<()> {
 #[test]
 fn exit_codes_and_standard_error_are_the_servers() -> Result<()> {
     let ended = shell("echo trouble >&2; exit 7")?.end()?;
-    ensure!((ended.code, ended.errors.as_str()) == (Some(7), "trouble\n"), "{:?} {}", ended.code, ended.errors);
+    ensure!(
+        (ended.code, ended.errors.as_str()) == (Some(7), "trouble\n"),
+        "{:?} {}",
+        ended.code,
+        ended.errors
+    );
     ensure!(shell("kill -9 $$")?.end()?.code == Some(137));
     let missing = Client::wrap(["--", "/no/such/server"])?.end()?;
-    ensure!(missing.code == Some(1) && missing.errors.contains("/no/such/server") && missing.errors.contains("as you would type it"), "{}", missing.errors);
+    ensure!(
+        missing.code == Some(1)
+            && missing.errors.contains("/no/such/server")
+            && missing.errors.contains("as you would type it"),
+        "{}",
+        missing.errors
+    );
     Ok(())
 }
 
@@ -74,17 +91,31 @@ fn the_guard_leaves_when_the_server_leaves_though_the_client_stays() -> Result<(
 #[test]
 fn answers_are_told_by_their_id_whatever_their_order() -> Result<()> {
     // The upstream answers the second call first, and puts the result before the id.
-    let list = serde_json::to_string(&(0..120).map(|number| json!({"n": number})).collect::<Vec<_>>())?;
+    let list =
+        serde_json::to_string(&(0..120).map(|number| json!({"n": number})).collect::<Vec<_>>())?;
     let result = json!({"content": [{"type": "text", "text": list}]});
-    let script = format!("read a; read b; read c; printf '%s\\n' '{{\"result\":{result},\"jsonrpc\":\"2.0\",\"id\":2}}' '{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"content\":[]}}}}'");
+    let script = format!(
+        "read a; read b; read c; printf '%s\\n' '{{\"result\":{result},\"jsonrpc\":\"2.0\",\"id\":2}}' '{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"content\":[]}}}}'"
+    );
     let mut client = shell(&script)?;
     for id in 1..=2 {
-        client.send(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t"}}}}"#).as_bytes())?;
+        client.send(
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t"}}}}"#
+            )
+            .as_bytes(),
+        )?;
     }
     client.send(b"{}")?;
     let first: Value = serde_json::from_slice(&client.line()?)?;
-    let page: Value = serde_json::from_str(first["result"]["content"][0]["text"].as_str().unwrap_or_default())?;
-    ensure!(first["id"] == 2 && page["items"].as_array().map(Vec::len) == Some(50) && page["meta"]["totalCount"] == 120, "{first}");
+    let page: Value =
+        serde_json::from_str(first["result"]["content"][0]["text"].as_str().unwrap_or_default())?;
+    ensure!(
+        first["id"] == 2
+            && page["items"].as_array().map(Vec::len) == Some(50)
+            && page["meta"]["totalCount"] == 120,
+        "{first}"
+    );
     ensure!(client.line()? == br#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#);
     Ok(())
 }
@@ -96,7 +127,12 @@ fn batches_of_the_old_revision_are_looked_into() -> Result<()> {
     let mut client = shell(&format!("read a; printf '%s\\n' '{answer}'"))?;
     client.send(br#"[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}},{"jsonrpc":"2.0","id":2,"method":"ping"}]"#)?;
     let shaped: Value = serde_json::from_slice(&client.line()?)?;
-    ensure!(shaped[0]["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains("\"totalCount\":90")) && shaped[1]["result"] == json!({}));
+    ensure!(
+        shaped[0]["result"]["content"][0]["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("\"totalCount\":90"))
+            && shaped[1]["result"] == json!({})
+    );
     Ok(())
 }
 
@@ -105,14 +141,21 @@ fn lines_of_many_megabytes_pass_and_are_shaped() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("context-guard-large-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let path = folder.join("large.json");
-    let text = "A line of text that is long enough to fill something, and ends with a full stop.\n".repeat(130_000);
-    let line = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}}).to_string();
+    let text = "A line of text that is long enough to fill something, and ends with a full stop.\n"
+        .repeat(130_000);
+    let line =
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}})
+            .to_string();
     ensure!(line.len() > 10_000_000);
     std::fs::write(&path, line.clone() + "\n" + &line.replace("\"id\":1", "\"id\":99") + "\n")?;
     let mut client = shell(&format!("read a; cat {}; read b", path.display()))?;
     client.send(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#)?;
     let shaped = client.line()?;
-    ensure!(shaped.len() < 30_000 && shaped.windows(10).any(|window| window == b"nextCursor"), "{}", shaped.len());
+    ensure!(
+        shaped.len() < 30_000 && shaped.windows(10).any(|window| window == b"nextCursor"),
+        "{}",
+        shaped.len()
+    );
     // Nobody asked for 99: it passes, all of it.
     ensure!(client.line()?.len() == line.len() + 1);
     std::fs::remove_dir_all(folder)?;
@@ -121,10 +164,17 @@ fn lines_of_many_megabytes_pass_and_are_shaped() -> Result<()> {
 
 #[test]
 fn a_bad_policy_is_refused_with_every_fault_and_code_3() -> Result<()> {
-    let path = std::env::temp_dir().join(format!("context-guard-policy-{}.yaml", std::process::id()));
+    let path =
+        std::env::temp_dir().join(format!("context-guard-policy-{}.yaml", std::process::id()));
     std::fs::write(&path, "hardCap: 10\nendpoints:\n  - shape: true\n")?;
     let ended = Client::wrap(["--policy", &path.display().to_string(), "--", "cat"])?.end()?;
     std::fs::remove_file(path)?;
-    ensure!(ended.code == Some(3) && ended.errors.contains("hardCap: 10") && ended.errors.contains("endpoints[0].match"), "{}", ended.errors);
+    ensure!(
+        ended.code == Some(3)
+            && ended.errors.contains("hardCap: 10")
+            && ended.errors.contains("endpoints[0].match"),
+        "{}",
+        ended.errors
+    );
     Ok(())
 }

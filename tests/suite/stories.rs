@@ -12,7 +12,10 @@ fn bookings(answer: &Answer) -> Result<Vec<Value>> {
 /// What the upstream says without the guard.
 fn raw(tool: &str) -> Result<Vec<u8>> {
     let mut client = Client::start(artifacts::property_server()?, [""; 0])?;
-    client.send(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}"}}}}"#).as_bytes())?;
+    client.send(
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}"}}}}"#)
+            .as_bytes(),
+    )?;
     client.line()
 }
 
@@ -21,16 +24,27 @@ fn us1_1_a_list_of_500_bookings_comes_as_a_page_of_50_with_the_total_and_a_curso
     let answer = Client::property_server()?.call("list_bookings", json!({}))?;
     let page = answer.json()?;
     ensure!(bookings(&answer)?.len() == 50 && page["page"] == 1);
-    ensure!(page["meta"] == json!({"totalCount": 500, "pageSize": 50, "hasMore": true}), "{}", page["meta"]);
-    ensure!(page["nextCursor"].as_str() == answer.next_cursor().as_deref() && answer.next_cursor().is_some());
+    ensure!(
+        page["meta"] == json!({"totalCount": 500, "pageSize": 50, "hasMore": true}),
+        "{}",
+        page["meta"]
+    );
+    ensure!(
+        page["nextCursor"].as_str() == answer.next_cursor().as_deref()
+            && answer.next_cursor().is_some()
+    );
     let notice = answer.notice().context("no contract")?;
-    ensure!(notice.contains("items 1-50 of 500") && notice.contains("450 are NOT shown"), "{notice}");
+    ensure!(
+        notice.contains("items 1-50 of 500") && notice.contains("450 are NOT shown"),
+        "{notice}"
+    );
     ensure!(answer.tokens() <= 4_000);
     Ok(())
 }
 
 #[test]
-fn us1_2_a_cursor_leads_to_the_next_page_on_the_tool_itself_and_on_the_reading_tool() -> Result<()> {
+fn us1_2_a_cursor_leads_to_the_next_page_on_the_tool_itself_and_on_the_reading_tool() -> Result<()>
+{
     let mut client = Client::property_server()?;
     let first = client.call("list_bookings", json!({}))?;
     let cursor = first.next_cursor().context("no cursor")?;
@@ -46,7 +60,9 @@ fn us1_2_a_cursor_leads_to_the_next_page_on_the_tool_itself_and_on_the_reading_t
 #[test]
 fn us1_3_a_list_of_10_comes_as_it_is_without_any_paging_fields() -> Result<()> {
     let mut client = Client::property_server()?;
-    client.send(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"recent_bookings"}}"#)?;
+    client.send(
+        br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"recent_bookings"}}"#,
+    )?;
     ensure!(client.line()? == raw("recent_bookings")?);
     Ok(())
 }
@@ -55,7 +71,11 @@ fn us1_3_a_list_of_10_comes_as_it_is_without_any_paging_fields() -> Result<()> {
 fn us1_4_the_last_page_has_no_cursor_and_all_pages_are_the_list() -> Result<()> {
     let pages = Client::property_server()?.walk("list_bookings", json!({}))?;
     let last = pages.last().context("no page")?;
-    ensure!(last.json()?.get("nextCursor").is_none() && last.json()?["meta"]["hasMore"] == false && last.cursors().is_empty());
+    ensure!(
+        last.json()?.get("nextCursor").is_none()
+            && last.json()?["meta"]["hasMore"] == false
+            && last.cursors().is_empty()
+    );
     let mut walked = Vec::new();
     for page in &pages {
         walked.extend(bookings(page)?);
@@ -68,9 +88,18 @@ fn us1_4_the_last_page_has_no_cursor_and_all_pages_are_the_list() -> Result<()> 
 fn fr_002_a_limit_is_taken_up_to_200_and_refused_with_a_reason_beyond() -> Result<()> {
     let mut client = Client::property_server()?;
     ensure!(bookings(&client.call("list_bookings", json!({"limit": 7}))?)?.len() == 7);
-    for (limit, reason) in [(json!(201), "limit exceeds maximum of 200"), (json!(0), "must be a whole number"), (json!(-1), "must be"), (json!("all"), "must be")] {
+    for (limit, reason) in [
+        (json!(201), "limit exceeds maximum of 200"),
+        (json!(0), "must be a whole number"),
+        (json!(-1), "must be"),
+        (json!("all"), "must be"),
+    ] {
         let answer = client.call("list_bookings", json!({ "limit": limit }))?;
-        ensure!(answer.is_error() && answer.all_texts().concat().contains(reason), "{limit}: {:?}", answer.all_texts());
+        ensure!(
+            answer.is_error() && answer.all_texts().concat().contains(reason),
+            "{limit}: {:?}",
+            answer.all_texts()
+        );
     }
     Ok(())
 }
@@ -89,10 +118,19 @@ fn fr_008_cursors_that_are_forged_or_anothers_are_refused_with_advice() -> Resul
     let mut client = Client::property_server()?;
     let cursor = client.call("list_bookings", json!({}))?.next_cursor().context("no cursor")?;
     let forged = cursor.replacen('e', "f", 1);
-    for (tool, cursor) in [("list_bookings", forged.as_str()), ("list_transactions", &cursor), ("context_guard_read", "nonsense")] {
+    for (tool, cursor) in [
+        ("list_bookings", forged.as_str()),
+        ("list_transactions", &cursor),
+        ("context_guard_read", "nonsense"),
+    ] {
         let answer = client.call(tool, json!({ "cursor": cursor }))?;
         let text = answer.all_texts().concat();
-        ensure!(answer.is_error() && text.starts_with("cursor_invalid") && text.contains("Repeat the original call"), "{tool}: {text}");
+        ensure!(
+            answer.is_error()
+                && text.starts_with("cursor_invalid")
+                && text.contains("Repeat the original call"),
+            "{tool}: {text}"
+        );
     }
     Ok(())
 }
@@ -110,7 +148,10 @@ fn both_halves_are_cut_alike_and_meet_their_schema() -> Result<()> {
     let first = client.call("list_listings", json!({}))?;
     let (text, structured) = (first.json()?, &first.result()["structuredContent"]);
     ensure!(text["listings"] == structured["listings"] && structured["currency"] == "EUR");
-    ensure!(structured["context_guard"]["total"] == 300 && structured.get("meta").is_none(), "the schema is closed: {structured}");
+    ensure!(
+        structured["context_guard"]["total"] == 300 && structured.get("meta").is_none(),
+        "the schema is closed: {structured}"
+    );
     ensure!(first.tokens() <= 4_000);
     let next = client.call("list_listings", json!({"cursor": first.next_cursor()}))?;
     ensure!(next.result()["structuredContent"]["listings"] == next.json()?["listings"]);
@@ -118,12 +159,26 @@ fn both_halves_are_cut_alike_and_meet_their_schema() -> Result<()> {
 }
 
 #[test]
-fn us4_1_a_log_of_10000_lines_comes_as_its_first_200_with_a_cursor_and_the_line_count() -> Result<()> {
+fn us4_1_a_log_of_10000_lines_comes_as_its_first_200_with_a_cursor_and_the_line_count() -> Result<()>
+{
     let answer = Client::property_server()?.call("read_log", json!({}))?;
     let contract = answer.contract();
-    ensure!(answer.texts().concat().lines().count() == 200, "{}", answer.texts().concat().lines().count());
-    ensure!(contract["metadata"]["startLine"] == 1 && contract["metadata"]["endLine"] == 200 && contract["metadata"]["totalLines"] == 10_000, "{contract}");
-    ensure!(contract["chunkIndex"] == 0 && contract["totalChunks"].as_u64() >= Some(50) && answer.next_cursor().is_some());
+    ensure!(
+        answer.texts().concat().lines().count() == 200,
+        "{}",
+        answer.texts().concat().lines().count()
+    );
+    ensure!(
+        contract["metadata"]["startLine"] == 1
+            && contract["metadata"]["endLine"] == 200
+            && contract["metadata"]["totalLines"] == 10_000,
+        "{contract}"
+    );
+    ensure!(
+        contract["chunkIndex"] == 0
+            && contract["totalChunks"].as_u64() >= Some(50)
+            && answer.next_cursor().is_some()
+    );
     ensure!(contract["metadata"]["bytesInChunk"] == answer.texts().concat().len());
     Ok(())
 }
@@ -132,10 +187,16 @@ fn us4_1_a_log_of_10000_lines_comes_as_its_first_200_with_a_cursor_and_the_line_
 fn us4_2_no_chunk_ends_inside_an_entry_and_all_chunks_are_the_log() -> Result<()> {
     let mut client = Client::property_server()?;
     let chunks = client.walk("read_log", json!({}))?;
-    ensure!(chunks.first().map(|chunk| chunk.contract()["totalChunks"].clone()) == Some(json!(chunks.len())));
+    ensure!(
+        chunks.first().map(|chunk| chunk.contract()["totalChunks"].clone())
+            == Some(json!(chunks.len()))
+    );
     for chunk in &chunks {
         let text = chunk.texts().concat();
-        ensure!(text.as_bytes().first().is_some_and(u8::is_ascii_digit), "a chunk begins inside an entry: {text:.40}");
+        ensure!(
+            text.as_bytes().first().is_some_and(u8::is_ascii_digit),
+            "a chunk begins inside an entry: {text:.40}"
+        );
         ensure!(chunk.tokens() <= 4_000);
     }
     let walked: String = chunks.iter().flat_map(Answer::texts).collect();
@@ -150,7 +211,11 @@ fn us4_2_no_chunk_of_a_document_ends_inside_a_sentence_or_a_code_block() -> Resu
     for chunk in &chunks {
         let text = chunk.texts().concat();
         ensure!(text.matches("```").count() % 2 == 0, "a code block is cut");
-        ensure!(matches!(text.trim_end().chars().last(), Some('.' | '`')), "ends with {:?}", text.chars().rev().take(30).collect::<String>());
+        ensure!(
+            matches!(text.trim_end().chars().last(), Some('.' | '`')),
+            "ends with {:?}",
+            text.chars().rev().take(30).collect::<String>()
+        );
     }
     let walked: String = chunks.iter().flat_map(Answer::texts).collect();
     ensure!(walked == Answer::read(&raw("read_manual")?)?.texts().concat());
@@ -164,11 +229,19 @@ fn us4_3_a_range_of_lines_comes_alone() -> Result<()> {
     let lines: Vec<&str> = log.split_inclusive('\n').collect();
     let expected = lines.get(4_999..5_010).context("too short")?.concat();
     let direct = client.call("read_log", json!({"startLine": 5_000, "endLine": 5_010}))?;
-    ensure!(direct.texts().concat() == expected && direct.contract()["metadata"]["startLine"] == 5_000 && direct.contract()["metadata"]["endLine"] == 5_010);
+    ensure!(
+        direct.texts().concat() == expected
+            && direct.contract()["metadata"]["startLine"] == 5_000
+            && direct.contract()["metadata"]["endLine"] == 5_010
+    );
     let cursor = client.call("read_log", json!({}))?.next_cursor();
-    let kept = client.call("context_guard_read", json!({"cursor": cursor, "startLine": 5_000, "endLine": 5_010}))?;
+    let kept = client.call(
+        "context_guard_read",
+        json!({"cursor": cursor, "startLine": 5_000, "endLine": 5_010}),
+    )?;
     ensure!(kept.texts().concat() == expected);
-    let beyond = client.call("context_guard_read", json!({"cursor": cursor, "startLine": 10_001}))?;
+    let beyond =
+        client.call("context_guard_read", json!({"cursor": cursor, "startLine": 10_001}))?;
     ensure!(beyond.is_error() && beyond.all_texts().concat().contains("10000 lines"));
     Ok(())
 }
@@ -177,7 +250,8 @@ fn us4_3_a_range_of_lines_comes_alone() -> Result<()> {
 fn us4_3_a_range_larger_than_a_chunk_is_read_on_to_its_end_and_no_further() -> Result<()> {
     let log = Answer::read(&raw("read_log")?)?.texts().concat();
     let expected: String = log.split_inclusive('\n').skip(99).take(901).collect();
-    let parts = Client::property_server()?.walk("read_log", json!({"startLine": 100, "endLine": 1_000}))?;
+    let parts =
+        Client::property_server()?.walk("read_log", json!({"startLine": 100, "endLine": 1_000}))?;
     ensure!(parts.len() > 1 && parts.iter().all(|part| part.tokens() <= 4_000));
     ensure!(parts.iter().flat_map(Answer::texts).collect::<String>() == expected);
     Ok(())
@@ -186,7 +260,9 @@ fn us4_3_a_range_larger_than_a_chunk_is_read_on_to_its_end_and_no_further() -> R
 #[test]
 fn us4_4_a_short_text_comes_whole() -> Result<()> {
     let mut client = Client::property_server()?;
-    client.send(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"short_note"}}"#)?;
+    client.send(
+        br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"short_note"}}"#,
+    )?;
     ensure!(client.line()? == raw("short_note")?);
     Ok(())
 }
@@ -197,7 +273,8 @@ fn resources_are_chunked_and_read_on_by_uri() -> Result<()> {
     let mut answer = client.request("resources/read", &json!({"uri": "property://log/today"}))?;
     let mut walked = answer.texts().concat();
     while let Some(cursor) = answer.next_cursor() {
-        answer = client.request("resources/read", &json!({"uri": format!("context-guard://read/{cursor}")}))?;
+        answer = client
+            .request("resources/read", &json!({"uri": format!("context-guard://read/{cursor}")}))?;
         ensure!(answer.tokens() <= 4_000);
         walked.push_str(&answer.texts().concat());
     }

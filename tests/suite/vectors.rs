@@ -24,8 +24,12 @@ struct Exchange {
 
 fn cases() -> Result<Vec<PathBuf>> {
     let folder = artifacts::root().join("tests/vectors");
-    let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)?.filter_map(|file| Some(file.ok()?.path())).collect();
-    cases.retain(|path| path.extension().is_some_and(|ending| ending == "json") && !path.display().to_string().ends_with(".expected.json"));
+    let mut cases: Vec<PathBuf> =
+        std::fs::read_dir(folder)?.filter_map(|file| Some(file.ok()?.path())).collect();
+    cases.retain(|path| {
+        path.extension().is_some_and(|ending| ending == "json")
+            && !path.display().to_string().ends_with(".expected.json")
+    });
     cases.sort();
     ensure!(cases.len() >= 20, "{} vectors", cases.len());
     Ok(cases)
@@ -45,21 +49,32 @@ fn outcome(case: &Case, host: &dyn Host) -> Result<Value> {
             Verdict::Answer(answer, record) => (Value::Null, text(&answer), Some(record)),
             Verdict::Forward(changed, ticket) => {
                 let upstream = exchange.upstream.as_deref().unwrap_or_default();
-                let to_upstream = changed.map_or(json!("as it came"), |changed| text(&changed).into());
+                let to_upstream =
+                    changed.map_or(json!("as it came"), |changed| text(&changed).into());
                 if ticket.is_empty() {
                     (to_upstream, "as it came".to_owned(), None)
                 } else {
                     let (changed, record) = host.response(&ticket, upstream.as_bytes())?;
-                    (to_upstream, changed.map_or("as it came".to_owned(), |changed| text(&changed)), Some(record))
+                    (
+                        to_upstream,
+                        changed.map_or("as it came".to_owned(), |changed| text(&changed)),
+                        Some(record),
+                    )
                 }
             }
         };
-        if let Some(next) = Answer::read(to_client.as_bytes()).ok().and_then(|answer| answer.next_cursor()) {
+        if let Some(next) =
+            Answer::read(to_client.as_bytes()).ok().and_then(|answer| answer.next_cursor())
+        {
             cursor = next;
         }
         exchanges.push(json!({"upstream": to_upstream, "client": to_client, "record": record}));
     }
-    let stored: serde_json::Map<_, _> = host.stored().into_iter().map(|(key, value)| (key, STANDARD.encode(value).into())).collect();
+    let stored: serde_json::Map<_, _> = host
+        .stored()
+        .into_iter()
+        .map(|(key, value)| (key, STANDARD.encode(value).into()))
+        .collect();
     Ok(json!({"exchanges": exchanges, "stored": stored}))
 }
 
@@ -73,9 +88,21 @@ fn wasm(case: &Case) -> Result<Value> {
 
 /// The first place where two outcomes differ, for people.
 fn differ(path: &Path, expected: &Value, found: &Value) -> Result<()> {
-    let (expected, found) = (serde_json::to_string_pretty(expected)?, serde_json::to_string_pretty(found)?);
-    let line = expected.lines().zip(found.lines()).position(|(left, right)| left != right).unwrap_or_default();
-    ensure!(expected == found, "{}, line {}:\n- {:?}\n+ {:?}", path.display(), line + 1, expected.lines().nth(line), found.lines().nth(line));
+    let (expected, found) =
+        (serde_json::to_string_pretty(expected)?, serde_json::to_string_pretty(found)?);
+    let line = expected
+        .lines()
+        .zip(found.lines())
+        .position(|(left, right)| left != right)
+        .unwrap_or_default();
+    ensure!(
+        expected == found,
+        "{}, line {}:\n- {:?}\n+ {:?}",
+        path.display(),
+        line + 1,
+        expected.lines().nth(line),
+        found.lines().nth(line)
+    );
     Ok(())
 }
 
@@ -87,7 +114,9 @@ fn native_core() -> Result<()> {
         if std::env::var_os("CONTEXT_GUARD_BLESS").is_some() {
             std::fs::write(&file, serde_json::to_string_pretty(&found)? + "\n")?;
         }
-        let expected = std::fs::read(&file).with_context(|| format!("{} is missing: `cargo xtask docs` writes it", file.display()))?;
+        let expected = std::fs::read(&file).with_context(|| {
+            format!("{} is missing: `cargo xtask docs` writes it", file.display())
+        })?;
         differ(&path, &serde_json::from_slice(&expected)?, &found)?;
     }
     Ok(())
@@ -109,7 +138,10 @@ fn every_expectation_belongs_to_a_case() -> Result<()> {
     for file in std::fs::read_dir(artifacts::root().join("tests/vectors"))? {
         let name = file?.file_name().to_string_lossy().into_owned();
         if let Some(case) = name.strip_suffix(".expected.json") {
-            ensure!(artifacts::root().join(format!("tests/vectors/{case}.json")).is_file(), "{name} has no case");
+            ensure!(
+                artifacts::root().join(format!("tests/vectors/{case}.json")).is_file(),
+                "{name} has no case"
+            );
         }
     }
     Ok(())

@@ -6,7 +6,11 @@ use context_guard_core::{Context, Loss, Record};
 use crate::bindings::context_guard::guard::types;
 
 pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
-    Context { principal: &cx.principal, upstream: &cx.upstream, protocol_version: &cx.protocol_version }
+    Context {
+        principal: &cx.principal,
+        upstream: &cx.upstream,
+        protocol_version: &cx.protocol_version,
+    }
 }
 
 pub(crate) fn fault(fault: context_guard_core::Fault) -> types::Fault {
@@ -20,8 +24,16 @@ pub(crate) fn fault(fault: context_guard_core::Fault) -> types::Fault {
 }
 
 pub(crate) fn issues(issues: Vec<Issue>) -> Vec<types::PolicyIssue> {
-    let severity = |warning| if warning { types::Severity::Warning } else { types::Severity::Error };
-    issues.into_iter().map(|issue| types::PolicyIssue { severity: severity(issue.warning), path: issue.path, reason: issue.reason }).collect()
+    let severity =
+        |warning| if warning { types::Severity::Warning } else { types::Severity::Error };
+    issues
+        .into_iter()
+        .map(|issue| types::PolicyIssue {
+            severity: severity(issue.warning),
+            path: issue.path,
+            reason: issue.reason,
+        })
+        .collect()
 }
 
 pub(crate) fn compiled(compiled: Compiled) -> types::CompiledPolicy {

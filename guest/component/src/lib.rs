@@ -2,7 +2,18 @@
 //!
 //! Every import is called here: the core decides what to fetch and what to keep, the component fetches and keeps it.
 
-#[allow(unsafe_code, missing_docs, unreachable_pub, clippy::all, clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::allow_attributes_without_reason, reason = "generated from wit/")]
+#[allow(
+    unsafe_code,
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated from wit/"
+)]
 mod bindings {
     wit_bindgen::generate!({
         path: "../../wit",
@@ -19,13 +30,14 @@ mod convert;
 
 use bindings::context_guard::guard::cursor_store;
 use bindings::context_guard::guard::types::{
-    Answered, CallContext, CompiledPolicy, Description, Fault, Forwarded, Outcome, PolicyIssue, RequestVerdict, ResponseVerdict, Settings,
+    Answered, CallContext, CompiledPolicy, Description, Fault, Forwarded, Outcome, PolicyIssue,
+    RequestVerdict, ResponseVerdict, Settings,
 };
 use bindings::exports::context_guard::guard::guard::Guest;
 use bindings::wasi::clocks::wall_clock;
 use context_guard_core::policy::{self, Policy};
-use context_guard_core::snapshot::stored::{Entry, Loaded};
 use context_guard_core::snapshot::Keys;
+use context_guard_core::snapshot::stored::{Entry, Loaded};
 use context_guard_core::{Guard, Plan};
 
 struct Component;
@@ -44,11 +56,17 @@ impl Guest for Component {
         policy::compile(&policy).map(convert::compiled).map_err(convert::issues)
     }
 
-    fn on_request(settings: Settings, cx: CallContext, message: Vec<u8>) -> Result<RequestVerdict, Fault> {
+    fn on_request(
+        settings: Settings,
+        cx: CallContext,
+        message: Vec<u8>,
+    ) -> Result<RequestVerdict, Fault> {
         let guard = guard(&settings)?;
         let mut loaded = Loaded::new();
         loop {
-            let plan = guard.on_request(&convert::context(&cx), &message, &loaded, now_ms()).map_err(convert::fault)?;
+            let plan = guard
+                .on_request(&convert::context(&cx), &message, &loaded, now_ms())
+                .map_err(convert::fault)?;
             match plan {
                 Plan::Load(keys) => load(keys, &mut loaded)?,
                 Plan::Forward { message, ticket } => {
@@ -60,15 +78,25 @@ impl Guest for Component {
                         cursor_store::extend(&names(&extend), ttl_ms).map_err(Fault::Store)?;
                     }
                     put(&entries, ttl_ms)?;
-                    return Ok(RequestVerdict::Answer(Answered { message, decision: convert::decision(record) }));
+                    return Ok(RequestVerdict::Answer(Answered {
+                        message,
+                        decision: convert::decision(record),
+                    }));
                 }
             }
         }
     }
 
-    fn on_response(settings: Settings, cx: CallContext, ticket: Vec<u8>, message: Vec<u8>) -> Result<ResponseVerdict, Fault> {
+    fn on_response(
+        settings: Settings,
+        cx: CallContext,
+        ticket: Vec<u8>,
+        message: Vec<u8>,
+    ) -> Result<ResponseVerdict, Fault> {
         let guard = guard(&settings)?;
-        let shaped = guard.on_response(&convert::context(&cx), &ticket, &message, now_ms()).map_err(convert::fault)?;
+        let shaped = guard
+            .on_response(&convert::context(&cx), &ticket, &message, now_ms())
+            .map_err(convert::fault)?;
         put(&shaped.entries, shaped.ttl_ms)?;
         Ok(ResponseVerdict {
             message: shaped.message.map_or(Outcome::Unchanged, Outcome::Shaped),
@@ -79,8 +107,11 @@ impl Guest for Component {
 
 fn guard(settings: &Settings) -> Result<Guard, Fault> {
     let policy = Policy::from_bytes(&settings.policy);
-    let policy = policy.ok_or_else(|| Fault::Other("the policy was not compiled by this component: compile it again".to_owned()))?;
-    let keys = Keys::new(settings.keys.iter().map(|key| key.secret.as_slice())).map_err(Fault::Other)?;
+    let policy = policy.ok_or_else(|| {
+        Fault::Other("the policy was not compiled by this component: compile it again".to_owned())
+    })?;
+    let keys =
+        Keys::new(settings.keys.iter().map(|key| key.secret.as_slice())).map_err(Fault::Other)?;
     Ok(Guard::new(policy, keys))
 }
 
@@ -94,7 +125,11 @@ fn load(keys: Vec<String>, loaded: &mut Loaded) -> Result<(), Fault> {
     let before = loaded.len();
     loaded.extend(keys.into_iter().zip(values));
     // A store that answers with fewer values than keys would have the core ask for ever.
-    if loaded.len() == before { Err(Fault::Other("the store answered with no value for the keys asked for".to_owned())) } else { Ok(()) }
+    if loaded.len() == before {
+        Err(Fault::Other("the store answered with no value for the keys asked for".to_owned()))
+    } else {
+        Ok(())
+    }
 }
 
 fn names(keys: &[String]) -> Vec<&str> {
@@ -105,6 +140,9 @@ fn put(entries: &[Entry<'_>], ttl_ms: u64) -> Result<(), Fault> {
     if entries.is_empty() {
         return Ok(());
     }
-    let entries: Vec<_> = entries.iter().map(|entry| cursor_store::Entry { key: &entry.key, value: &entry.value }).collect();
+    let entries: Vec<_> = entries
+        .iter()
+        .map(|entry| cursor_store::Entry { key: &entry.key, value: &entry.value })
+        .collect();
     cursor_store::put(&entries, ttl_ms).map_err(Fault::Store)
 }

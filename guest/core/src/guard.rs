@@ -6,6 +6,7 @@ use crate::json::edit::Edits;
 use crate::json::scan::{ScanError, is_json};
 use crate::json::text::Form;
 use crate::policy::{Limits, Policy};
+use crate::protocol::mcp::READ_URI;
 use crate::protocol::mcp::answer::Answer;
 use crate::protocol::mcp::arguments::{self, Guarded, Sorted};
 use crate::protocol::mcp::catalog::{self, READ_TOOL_RENAMED};
@@ -14,7 +15,6 @@ use crate::protocol::mcp::read::{Read, Reader, Refusal};
 use crate::protocol::mcp::reply::Envelope;
 use crate::protocol::mcp::request::Request;
 use crate::protocol::mcp::shaped::{self, Cost};
-use crate::protocol::mcp::READ_URI;
 use crate::record::{Loss, Record};
 use crate::shape::notice::READ_TOOL;
 use crate::shape::plan::Setting;
@@ -125,16 +125,29 @@ impl Guard {
     ///
     /// # Errors
     /// Where the message is no JSON.
-    pub fn on_request(&self, cx: &Context<'_>, message: &[u8], loaded: &Loaded, now_ms: u64) -> Result<Plan, Fault> {
+    pub fn on_request(
+        &self,
+        cx: &Context<'_>,
+        message: &[u8],
+        loaded: &Loaded,
+        now_ms: u64,
+    ) -> Result<Plan, Fault> {
         check(message)?;
         let request = Request::read(message)?;
-        let Some(id) = request.id.clone().and_then(|span| message.get(span)) else { return Ok(pass()) };
+        let Some(id) = request.id.clone().and_then(|span| message.get(span)) else {
+            return Ok(pass());
+        };
         let call = Call { guard: self, cx, message, request: &request, loaded, now_ms, id };
         match request.method.as_str() {
-            "tools/list" => Ok(Plan::Forward { message: None, ticket: Ticket::Tools { first: !request.continues }.to_bytes() }),
+            "tools/list" => Ok(Plan::Forward {
+                message: None,
+                ticket: Ticket::Tools { first: !request.continues }.to_bytes(),
+            }),
             "tools/call" => Ok(call.tool()),
             "resources/read" => Ok(call.resource()),
-            "tasks/result" => Ok(call.forward("tasks/result", None, &Guarded::default(), Output::Closed)),
+            "tasks/result" => {
+                Ok(call.forward("tasks/result", None, &Guarded::default(), Output::Closed))
+            }
             _ => Ok(pass()),
         }
     }
@@ -143,9 +156,17 @@ impl Guard {
     ///
     /// # Errors
     /// [`Fault`]. Then the host decides what becomes of the message.
-    pub fn on_response<'m>(&self, cx: &Context<'_>, ticket: &[u8], message: &'m [u8], now_ms: u64) -> Result<Shaped<'m>, Fault> {
+    pub fn on_response<'m>(
+        &self,
+        cx: &Context<'_>,
+        ticket: &[u8],
+        message: &'m [u8],
+        now_ms: u64,
+    ) -> Result<Shaped<'m>, Fault> {
         check(message)?;
-        match Ticket::from_bytes(ticket).ok_or_else(|| Fault::Other("a ticket that this version of the guard did not give".to_owned()))? {
+        match Ticket::from_bytes(ticket).ok_or_else(|| {
+            Fault::Other("a ticket that this version of the guard did not give".to_owned())
+        })? {
             Ticket::Tools { first } => self.tools(cx, message, first),
             Ticket::Answer { name, arguments, wish, budget, output, renamed } => {
                 let limits = self.policy.limits(cx.upstream, &name);
@@ -167,9 +188,15 @@ impl Guard {
         }
     }
 
-    fn tools<'m>(&self, cx: &Context<'_>, message: &'m [u8], first: bool) -> Result<Shaped<'m>, Fault> {
+    fn tools<'m>(
+        &self,
+        cx: &Context<'_>,
+        message: &'m [u8],
+        first: bool,
+    ) -> Result<Shaped<'m>, Fault> {
         let base = self.policy.limits(cx.upstream, "tools/list");
-        let price = |message: &[u8]| crate::tokens::Original::price(&base.estimator, message, Form::Raw);
+        let price =
+            |message: &[u8]| crate::tokens::Original::price(&base.estimator, message, Form::Raw);
         let original = price(message);
         let mut record = Record {
             endpoint: "tools/list".to_owned(),
@@ -188,14 +215,23 @@ impl Guard {
         };
         let entries = catalog.facts.into_iter().filter_map(|(name, facts)| {
             let endpoint = crate::endpoint(cx.upstream, &name);
-            let key = self.keys.tool(Scope { principal: cx.principal, endpoint: &endpoint }).into_iter().next()?;
+            let key = self
+                .keys
+                .tool(Scope { principal: cx.principal, endpoint: &endpoint })
+                .into_iter()
+                .next()?;
             Some(Entry { key, value: facts.to_bytes().into() })
         });
         record.mode = "catalog".to_owned();
         record.loss = Loss::Lossless;
         record.estimated_tokens = price(&catalog.message).tokens;
         record.response_bytes = catalog.message.len() as u64;
-        Ok(Shaped { entries: entries.collect(), message: Some(catalog.message), ttl_ms: FACTS_TTL_MS, record })
+        Ok(Shaped {
+            entries: entries.collect(),
+            message: Some(catalog.message),
+            ttl_ms: FACTS_TTL_MS,
+            record,
+        })
     }
 }
 
@@ -211,7 +247,9 @@ fn check(message: &[u8]) -> Result<(), Fault> {
     if message.len() > MAX_MESSAGE {
         return Err(Fault::TooLarge(MAX_MESSAGE as u64));
     }
-    std::str::from_utf8(message).map(drop).map_err(|error| Fault::Malformed(error.valid_up_to() as u64))
+    std::str::from_utf8(message)
+        .map(drop)
+        .map_err(|error| Fault::Malformed(error.valid_up_to() as u64))
 }
 
 fn answer<'m>(setting: &Setting<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {
@@ -232,15 +270,24 @@ fn answer<'m>(setting: &Setting<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fa
         ..Record::default()
     };
     let shapeable = limits.shape && found.complete && found.result.is_some();
-    let shaped = shapeable.then(|| shaped::shape(setting, message, &found, &cost, budget.allowance())).flatten();
-    let Some(shaped) = shaped else { return Ok(Shaped { message: None, entries: Vec::new(), ttl_ms: 0, record }) };
+    let shaped = shapeable
+        .then(|| shaped::shape(setting, message, &found, &cost, budget.allowance()))
+        .flatten();
+    let Some(shaped) = shaped else {
+        return Ok(Shaped { message: None, entries: Vec::new(), ttl_ms: 0, record });
+    };
     debug_assert!(is_json(&shaped.message, Form::Raw), "a shaped message is JSON");
     record.mode = shaped.mode.to_owned();
     record.loss = Loss::Partial;
     record.item_count = shaped.items;
     record.estimated_tokens = shaped.tokens;
     record.response_bytes = shaped.message.len() as u64;
-    Ok(Shaped { message: Some(shaped.message), entries: shaped.entries, ttl_ms: 2 * limits.cursor_ttl_ms, record })
+    Ok(Shaped {
+        message: Some(shaped.message),
+        entries: shaped.entries,
+        ttl_ms: 2 * limits.cursor_ttl_ms,
+        record,
+    })
 }
 
 /// A request on its way.
@@ -263,7 +310,10 @@ enum Known {
 
 impl Call<'_> {
     fn envelope(&self) -> Envelope<'_> {
-        Envelope { id: self.id, modern: self.request.modern || self.cx.protocol_version >= "2026-07-28" }
+        Envelope {
+            id: self.id,
+            modern: self.request.modern || self.cx.protocol_version >= "2026-07-28",
+        }
     }
 
     fn limits(&self, name: &str) -> Limits {
@@ -276,12 +326,16 @@ impl Call<'_> {
 
     fn facts(&self, name: &str) -> Known {
         let endpoint = crate::endpoint(self.cx.upstream, name);
-        let keys = self.guard.keys.tool(Scope { principal: self.cx.principal, endpoint: &endpoint });
-        let absent: Vec<String> = keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
+        let keys =
+            self.guard.keys.tool(Scope { principal: self.cx.principal, endpoint: &endpoint });
+        let absent: Vec<String> =
+            keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
         if !absent.is_empty() {
             return Known::Load(absent);
         }
-        let facts = keys.iter().find_map(|key| self.loaded.get(key)?.as_deref().and_then(ToolFacts::from_bytes));
+        let facts = keys
+            .iter()
+            .find_map(|key| self.loaded.get(key)?.as_deref().and_then(ToolFacts::from_bytes));
         facts.map_or(Known::Nothing, Known::Facts)
     }
 
@@ -315,11 +369,20 @@ impl Call<'_> {
         let output = facts.map_or(Output::Free, |facts| facts.output);
         match sorted {
             Err(reason) => self.refuse(name, &reason),
-            Ok(Sorted { guarded, rest }) if guarded.cursor.is_none() => self.forward_renamed(name, rest, &guarded, output, renamed),
+            Ok(Sorted { guarded, rest }) if guarded.cursor.is_none() => {
+                self.forward_renamed(name, rest, &guarded, output, renamed)
+            }
             Ok(Sorted { guarded, .. }) => {
                 let open = matches!(output, Output::Free | Output::Open);
-                let reader = Reader { endpoint: Some(name), structured: true, open, ..self.reader(read_tool(renamed)) };
-                self.serve(&reader, &guarded, name, |read, meta| self.envelope().tool(&read.halves, &meta))
+                let reader = Reader {
+                    endpoint: Some(name),
+                    structured: true,
+                    open,
+                    ..self.reader(read_tool(renamed))
+                };
+                self.serve(&reader, &guarded, name, |read, meta| {
+                    self.envelope().tool(&read.halves, &meta)
+                })
             }
         }
     }
@@ -349,11 +412,14 @@ impl Call<'_> {
         };
         match sorted {
             Err(reason) => self.refuse(name, &reason),
-            Ok(Sorted { guarded, .. }) if guarded.cursor.is_none() => {
-                self.refuse(name, "cursor is missing: give the nextCursor of an answer that context-guard cut")
-            }
+            Ok(Sorted { guarded, .. }) if guarded.cursor.is_none() => self.refuse(
+                name,
+                "cursor is missing: give the nextCursor of an answer that context-guard cut",
+            ),
             Ok(Sorted { guarded, .. }) => {
-                self.serve(&self.reader(name), &guarded, name, |read, meta| self.envelope().tool(&read.halves, &meta))
+                self.serve(&self.reader(name), &guarded, name, |read, meta| {
+                    self.envelope().tool(&read.halves, &meta)
+                })
             }
         }
     }
@@ -363,20 +429,42 @@ impl Call<'_> {
         match uri.strip_prefix(READ_URI) {
             Some(cursor) => {
                 let guarded = Guarded { cursor: Some(cursor.to_owned()), ..Guarded::default() };
-                self.serve(&self.reader(READ_TOOL), &guarded, uri, |read, meta| self.envelope().resource(uri, &read.halves, &meta))
+                self.serve(&self.reader(READ_TOOL), &guarded, uri, |read, meta| {
+                    self.envelope().resource(uri, &read.halves, &meta)
+                })
             }
-            None if self.limits(uri).shape => self.forward(uri, None, &Guarded::default(), Output::Free),
+            None if self.limits(uri).shape => {
+                self.forward(uri, None, &Guarded::default(), Output::Free)
+            }
             None => pass(),
         }
     }
 
-    fn forward(&self, name: &str, arguments: Option<Vec<u8>>, guarded: &Guarded, output: Output) -> Plan {
+    fn forward(
+        &self,
+        name: &str,
+        arguments: Option<Vec<u8>>,
+        guarded: &Guarded,
+        output: Output,
+    ) -> Plan {
         self.forward_renamed(name, arguments, guarded, output, false)
     }
 
     /// Sends the request on, without the guard's arguments and `_meta` members.
-    fn forward_renamed(&self, name: &str, arguments: Option<Vec<u8>>, guarded: &Guarded, output: Output, renamed: bool) -> Plan {
-        let original = self.request.arguments.clone().and_then(|span| self.message.get(span)).unwrap_or_default();
+    fn forward_renamed(
+        &self,
+        name: &str,
+        arguments: Option<Vec<u8>>,
+        guarded: &Guarded,
+        output: Output,
+        renamed: bool,
+    ) -> Plan {
+        let original = self
+            .request
+            .arguments
+            .clone()
+            .and_then(|span| self.message.get(span))
+            .unwrap_or_default();
         let hash = xxhash_rust::xxh3::xxh3_128(arguments.as_deref().unwrap_or(original));
         let mut edits = Edits::default();
         if let (Some(span), Some(rest)) = (&self.request.arguments, arguments) {
@@ -385,13 +473,26 @@ impl Call<'_> {
         if let Some(meta) = self.request.meta.as_ref().filter(|meta| meta.guarded) {
             edits.replace(meta.span.clone(), [b"{".as_slice(), &meta.rest, b"}"].concat());
         }
-        let ticket = Ticket::Answer { name: name.to_owned(), arguments: hash, wish: guarded.wish, budget: self.budget(), output, renamed };
+        let ticket = Ticket::Answer {
+            name: name.to_owned(),
+            arguments: hash,
+            wish: guarded.wish,
+            budget: self.budget(),
+            output,
+            renamed,
+        };
         let message = (!edits.is_empty()).then(|| edits.apply(self.message));
         Plan::Forward { message, ticket: ticket.to_bytes() }
     }
 
     /// Answers from what is kept.
-    fn serve(&self, reader: &Reader<'_>, guarded: &Guarded, name: &str, write: impl Fn(&Read, serde_json::Map<String, serde_json::Value>) -> Vec<u8>) -> Plan {
+    fn serve(
+        &self,
+        reader: &Reader<'_>,
+        guarded: &Guarded,
+        name: &str,
+        write: impl Fn(&Read, serde_json::Map<String, serde_json::Value>) -> Vec<u8>,
+    ) -> Plan {
         let read = match reader.read(guarded, self.loaded) {
             Ok(read) => read,
             Err(Refusal::Load(keys)) => return Plan::Load(keys),
@@ -399,7 +500,13 @@ impl Call<'_> {
             Err(Refusal::Wish(reason)) => return self.refuse(name, &reason),
         };
         let facts = read.shown.facts.json(read.halves.cursor.as_deref());
-        let meta = shaped::describe(facts, read.halves.tokens, read.threshold, read.original, read.original_bytes);
+        let meta = shaped::describe(
+            facts,
+            read.halves.tokens,
+            read.threshold,
+            read.original,
+            read.original_bytes,
+        );
         let message = write(&read, meta);
         debug_assert!(is_json(&message, Form::Raw), "an answer is JSON");
         let record = Record {

@@ -86,7 +86,12 @@ impl Estimator {
         }
     }
 
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "estimates, far below 2^52")]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "estimates, far below 2^52"
+    )]
     fn scaled(&self, tokens: u64) -> u64 {
         if self.scale == 1.0 { tokens } else { (tokens as f64 * self.scale).ceil() as u64 }
     }

@@ -49,24 +49,47 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Makes sure that the wasm targets are there: rustup installs those of rust-toolchain.toml with a new toolchain, not with one that was there before.
 pub(crate) fn targets() -> Result<()> {
-    let installed = Command::new("rustup").current_dir(root()).args(["target", "list", "--installed"]).output();
-    let installed = installed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let missing: Vec<_> = ["wasm32-unknown-unknown", "wasm32-wasip2"].into_iter().filter(|name| !installed.contains(name)).collect();
+    let installed =
+        Command::new("rustup").current_dir(root()).args(["target", "list", "--installed"]).output();
+    let installed = installed
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
+    let missing: Vec<_> = ["wasm32-unknown-unknown", "wasm32-wasip2"]
+        .into_iter()
+        .filter(|name| !installed.contains(name))
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
     eprintln!("Installing the Rust targets {}.", missing.join(", "));
-    let add = || run(Command::new("rustup").current_dir(root()).args(["target", "add"]).args(&missing));
-    add().or_else(|_| add()).context("the wasm targets could not be installed: is rustup there, and the network?")
+    let add =
+        || run(Command::new("rustup").current_dir(root()).args(["target", "add"]).args(&missing));
+    add()
+        .or_else(|_| add())
+        .context("the wasm targets could not be installed: is rustup there, and the network?")
 }
 
 /// Builds the component that ships: core wasm without WASI, encoded with its world.
 pub(crate) fn component() -> Result<PathBuf> {
     targets()?;
     eprintln!("Building the guard component.");
-    run(cargo().args(["build", "--quiet", "--profile", "guest", "--package", "context-guard-component", "--target", "wasm32-unknown-unknown"]))?;
-    let module = std::fs::read(target().join("wasm32-unknown-unknown/guest/context_guard_component.wasm"))?;
-    let component = ComponentEncoder::default().module(&module)?.validate(true).encode().context("the module could not be made a component")?;
+    run(cargo().args([
+        "build",
+        "--quiet",
+        "--profile",
+        "guest",
+        "--package",
+        "context-guard-component",
+        "--target",
+        "wasm32-unknown-unknown",
+    ]))?;
+    let module =
+        std::fs::read(target().join("wasm32-unknown-unknown/guest/context_guard_component.wasm"))?;
+    let component = ComponentEncoder::default()
+        .module(&module)?
+        .validate(true)
+        .encode()
+        .context("the module could not be made a component")?;
     let path = target().join("context-guard.wasm");
     // An unchanged file keeps its time, so that the binary is not linked anew.
     if std::fs::read(&path).ok().as_deref() != Some(&component) {
@@ -79,7 +102,9 @@ pub(crate) fn component() -> Result<PathBuf> {
 pub(crate) fn all(release: bool) -> Result<Built> {
     let component = component()?;
     let profile: &[&str] = if release { &["--release"] } else { &[] };
-    eprintln!("Building the binary. The first time this compiles wasmtime, and takes some minutes.");
+    eprintln!(
+        "Building the binary. The first time this compiles wasmtime, and takes some minutes."
+    );
     // All at once and with the examples, as the tests are built: other selections would have other features, and compile wasmtime again.
     run(embed(cargo(), &component).args(["build", "--bins", "--examples"]).args(profile))?;
     let folder = target().join(if release { "release" } else { "debug" });

@@ -1,2 +1,24 @@
-//! placeholder
-pub(crate) fn write() -> anyhow::Result<()> { Ok(()) }
+//! Files that are generated: the policy's schema, the golden vectors.
+
+use anyhow::Result;
+
+use crate::{build, test};
+
+pub(crate) fn write() -> Result<()> {
+    // The schema is part of the component, so it comes first.
+    test::cargo_test(
+        None,
+        &[("CONTEXT_GUARD_BLESS", "1".as_ref())],
+        &["--package", "context-guard-core", "--features", "schema", "--test", "schema"],
+    )?;
+    let built = build::all(false)?;
+    test::cargo_test(
+        Some(&built),
+        &[("CONTEXT_GUARD_BLESS", "1".as_ref())],
+        &["--test", "suite", "--", "vectors::native_core"],
+    )?;
+    eprintln!(
+        "Written: guest/core/policy.schema.json, docs/policy.schema.json, tests/vectors/*.expected.json. Read the difference before you commit it."
+    );
+    Ok(())
+}

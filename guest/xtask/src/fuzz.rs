@@ -1,2 +1,4 @@
 //! placeholder
-pub(crate) fn run(_seconds: u32) -> anyhow::Result<()> { Ok(()) }
+pub(crate) fn run(_seconds: u32) -> anyhow::Result<()> {
+    Ok(())
+}

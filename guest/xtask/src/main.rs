@@ -71,13 +71,15 @@ fn main() -> std::process::ExitCode {
 
 impl Command {
     fn run(self) -> Result<()> {
-    match self {
-        Command::Build { release } => build::all(release).map(|built| built.print()),
-        Command::Run { release, arguments } => run::run(release, &arguments),
-        Command::Test { quick, corpus, filter } => test::run(quick, corpus.as_deref(), filter.as_deref()),
-        Command::Check => check::run(),
-        Command::Docs => docs::write(),
-        Command::Fuzz { seconds } => fuzz::run(seconds),
-    }
+        match self {
+            Command::Build { release } => build::all(release).map(|built| built.print()),
+            Command::Run { release, arguments } => run::run(release, &arguments),
+            Command::Test { quick, corpus, filter } => {
+                test::run(quick, corpus.as_deref(), filter.as_deref())
+            }
+            Command::Check => check::run(),
+            Command::Docs => docs::write(),
+            Command::Fuzz { seconds } => fuzz::run(seconds),
+        }
     }
 }

@@ -1,2 +1,152 @@
-//! placeholder
-pub(crate) fn run(_quick: bool, _corpus: Option<&std::path::Path>, _filter: Option<&str>) -> anyhow::Result<()> { Ok(()) }
+//! Every test, and all that they need.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::build::{self, Built, all, cargo, embed, target};
+use crate::{check, fuzz};
+
+/// What the end-to-end tests talk to. Versions are pinned: a new one is tried on purpose.
+const NPM: [&str; 5] = [
+    "@modelcontextprotocol/sdk@1.32.2",
+    "@modelcontextprotocol/client@2.4.0",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
+    "@modelcontextprotocol/server-everything@2026.8.31",
+];
+const PYTHON: [(&str, &[&str]); 2] = [
+    ("py", &["mcp==2.3.0", "mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19"]),
+    // This server was written for the first SDK.
+    ("py-sqlite", &["mcp==1.30.0", "mcp-server-sqlite==2025.4.25"]),
+];
+
+/// How long each target is fuzzed with the tests.
+const FUZZ_SECONDS: u32 = 15;
+
+pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> Result<()> {
+    if !quick {
+        check::run()?;
+    }
+    let built = all(false)?;
+    let peers = peers()?;
+    let plain = plain_wasip2()?;
+    let corpus = corpus
+        .map(|corpus| {
+            corpus.canonicalize().with_context(|| format!("no folder at {}", corpus.display()))
+        })
+        .transpose()?;
+    let mut environment: Vec<(&str, &OsStr)> = vec![
+        ("CONTEXT_GUARD_PEERS", peers.as_os_str()),
+        ("CONTEXT_GUARD_WASIP2", plain.as_os_str()),
+    ];
+    if let Some(corpus) = &corpus {
+        environment.push(("CONTEXT_GUARD_CORPUS", corpus.as_os_str()));
+    }
+    let filter: Vec<&str> = filter.into_iter().collect();
+    eprintln!("Running the tests.");
+    cargo_test(
+        Some(&built),
+        &environment,
+        &[&["--workspace", "--exclude", "context-guard-component", "--"], filter.as_slice()]
+            .concat(),
+    )?;
+    cargo_test(
+        None,
+        &[],
+        &[
+            &["--package", "context-guard-core", "--features", "schema", "--test", "schema", "--"],
+            filter.as_slice(),
+        ]
+        .concat(),
+    )?;
+    if !quick && filter.is_empty() {
+        fuzz::run(FUZZ_SECONDS)?;
+    }
+    Ok(())
+}
+
+/// Runs `cargo test`.
+pub(crate) fn cargo_test(
+    built: Option<&Built>,
+    environment: &[(&str, &OsStr)],
+    arguments: &[&str],
+) -> Result<()> {
+    let mut command = match built {
+        Some(built) => embed(cargo(), &built.component),
+        None => cargo(),
+    };
+    if let Some(built) = built {
+        command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
+    }
+    build::run(command.envs(environment.iter().copied()).arg("test").args(arguments))
+}
+
+/// The component by plain cargo for wasm32-wasip2, as one would build it who does not know of this program.
+fn plain_wasip2() -> Result<PathBuf> {
+    eprintln!("Building the component for wasm32-wasip2.");
+    build::run(cargo().args([
+        "build",
+        "--quiet",
+        "--profile",
+        "guest",
+        "--package",
+        "context-guard-component",
+        "--target",
+        "wasm32-wasip2",
+    ]))?;
+    Ok(target().join("wasm32-wasip2/guest/context_guard_component.wasm"))
+}
+
+/// Installs the real servers and clients below target/, once.
+fn peers() -> Result<PathBuf> {
+    let folder = target().join("peers");
+    std::fs::create_dir_all(&folder)?;
+    let wanted = format!("{NPM:?}{PYTHON:?}");
+    let mark = folder.join("installed");
+    if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
+        return Ok(folder);
+    }
+    for (program, needed) in [
+        ("node", "node 20 or later"),
+        ("npm", "npm"),
+        ("python3", "python 3.11 or later, with venv"),
+        ("git", "git"),
+    ] {
+        if !Command::new(program)
+            .arg("--version")
+            .output()
+            .is_ok_and(|output| output.status.success())
+        {
+            bail!(
+                "the end-to-end tests need {needed}: `{program}` was not found. Install it, or run `cargo test -p context-guard-core` for the core alone."
+            );
+        }
+    }
+    eprintln!("Installing MCP servers and clients from npm and PyPI into {}.", folder.display());
+    let npm = || {
+        build::run(
+            Command::new("npm")
+                .args(["install", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
+                .arg(&folder)
+                .args(NPM),
+        )
+    };
+    npm().or_else(|_| npm())?;
+    for (name, packages) in PYTHON {
+        let environment = folder.join(name);
+        build::run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+        let pip = || {
+            build::run(
+                Command::new(environment.join("bin/pip"))
+                    .args(["install", "--quiet", "--disable-pip-version-check"])
+                    .args(packages),
+            )
+        };
+        pip().or_else(|_| pip())?;
+    }
+    std::fs::write(mark, wanted)?;
+    Ok(folder)
+}

@@ -42,26 +42,52 @@ impl Demo {
             Some(path) => path,
             None => beside(&program)?,
         };
-        println!("Starting {} twice: as it is, and behind `context-guard wrap --`.\n", upstream.display());
+        println!(
+            "Starting {} twice: as it is, and behind `context-guard wrap --`.\n",
+            upstream.display()
+        );
         let mut raw = Client::start(&upstream, &[])?;
         let wrap = ["wrap".as_ref(), "--".as_ref(), upstream.as_os_str()];
         let mut guarded = Client::start(&program, &wrap)?;
 
-        let mut report = table::new(&["tool", "raw tokens", "guarded tokens", "saved", "what the model is told"]);
-        report.column_mut(4).map(|column| column.set_cell_alignment(comfy_table::CellAlignment::Left));
+        let mut report = table::new(&[
+            "tool",
+            "raw tokens",
+            "guarded tokens",
+            "saved",
+            "what the model is told",
+        ]);
+        report
+            .column_mut(4)
+            .map(|column| column.set_cell_alignment(comfy_table::CellAlignment::Left));
         for (tool, what) in CALLS {
             let before = exact::o200k(&visible(&raw.call(tool, json!({}))?));
             let answer = guarded.call(tool, json!({}))?;
             let after = exact::o200k(&visible(&answer));
             let told = told(&answer);
-            report.add_row([format!("{tool}: {what}"), table::number(before), table::number(after), table::saved(before, after), told]);
+            report.add_row([
+                format!("{tool}: {what}"),
+                table::number(before),
+                table::number(after),
+                table::saved(before, after),
+                told,
+            ]);
         }
         println!("{report}");
-        println!("Tokens are counted with the real o200k tokenizer, over all that the tool answers: text and structured content.\n");
+        println!(
+            "Tokens are counted with the real o200k tokenizer, over all that the tool answers: text and structured content.\n"
+        );
 
         let whole = walk_list(&mut raw, &mut guarded)?;
         let log = walk_text(&mut raw, &mut guarded)?;
-        println!("\nNothing is lost: {}", if whole && log { "everything held back was fetched, and equals the original." } else { "NOT TRUE HERE" });
+        println!(
+            "\nNothing is lost: {}",
+            if whole && log {
+                "everything held back was fetched, and equals the original."
+            } else {
+                "NOT TRUE HERE"
+            }
+        );
         Ok(if whole && log { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -70,7 +96,10 @@ fn beside(program: &Path) -> Result<PathBuf> {
     let name = format!("property_server{}", std::env::consts::EXE_SUFFIX);
     let path = program.with_file_name("examples").join(name);
     if !path.is_file() {
-        bail!("the example server is not at {}: build it with `cargo xtask build`, or name it with --upstream FILE", path.display());
+        bail!(
+            "the example server is not at {}: build it with `cargo xtask build`, or name it with --upstream FILE",
+            path.display()
+        );
     }
     Ok(path)
 }
@@ -78,18 +107,29 @@ fn beside(program: &Path) -> Result<PathBuf> {
 /// The contract, without its cursor: that is long, and says nothing to people.
 fn told(answer: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-    let blocks = answer.pointer("/result/content").and_then(Value::as_array).cloned().unwrap_or_default();
-    let notice = blocks.iter().filter_map(|block| block.get("text")?.as_str()).find_map(|text| text.strip_prefix("[context-guard] "));
-    notice.map_or("the original, byte for byte".to_owned(), |notice| notice.split([';', '.']).next().unwrap_or_default().to_owned())
+    let blocks =
+        answer.pointer("/result/content").and_then(Value::as_array).cloned().unwrap_or_default();
+    let notice = blocks
+        .iter()
+        .filter_map(|block| block.get("text")?.as_str())
+        .find_map(|text| text.strip_prefix("[context-guard] "));
+    notice.map_or("the original, byte for byte".to_owned(), |notice| {
+        notice.split([';', '.']).next().unwrap_or_default().to_owned()
+    })
 }
 
 fn items(answer: &[u8]) -> Result<Vec<Value>> {
-    let page: Value = serde_json::from_str(&texts(answer).concat()).context("a page is not JSON")?;
+    let page: Value =
+        serde_json::from_str(&texts(answer).concat()).context("a page is not JSON")?;
     page.get("bookings").and_then(Value::as_array).cloned().context("a page has no bookings")
 }
 
 /// Follows cursors from the first answer to the end; calls `page` for each answer.
-fn walk(guarded: &mut Client, tool: &str, mut page: impl FnMut(&[u8]) -> Result<()>) -> Result<(u64, u64)> {
+fn walk(
+    guarded: &mut Client,
+    tool: &str,
+    mut page: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<(u64, u64)> {
     let mut answer = guarded.call(tool, json!({}))?;
     let (mut pages, mut largest) = (0, 0);
     loop {
@@ -110,7 +150,11 @@ fn walk_list(raw: &mut Client, guarded: &mut Client) -> Result<bool> {
     })?;
     let same = walked == original;
     let said = if same { "the same" } else { "NOT the same" };
-    println!("list_bookings: {} bookings on {pages} pages, the largest of {largest} tokens; put together they are {said} as the {} of the server.", walked.len(), original.len());
+    println!(
+        "list_bookings: {} bookings on {pages} pages, the largest of {largest} tokens; put together they are {said} as the {} of the server.",
+        walked.len(),
+        original.len()
+    );
     Ok(same)
 }
 
@@ -124,6 +168,8 @@ fn walk_text(raw: &mut Client, guarded: &mut Client) -> Result<bool> {
     let same = walked == original;
     let said = if same { "is, byte for byte," } else { "is NOT" };
     let (lines, bytes) = (walked.lines().count(), table::number(walked.len() as u64));
-    println!("read_log: {lines} lines in {chunks} chunks, the largest of {largest} tokens; put together it {said} the log of the server ({bytes} bytes).");
+    println!(
+        "read_log: {lines} lines in {chunks} chunks, the largest of {largest} tokens; put together it {said} the log of the server ({bytes} bytes)."
+    );
     Ok(same)
 }

@@ -28,12 +28,16 @@ pub(crate) struct Payload {
 impl Payload {
     /// Takes bytes as the text that a tool answered with; a JSON-RPC response is taken as it is.
     pub(crate) fn new(filter: Arc<Filter>, tool: &str, bytes: &[u8]) -> Result<Self> {
-        let is_answer = |value: &Value| value.get("jsonrpc").is_some() && value.get("result").is_some_and(Value::is_object);
+        let is_answer = |value: &Value| {
+            value.get("jsonrpc").is_some() && value.get("result").is_some_and(Value::is_object)
+        };
         let message = match serde_json::from_slice::<Value>(bytes) {
             Ok(value) if is_answer(&value) => bytes.to_vec(),
             _ => {
                 let text = std::str::from_utf8(bytes).context("the payload is not UTF-8 text")?;
-                serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}}))?
+                serde_json::to_vec(
+                    &json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}}),
+                )?
             }
         };
         Ok(Self { filter, tool: tool.to_owned(), message })
@@ -56,7 +60,9 @@ impl Payload {
         };
         let call = |guard: &Value| {
             let arguments = json!({"_guard": guard});
-            serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": self.tool, "arguments": arguments}}))
+            serde_json::to_vec(
+                &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": self.tool, "arguments": arguments}}),
+            )
         };
         let answer = match self.filter.request(&cx, &call(guard)?) {
             // What a cursor leads to was kept by another run of this program: it is made anew from the same bytes, which gives it the same name.
@@ -65,7 +71,9 @@ impl Payload {
                     let _ = self.filter.response(&cx, &ticket, &self.message);
                 }
                 match self.filter.request(&cx, &call(guard)?) {
-                    Request::Answer(message, decision) => Answer { message, decision: Some(*decision) },
+                    Request::Answer(message, decision) => {
+                        Answer { message, decision: Some(*decision) }
+                    }
                     Request::Forward(..) => anyhow::bail!("the guard did not take the cursor"),
                 }
             }
@@ -84,9 +92,18 @@ impl Payload {
 
 fn refused(message: &[u8]) -> Result<()> {
     let answer: Value = serde_json::from_slice(message)?;
-    let code = |text: &str| text.starts_with("cursor_") || text.contains("exceeds maximum") || text.contains("must be") || text.contains("invalid cursor");
+    let code = |text: &str| {
+        text.starts_with("cursor_")
+            || text.contains("exceeds maximum")
+            || text.contains("must be")
+            || text.contains("invalid cursor")
+    };
     match answer.pointer("/result/content/0/text").and_then(Value::as_str) {
-        Some(text) if answer.pointer("/result/isError") == Some(&Value::Bool(true)) && code(text) => Err(Refused(text.to_owned()).into()),
+        Some(text)
+            if answer.pointer("/result/isError") == Some(&Value::Bool(true)) && code(text) =>
+        {
+            Err(Refused(text.to_owned()).into())
+        }
         _ => Ok(()),
     }
 }
@@ -94,16 +111,29 @@ fn refused(message: &[u8]) -> Result<()> {
 /// The texts of an answer that hold its content, without the contract.
 pub(crate) fn texts(message: &[u8]) -> Vec<String> {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();
-    let blocks = answer.pointer("/result/content").or(answer.pointer("/result/contents")).and_then(Value::as_array).cloned().unwrap_or_default();
-    let text = |block: &Value| Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned());
+    let blocks = answer
+        .pointer("/result/content")
+        .or(answer.pointer("/result/contents"))
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let text = |block: &Value| {
+        Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned())
+    };
     blocks.iter().filter_map(text).filter(|text| !text.starts_with("[context-guard]")).collect()
 }
 
 /// The text that a model reads: every text block, and structured content.
 pub(crate) fn visible(message: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();
-    let blocks = answer.pointer("/result/content").or(answer.pointer("/result/contents")).and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut text: Vec<String> = blocks.iter().filter_map(|block| Some(block.get("text")?.as_str()?.to_owned())).collect();
+    let blocks = answer
+        .pointer("/result/content")
+        .or(answer.pointer("/result/contents"))
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let mut text: Vec<String> =
+        blocks.iter().filter_map(|block| Some(block.get("text")?.as_str()?.to_owned())).collect();
     text.extend(answer.pointer("/result/structuredContent").map(Value::to_string));
     text.join("\n")
 }

@@ -20,7 +20,8 @@ impl GuardOptions {
         let engine = Engine::new(EngineOptions::default())?;
         let component = match &self.component {
             Some(path) => {
-                let bytes = std::fs::read(path).with_context(|| format!("the component {} cannot be read", path.display()))?;
+                let bytes = std::fs::read(path)
+                    .with_context(|| format!("the component {} cannot be read", path.display()))?;
                 Component::load(&engine, &bytes)?
             }
             None => {
@@ -32,7 +33,8 @@ impl GuardOptions {
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(MemoryStore::new(Arc::clone(&clock), MemoryLimits::default()));
-        let filter = Filter::new(Arc::new(component), Surroundings { store, clock }, &policy, keys)?;
+        let filter =
+            Filter::new(Arc::new(component), Surroundings { store, clock }, &policy, keys)?;
         Ok(Arc::new(filter))
     }
 }

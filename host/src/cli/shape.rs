@@ -67,7 +67,11 @@ impl Shape {
         let before = payload::visible(payload.original());
         let mut answer = payload.call(&wish)?;
         let original = answer.decision.as_ref().map_or(0, |decision| decision.original_tokens);
-        report.add_row(["before".to_owned(), table::number(original), table::number(before.len() as u64)]);
+        report.add_row([
+            "before".to_owned(),
+            table::number(original),
+            table::number(before.len() as u64),
+        ]);
         let mut parts = 0u64;
         loop {
             parts += 1;
@@ -80,7 +84,8 @@ impl Shape {
             let Some(cursor) = next.filter(|_| self.all) else { break };
             answer = payload.call(&json!({ "cursor": cursor }))?;
         }
-        let cursor = payload::next_cursor(&answer.message).unwrap_or_else(|| "none: nothing follows".to_owned());
+        let cursor = payload::next_cursor(&answer.message)
+            .unwrap_or_else(|| "none: nothing follows".to_owned());
         eprintln!("{report}\nloss   {}\ncursor {cursor}", loss(&answer));
         Ok(ExitCode::SUCCESS)
     }
@@ -92,8 +97,10 @@ impl Shape {
         } else {
             let texts = payload::texts(&answer.message).join("\n");
             // Chunks of a text follow each other without a seam.
-            let chunk = payload::contract(&answer.message).is_some_and(|contract| contract.get("kind") == Some(&Value::from("chunk")));
-            out.write_all(texts.as_bytes()).and_then(|()| if chunk { Ok(()) } else { out.write_all(b"\n") })
+            let chunk = payload::contract(&answer.message)
+                .is_some_and(|contract| contract.get("kind") == Some(&Value::from("chunk")));
+            out.write_all(texts.as_bytes())
+                .and_then(|()| if chunk { Ok(()) } else { out.write_all(b"\n") })
         };
         match written.and_then(|()| out.flush()) {
             // Whoever reads has seen enough.
@@ -126,6 +133,9 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 /// Where programs keep what is theirs between runs.
 fn state_folder() -> PathBuf {
     let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map_or_else(std::env::temp_dir, |home| PathBuf::from(home).join(".local/state"));
+    let home = || {
+        std::env::var_os("HOME")
+            .map_or_else(std::env::temp_dir, |home| PathBuf::from(home).join(".local/state"))
+    };
     folder.unwrap_or_else(home).join("context-guard")
 }

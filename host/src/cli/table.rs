@@ -41,7 +41,13 @@ mod tests {
 
     #[test]
     fn numbers_read_easily() {
-        assert_eq!((number(0), number(999), number(1_234_567)), ("0".to_owned(), "999".to_owned(), "1,234,567".to_owned()));
-        assert_eq!((saved(200, 50), saved(100, 150), saved(0, 1)), ("75 %".to_owned(), "-50 %".to_owned(), "-".to_owned()));
+        assert_eq!(
+            (number(0), number(999), number(1_234_567)),
+            ("0".to_owned(), "999".to_owned(), "1,234,567".to_owned())
+        );
+        assert_eq!(
+            (saved(200, 50), saved(100, 150), saved(0, 1)),
+            ("75 %".to_owned(), "-50 %".to_owned(), "-".to_owned())
+        );
     }
 }

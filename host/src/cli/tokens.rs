@@ -30,18 +30,28 @@ pub(crate) struct Tokens {
 impl Tokens {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let filter = self.guard.filter(vec![keys::random()?])?;
-        let head = if self.exact { &["file", "bytes", "chars4", "estimated", "exact (o200k)", "off"][..] } else { &["file", "bytes", "chars4", "estimated"] };
+        let head = if self.exact {
+            &["file", "bytes", "chars4", "estimated", "exact (o200k)", "off"][..]
+        } else {
+            &["file", "bytes", "chars4", "estimated"]
+        };
         let mut report = table::new(head);
         let mut sampled = false;
         for path in &self.files {
-            let bytes = std::fs::read(path).map_err(|source| Error::File { path: path.clone(), source })?;
+            let bytes =
+                std::fs::read(path).map_err(|source| Error::File { path: path.clone(), source })?;
             let text = std::str::from_utf8(&bytes).map_err(|error| Error::Format {
                 path: path.clone(),
-                reason: format!("not UTF-8 at byte {}: tokens are counted of text", error.valid_up_to()),
+                reason: format!(
+                    "not UTF-8 at byte {}: tokens are counted of text",
+                    error.valid_up_to()
+                ),
             })?;
             // The guard itself is asked, so that this is the number it decides by.
             let answer = Payload::new(filter.clone(), "tokens", &bytes)?.call(&json!({}))?;
-            let decision = answer.decision.ok_or_else(|| Error::Fault(format!("{} could not be priced", path.display())))?;
+            let decision = answer
+                .decision
+                .ok_or_else(|| Error::Fault(format!("{} could not be priced", path.display())))?;
             let estimated = decision.original_tokens;
             sampled |= decision.original_tokens_sampled;
             let quarter = text.chars().count() as u64 / 4;
@@ -53,11 +63,22 @@ impl Tokens {
                 continue;
             }
             let mark = if decision.original_tokens_sampled { "~" } else { "" };
-            let mut row = vec![path.display().to_string(), table::number(bytes.len() as u64), table::number(chars4), format!("{mark}{}", table::number(estimated))];
+            let mut row = vec![
+                path.display().to_string(),
+                table::number(bytes.len() as u64),
+                table::number(chars4),
+                format!("{mark}{}", table::number(estimated)),
+            ];
             if let Some(exact) = exact {
                 row.push(table::number(exact));
-                let tenths = (i128::from(estimated) - i128::from(exact)) * 1_000 / i128::from(exact.max(1));
-                row.push(format!("{}{}.{} %", if tenths < 0 { "-" } else { "+" }, tenths.abs() / 10, tenths.abs() % 10));
+                let tenths =
+                    (i128::from(estimated) - i128::from(exact)) * 1_000 / i128::from(exact.max(1));
+                row.push(format!(
+                    "{}{}.{} %",
+                    if tenths < 0 { "-" } else { "+" },
+                    tenths.abs() / 10,
+                    tenths.abs() % 10
+                ));
             }
             report.add_row(row);
         }

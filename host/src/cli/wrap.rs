@@ -27,7 +27,12 @@ pub(crate) struct Wrap {
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
     /// The server, as you would start it.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<String>,
 }
 
@@ -36,12 +41,16 @@ impl Wrap {
         let keys = match keys::from_environment() {
             Some(keys) => keys,
             None => {
-                info!("No signing key is configured ({}): one was made up for this run, and cursors end with it.", keys::VARIABLE);
+                info!(
+                    "No signing key is configured ({}): one was made up for this run, and cursors end with it.",
+                    keys::VARIABLE
+                );
                 vec![keys::random()?]
             }
         };
         let session = Session::new(self.guard.filter(keys)?, "local", &self.name);
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let status = runtime.block_on(stdio::run(session, &self.command))?;
         // A thread may still wait for input that the client will never send.
         runtime.shutdown_background();

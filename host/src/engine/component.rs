@@ -10,7 +10,10 @@ use super::bindings::exports::context_guard::guard::guard::Guest;
 use super::bindings::wasi::clocks::wall_clock;
 use super::bindings::{ContextGuard, ContextGuardPre};
 use super::imports::State;
-use super::{CallContext, CompiledPolicy, Description, Engine, Fault, PolicyIssue, RequestVerdict, ResponseVerdict, Settings, Severity};
+use super::{
+    CallContext, CompiledPolicy, Description, Engine, Fault, PolicyIssue, RequestVerdict,
+    ResponseVerdict, Settings, Severity,
+};
 use crate::store::CursorStore;
 use crate::{Clock, Error, Result};
 
@@ -38,16 +41,24 @@ impl Component {
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
         let component = wasmtime::component::Component::new(&engine.inner, bytes).map_err(load)?;
-        let imports: Vec<String> = component.component_type().imports(&engine.inner).map(|(name, _)| name.to_owned()).collect();
+        let imports: Vec<String> = component
+            .component_type()
+            .imports(&engine.inner)
+            .map(|(name, _)| name.to_owned())
+            .collect();
         let mut linker = Linker::<State>::new(&engine.inner);
         cursor_store::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
         types::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
-        if imports.iter().any(|name| name.starts_with("wasi:") && !name.starts_with("wasi:clocks/wall-clock@")) {
+        if imports
+            .iter()
+            .any(|name| name.starts_with("wasi:") && !name.starts_with("wasi:clocks/wall-clock@"))
+        {
             wasmtime_wasi::p2::add_to_linker_sync(&mut linker).map_err(load)?;
         } else {
             wall_clock::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
         }
-        let pre = linker.instantiate_pre(&component).and_then(ContextGuardPre::new).map_err(load)?;
+        let pre =
+            linker.instantiate_pre(&component).and_then(ContextGuardPre::new).map_err(load)?;
         Ok(Self { engine: engine.clone(), pre, imports })
     }
 
@@ -65,7 +76,8 @@ impl Component {
         call: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<T> {
         let options = &self.engine.options;
-        let mut store = Store::new(&self.engine.inner, State::new(surroundings, principal, options.max_memory));
+        let mut store =
+            Store::new(&self.engine.inner, State::new(surroundings, principal, options.max_memory));
         store.limiter(|state| &mut state.limits);
         store.set_epoch_deadline(self.engine.deadline_ticks());
         let instance: ContextGuard = self.pre.instantiate(&mut store).map_err(trap)?;
@@ -84,8 +96,13 @@ impl Component {
     ///
     /// # Errors
     /// [`Error::Policy`] with all its faults, [`Error::Trap`].
-    pub fn compile_policy(&self, surroundings: &Surroundings, json: &str) -> Result<CompiledPolicy> {
-        let compiled = self.call(surroundings, "", |guard, store| guard.call_compile_policy(store, json))?;
+    pub fn compile_policy(
+        &self,
+        surroundings: &Surroundings,
+        json: &str,
+    ) -> Result<CompiledPolicy> {
+        let compiled =
+            self.call(surroundings, "", |guard, store| guard.call_compile_policy(store, json))?;
         compiled.map_err(|issues| Error::Policy(list(&issues)))
     }
 
@@ -93,8 +110,16 @@ impl Component {
     ///
     /// # Errors
     /// [`Error::Trap`], [`Error::Fault`].
-    pub fn on_request(&self, surroundings: &Surroundings, settings: &Settings, cx: &CallContext, message: &[u8]) -> Result<RequestVerdict> {
-        let verdict = self.call(surroundings, &cx.principal, |guard, store| guard.call_on_request(store, settings, cx, message))?;
+    pub fn on_request(
+        &self,
+        surroundings: &Surroundings,
+        settings: &Settings,
+        cx: &CallContext,
+        message: &[u8],
+    ) -> Result<RequestVerdict> {
+        let verdict = self.call(surroundings, &cx.principal, |guard, store| {
+            guard.call_on_request(store, settings, cx, message)
+        })?;
         verdict.map_err(|fault| Error::Fault(say(&fault)))
     }
 
@@ -110,7 +135,9 @@ impl Component {
         ticket: &[u8],
         message: &[u8],
     ) -> Result<ResponseVerdict> {
-        let verdict = self.call(surroundings, &cx.principal, |guard, store| guard.call_on_response(store, settings, cx, ticket, message))?;
+        let verdict = self.call(surroundings, &cx.principal, |guard, store| {
+            guard.call_on_response(store, settings, cx, ticket, message)
+        })?;
         verdict.map_err(|fault| Error::Fault(say(&fault)))
     }
 }
@@ -121,7 +148,16 @@ fn trap(error: wasmtime::Error) -> Error {
 
 fn list(issues: &[PolicyIssue]) -> String {
     let faults = issues.iter().filter(|issue| issue.severity == Severity::Error);
-    faults.map(|issue| format!("  {}: {}", if issue.path.is_empty() { "policy" } else { &issue.path }, issue.reason)).collect::<Vec<_>>().join("\n")
+    faults
+        .map(|issue| {
+            format!(
+                "  {}: {}",
+                if issue.path.is_empty() { "policy" } else { &issue.path },
+                issue.reason
+            )
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn say(fault: &Fault) -> String {

@@ -23,8 +23,14 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(surroundings: &Surroundings, principal: &str, max_memory: usize) -> Self {
-        let limits = StoreLimitsBuilder::new().memory_size(max_memory).trap_on_grow_failure(false).build();
-        Self { surroundings: surroundings.clone(), principal: principal.to_owned(), limits, wasi: None }
+        let limits =
+            StoreLimitsBuilder::new().memory_size(max_memory).trap_on_grow_failure(false).build();
+        Self {
+            surroundings: surroundings.clone(),
+            principal: principal.to_owned(),
+            limits,
+            wasi: None,
+        }
     }
 }
 

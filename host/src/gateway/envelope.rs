@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn ids_are_told_however_they_are_spelt_and_wherever_they_stand() {
-        let id = |message: &str| Envelope::read(message.as_bytes()).and_then(|envelope| envelope.id());
+        let id =
+            |message: &str| Envelope::read(message.as_bytes()).and_then(|envelope| envelope.id());
         assert_eq!(id(r#"{"result":{"id":9},"id": 7 }"#), id(r#"{"id":7}"#));
         assert_eq!(id(r#"{"id":"a\/b"}"#), id(r#"{"id":"a/b"}"#));
         assert_ne!(id(r#"{"id":"7"}"#), id(r#"{"id":7}"#));

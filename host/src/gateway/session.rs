@@ -37,7 +37,12 @@ impl Session {
     #[must_use]
     pub fn new(filter: Arc<Filter>, principal: &str, upstream: &str) -> Self {
         let state = State { pending: Pending::new(), protocol_version: String::new() };
-        Self { filter, principal: principal.to_owned(), upstream: upstream.to_owned(), state: Mutex::new(state) }
+        Self {
+            filter,
+            principal: principal.to_owned(),
+            upstream: upstream.to_owned(),
+            state: Mutex::new(state),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -59,14 +64,23 @@ impl Session {
     #[must_use]
     pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
         if let Some(messages) = batch(message) {
-            let parts: Vec<_> = messages.iter().map(|message| self.one_from_client(message.get().as_bytes())).collect();
-            if parts.iter().all(|part| matches!(part.upstream, Some(Cow::Borrowed(_))) && part.client.is_none()) {
+            let parts: Vec<_> = messages
+                .iter()
+                .map(|message| self.one_from_client(message.get().as_bytes()))
+                .collect();
+            if parts.iter().all(|part| {
+                matches!(part.upstream, Some(Cow::Borrowed(_))) && part.client.is_none()
+            }) {
                 return FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
             }
-            let (upstream, client): (Vec<_>, Vec<_>) = parts.into_iter().map(|part| (part.upstream, part.client)).unzip();
+            let (upstream, client): (Vec<_>, Vec<_>) =
+                parts.into_iter().map(|part| (part.upstream, part.client)).unzip();
             let some = |parts: Vec<Cow<'_, [u8]>>| (!parts.is_empty()).then(|| join(&parts));
             let client = some(client.into_iter().flatten().map(Cow::Owned).collect());
-            return FromClient { upstream: some(upstream.into_iter().flatten().collect()).map(Cow::Owned), client };
+            return FromClient {
+                upstream: some(upstream.into_iter().flatten().collect()).map(Cow::Owned),
+                client,
+            };
         }
         self.one_from_client(message)
     }
@@ -82,7 +96,10 @@ impl Session {
                 if opens || ticket != Ticket::Pass {
                     self.state().pending.add(id, Waiting { ticket, opens });
                 }
-                FromClient { upstream: Some(changed.map_or(Cow::Borrowed(message), Cow::Owned)), client: None }
+                FromClient {
+                    upstream: Some(changed.map_or(Cow::Borrowed(message), Cow::Owned)),
+                    client: None,
+                }
             }
         }
     }
@@ -91,7 +108,10 @@ impl Session {
     #[must_use]
     pub fn from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
         if let Some(messages) = batch(message) {
-            let parts: Vec<_> = messages.iter().map(|message| self.one_from_upstream(message.get().as_bytes())).collect();
+            let parts: Vec<_> = messages
+                .iter()
+                .map(|message| self.one_from_upstream(message.get().as_bytes()))
+                .collect();
             let same = parts.iter().all(|part| matches!(part, Cow::Borrowed(_)));
             return if same { Cow::Borrowed(message) } else { Cow::Owned(join(&parts)) };
         }
@@ -99,7 +119,10 @@ impl Session {
     }
 
     fn one_from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
-        let Some(envelope) = Envelope::read(message).filter(|envelope| envelope.method.is_none()) else { return Cow::Borrowed(message) };
+        let Some(envelope) = Envelope::read(message).filter(|envelope| envelope.method.is_none())
+        else {
+            return Cow::Borrowed(message);
+        };
         let Some(id) = envelope.id() else { return Cow::Borrowed(message) };
         let Some(waiting) = self.state().pending.take(&id) else { return Cow::Borrowed(message) };
         if waiting.opens {
@@ -112,7 +135,8 @@ impl Session {
     /// Notes the revision that client and upstream agreed on.
     fn opened(&self, message: &[u8]) {
         let answer: Option<Value> = serde_json::from_slice(message).ok();
-        let version = answer.as_ref().and_then(|answer| answer.pointer("/result/protocolVersion")?.as_str());
+        let version =
+            answer.as_ref().and_then(|answer| answer.pointer("/result/protocolVersion")?.as_str());
         if let Some(version) = version {
             self.state().protocol_version = version.to_owned();
         }

@@ -25,8 +25,14 @@ pub async fn run(session: Session, command: &[String]) -> Result<ExitStatus> {
     };
     let session = Arc::new(session);
     let client = Arc::new(Mutex::new(tokio::io::stdout()));
-    let requests = tokio::spawn(requests(Arc::clone(&session), BufReader::with_capacity(1 << 16, tokio::io::stdin()), to_upstream, Arc::clone(&client)));
-    let mut answers = tokio::spawn(answers(session, BufReader::with_capacity(1 << 16, from_upstream), client));
+    let requests = tokio::spawn(requests(
+        Arc::clone(&session),
+        BufReader::with_capacity(1 << 16, tokio::io::stdin()),
+        to_upstream,
+        Arc::clone(&client),
+    ));
+    let mut answers =
+        tokio::spawn(answers(session, BufReader::with_capacity(1 << 16, from_upstream), client));
     // The answers end when the upstream closes its output, which it does when it ends.
     let mut stopped = false;
     loop {
@@ -47,9 +53,16 @@ pub async fn run(session: Session, command: &[String]) -> Result<ExitStatus> {
 }
 
 fn spawn(command: &[String]) -> Result<Child> {
-    let (program, arguments) = command.split_first().ok_or_else(|| Error::Io(std::io::Error::other("no command given")))?;
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| Error::Io(std::io::Error::other("no command given")))?;
     let mut child = Command::new(program);
-    child.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
+    child
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true);
     child.spawn().map_err(|source| Error::Spawn { command: command.join(" "), source })
 }
 
@@ -65,7 +78,11 @@ fn split(line: &[u8]) -> (&[u8], &[u8]) {
     line.split_at_checked(line.len() - end).unwrap_or((line, &[]))
 }
 
-async fn send(to: &mut (impl AsyncWrite + Unpin), message: &[u8], end: &[u8]) -> std::io::Result<()> {
+async fn send(
+    to: &mut (impl AsyncWrite + Unpin),
+    message: &[u8],
+    end: &[u8],
+) -> std::io::Result<()> {
     to.write_all(message).await?;
     to.write_all(if end.is_empty() { b"\n" } else { end }).await?;
     to.flush().await
@@ -96,14 +113,24 @@ async fn requests<C: AsyncWrite + Unpin>(
     upstream.shutdown().await
 }
 
-async fn answers<C: AsyncWrite + Unpin>(session: Arc<Session>, mut from: impl AsyncBufRead + Unpin, client: Arc<Mutex<C>>) -> std::io::Result<()> {
+async fn answers<C: AsyncWrite + Unpin>(
+    session: Arc<Session>,
+    mut from: impl AsyncBufRead + Unpin,
+    client: Arc<Mutex<C>>,
+) -> std::io::Result<()> {
     let mut buffer = Vec::new();
     while line(&mut from, &mut buffer).await? {
         let (message, end) = split(&buffer);
         let shaped = tokio::task::block_in_place(|| session.from_upstream(message));
         let mut client = client.lock().await;
         let sent = match shaped {
-            Cow::Borrowed(_) => async { client.write_all(&buffer).await?; client.flush().await }.await,
+            Cow::Borrowed(_) => {
+                async {
+                    client.write_all(&buffer).await?;
+                    client.flush().await
+                }
+                .await
+            }
             Cow::Owned(message) => send(&mut *client, &message, end).await,
         };
         if let Err(error) = sent {
@@ -117,7 +144,9 @@ async fn answers<C: AsyncWrite + Unpin>(session: Arc<Session>, mut from: impl As
 #[cfg(unix)]
 async fn stop_signal() -> i32 {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {
@@ -128,7 +157,8 @@ async fn stop_signal() -> i32 {
 
 #[cfg(unix)]
 fn stop(child: &Child, signal: i32) {
-    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+    let pid =
+        child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
     let signal = rustix::process::Signal::from_named_raw(signal);
     if let (Some(pid), Some(signal)) = (pid, signal)
         && let Err(error) = rustix::process::kill_process(pid, signal)

@@ -83,7 +83,9 @@ fn cost(key: &str, value: &[u8]) -> usize {
 
 impl Shelves {
     fn expire(&mut self, now: Duration) {
-        while let Some((_, principal, key)) = self.expiry.first().filter(|(time, ..)| *time <= now).cloned() {
+        while let Some((_, principal, key)) =
+            self.expiry.first().filter(|(time, ..)| *time <= now).cloned()
+        {
             self.remove(&principal, &key);
         }
     }
@@ -102,7 +104,10 @@ impl Shelves {
 
     /// Removes what this principal has used longest ago; false where there is nothing.
     fn evict_from(&mut self, principal: &str) -> bool {
-        let Some((key, _)) = self.shelves.get(principal).and_then(|shelf| shelf.entries.peek_lru()) else { return false };
+        let Some((key, _)) = self.shelves.get(principal).and_then(|shelf| shelf.entries.peek_lru())
+        else {
+            return false;
+        };
         let key = key.clone();
         self.remove(principal, &key);
         true
@@ -110,8 +115,16 @@ impl Shelves {
 
     /// Removes what was used longest ago by anybody.
     fn evict(&mut self) -> bool {
-        let oldest = |shelf: &Shelf| shelf.entries.peek_lru().map_or(u64::MAX, |(_, slot)| slot.used);
-        let Some(principal) = self.shelves.iter().min_by_key(|(_, shelf)| oldest(shelf)).map(|(principal, _)| principal.clone()) else { return false };
+        let oldest =
+            |shelf: &Shelf| shelf.entries.peek_lru().map_or(u64::MAX, |(_, slot)| slot.used);
+        let Some(principal) = self
+            .shelves
+            .iter()
+            .min_by_key(|(_, shelf)| oldest(shelf))
+            .map(|(principal, _)| principal.clone())
+        else {
+            return false;
+        };
         self.evict_from(&principal)
     }
 
@@ -120,7 +133,10 @@ impl Shelves {
         self.uses += 1;
         let slot = Slot { value: value.into(), expires, used: self.uses };
         self.expiry.insert((expires, principal.to_owned(), key.clone()));
-        let shelf = self.shelves.entry(principal.to_owned()).or_insert_with(|| Shelf { entries: LruCache::unbounded(), bytes: 0 });
+        let shelf = self
+            .shelves
+            .entry(principal.to_owned())
+            .or_insert_with(|| Shelf { entries: LruCache::unbounded(), bytes: 0 });
         shelf.entries.push(key, slot);
         shelf.bytes += bytes;
         self.bytes += bytes;
@@ -132,7 +148,9 @@ impl CursorStore for MemoryStore {
         let mut shelves = self.lock();
         shelves.uses += 1;
         let used = shelves.uses;
-        let Some(shelf) = shelves.shelves.get_mut(principal) else { return Ok(vec![None; keys.len()]) };
+        let Some(shelf) = shelves.shelves.get_mut(principal) else {
+            return Ok(vec![None; keys.len()]);
+        };
         let mut find = |key: &String| {
             let slot = shelf.entries.get_mut(key)?;
             slot.used = used;
@@ -141,7 +159,12 @@ impl CursorStore for MemoryStore {
         Ok(keys.iter().map(&mut find).collect())
     }
 
-    fn put(&self, principal: &str, entries: Vec<(String, Vec<u8>)>, ttl: Duration) -> Result<(), StoreFault> {
+    fn put(
+        &self,
+        principal: &str,
+        entries: Vec<(String, Vec<u8>)>,
+        ttl: Duration,
+    ) -> Result<(), StoreFault> {
         let needed: usize = entries.iter().map(|(key, value)| cost(key, value)).sum();
         if needed > self.limits.principal_bytes.min(self.limits.total_bytes) {
             return Err(StoreFault::QuotaExceeded);
@@ -151,7 +174,9 @@ impl CursorStore for MemoryStore {
         for (key, _) in &entries {
             shelves.remove(principal, key);
         }
-        while shelves.shelves.get(principal).map_or(0, |shelf| shelf.bytes) + needed > self.limits.principal_bytes {
+        while shelves.shelves.get(principal).map_or(0, |shelf| shelf.bytes) + needed
+            > self.limits.principal_bytes
+        {
             if !shelves.evict_from(principal) {
                 break;
             }
@@ -171,7 +196,11 @@ impl CursorStore for MemoryStore {
         let expires = self.clock.now() + ttl;
         let mut shelves = self.lock();
         for key in keys {
-            let Some(slot) = shelves.shelves.get_mut(principal).and_then(|shelf| shelf.entries.get_mut(key)) else { continue };
+            let Some(slot) =
+                shelves.shelves.get_mut(principal).and_then(|shelf| shelf.entries.get_mut(key))
+            else {
+                continue;
+            };
             let before = std::mem::replace(&mut slot.expires, expires);
             shelves.expiry.remove(&(before, principal.to_owned(), key.clone()));
             shelves.expiry.insert((expires, principal.to_owned(), key.clone()));
@@ -200,7 +229,12 @@ mod tests {
         (Arc::clone(&clock), MemoryStore::new(clock, MemoryLimits { principal_bytes, total_bytes }))
     }
 
-    fn put(store: &MemoryStore, principal: &str, key: &str, bytes: usize) -> Result<(), StoreFault> {
+    fn put(
+        store: &MemoryStore,
+        principal: &str,
+        key: &str,
+        bytes: usize,
+    ) -> Result<(), StoreFault> {
         store.put(principal, vec![(key.to_owned(), vec![7; bytes])], MINUTE)
     }
 

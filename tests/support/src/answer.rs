@@ -23,13 +23,20 @@ impl Answer {
 
     fn blocks(&self) -> Vec<Value> {
         let result = self.result();
-        result.get("content").or(result.get("contents")).and_then(Value::as_array).cloned().unwrap_or_default()
+        result
+            .get("content")
+            .or(result.get("contents"))
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// All texts, the contract too.
     #[must_use]
     pub fn all_texts(&self) -> Vec<String> {
-        let text = |block: &Value| Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned());
+        let text = |block: &Value| {
+            Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned())
+        };
         self.blocks().iter().filter_map(text).collect()
     }
 
@@ -68,10 +75,17 @@ impl Answer {
     /// All cursors in the contract's places: texts, structured content, `_meta`.
     #[must_use]
     pub fn cursors(&self) -> Vec<String> {
-        let notices = self.all_texts().into_iter().filter(|text| text.starts_with("[context-guard]"));
-        let in_notices = notices.filter_map(|text| Some(text.split_once("{\"cursor\":\"")?.1.split('"').next()?.to_owned()));
+        let notices =
+            self.all_texts().into_iter().filter(|text| text.starts_with("[context-guard]"));
+        let in_notices = notices.filter_map(|text| {
+            Some(text.split_once("{\"cursor\":\"")?.1.split('"').next()?.to_owned())
+        });
         let mut cursors: Vec<String> = in_notices.chain(self.next_cursor()).collect();
-        cursors.extend(self.result()["structuredContent"]["context_guard"]["nextCursor"].as_str().map(str::to_owned));
+        cursors.extend(
+            self.result()["structuredContent"]["context_guard"]["nextCursor"]
+                .as_str()
+                .map(str::to_owned),
+        );
         cursors.sort();
         cursors.dedup();
         cursors

@@ -32,7 +32,10 @@ impl Client {
     ///
     /// # Errors
     /// Where it cannot be started.
-    pub fn start(program: impl AsRef<OsStr>, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Self> {
+    pub fn start(
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Result<Self> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -45,8 +48,12 @@ impl Client {
     /// # Errors
     /// Where it cannot be started.
     pub fn wrap(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Self> {
-        let arguments: Vec<_> = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
-        Self::start(crate::artifacts::program()?, [OsStr::new("wrap").to_owned()].into_iter().chain(arguments))
+        let arguments: Vec<_> =
+            arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
+        Self::start(
+            crate::artifacts::program()?,
+            [OsStr::new("wrap").to_owned()].into_iter().chain(arguments),
+        )
     }
 
     /// Starts the example upstream behind the guard, and opens the session.
@@ -54,7 +61,8 @@ impl Client {
     /// # Errors
     /// Where it cannot be started.
     pub fn property_server() -> Result<Self> {
-        let mut client = Self::wrap([OsStr::new("--"), crate::artifacts::property_server()?.as_os_str()])?;
+        let mut client =
+            Self::wrap([OsStr::new("--"), crate::artifacts::property_server()?.as_os_str()])?;
         client.open("2025-11-25")?;
         Ok(client)
     }
@@ -98,7 +106,11 @@ impl Client {
     /// Where there is none.
     pub fn request(&mut self, method: &str, params: &Value) -> Result<Answer> {
         self.last_id += 1;
-        self.send(json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}).to_string().as_bytes())?;
+        self.send(
+            json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params})
+                .to_string()
+                .as_bytes(),
+        )?;
         loop {
             let answer = Answer::read(&self.line()?)?;
             if answer.0["id"] == self.last_id && answer.0.get("method").is_none() {

@@ -7,7 +7,10 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use context_guard::Clock;
 use context_guard::clock::ManualClock;
-use context_guard::engine::{CallContext, Component, Decision, Engine, EngineOptions, Outcome, RequestVerdict, Settings, SigningKey, Surroundings};
+use context_guard::engine::{
+    CallContext, Component, Decision, Engine, EngineOptions, Outcome, RequestVerdict, Settings,
+    SigningKey, Surroundings,
+};
 use context_guard::store::{CursorStore, StoreFault};
 use context_guard_core::policy;
 use context_guard_core::snapshot::Keys;
@@ -96,7 +99,12 @@ impl Native {
     pub fn new(policy: &str, principal: &str, now_ms: u64, keys: &[&[u8]]) -> Result<Self> {
         let compiled = policy::compile(policy).map_err(|issues| anyhow!("{issues:?}"))?;
         let keys = Keys::new(keys.iter().copied()).map_err(|reason| anyhow!(reason))?;
-        Ok(Self { guard: Guard::new(compiled.policy, keys), principal: principal.to_owned(), now_ms, store: OpenStore::default() })
+        Ok(Self {
+            guard: Guard::new(compiled.policy, keys),
+            principal: principal.to_owned(),
+            now_ms,
+            store: OpenStore::default(),
+        })
     }
 
     /// The same with the keys, principal and time of most tests.
@@ -131,11 +139,15 @@ impl Host for Native {
             match self.guard.on_request(&self.context(), message, &loaded, self.now_ms)? {
                 Plan::Load(keys) => {
                     let all = self.store.all();
-                    loaded.extend(keys.into_iter().map(|key| (key.clone(), all.get(&key).cloned())));
+                    loaded
+                        .extend(keys.into_iter().map(|key| (key.clone(), all.get(&key).cloned())));
                 }
                 Plan::Forward { message, ticket } => return Ok(Verdict::Forward(message, ticket)),
                 Plan::Answer { message, entries, record, .. } => {
-                    let entries = entries.into_iter().map(|entry| (entry.key, entry.value.into_owned())).collect();
+                    let entries = entries
+                        .into_iter()
+                        .map(|entry| (entry.key, entry.value.into_owned()))
+                        .collect();
                     self.store.put("", entries, Duration::ZERO)?;
                     return Ok(Verdict::Answer(message, record));
                 }
@@ -145,7 +157,8 @@ impl Host for Native {
 
     fn response(&self, ticket: &[u8], message: &[u8]) -> Result<Response> {
         let shaped = self.guard.on_response(&self.context(), ticket, message, self.now_ms)?;
-        let entries = shaped.entries.into_iter().map(|entry| (entry.key, entry.value.into_owned())).collect();
+        let entries =
+            shaped.entries.into_iter().map(|entry| (entry.key, entry.value.into_owned())).collect();
         self.store.put("", entries, Duration::ZERO)?;
         Ok((shaped.message, shaped.record))
     }
@@ -161,7 +174,10 @@ impl Host for Native {
 /// Where it cannot be started.
 pub fn engine() -> Result<Engine> {
     static ENGINE: OnceLock<Option<Engine>> = OnceLock::new();
-    ENGINE.get_or_init(|| Engine::new(EngineOptions::default()).ok()).clone().ok_or_else(|| anyhow!("the engine cannot be started"))
+    ENGINE
+        .get_or_init(|| Engine::new(EngineOptions::default()).ok())
+        .clone()
+        .ok_or_else(|| anyhow!("the engine cannot be started"))
 }
 
 /// The component that ships, compiled once for all tests of this process.
@@ -170,8 +186,13 @@ pub fn engine() -> Result<Engine> {
 /// Where it was not built.
 pub fn component() -> Result<Arc<Component>> {
     static COMPONENT: OnceLock<Result<Arc<Component>, String>> = OnceLock::new();
-    let load = || -> Result<Arc<Component>> { Ok(Arc::new(Component::load(&engine()?, &std::fs::read(crate::artifacts::component()?)?)?)) };
-    COMPONENT.get_or_init(|| load().map_err(|error| format!("{error:#}"))).clone().map_err(|error| anyhow!(error))
+    let load = || -> Result<Arc<Component>> {
+        Ok(Arc::new(Component::load(&engine()?, &std::fs::read(crate::artifacts::component()?)?)?))
+    };
+    COMPONENT
+        .get_or_init(|| load().map_err(|error| format!("{error:#}")))
+        .clone()
+        .map_err(|error| anyhow!(error))
 }
 
 /// The component in wasmtime.
@@ -188,13 +209,29 @@ impl Wasm {
     ///
     /// # Errors
     /// Where the policy has faults.
-    pub fn new(component: Arc<Component>, policy: &str, principal: &str, now_ms: u64, keys: &[&[u8]]) -> Result<Self> {
+    pub fn new(
+        component: Arc<Component>,
+        policy: &str,
+        principal: &str,
+        now_ms: u64,
+        keys: &[&[u8]],
+    ) -> Result<Self> {
         let store = Arc::new(OpenStore::default());
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(now_ms));
-        let surroundings = Surroundings { store: Arc::clone(&store) as Arc<dyn CursorStore>, clock };
+        let surroundings =
+            Surroundings { store: Arc::clone(&store) as Arc<dyn CursorStore>, clock };
         let policy = component.compile_policy(&surroundings, policy)?.resolved;
-        let keys = keys.iter().map(|secret| SigningKey { id: String::new(), secret: secret.to_vec() }).collect();
-        Ok(Self { component, surroundings, store, settings: Settings { policy, keys }, principal: principal.to_owned() })
+        let keys = keys
+            .iter()
+            .map(|secret| SigningKey { id: String::new(), secret: secret.to_vec() })
+            .collect();
+        Ok(Self {
+            component,
+            surroundings,
+            store,
+            settings: Settings { policy, keys },
+            principal: principal.to_owned(),
+        })
     }
 
     fn context(&self) -> CallContext {
@@ -240,14 +277,31 @@ fn record(decision: Decision) -> Record {
 
 impl Host for Wasm {
     fn request(&self, message: &[u8]) -> Result<Verdict> {
-        Ok(match self.component.on_request(&self.surroundings, &self.settings, &self.context(), message)? {
-            RequestVerdict::Forward(forward) => Verdict::Forward(changed(forward.message), forward.ticket),
-            RequestVerdict::Answer(answer) => Verdict::Answer(answer.message, record(answer.decision)),
-        })
+        Ok(
+            match self.component.on_request(
+                &self.surroundings,
+                &self.settings,
+                &self.context(),
+                message,
+            )? {
+                RequestVerdict::Forward(forward) => {
+                    Verdict::Forward(changed(forward.message), forward.ticket)
+                }
+                RequestVerdict::Answer(answer) => {
+                    Verdict::Answer(answer.message, record(answer.decision))
+                }
+            },
+        )
     }
 
     fn response(&self, ticket: &[u8], message: &[u8]) -> Result<Response> {
-        let verdict = self.component.on_response(&self.surroundings, &self.settings, &self.context(), ticket, message)?;
+        let verdict = self.component.on_response(
+            &self.surroundings,
+            &self.settings,
+            &self.context(),
+            ticket,
+            message,
+        )?;
         Ok((changed(verdict.message), record(verdict.decision)))
     }
 

@@ -22,9 +22,17 @@ impl Server {
     /// # Errors
     /// Where it was not installed.
     pub fn npm(package: &str, arguments: &[&str]) -> Result<Self> {
-        let script = artifacts::peers()?.join("node_modules/@modelcontextprotocol").join(package).join("dist/index.js");
+        let script = artifacts::peers()?
+            .join("node_modules/@modelcontextprotocol")
+            .join(package)
+            .join("dist/index.js");
         ensure!(script.is_file(), "{} is not there", script.display());
-        Ok(Self::new("node".into(), [script.display().to_string()].into_iter().chain(arguments.iter().map(|argument| (*argument).to_owned()))))
+        Ok(Self::new(
+            "node".into(),
+            [script.display().to_string()]
+                .into_iter()
+                .chain(arguments.iter().map(|argument| (*argument).to_owned())),
+        ))
     }
 
     /// A server of a Python package, in one of the environments.
@@ -46,7 +54,8 @@ impl Server {
     /// # Errors
     /// Where the program was not built.
     pub fn wrapped(&self) -> Result<Self> {
-        let guard = [artifacts::program()?.display().to_string(), "wrap".to_owned(), "--".to_owned()];
+        let guard =
+            [artifacts::program()?.display().to_string(), "wrap".to_owned(), "--".to_owned()];
         Ok(Self(guard.into_iter().chain(self.0.iter().cloned()).collect()))
     }
 }
@@ -68,15 +77,28 @@ pub fn run(client: &str, server: &Server, steps: &[Value]) -> Result<Vec<Vec<Ans
     let plan = json!({"server": {"command": program, "args": arguments}, "steps": steps});
     let script = artifacts::root().join("tests/support/clients").join(client);
     let peers = artifacts::peers()?;
-    let runner = if script.extension() == Some("py".as_ref()) { peers.join("py/bin/python") } else { PathBuf::from("node") };
-    let output = Command::new(runner).arg(&script).arg(plan.to_string()).env("PEERS", &peers).output()?;
+    let runner = if script.extension() == Some("py".as_ref()) {
+        peers.join("py/bin/python")
+    } else {
+        PathBuf::from("node")
+    };
+    let output =
+        Command::new(runner).arg(&script).arg(plan.to_string()).env("PEERS", &peers).output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{client} failed: {errors}");
-    let outcomes: Vec<Value> = serde_json::from_slice(&output.stdout).with_context(|| format!("{client} said no JSON: {errors}"))?;
+    let outcomes: Vec<Value> = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("{client} said no JSON: {errors}"))?;
     let mut all = Vec::new();
     for (outcome, step) in outcomes.iter().zip(steps) {
         ensure!(outcome["ok"] == true, "{client}, {step}: {}", outcome["error"]);
-        all.push(outcome["results"].as_array().into_iter().flatten().map(|result| Answer(json!({ "result": result }))).collect());
+        all.push(
+            outcome["results"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|result| Answer(json!({ "result": result })))
+                .collect(),
+        );
     }
     Ok(all)
 }
@@ -99,8 +121,13 @@ pub fn folder(name: &str) -> Result<PathBuf> {
 /// # Errors
 /// Where it fails.
 pub fn git(folder: &Path, arguments: &[&str]) -> Result<()> {
-    let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"];
+    let identity =
+        ["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"];
     let output = Command::new("git").current_dir(folder).args(identity).args(arguments).output()?;
-    ensure!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "git {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(())
 }

@@ -17,7 +17,12 @@ pub fn call(tool: &str, arguments: &Value) -> Vec<u8> {
 ///
 /// # Errors
 /// Where the guard fails.
-pub fn shape(host: &dyn Host, tool: &str, guard: &Value, message: &[u8]) -> Result<Option<Vec<u8>>> {
+pub fn shape(
+    host: &dyn Host,
+    tool: &str,
+    guard: &Value,
+    message: &[u8],
+) -> Result<Option<Vec<u8>>> {
     match host.request(&call(tool, &json!({ "_guard": guard })))? {
         Verdict::Forward(_, ticket) => Ok(host.response(&ticket, message)?.0),
         Verdict::Answer(answer, _) => Ok(Some(answer)),
@@ -56,7 +61,10 @@ pub fn pages(host: &dyn Host, first: Answer) -> Result<Vec<Answer>> {
 /// Where there is none, or more.
 pub fn original(host: &dyn Host) -> Result<Vec<Vec<u8>>> {
     let stored = host.stored();
-    let snapshots: Vec<&String> = stored.keys().filter(|key| key.len() == 16 && stored.contains_key(&format!("{key}.0"))).collect();
+    let snapshots: Vec<&String> = stored
+        .keys()
+        .filter(|key| key.len() == 16 && stored.contains_key(&format!("{key}.0")))
+        .collect();
     let whole = |snapshot: &&String| {
         let mut bytes = Vec::new();
         let mut at = 0;
@@ -83,7 +91,10 @@ pub fn items(pages: &[Answer]) -> Result<Vec<Value>> {
             "part" => {
                 part.push_str(&page.texts().concat());
                 if contract["toByte"] == contract["bytesInItem"] {
-                    items.push(serde_json::from_str(&std::mem::take(&mut part)).context("the parts of an item are no JSON")?);
+                    items.push(
+                        serde_json::from_str(&std::mem::take(&mut part))
+                            .context("the parts of an item are no JSON")?,
+                    );
                 }
             }
             kind => bail!("a list has a {kind}"),

@@ -48,7 +48,9 @@ pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
     scanner.object(|scanner, key| {
         let value = scanner.skip()?;
         match &mut found {
-            None if scanner.is(&key, name) => found = Some(previous.unwrap_or(key.start - 1)..value.end),
+            None if scanner.is(&key, name) => {
+                found = Some(previous.unwrap_or(key.start - 1)..value.end)
+            }
             // The first member goes with the comma after it.
             Some(found) if previous.is_none() => {
                 found.end = key.start - 1;
@@ -89,7 +91,10 @@ mod tests {
     fn members_go_with_their_comma() {
         let cut = |object: &str, name| {
             let mut edits = Edits::default();
-            edits.replace(member(object.as_bytes(), &(0..object.len()), name).unwrap().unwrap(), b"");
+            edits.replace(
+                member(object.as_bytes(), &(0..object.len()), name).unwrap().unwrap(),
+                b"",
+            );
             String::from_utf8(edits.apply(object.as_bytes())).unwrap()
         };
         assert_eq!(cut(r#"{"a":1, "b":2,"c":3}"#, "a"), r#"{"b":2,"c":3}"#);
@@ -101,7 +106,8 @@ mod tests {
     #[test]
     fn members_are_appended_last() {
         for (object, longer) in [("{}", r#"{"x":1}"#), (r#"{"a":{} }"#, r#"{"a":{},"x":1 }"#)] {
-            let (span, bytes) = append_member(object.as_bytes(), &(0..object.len()), br#""x":1"#).unwrap();
+            let (span, bytes) =
+                append_member(object.as_bytes(), &(0..object.len()), br#""x":1"#).unwrap();
             let mut edits = Edits::default();
             edits.replace(span, bytes);
             assert_eq!(edits.apply(object.as_bytes()), longer.as_bytes());

@@ -46,13 +46,24 @@ impl Iterator for Meaning<'_> {
 
 impl Meaning<'_> {
     fn new(bytes: &[u8], form: Form) -> Meaning<'_> {
-        Meaning { text: text::visible(bytes, form), at: 0, in_string: false, pending: [0; 4], left: 0 }
+        Meaning {
+            text: text::visible(bytes, form),
+            at: 0,
+            in_string: false,
+            pending: [0; 4],
+            left: 0,
+        }
     }
 
     fn escape(&mut self) -> Option<u16> {
         let rest = self.text.get(self.at..)?;
         let length = match rest.get(1) {
-            Some(b'u') if rest.get(6..8) == Some(b"\\u") && text::hex(rest, 2).is_some_and(|high| (0xD800..0xDC00).contains(&high)) => 12,
+            Some(b'u')
+                if rest.get(6..8) == Some(b"\\u")
+                    && text::hex(rest, 2).is_some_and(|high| (0xD800..0xDC00).contains(&high)) =>
+            {
+                12
+            }
             Some(b'u') => 6,
             _ => 2,
         };
@@ -78,7 +89,8 @@ pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> boo
 /// Whether two texts are the same. O(n).
 #[must_use]
 pub fn text(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
-    (left_form == right_form && left == right) || text::visible(left, left_form) == text::visible(right, right_form)
+    (left_form == right_form && left == right)
+        || text::visible(left, left_form) == text::visible(right, right_form)
 }
 
 #[cfg(test)]

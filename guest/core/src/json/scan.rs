@@ -296,7 +296,9 @@ impl<'a> Scanner<'a> {
 
     fn scalar(&mut self) -> Scan<()> {
         let start = self.at;
-        while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') = self.bytes.get(self.at) {
+        while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') =
+            self.bytes.get(self.at)
+        {
             self.at += 1;
         }
         let scalar = self.bytes.get(start..self.at).unwrap_or_default();
@@ -325,7 +327,8 @@ impl<'a> Scanner<'a> {
     /// Whether the key at `span` is `name`, however it is spelt.
     #[must_use]
     pub fn is(&self, span: &Span, name: &str) -> bool {
-        *text::visible(&text::visible(self.bytes(span), self.form), Form::Escaped) == *name.as_bytes()
+        *text::visible(&text::visible(self.bytes(span), self.form), Form::Escaped)
+            == *name.as_bytes()
     }
 
     /// The string at `span` (without quotes), decoded.
@@ -352,7 +355,8 @@ fn is_number(text: &[u8]) -> bool {
         rest = fraction.get(length..).unwrap_or_default();
     }
     if let Some((b'e' | b'E', exponent)) = rest.split_first() {
-        let exponent = exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        let exponent =
+            exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
         return !exponent.is_empty() && digits(exponent) == exponent.len();
     }
     rest.is_empty()
@@ -380,8 +384,30 @@ mod tests {
     #[test]
     fn structure_is_judged_as_serde_json_does() {
         let cases = [
-            "", " ", "{}", "[]", "[1,2]", "[1,]", "{\"a\":1,}", "{\"a\"}", "{a:1}", "[1 2]", "01", "-", "1.", "1.5e", "1.5e-3", "nul", "true",
-            "\"x", "\"\\\"\"", "[[[[]]]]", "{\"a\":{\"b\":[{}]}}", "[}", "1 1", "\"a\"b",
+            "",
+            " ",
+            "{}",
+            "[]",
+            "[1,2]",
+            "[1,]",
+            "{\"a\":1,}",
+            "{\"a\"}",
+            "{a:1}",
+            "[1 2]",
+            "01",
+            "-",
+            "1.",
+            "1.5e",
+            "1.5e-3",
+            "nul",
+            "true",
+            "\"x",
+            "\"\\\"\"",
+            "[[[[]]]]",
+            "{\"a\":{\"b\":[{}]}}",
+            "[}",
+            "1 1",
+            "\"a\"b",
         ];
         for case in cases {
             let expected = serde_json::from_str::<serde_json::Value>(case).is_ok();

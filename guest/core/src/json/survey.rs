@@ -76,7 +76,11 @@ impl Survey {
                     items.push(scanner.skip()?);
                     Ok(())
                 })?;
-                self.lists.push(List { path: path.clone(), span: start..scanner.position(), items });
+                self.lists.push(List {
+                    path: path.clone(),
+                    span: start..scanner.position(),
+                    items,
+                });
                 Ok(())
             }
             Kind::String => {
@@ -121,7 +125,8 @@ mod tests {
     fn lists_are_found_where_they_sit() {
         let document = br#"{"page":1,"data":{"bookings":[{"id":1,"tags":[1,2]},{"id":2}]},"other":[],"note":"short"}"#;
         let survey = Survey::of(document, Form::Raw).unwrap();
-        let paths: Vec<_> = survey.lists.iter().map(|list| (list.path.join("."), list.items.len())).collect();
+        let paths: Vec<_> =
+            survey.lists.iter().map(|list| (list.path.join("."), list.items.len())).collect();
         assert_eq!(paths, [("data.bookings".to_owned(), 2), ("other".to_owned(), 0)]);
         assert_eq!(survey.longest().unwrap().path, ["data", "bookings"]);
         assert_eq!(&document[survey.text.unwrap().span], b"short");

@@ -57,7 +57,10 @@ fn unicode(bytes: &[u8], at: usize) -> (Unit, usize) {
 
 /// The value of four hex digits at `at`.
 pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at + 4)?.iter().try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
+    bytes
+        .get(at..at + 4)?
+        .iter()
+        .try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
 }
 
 /// The text as a reader sees it: raw bytes as they are, escaped ones decoded. A lone surrogate reads as U+FFFD.
@@ -144,7 +147,14 @@ pub fn escape(out: &mut Vec<u8>, text: &[u8]) {
             b'\t' => out.extend_from_slice(b"\\t"),
             other => {
                 let digit = |value: u8| HEX.get(usize::from(value)).copied().unwrap_or(b'0');
-                out.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(other >> 4), digit(other & 15)]);
+                out.extend_from_slice(&[
+                    b'\\',
+                    b'u',
+                    b'0',
+                    b'0',
+                    digit(other >> 4),
+                    digit(other & 15),
+                ]);
             }
         }
         rest = after;
@@ -182,7 +192,10 @@ mod tests {
 
     #[test]
     fn foreign_escapes_decode() {
-        assert_eq!(visible(br"\u00e9\ud83e\udd80\/\b", Form::Escaped), "é\u{1F980}/\u{8}".as_bytes());
+        assert_eq!(
+            visible(br"\u00e9\ud83e\udd80\/\b", Form::Escaped),
+            "é\u{1F980}/\u{8}".as_bytes()
+        );
         assert_eq!(visible(br"x\ud800y", Form::Escaped), "x\u{FFFD}y".as_bytes());
         assert_eq!(visible(br"cut\", Form::Escaped), "cut\u{FFFD}".as_bytes());
     }
@@ -193,7 +206,11 @@ mod tests {
         for at in 0..=text.len() + 3 {
             let cut = boundary(text.as_bytes(), at, Form::Escaped);
             let head = text.get(..cut).unwrap_or_else(|| panic!("cut inside a character at {at}"));
-            assert!(!String::from_utf8_lossy(&visible(head.as_bytes(), Form::Escaped)).contains('\u{FFFD}'), "{at}: {head}");
+            assert!(
+                !String::from_utf8_lossy(&visible(head.as_bytes(), Form::Escaped))
+                    .contains('\u{FFFD}'),
+                "{at}: {head}"
+            );
             assert!(cut <= at);
         }
     }

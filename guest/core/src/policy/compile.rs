@@ -43,10 +43,19 @@ pub struct Compiled {
 /// All faults of the document, not the first alone.
 pub fn compile(json: &str) -> Result<Compiled, Vec<Issue>> {
     let mut issues = Vec::new();
-    let document = if json.trim().is_empty() { Ok(Value::Object(Map::new())) } else { serde_json::from_str(json) };
+    let document = if json.trim().is_empty() {
+        Ok(Value::Object(Map::new()))
+    } else {
+        serde_json::from_str(json)
+    };
     let mut document = match document {
         Ok(Value::Object(document)) => document,
-        Ok(_) => return Err(vec![fault("", "a policy is an object, such as {\"tokenBudgetThreshold\": 4000}")]),
+        Ok(_) => {
+            return Err(vec![fault(
+                "",
+                "a policy is an object, such as {\"tokenBudgetThreshold\": 4000}",
+            )]);
+        }
         Err(error) => return Err(vec![fault("", &format!("not JSON: {error}"))]),
     };
     let rules = document.remove("endpoints");
@@ -56,7 +65,10 @@ pub fn compile(json: &str) -> Result<Compiled, Vec<Issue>> {
     if issues.iter().any(|issue| !issue.warning) {
         return Err(issues);
     }
-    let policy = Policy { settings, rules: rules.into_iter().map(|rule| (rule.pattern, rule.settings)).collect() };
+    let policy = Policy {
+        settings,
+        rules: rules.into_iter().map(|rule| (rule.pattern, rule.settings)).collect(),
+    };
     Ok(Compiled { policy, warnings: issues })
 }
 
@@ -86,7 +98,10 @@ fn rules(rules: Option<Value>, base: &Settings, issues: &mut Vec<Issue>) -> Vec<
         None | Some(Value::Null) => return Vec::new(),
         Some(Value::Array(rules)) => rules,
         Some(_) => {
-            issues.push(fault("endpoints", "a list of rules, such as [{\"match\": \"list_*\", \"defaultPageSize\": 20}]"));
+            issues.push(fault(
+                "endpoints",
+                "a list of rules, such as [{\"match\": \"list_*\", \"defaultPageSize\": 20}]",
+            ));
             return Vec::new();
         }
     };
@@ -98,12 +113,18 @@ fn rules(rules: Option<Value>, base: &Settings, issues: &mut Vec<Issue>) -> Vec<
             continue;
         };
         let Some(Value::String(pattern)) = members.remove("match") else {
-            issues.push(fault(&join(&path, "match"), "missing: the name or glob of the endpoints that the rule is for"));
+            issues.push(fault(
+                &join(&path, "match"),
+                "missing: the name or glob of the endpoints that the rule is for",
+            ));
             continue;
         };
         for name in ["onFault", "hardByteLimit", "cursorTtl"] {
             if members.remove(name).is_some() {
-                issues.push(fault(&join(&path, name), "applies to all endpoints: set it at the top of the policy"));
+                issues.push(fault(
+                    &join(&path, name),
+                    "applies to all endpoints: set it at the top of the policy",
+                ));
             }
         }
         let settings = settings(members, &path, issues);
@@ -125,22 +146,32 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
     ];
     for (name, value, least, most) in ranges {
         if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
-            issues.push(fault(&join(path, name), &format!("{value} is out of range: from {least} to {most}")));
+            issues.push(fault(
+                &join(path, name),
+                &format!("{value} is out of range: from {least} to {most}"),
+            ));
         }
     }
     let scale = settings.estimator.and_then(|estimator| estimator.scale);
     if let Some(scale) = scale.filter(|scale| !(0.5..=4.0).contains(scale)) {
-        issues.push(fault(&join(path, "estimator.scale"), &format!("{scale} is out of range: from 0.5 to 4")));
+        issues.push(fault(
+            &join(path, "estimator.scale"),
+            &format!("{scale} is out of range: from 0.5 to 4"),
+        ));
     }
     let mut limits = Limits::default();
     limits.lay(base);
     limits.lay(settings);
     if limits.default_page_size > limits.max_page_size {
-        let reason = format!("{} is more than maxPageSize, {}", limits.default_page_size, limits.max_page_size);
+        let reason = format!(
+            "{} is more than maxPageSize, {}",
+            limits.default_page_size, limits.max_page_size
+        );
         issues.push(fault(&join(path, "defaultPageSize"), &reason));
     }
     if limits.hard_cap < limits.threshold {
-        let reason = format!("{} is less than tokenBudgetThreshold, {}", limits.hard_cap, limits.threshold);
+        let reason =
+            format!("{} is less than tokenBudgetThreshold, {}", limits.hard_cap, limits.threshold);
         issues.push(fault(&join(path, "hardCap"), &reason));
     }
 }
@@ -166,7 +197,8 @@ impl Policy {
         let mut limits = Limits::default();
         limits.lay(&self.settings);
         let full = crate::endpoint(upstream, name);
-        let (globs, exact): (Vec<_>, Vec<_>) = self.rules.iter().partition(|(pattern, _)| pattern.contains(['*', '?']));
+        let (globs, exact): (Vec<_>, Vec<_>) =
+            self.rules.iter().partition(|(pattern, _)| pattern.contains(['*', '?']));
         for (pattern, settings) in globs {
             let glob = WildMatch::new(pattern);
             if glob.matches(&full) || glob.matches(name) {
@@ -196,7 +228,11 @@ impl Policy {
 
 impl From<Policy> for Document {
     fn from(policy: Policy) -> Self {
-        let endpoints = policy.rules.into_iter().map(|(pattern, settings)| Rule { pattern, settings }).collect();
+        let endpoints = policy
+            .rules
+            .into_iter()
+            .map(|(pattern, settings)| Rule { pattern, settings })
+            .collect();
         Self { settings: policy.settings, endpoints }
     }
 }
@@ -223,7 +259,14 @@ mod tests {
             r#"{"tokenBudgetThreshold": 10, "chunkSize": "x", "pageSize": 5,
                 "endpoints": [{"match": "a", "hardCap": 5}, {"shape": true}, {"match": "b", "onFault": "pass"}]}"#,
         );
-        for path in ["tokenBudgetThreshold", "chunkSize", "pageSize", "endpoints[0].hardCap", "endpoints[1].match", "endpoints[2].onFault"] {
+        for path in [
+            "tokenBudgetThreshold",
+            "chunkSize",
+            "pageSize",
+            "endpoints[0].hardCap",
+            "endpoints[1].match",
+            "endpoints[2].onFault",
+        ] {
             assert!(found.contains(&path.to_owned()), "{path} in {found:?}");
         }
         assert_eq!(paths("[]"), [""]);
@@ -241,7 +284,10 @@ mod tests {
         .unwrap()
         .policy;
         let limits = policy.limits("crm", "list_bookings");
-        assert_eq!((limits.default_page_size, limits.max_page_size, limits.chunk_size), (10, 100, 50));
+        assert_eq!(
+            (limits.default_page_size, limits.max_page_size, limits.chunk_size),
+            (10, 100, 50)
+        );
         assert_eq!(policy.limits("other", "list_bookings").default_page_size, 20);
         assert_eq!(policy.limits("other", "get").default_page_size, 40);
     }

@@ -6,7 +6,11 @@ use crate::tokens::{Method, Profile};
 
 /// A policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(title = "context-guard policy"))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(title = "context-guard policy")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
     /// What applies to every endpoint.

@@ -98,7 +98,10 @@ impl Limits {
     #[must_use]
     pub fn budget_for(&self, pages: u64, wanted: Option<u64>) -> Budget {
         match wanted {
-            Some(tokens) => Budget { estimator: self.estimator, threshold: tokens.clamp(LEAST_BUDGET, self.hard_cap.max(LEAST_BUDGET)) },
+            Some(tokens) => Budget {
+                estimator: self.estimator,
+                threshold: tokens.clamp(LEAST_BUDGET, self.hard_cap.max(LEAST_BUDGET)),
+            },
             None => self.budget(pages),
         }
     }

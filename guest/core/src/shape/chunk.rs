@@ -33,14 +33,19 @@ struct Line {
 #[must_use]
 pub fn plan(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) -> TextIndex {
     let line_bytes = |span: &Span| bytes.get(span.clone()).unwrap_or_default();
-    let mut ranker = Ranker::new(Lines::new(bytes, form).map(|line| bytes.get(line).unwrap_or_default()), form);
-    let mut plan = Plan { bytes, form, estimator, size, chunks: Vec::new(), open: VecDeque::new(), weight: 0 };
+    let mut ranker =
+        Ranker::new(Lines::new(bytes, form).map(|line| bytes.get(line).unwrap_or_default()), form);
+    let mut plan =
+        Plan { bytes, form, estimator, size, chunks: Vec::new(), open: VecDeque::new(), weight: 0 };
     let mut number = 0;
     for line in Lines::new(bytes, form) {
         number += 1;
         let text = line_bytes(&line);
         let weight = estimator.weigh(&crate::json::text::visible(text, form));
-        plan.add(Line { start: line.start, weight, rank: ranker.before(text, form), number }, line.end);
+        plan.add(
+            Line { start: line.start, weight, rank: ranker.before(text, form), number },
+            line.end,
+        );
     }
     plan.close();
     TextIndex { lines: number, chunks: plan.chunks }
@@ -63,7 +68,10 @@ impl Plan<'_> {
     }
 
     fn add(&mut self, line: Line, end: usize) {
-        while !self.open.is_empty() && (self.open.len() as u64 >= self.size.lines || self.weight + line.weight > self.allowance()) {
+        while !self.open.is_empty()
+            && (self.open.len() as u64 >= self.size.lines
+                || self.weight + line.weight > self.allowance())
+        {
             let count = self.best_end(line.rank);
             self.emit(count);
         }
@@ -78,7 +86,8 @@ impl Plan<'_> {
     fn best_end(&self, next: Rank) -> usize {
         let least = self.open.len() / 4 + 1;
         let places = self.open.iter().enumerate().skip(least).map(|(at, line)| (line.rank, at));
-        let (rank, at) = places.chain([(next, self.open.len())]).max().unwrap_or((next, self.open.len()));
+        let (rank, at) =
+            places.chain([(next, self.open.len())]).max().unwrap_or((next, self.open.len()));
         if rank == Rank::Inside { self.open.len() } else { at }
     }
 
@@ -135,7 +144,12 @@ mod tests {
     fn chunks(text: &str, lines: u64, tokens: u64) -> Vec<String> {
         let index = plan(text.as_bytes(), Form::Raw, &Estimator::default(), Size { lines, tokens });
         let ends = index.chunks.iter().skip(1).map(|mark| mark.offset as usize).chain([text.len()]);
-        index.chunks.iter().zip(ends).map(|(mark, end)| text.get(mark.offset as usize..end).unwrap().to_owned()).collect()
+        index
+            .chunks
+            .iter()
+            .zip(ends)
+            .map(|(mark, end)| text.get(mark.offset as usize..end).unwrap().to_owned())
+            .collect()
     }
 
     #[test]
@@ -149,12 +163,19 @@ mod tests {
     fn an_entry_is_never_split_while_it_fits() {
         let log: String = (0..300)
             .map(|at| {
-                let trace = if at % 7 == 0 { "java.lang.Error: x\n\tat a.b(C.java:1)\n\tat d.e(F.java:2)\n" } else { "" };
+                let trace = if at % 7 == 0 {
+                    "java.lang.Error: x\n\tat a.b(C.java:1)\n\tat d.e(F.java:2)\n"
+                } else {
+                    ""
+                };
                 format!("2026-01-02 10:{:02}:{:02} INFO booking {at}\n{trace}", at / 60, at % 60)
             })
             .collect();
         for (at, chunk) in chunks(&log, 40, 100_000).iter().enumerate() {
-            assert!(chunk.starts_with("2026-01-02"), "chunk {at} begins inside an entry: {chunk:.60}");
+            assert!(
+                chunk.starts_with("2026-01-02"),
+                "chunk {at} begins inside an entry: {chunk:.60}"
+            );
         }
     }
 

@@ -32,7 +32,14 @@ pub type Stretch = (Vec<u8>, Vec<(usize, crate::json::Span)>);
 
 /// Makes a page. `items` begin with the first item asked for, and are at most as many as the limit; `base` is a cursor into the snapshot.
 #[must_use]
-pub fn show(list: &ListIndex, form: Form, items: &Items<'_>, ask: Ask, base: &Cursor, frame: &Frame<'_>) -> Shown {
+pub fn show(
+    list: &ListIndex,
+    form: Form,
+    items: &Items<'_>,
+    ask: Ask,
+    base: &Cursor,
+    frame: &Frame<'_>,
+) -> Shown {
     let page = |count: usize| page(list, form, items.iter().take(count), ask, base);
     if ask.within == 0 {
         let copies = frame.copies();
@@ -59,11 +66,21 @@ pub fn show(list: &ListIndex, form: Form, items: &Items<'_>, ask: Ask, base: &Cu
     part(list, form, items, ask, base, frame)
 }
 
-fn page<'i>(list: &ListIndex, form: Form, items: impl Iterator<Item = &'i (usize, &'i [u8])> + Clone, ask: Ask, base: &Cursor) -> Shown {
+fn page<'i>(
+    list: &ListIndex,
+    form: Form,
+    items: impl Iterator<Item = &'i (usize, &'i [u8])> + Clone,
+    ask: Ask,
+    base: &Cursor,
+) -> Shown {
     let shown = items.clone().count() as u64;
     let total = list.total();
     let next = ask.first + shown;
-    let lists = if list.lists.len() < 2 { Vec::new() } else { per_list(list, items.clone().map(|(list, _)| *list)) };
+    let lists = if list.lists.len() < 2 {
+        Vec::new()
+    } else {
+        per_list(list, items.clone().map(|(list, _)| *list))
+    };
     let body = if list.blocks {
         let blocks: Vec<&[u8]> = items.map(|(_, item)| *item).collect();
         Body::Blocks(blocks.join(&b','))
@@ -72,28 +89,59 @@ fn page<'i>(list: &ListIndex, form: Form, items: impl Iterator<Item = &'i (usize
     };
     Shown {
         facts: Facts::Page { first: ask.first, shown, total, page_size: ask.page_size, lists },
-        next: (next < total).then(|| Cursor { offset: next, within: 0, limit: ask.carried_limit, ..base.clone() }),
+        next: (next < total).then(|| Cursor {
+            offset: next,
+            within: 0,
+            limit: ask.carried_limit,
+            ..base.clone()
+        }),
         body,
     }
 }
 
-fn per_list(list: &ListIndex, shown: impl Iterator<Item = usize> + Clone) -> Vec<(String, u64, u64)> {
+fn per_list(
+    list: &ListIndex,
+    shown: impl Iterator<Item = usize> + Clone,
+) -> Vec<(String, u64, u64)> {
     let count = |at: usize| shown.clone().filter(|list| *list == at).count() as u64;
-    list.lists.iter().enumerate().map(|(at, list)| (list.path.clone(), count(at), list.count)).collect()
+    list.lists
+        .iter()
+        .enumerate()
+        .map(|(at, list)| (list.path.clone(), count(at), list.count))
+        .collect()
 }
 
 /// A piece of an item that is larger than a page, as text.
-fn part(list: &ListIndex, form: Form, items: &Items<'_>, ask: Ask, base: &Cursor, frame: &Frame<'_>) -> Shown {
+fn part(
+    list: &ListIndex,
+    form: Form,
+    items: &Items<'_>,
+    ask: Ask,
+    base: &Cursor,
+    frame: &Frame<'_>,
+) -> Shown {
     let item = items.first().map_or(&[][..], |(_, item)| *item);
     let from = usize::try_from(ask.within).unwrap_or(usize::MAX).min(item.len());
     let rest = item.get(from..).unwrap_or_default();
     let total = list.total();
     let make = |length: usize| {
         let to = (from + length) as u64;
-        let (offset, within) = if to < item.len() as u64 { (ask.first, to) } else { (ask.first + 1, 0) };
+        let (offset, within) =
+            if to < item.len() as u64 { (ask.first, to) } else { (ask.first + 1, 0) };
         Shown {
-            facts: Facts::Part { item: ask.first, total, from: from as u64, to, bytes: item.len() as u64 },
-            next: (offset < total).then(|| Cursor { offset, within, limit: ask.carried_limit, ..base.clone() }),
+            facts: Facts::Part {
+                item: ask.first,
+                total,
+                from: from as u64,
+                to,
+                bytes: item.len() as u64,
+            },
+            next: (offset < total).then(|| Cursor {
+                offset,
+                within,
+                limit: ask.carried_limit,
+                ..base.clone()
+            }),
             body: Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form),
         }
     };
@@ -105,14 +153,28 @@ fn part(list: &ListIndex, form: Form, items: &Items<'_>, ask: Ask, base: &Cursor
 ///
 /// # Errors
 /// [`Missing`].
-pub fn stored(stored: &Stored<'_>, list: &ListIndex, ask: Ask, allowance: u64) -> Result<Stretch, Missing> {
+pub fn stored(
+    stored: &Stored<'_>,
+    list: &ListIndex,
+    ask: Ask,
+    allowance: u64,
+) -> Result<Stretch, Missing> {
     let mark = list.mark(ask.first).ok_or(Missing::Gone)?;
     let most_bytes = usize::try_from(allowance.saturating_mul(16)).unwrap_or(usize::MAX);
     let mut length = (SEGMENT_BYTES + most_bytes / 2) as u64;
     loop {
         let bytes = stored.bytes(mark.offset, mark.offset.saturating_add(length))?;
         let whole = mark.offset + bytes.len() as u64 >= stored.index.bytes;
-        match window(&bytes, stored.index.form, list, mark.item, mark.offset, ask, most_bytes, whole) {
+        match window(
+            &bytes,
+            stored.index.form,
+            list,
+            mark.item,
+            mark.offset,
+            ask,
+            most_bytes,
+            whole,
+        ) {
             Some(items) => return Ok((bytes, items)),
             None if whole => return Err(Missing::Gone),
             None => length = length.saturating_mul(2),

@@ -70,13 +70,26 @@ impl Facts {
         match self {
             Facts::Page { first, shown, total, lists, .. } => {
                 let hidden = total - shown;
-                let range = if *shown == 0 { "no item".to_owned() } else { format!("items {}-{}", first + 1, first + shown) };
-                let lists: Vec<String> = lists.iter().map(|(path, shown, total)| format!("{path} {shown} of {total}")).collect();
-                let lists = if lists.is_empty() { String::new() } else { format!(" ({})", lists.join(", ")) };
+                let range = if *shown == 0 {
+                    "no item".to_owned()
+                } else {
+                    format!("items {}-{}", first + 1, first + shown)
+                };
+                let lists: Vec<String> = lists
+                    .iter()
+                    .map(|(path, shown, total)| format!("{path} {shown} of {total}"))
+                    .collect();
+                let lists = if lists.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", lists.join(", "))
+                };
                 if hidden == 0 {
                     format!("all {total} items{lists}.")
                 } else {
-                    format!("PARTIAL LIST: {range} of {total}{lists}; {hidden} are NOT shown here, so do not count or conclude from this page alone.")
+                    format!(
+                        "PARTIAL LIST: {range} of {total}{lists}; {hidden} are NOT shown here, so do not count or conclude from this page alone."
+                    )
                 }
             }
             Facts::Chunk { index, total, start_line, end_line, lines, range, .. } => {
@@ -86,12 +99,17 @@ impl Facts {
                 } else if *total <= 1 {
                     format!("all {lines} lines.")
                 } else {
-                    format!("PARTIAL TEXT: {span} (chunk {} of {total}); the other lines are NOT shown here.", index + 1)
+                    format!(
+                        "PARTIAL TEXT: {span} (chunk {} of {total}); the rest is NOT shown here.",
+                        index + 1
+                    )
                 }
             }
             Facts::Part { item, total, from, to, bytes } => {
                 let number = item + 1;
-                format!("PARTIAL LIST: item {number} of {total} is too large for one page; bytes {from}-{to} of its {bytes} are shown, the rest of it and the other items are NOT.")
+                format!(
+                    "PARTIAL LIST: item {number} of {total} is too large for one page; bytes {from}-{to} of its {bytes} are shown, the rest of it and the other items are NOT."
+                )
             }
         }
     }
@@ -101,7 +119,9 @@ impl Facts {
     pub fn text(&self, cursor: Option<&str>, read_tool: &str) -> String {
         let sentence = self.sentence();
         match cursor {
-            Some(cursor) => format!("[context-guard] {sentence} To continue, call {read_tool} with {{\"cursor\":\"{cursor}\"}}"),
+            Some(cursor) => format!(
+                "[context-guard] {sentence} To continue, call {read_tool} with {{\"cursor\":\"{cursor}\"}}"
+            ),
             None => match self {
                 Facts::Chunk { range: true, .. } => format!("[context-guard] {sentence}"),
                 _ => format!("[context-guard] {sentence} This is the end: nothing follows."),
@@ -135,12 +155,19 @@ impl Facts {
         std::mem::take(object)
     }
 
-    /// What `structuredContent.context_guard` holds: short, since a model may read it.
+    /// What `structuredContent.context_guard` holds: short, since a model may read it. `beside`: the paging fields stand beside the list as well.
     #[must_use]
-    pub fn structured(&self, cursor: Option<&str>, read_tool: &str) -> Map<String, Value> {
+    pub fn structured(&self, cursor: Option<&str>, read_tool: &str, beside: bool) -> Map<String, Value> {
         let mut json = self.json(cursor);
         json.remove("kind");
-        let how = if cursor.is_some() { format!(" To continue, call {read_tool} with nextCursor.") } else { String::new() };
+        if beside {
+            json.remove("meta");
+        }
+        let how = if cursor.is_some() {
+            format!(" To continue, call {read_tool} with nextCursor.")
+        } else {
+            String::new()
+        };
         json.insert("note".to_owned(), format!("{}{how}", self.sentence()).into());
         json
     }
@@ -152,17 +179,27 @@ mod tests {
 
     #[test]
     fn a_page_cannot_be_taken_for_the_whole() {
-        let facts = Facts::Page { first: 50, shown: 50, total: 276, page_size: 50, lists: Vec::new() };
+        let facts =
+            Facts::Page { first: 50, shown: 50, total: 276, page_size: 50, lists: Vec::new() };
         let text = facts.text(Some("CURSOR"), READ_TOOL);
-        for word in ["PARTIAL", "items 51-100 of 276", "226 are NOT shown", r#"context_guard_read with {"cursor":"CURSOR"}"#] {
+        for word in [
+            "PARTIAL",
+            "items 51-100 of 276",
+            "226 are NOT shown",
+            r#"context_guard_read with {"cursor":"CURSOR"}"#,
+        ] {
             assert!(text.contains(word), "{word} in {text}");
         }
-        assert_eq!(facts.json(Some("C"))["meta"], json!({"totalCount": 276, "pageSize": 50, "hasMore": true}));
+        assert_eq!(
+            facts.json(Some("C"))["meta"],
+            json!({"totalCount": 276, "pageSize": 50, "hasMore": true})
+        );
     }
 
     #[test]
     fn the_last_page_says_so_and_has_no_cursor() {
-        let facts = Facts::Page { first: 250, shown: 26, total: 276, page_size: 50, lists: Vec::new() };
+        let facts =
+            Facts::Page { first: 250, shown: 26, total: 276, page_size: 50, lists: Vec::new() };
         assert!(facts.text(None, READ_TOOL).ends_with("This is the end: nothing follows."));
         let json = facts.json(None);
         assert!(!json.contains_key("nextCursor") && json["meta"]["hasMore"] == false);

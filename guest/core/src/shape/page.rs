@@ -22,7 +22,11 @@ pub struct Pieces {
 impl Pieces {
     /// The page of `list` that holds these items; each names its list.
     #[must_use]
-    pub fn new<'i>(list: &ListIndex, form: Form, items: impl Iterator<Item = (usize, &'i [u8])>) -> Self {
+    pub fn new<'i>(
+        list: &ListIndex,
+        form: Form,
+        items: impl Iterator<Item = (usize, &'i [u8])>,
+    ) -> Self {
         let mut windows: Vec<Vec<u8>> = vec![Vec::new(); list.lists.len()];
         for (at, item) in items {
             if let Some(window) = windows.get_mut(at) {
@@ -52,7 +56,10 @@ impl Pieces {
         if !tail.is_empty() {
             head.push(tail.remove(0));
         }
-        let clash = list.skeleton.iter().any(|piece| has_key(piece, form, "nextCursor") || has_key(piece, form, "meta"));
+        let clash = list
+            .skeleton
+            .iter()
+            .any(|piece| has_key(piece, form, "nextCursor") || has_key(piece, form, "meta"));
         Self { form, head, tail, clash }
     }
 
@@ -80,7 +87,11 @@ fn fields(facts: &Facts, cursor: Option<&str>, clash: bool) -> Vec<u8> {
     let meta = json.get("meta").unwrap_or(&Value::Null);
     fields.extend_from_slice(b"\"meta\":");
     fields.extend_from_slice(meta.to_string().as_bytes());
-    if clash { [b",\"_guard\":{".as_slice(), &fields, b"}"].concat() } else { [b",".as_slice(), &fields].concat() }
+    if clash {
+        [b",\"_guard\":{".as_slice(), &fields, b"}"].concat()
+    } else {
+        [b",".as_slice(), &fields].concat()
+    }
 }
 
 /// Whether a piece of a document may have this key. A value that looks like it counts too: then the name is merely not used.
@@ -91,7 +102,12 @@ fn has_key(piece: &[u8], form: Form, key: &str) -> bool {
 }
 
 /// How many of the first items fit: by their costs, then by what the whole really costs. 0 where not even one does.
-pub fn fill(costs: &[u64], fixed: u64, allowance: u64, mut measure: impl FnMut(usize) -> u64) -> usize {
+pub fn fill(
+    costs: &[u64],
+    fixed: u64,
+    allowance: u64,
+    mut measure: impl FnMut(usize) -> u64,
+) -> usize {
     let mut sum = fixed;
     let mut count = costs.iter().take_while(|cost| {
         sum = sum.saturating_add(**cost);
@@ -103,7 +119,8 @@ pub fn fill(costs: &[u64], fixed: u64, allowance: u64, mut measure: impl FnMut(u
         if real <= allowance {
             break;
         }
-        let over = usize::try_from((real - allowance).saturating_mul(count as u64) / real.max(1)).unwrap_or(1);
+        let over = usize::try_from((real - allowance).saturating_mul(count as u64) / real.max(1))
+            .unwrap_or(1);
         count = count.saturating_sub(over.max(1));
     }
     count
@@ -115,8 +132,15 @@ mod tests {
     use crate::snapshot::index::ListMark;
 
     fn list(skeleton: &[&str], main: u64) -> ListIndex {
-        let lists = (1..skeleton.len()).map(|_| ListMark { path: String::new(), start: 0, count: 9 }).collect();
-        ListIndex { skeleton: skeleton.iter().map(|piece| piece.as_bytes().to_vec()).collect(), main, lists, ..ListIndex::default() }
+        let lists = (1..skeleton.len())
+            .map(|_| ListMark { path: String::new(), start: 0, count: 9 })
+            .collect();
+        ListIndex {
+            skeleton: skeleton.iter().map(|piece| piece.as_bytes().to_vec()).collect(),
+            main,
+            lists,
+            ..ListIndex::default()
+        }
     }
 
     #[test]
@@ -125,7 +149,10 @@ mod tests {
         let pieces = Pieces::new(&list, Form::Raw, [(0, b"1".as_slice()), (0, b"2")].into_iter());
         let facts = Facts::Page { first: 0, shown: 2, total: 9, page_size: 50, lists: Vec::new() };
         let page = String::from_utf8(pieces.beside(Some((&facts, Some("C"))))).unwrap();
-        assert_eq!(page, r#"{"bookings":[1,2],"nextCursor":"C","meta":{"hasMore":true,"pageSize":50,"totalCount":9},"page":1}"#);
+        assert_eq!(
+            page,
+            r#"{"bookings":[1,2],"nextCursor":"C","meta":{"hasMore":true,"pageSize":50,"totalCount":9},"page":1}"#
+        );
         assert_eq!(pieces.beside(None), br#"{"bookings":[1,2],"page":1}"#);
     }
 

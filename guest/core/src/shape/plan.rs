@@ -10,7 +10,9 @@ use crate::json::scan::Kind;
 use crate::json::survey::{List, Survey};
 use crate::json::text::{Form, visible};
 use crate::policy::Limits;
-use crate::snapshot::index::{Body as Kept, ChunkMark, Home, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, TextIndex};
+use crate::snapshot::index::{
+    Body as Kept, ChunkMark, Home, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, TextIndex,
+};
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Keys, Scope};
 use crate::text::lines::Lines;
@@ -83,9 +85,17 @@ enum Rung {
 
 /// Cuts a payload so that it fits `allowance` in all its copies; none where it may stay as it is. `cost` is what it costs as it stands, once.
 #[must_use]
-pub fn cut<'a>(setting: &Setting<'_>, payload: &Payload<'a, '_>, cost: Original, home: Option<Home>, text: bool, allowance: u64) -> Option<Cut<'a>> {
+pub fn cut<'a>(
+    setting: &Setting<'_>,
+    payload: &Payload<'a, '_>,
+    cost: Original,
+    home: Option<Home>,
+    text: bool,
+    allowance: u64,
+) -> Option<Cut<'a>> {
     let copies = u64::from(text) + u64::from(home.is_some());
-    let rung = choose(setting, payload, cost.tokens, cost.cost.saturating_mul(copies.max(1)) > allowance)?;
+    let rung =
+        choose(setting, payload, cost.tokens, cost.cost.saturating_mul(copies.max(1)) > allowance)?;
     let content = xxhash_rust::xxh3::xxh3_128(payload.bytes);
     let snapshot = setting.keys.snapshot(setting.scope, setting.arguments, content);
     let body = match rung {
@@ -120,7 +130,9 @@ pub fn cut<'a>(setting: &Setting<'_>, payload: &Payload<'a, '_>, cost: Original,
     let shown = match &index.body {
         Kept::List(list) => {
             let ask = first_page(setting);
-            let items = spans(payload, list, ask.limit).map(|(at, span)| (at, payload.bytes.get(span).unwrap_or_default())).collect();
+            let items = spans(payload, list, ask.limit)
+                .map(|(at, span)| (at, payload.bytes.get(span).unwrap_or_default()))
+                .collect();
             list::show(list, payload.form, &items, ask, &base, &frame)
         }
         Kept::Text(text) => first_chunk(setting, payload, text, &base, &frame),
@@ -132,8 +144,15 @@ pub fn cut<'a>(setting: &Setting<'_>, payload: &Payload<'a, '_>, cost: Original,
 /// The page that a call without a cursor asks for.
 fn first_page(setting: &Setting<'_>) -> Ask {
     let limits = setting.limits;
-    let page_size = if setting.wish.limit > 0 { setting.wish.limit } else { limits.default_page_size };
-    Ask { first: 0, within: 0, limit: page_size.saturating_mul(setting.wish.pages.max(1)), page_size, carried_limit: setting.wish.limit }
+    let page_size =
+        if setting.wish.limit > 0 { setting.wish.limit } else { limits.default_page_size };
+    Ask {
+        first: 0,
+        within: 0,
+        limit: page_size.saturating_mul(setting.wish.pages.max(1)),
+        page_size,
+        carried_limit: setting.wish.limit,
+    }
 }
 
 fn choose(setting: &Setting<'_>, payload: &Payload<'_, '_>, cost: u64, over: bool) -> Option<Rung> {
@@ -142,8 +161,15 @@ fn choose(setting: &Setting<'_>, payload: &Payload<'_, '_>, cost: u64, over: boo
         && let Some(survey) = payload.survey
     {
         let lists = worth_cutting(setting, payload, survey);
-        let dominates = |list: &&List| list.span.len() * 2 >= survey.root.len() || setting.limits.items_path.is_some();
-        let longest = lists.iter().filter_map(|at| survey.lists.get(*at)).filter(dominates).map(|list| list.items.len()).max();
+        let dominates = |list: &&List| {
+            list.span.len() * 2 >= survey.root.len() || setting.limits.items_path.is_some()
+        };
+        let longest = lists
+            .iter()
+            .filter_map(|at| survey.lists.get(*at))
+            .filter(dominates)
+            .map(|list| list.items.len())
+            .max();
         if !lists.is_empty() && (over || longest.unwrap_or(0) as u64 > first_page(setting).limit) {
             return Some(Rung::Page(lists));
         }
@@ -160,21 +186,40 @@ fn worth_cutting(setting: &Setting<'_>, payload: &Payload<'_, '_>, survey: &Surv
     let whole = survey.root.len();
     let lists: Vec<usize> = match &setting.limits.items_path {
         Some(path) => survey.lists.iter().position(|list| list.path == *path).into_iter().collect(),
-        None => match survey.longest().filter(|longest| !longest.items.is_empty() && longest.span.len() * 2 >= whole) {
+        None => match survey
+            .longest()
+            .filter(|longest| !longest.items.is_empty() && longest.span.len() * 2 >= whole)
+        {
             Some(longest) => {
-                let matters = |list: &List| !list.items.is_empty() && (list.span == longest.span || list.span.len() * 8 >= longest.span.len());
-                survey.lists.iter().enumerate().filter(|(_, list)| matters(list)).map(|(at, _)| at).collect()
+                let matters = |list: &List| {
+                    !list.items.is_empty()
+                        && (list.span == longest.span || list.span.len() * 8 >= longest.span.len())
+                };
+                survey
+                    .lists
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, list)| matters(list))
+                    .map(|(at, _)| at)
+                    .collect()
             }
             // Several lists may dominate together.
             None => {
                 let inside: usize = survey.lists.iter().map(|list| list.span.len()).sum();
                 let large = |list: &List| list.span.len() * 16 >= whole && !list.items.is_empty();
-                let lists = survey.lists.iter().enumerate().filter(|(_, list)| large(list)).map(|(at, _)| at).collect();
+                let lists = survey
+                    .lists
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, list)| large(list))
+                    .map(|(at, _)| at)
+                    .collect();
                 if inside * 2 >= whole { lists } else { Vec::new() }
             }
         },
     };
-    let inside: usize = lists.iter().filter_map(|at| survey.lists.get(*at)).map(|list| list.span.len()).sum();
+    let inside: usize =
+        lists.iter().filter_map(|at| survey.lists.get(*at)).map(|list| list.span.len()).sum();
     let around = u64::try_from(whole.saturating_sub(inside)).unwrap_or(u64::MAX);
     // A token is three bytes and more in most JSON.
     let room = setting.limits.budget_for(setting.wish.pages, setting.budget).allowance();
@@ -184,15 +229,26 @@ fn worth_cutting(setting: &Setting<'_>, payload: &Payload<'_, '_>, survey: &Surv
 fn list_index(payload: &Payload<'_, '_>, chosen: &[usize]) -> ListIndex {
     let Some(survey) = payload.survey else { return ListIndex::default() };
     let lists: Vec<&List> = chosen.iter().filter_map(|at| survey.lists.get(*at)).collect();
-    let mut index = ListIndex { blocks: payload.blocks, bare: survey.kind == Kind::Array, ..ListIndex::default() };
+    let mut index = ListIndex {
+        blocks: payload.blocks,
+        bare: survey.kind == Kind::Array,
+        ..ListIndex::default()
+    };
     let form_bracket = 1;
     let mut at = survey.root.start;
     for (number, list) in lists.iter().enumerate() {
         let (open, close) = (list.span.start + form_bracket, list.span.end - form_bracket);
         index.skeleton.push(payload.bytes.get(at..open).unwrap_or_default().to_vec());
-        index.lists.push(ListMark { path: list.path.join("."), start: open as u64, count: list.items.len() as u64 });
+        index.lists.push(ListMark {
+            path: list.path.join("."),
+            start: open as u64,
+            count: list.items.len() as u64,
+        });
         at = close;
-        if lists.get(usize::try_from(index.main).unwrap_or(0)).is_some_and(|main| main.span.len() < list.span.len()) {
+        if lists
+            .get(usize::try_from(index.main).unwrap_or(0))
+            .is_some_and(|main| main.span.len() < list.span.len())
+        {
             index.main = number as u64;
         }
     }
@@ -210,11 +266,17 @@ fn list_index(payload: &Payload<'_, '_>, chosen: &[usize]) -> ListIndex {
 }
 
 /// The first items of the lists of an index, from the survey.
-fn spans<'p>(payload: &'p Payload<'_, '_>, index: &'p ListIndex, limit: u64) -> impl Iterator<Item = (usize, Span)> + 'p {
+fn spans<'p>(
+    payload: &'p Payload<'_, '_>,
+    index: &'p ListIndex,
+    limit: u64,
+) -> impl Iterator<Item = (usize, Span)> + 'p {
     let lists = payload.survey.map(|survey| survey.lists.as_slice()).unwrap_or_default();
-    let of = move |mark: &ListMark| lists.iter().find(|list| list.span.start as u64 + 1 == mark.start);
+    let of =
+        move |mark: &ListMark| lists.iter().find(|list| list.span.start as u64 + 1 == mark.start);
     let all = index.lists.iter().enumerate().filter_map(move |(at, mark)| Some((at, of(mark)?)));
-    all.flat_map(|(at, list)| list.items.iter().map(move |span| (at, span.clone()))).take(usize::try_from(limit).unwrap_or(usize::MAX))
+    all.flat_map(|(at, list)| list.items.iter().map(move |span| (at, span.clone())))
+        .take(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// Tokens kept back for the contract of a chunk, in each half.
@@ -223,24 +285,49 @@ const CONTRACT: u64 = 190;
 fn text_index(setting: &Setting<'_>, payload: &Payload<'_, '_>, allowance: u64) -> TextIndex {
     let single = setting.limits.budget(1).allowance().min(allowance);
     let tokens = single.saturating_sub(CONTRACT).max(single / 4).max(8);
-    chunk::plan(payload.bytes, payload.form, &setting.limits.estimator, Size { lines: setting.limits.chunk_size, tokens })
+    chunk::plan(
+        payload.bytes,
+        payload.form,
+        &setting.limits.estimator,
+        Size { lines: setting.limits.chunk_size, tokens },
+    )
 }
 
-fn first_chunk(setting: &Setting<'_>, payload: &Payload<'_, '_>, text: &TextIndex, base: &Cursor, frame: &Frame<'_>) -> Shown {
+fn first_chunk(
+    setting: &Setting<'_>,
+    payload: &Payload<'_, '_>,
+    text: &TextIndex,
+    base: &Cursor,
+    frame: &Frame<'_>,
+) -> Shown {
     let wish = setting.wish;
     let total = payload.bytes.len() as u64;
     let range = wish.start_line > 0 || wish.end_line > 0;
     let (from, end) = if range {
         let from = line_offset(payload.bytes, payload.form, text, wish.start_line.max(1));
-        let end = if wish.end_line == 0 { total } else { line_offset(payload.bytes, payload.form, text, wish.end_line.saturating_add(1)) };
+        let end = if wish.end_line == 0 {
+            total
+        } else {
+            line_offset(payload.bytes, payload.form, text, wish.end_line.saturating_add(1))
+        };
         (from, end.max(from))
     } else {
-        let end = text.chunks.get(usize::try_from(wish.pages.max(1)).unwrap_or(usize::MAX)).map_or(total, |mark| mark.offset);
+        let end = text
+            .chunks
+            .get(usize::try_from(wish.pages.max(1)).unwrap_or(usize::MAX))
+            .map_or(total, |mark| mark.offset);
         (0, end)
     };
     let bytes = slice(payload.bytes, from, end);
     let line = line_number(payload.bytes, payload.form, text, from);
-    chunk_of(text, bytes, payload.form, Place { from, line, total, range_end: range.then_some(end) }, base, frame)
+    chunk_of(
+        text,
+        bytes,
+        payload.form,
+        Place { from, line, total, range_end: range.then_some(end) },
+        base,
+        frame,
+    )
 }
 
 fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
@@ -255,7 +342,8 @@ fn line_offset(bytes: &[u8], form: Form, text: &TextIndex, line: u64) -> u64 {
 }
 
 fn line_number(bytes: &[u8], form: Form, text: &TextIndex, offset: u64) -> u64 {
-    let mark = text.chunks.get(text.chunk_at(offset)).copied().unwrap_or(ChunkMark { offset: 0, line: 1 });
+    let mark =
+        text.chunks.get(text.chunk_at(offset)).copied().unwrap_or(ChunkMark { offset: 0, line: 1 });
     mark.line + ended_lines(slice(bytes, mark.offset, offset), form)
 }
 
@@ -280,7 +368,12 @@ pub fn ended_lines(bytes: &[u8], form: Form) -> u64 {
 fn ends_line(bytes: &[u8], form: Form) -> bool {
     match form {
         Form::Raw => bytes.ends_with(b"\n"),
-        Form::Escaped => bytes.ends_with(b"n") && Lines::new(bytes, form).last().is_some_and(|line| visible(bytes.get(line).unwrap_or_default(), form).ends_with(b"\n")),
+        Form::Escaped => {
+            bytes.ends_with(b"n")
+                && Lines::new(bytes, form).last().is_some_and(|line| {
+                    visible(bytes.get(line).unwrap_or_default(), form).ends_with(b"\n")
+                })
+        }
     }
 }
 
@@ -299,13 +392,24 @@ pub struct Place {
 
 /// Makes a chunk of `bytes`, or of as much of them as fits.
 #[must_use]
-pub fn chunk_of(text: &TextIndex, bytes: &[u8], form: Form, place: Place, base: &Cursor, frame: &Frame<'_>) -> Shown {
+pub fn chunk_of(
+    text: &TextIndex,
+    bytes: &[u8],
+    form: Form,
+    place: Place,
+    base: &Cursor,
+    frame: &Frame<'_>,
+) -> Shown {
     let make = |length: usize| {
         let content = bytes.get(..length).unwrap_or(bytes);
         let to = place.from + length as u64;
         let end = place.range_end.unwrap_or(place.total);
         let ended = ended_lines(content, form);
-        let last = if content.is_empty() || ends_line(content, form) { (place.line + ended).saturating_sub(1) } else { place.line + ended };
+        let last = if content.is_empty() || ends_line(content, form) {
+            (place.line + ended).saturating_sub(1)
+        } else {
+            place.line + ended
+        };
         let cursor_end = place.range_end.filter(|end| *end < place.total).unwrap_or(0);
         Shown {
             facts: Facts::Chunk {

@@ -87,16 +87,26 @@ impl Frame<'_> {
                 Body::Blocks(blocks) => halves.blocks = Some(blocks.clone()),
             }
         }
-        halves.structured = self.structured.map(|home| self.structured(home, shown, cursor_text, beside.filter(|_| self.open)));
+        halves.structured = self
+            .structured
+            .map(|home| self.structured(home, shown, cursor_text, beside.filter(|_| self.open)));
         halves.tokens = sum(&halves, |text| self.estimator.price(text));
         halves.cost = sum(&halves, |text| self.estimator.cost(text));
         halves.cursor = cursor;
         halves
     }
 
-    fn structured(&self, home: &Home, shown: &Shown, cursor: Option<&str>, beside: Option<(&Facts, Option<&str>)>) -> Vec<u8> {
-        let mut contract = shown.facts.structured(cursor, self.read_tool);
-        let content = |bytes: &[u8], form: Form| Value::from(String::from_utf8_lossy(&visible(bytes, form)).into_owned());
+    fn structured(
+        &self,
+        home: &Home,
+        shown: &Shown,
+        cursor: Option<&str>,
+        beside: Option<(&Facts, Option<&str>)>,
+    ) -> Vec<u8> {
+        let mut contract = shown.facts.structured(cursor, self.read_tool, beside.is_some());
+        let content = |bytes: &[u8], form: Form| {
+            Value::from(String::from_utf8_lossy(&visible(bytes, form)).into_owned())
+        };
         let value = match (home, &shown.body) {
             (Home::Text(before, after), Body::Text(bytes, form)) => {
                 let mut value = before.clone();

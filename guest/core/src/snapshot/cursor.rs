@@ -47,10 +47,14 @@ fn is_zero(number: &u64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CursorError {
     /// Malformed, forged, another principal's or another endpoint's: not told apart.
-    #[error("cursor_invalid: this cursor was not issued here for this tool and caller. Repeat the original call without a cursor to start again.")]
+    #[error(
+        "cursor_invalid: this cursor was not issued here for this tool and caller. Repeat the original call without a cursor to start again."
+    )]
     Invalid,
     /// Own, but past its time.
-    #[error("cursor_expired: this cursor is too old, and what it led to is no longer kept. Repeat the original call without a cursor to start again.")]
+    #[error(
+        "cursor_expired: this cursor is too old, and what it led to is no longer kept. Repeat the original call without a cursor to start again."
+    )]
     Expired,
 }
 
@@ -58,7 +62,15 @@ impl Cursor {
     /// A cursor to `offset` of a snapshot.
     #[must_use]
     pub fn new(snapshot: &str, offset: u64, now_ms: u64) -> Self {
-        Self { version: VERSION, snapshot: snapshot.to_owned(), offset, within: 0, limit: 0, end: 0, issued: now_ms / 1_000 }
+        Self {
+            version: VERSION,
+            snapshot: snapshot.to_owned(),
+            offset,
+            within: 0,
+            limit: 0,
+            end: 0,
+            issued: now_ms / 1_000,
+        }
     }
 
     /// The cursor as text, signed with the first key. About 115 characters.
@@ -76,7 +88,13 @@ impl Cursor {
     ///
     /// # Errors
     /// [`CursorError`]; expired only where it is the caller's own.
-    pub fn verify(text: &str, keys: &Keys, principal: &str, now_ms: u64, ttl_ms: u64) -> Result<Self, CursorError> {
+    pub fn verify(
+        text: &str,
+        keys: &Keys,
+        principal: &str,
+        now_ms: u64,
+        ttl_ms: u64,
+    ) -> Result<Self, CursorError> {
         let (payload, signature) = text.trim().split_once('.').ok_or(CursorError::Invalid)?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| CursorError::Invalid)?;
         let genuine = keys.all().any(|key| {
@@ -121,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_cursor_is_about_115_characters_and_shows_no_query() {
-        let text = Cursor::new("AbCdEfGhIjKlMnOp", 50, NOW).sign(&keys(b"0123456789abcdef"), "alice");
+        let text =
+            Cursor::new("AbCdEfGhIjKlMnOp", 50, NOW).sign(&keys(b"0123456789abcdef"), "alice");
         assert!((100..=120).contains(&text.len()), "{} {text}", text.len());
     }
 
@@ -131,16 +150,26 @@ mod tests {
         let cursor = Cursor::new("snapshot", 7, NOW);
         let text = cursor.sign(&keys, "alice");
         assert_eq!(Cursor::verify(&text, &keys, "alice", NOW + TTL, TTL), Ok(cursor));
-        assert_eq!(Cursor::verify(&text, &keys, "alice", NOW + TTL + 1, TTL), Err(CursorError::Expired));
-        assert_eq!(Cursor::verify(&text, &keys, "bob", NOW + TTL + 1, TTL), Err(CursorError::Invalid));
+        assert_eq!(
+            Cursor::verify(&text, &keys, "alice", NOW + TTL + 1, TTL),
+            Err(CursorError::Expired)
+        );
+        assert_eq!(
+            Cursor::verify(&text, &keys, "bob", NOW + TTL + 1, TTL),
+            Err(CursorError::Invalid)
+        );
     }
 
     #[test]
     fn keys_rotate_without_breaking_cursors() {
         let text = Cursor::new("snapshot", 7, NOW).sign(&keys(b"old old old old old"), "");
-        let rotated = Keys::new([b"new new new new new".as_slice(), b"old old old old old"]).unwrap();
+        let rotated =
+            Keys::new([b"new new new new new".as_slice(), b"old old old old old"]).unwrap();
         assert!(Cursor::verify(&text, &rotated, "", NOW, TTL).is_ok());
-        assert_eq!(Cursor::verify(&text, &keys(b"new new new new new"), "", NOW, TTL), Err(CursorError::Invalid));
+        assert_eq!(
+            Cursor::verify(&text, &keys(b"new new new new new"), "", NOW, TTL),
+            Err(CursorError::Invalid)
+        );
     }
 
     proptest! {

@@ -132,7 +132,11 @@ impl TextIndex {
     #[must_use]
     pub fn before_line(&self, line: u64) -> ChunkMark {
         let after = self.chunks.partition_point(|mark| mark.line < line);
-        after.checked_sub(1).and_then(|at| self.chunks.get(at)).copied().unwrap_or(ChunkMark { offset: 0, line: 1 })
+        after
+            .checked_sub(1)
+            .and_then(|at| self.chunks.get(at))
+            .copied()
+            .unwrap_or(ChunkMark { offset: 0, line: 1 })
     }
 }
 
@@ -155,7 +159,9 @@ impl Index {
     #[must_use]
     pub fn keys(&self, snapshot: &str) -> Vec<String> {
         let segments = self.bytes.div_ceil(SEGMENT_BYTES as u64);
-        std::iter::once(snapshot.to_owned()).chain((0..segments).map(|at| segment_key(snapshot, at))).collect()
+        std::iter::once(snapshot.to_owned())
+            .chain((0..segments).map(|at| segment_key(snapshot, at)))
+            .collect()
     }
 }
 

@@ -31,7 +31,10 @@ impl Keys {
             .into_iter()
             .map(|secret| {
                 if secret.len() < LEAST_SECRET {
-                    return Err(format!("a signing key has {} bytes; at least {LEAST_SECRET} are needed", secret.len()));
+                    return Err(format!(
+                        "a signing key has {} bytes; at least {LEAST_SECRET} are needed",
+                        secret.len()
+                    ));
                 }
                 Hmac::new_from_slice(secret).map_err(|error| error.to_string())
             })
@@ -53,7 +56,12 @@ impl Keys {
     pub fn snapshot(&self, scope: Scope<'_>, arguments: u128, content: u128) -> String {
         let Some(key) = self.0.first() else { return String::new() };
         let mut name = scope_tag(key, scope);
-        let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes(), &arguments.to_le_bytes(), &content.to_le_bytes()];
+        let parts = [
+            scope.principal.as_bytes(),
+            scope.endpoint.as_bytes(),
+            &arguments.to_le_bytes(),
+            &content.to_le_bytes(),
+        ];
         name.push_str(&short(key, "snapshot", &parts, 10));
         name
     }

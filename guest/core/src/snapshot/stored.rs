@@ -71,12 +71,15 @@ impl<'a> Stored<'a> {
         if from >= to {
             return Ok(Vec::new());
         }
-        let keys: Vec<String> = (from / size..to.div_ceil(size)).map(|at| segment_key(self.name, at)).collect();
-        let absent: Vec<String> = keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
+        let keys: Vec<String> =
+            (from / size..to.div_ceil(size)).map(|at| segment_key(self.name, at)).collect();
+        let absent: Vec<String> =
+            keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
         if !absent.is_empty() {
             return Err(Missing::Keys(absent));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(to - from).unwrap_or(0) + 2 * SEGMENT_BYTES);
+        let mut bytes =
+            Vec::with_capacity(usize::try_from(to - from).unwrap_or(0) + 2 * SEGMENT_BYTES);
         for key in &keys {
             match self.loaded.get(key) {
                 Some(Some(segment)) => bytes.extend_from_slice(segment),

@@ -55,7 +55,8 @@ impl Ranker {
         let head = text::prefix(line, LOOK, form);
         let tail_from = text::boundary(line, line.len().saturating_sub(LOOK), form);
         let tail = text::visible(line.get(tail_from..).unwrap_or_default(), form);
-        let fence = head.trim_ascii_start().starts_with(b"```") || head.trim_ascii_start().starts_with(b"~~~");
+        let fence = head.trim_ascii_start().starts_with(b"```")
+            || head.trim_ascii_start().starts_with(b"~~~");
         let rank = if self.previous == Previous::Nothing {
             Rank::Entry
         } else if self.log {
@@ -74,8 +75,14 @@ impl Ranker {
         self.in_fence ^= fence && !self.log;
         self.previous = match tail.trim_ascii_end() {
             [] => Previous::Blank,
-            [.., b'.' | b'!' | b'?' | b':' | b';'] | [.., b'.' | b'!' | b'?', b'"' | b'\'' | b')'] => Previous::Sentence,
-            end if end.ends_with("。".as_bytes()) || end.ends_with("！".as_bytes()) || end.ends_with("？".as_bytes()) => Previous::Sentence,
+            [.., b'.' | b'!' | b'?' | b':' | b';']
+            | [.., b'.' | b'!' | b'?', b'"' | b'\'' | b')'] => Previous::Sentence,
+            end if end.ends_with("。".as_bytes())
+                || end.ends_with("！".as_bytes())
+                || end.ends_with("？".as_bytes()) =>
+            {
+                Previous::Sentence
+            }
             _ => Previous::Other,
         };
         rank
@@ -94,8 +101,25 @@ fn begins_entry(line: &[u8]) -> bool {
 }
 
 fn starts_with_time(line: &[u8]) -> bool {
-    let shape: Vec<u8> = line.iter().take(10).map(|byte| if byte.is_ascii_digit() { b'0' } else { *byte }).collect();
-    let month = matches!(line.get(..3), Some(b"Jan" | b"Feb" | b"Mar" | b"Apr" | b"May" | b"Jun" | b"Jul" | b"Aug" | b"Sep" | b"Oct" | b"Nov" | b"Dec"));
+    let shape: Vec<u8> =
+        line.iter().take(10).map(|byte| if byte.is_ascii_digit() { b'0' } else { *byte }).collect();
+    let month = matches!(
+        line.get(..3),
+        Some(
+            b"Jan"
+                | b"Feb"
+                | b"Mar"
+                | b"Apr"
+                | b"May"
+                | b"Jun"
+                | b"Jul"
+                | b"Aug"
+                | b"Sep"
+                | b"Oct"
+                | b"Nov"
+                | b"Dec"
+        )
+    );
     shape.starts_with(b"0000-00-00")
         || shape.starts_with(b"0000/00/00")
         || shape.starts_with(b"00:00:00")
@@ -109,10 +133,25 @@ fn starts_with_time(line: &[u8]) -> bool {
 
 fn starts_with_level(line: &[u8]) -> bool {
     const LEVELS: [&[u8]; 14] = [
-        b"TRACE", b"DEBUG", b"INFO", b"NOTICE", b"WARN", b"WARNING", b"ERROR", b"FATAL", b"CRITICAL", b"info", b"warn", b"error", b"debug", b"level=",
+        b"TRACE",
+        b"DEBUG",
+        b"INFO",
+        b"NOTICE",
+        b"WARN",
+        b"WARNING",
+        b"ERROR",
+        b"FATAL",
+        b"CRITICAL",
+        b"info",
+        b"warn",
+        b"error",
+        b"debug",
+        b"level=",
     ];
     LEVELS.iter().any(|level| {
-        line.strip_prefix(*level).is_some_and(|rest| level.ends_with(b"=") || rest.first().is_none_or(|next| !next.is_ascii_alphanumeric()))
+        line.strip_prefix(*level).is_some_and(|rest| {
+            level.ends_with(b"=") || rest.first().is_none_or(|next| !next.is_ascii_alphanumeric())
+        })
     })
 }
 
@@ -136,7 +175,10 @@ mod tests {
     fn markdown_ends_before_sections_and_not_inside_code() {
         use Rank::{Entry, Inside, Line, Paragraph, Sentence};
         let document = "# One\nA line\nends.\nNext\n\n```rust\n# not a heading\n\n```\n\n## Two\n";
-        assert_eq!(ranks(document), [Entry, Line, Line, Sentence, Line, Paragraph, Inside, Inside, Inside, Line, Entry]);
+        assert_eq!(
+            ranks(document),
+            [Entry, Line, Line, Sentence, Line, Paragraph, Inside, Inside, Inside, Line, Entry]
+        );
     }
 
     #[test]

@@ -12,15 +12,19 @@ const LOOK_BACK: usize = 400;
 /// sentence, else after a word, never inside a grapheme or an escape, and is never empty unless `bytes` is. O(result).
 #[must_use]
 pub fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
-    let weigh = |end: usize| estimator.weigh(&text::visible(bytes.get(..end).unwrap_or_default(), form));
+    let weigh =
+        |end: usize| estimator.weigh(&text::visible(bytes.get(..end).unwrap_or_default(), form));
     let allowed = allowance.max(1).saturating_mul(FINE);
-    let guess = usize::try_from(allowance.saturating_mul(3)).unwrap_or(usize::MAX).clamp(16, bytes.len().max(16));
+    let guess = usize::try_from(allowance.saturating_mul(3))
+        .unwrap_or(usize::MAX)
+        .clamp(16, bytes.len().max(16));
     let mut end = text::boundary(bytes, guess, form);
     let mut weight = weigh(end);
     // Grow while a good part of the allowance is left, then shrink until it holds.
     while end < bytes.len() && weight < allowed / 8 * 7 {
         let wanted = u64::try_from(end).unwrap_or(u64::MAX).saturating_mul(allowed) / weight.max(1);
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(end.saturating_mul(2)).max(end + 1);
+        let wanted =
+            usize::try_from(wanted).unwrap_or(usize::MAX).min(end.saturating_mul(2)).max(end + 1);
         let next = text::boundary(bytes, wanted, form);
         if next <= end {
             break;
@@ -45,7 +49,9 @@ pub fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> u
 fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     let from = text::boundary(bytes, end.saturating_sub(LOOK_BACK.min(end / 2)), form);
     let window = bytes.get(from..end).unwrap_or_default();
-    if let Some(at) = after_last(window, |previous, byte| byte == b' ' && matches!(previous, b'.' | b'!' | b'?')) {
+    if let Some(at) =
+        after_last(window, |previous, byte| byte == b' ' && matches!(previous, b'.' | b'!' | b'?'))
+    {
         return from + at;
     }
     if let Some(at) = after_last(window, |_, byte| byte == b' ' || byte == b',') {
@@ -54,17 +60,24 @@ fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     // No word ends here: CJK, base64, minified text. A grapheme ends, looking a little beyond the cut to see it.
     let beyond = text::boundary(bytes, end + 64, form);
     let near = text::boundary(bytes, end.saturating_sub(64).max(from), form);
-    let Ok(tail) = std::str::from_utf8(bytes.get(near..beyond).unwrap_or_default()) else { return end };
+    let Ok(tail) = std::str::from_utf8(bytes.get(near..beyond).unwrap_or_default()) else {
+        return end;
+    };
     if form == Form::Escaped && tail.contains('\\') {
         return end;
     }
-    let last = tail.grapheme_indices(true).map(|(at, _)| near + at).take_while(|at| *at <= end).last();
+    let last =
+        tail.grapheme_indices(true).map(|(at, _)| near + at).take_while(|at| *at <= end).last();
     last.filter(|at| *at > from).unwrap_or(end)
 }
 
 fn after_last(window: &[u8], is: impl Fn(u8, u8) -> bool) -> Option<usize> {
     let pairs = window.iter().zip(window.iter().skip(1));
-    pairs.enumerate().filter(|(_, (previous, byte))| is(**previous, **byte)).map(|(at, _)| at + 2).last()
+    pairs
+        .enumerate()
+        .filter(|(_, (previous, byte))| is(**previous, **byte))
+        .map(|(at, _)| at + 2)
+        .last()
 }
 
 /// Something must be shown, however little the allowance.

@@ -53,7 +53,11 @@ mod tests {
 
     #[test]
     fn lines_of_both_forms() {
-        let read = |bytes: &str, form| Lines::new(bytes.as_bytes(), form).map(|line| bytes.get(line).unwrap().to_owned()).collect::<Vec<_>>();
+        let read = |bytes: &str, form| {
+            Lines::new(bytes.as_bytes(), form)
+                .map(|line| bytes.get(line).unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(read("a\n\nb", Form::Raw), ["a\n", "\n", "b"]);
         assert_eq!(read(r"a\n\\n\nb\", Form::Escaped), [r"a\n", r"\\n\n", r"b\"]);
         assert_eq!(read("", Form::Raw), [""; 0]);

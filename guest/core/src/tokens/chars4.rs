@@ -21,7 +21,9 @@ mod tests {
 
     #[test]
     fn the_formula_to_the_letter() {
-        for (chars, tokens) in [(0, 0), (3, 0), (4, 1), (19, 4), (20, 6), (100, 30), (16_000, 4_800)] {
+        for (chars, tokens) in
+            [(0, 0), (3, 0), (4, 1), (19, 4), (20, 6), (100, 30), (16_000, 4_800)]
+        {
             assert_eq!(estimate(&"x".repeat(chars)), tokens, "{chars} characters");
         }
     }

@@ -25,7 +25,11 @@ impl Original {
     pub fn price(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
         if bytes.len() <= EXACT_BYTES {
             let text = text::visible(bytes, form);
-            return Self { tokens: estimator.price(&text), cost: estimator.cost(&text), sampled: false };
+            return Self {
+                tokens: estimator.price(&text),
+                cost: estimator.cost(&text),
+                sampled: false,
+            };
         }
         let stride = bytes.len() / SAMPLES;
         let (mut tokens, mut cost, mut priced) = (0u64, 0u64, 0u64);
@@ -38,13 +42,20 @@ impl Original {
             cost += estimator.cost(&text);
             priced += part.len() as u64;
         }
-        let whole = |part: u64| u64::try_from(u128::from(part) * bytes.len() as u128 / u128::from(priced.max(1))).unwrap_or(u64::MAX);
+        let whole = |part: u64| {
+            u64::try_from(u128::from(part) * bytes.len() as u128 / u128::from(priced.max(1)))
+                .unwrap_or(u64::MAX)
+        };
         Self { tokens: whole(tokens), cost: whole(cost), sampled: true }
     }
 
     /// The sum of two originals.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self { tokens: self.tokens + other.tokens, cost: self.cost + other.cost, sampled: self.sampled || other.sampled }
+        Self {
+            tokens: self.tokens + other.tokens,
+            cost: self.cost + other.cost,
+            sampled: self.sampled || other.sampled,
+        }
     }
 }

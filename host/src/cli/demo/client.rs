@@ -41,12 +41,16 @@ impl Client {
 
     fn send(&mut self, message: &Value) -> Result<()> {
         let input = self.input.as_mut().context("the server was told to end")?;
-        writeln!(input, "{message}").and_then(|()| input.flush()).context("the server does not read")
+        writeln!(input, "{message}")
+            .and_then(|()| input.flush())
+            .context("the server does not read")
     }
 
     fn request(&mut self, method: &str, params: &Value) -> Result<Vec<u8>> {
         self.last_id += 1;
-        self.send(&json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}))?;
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}),
+        )?;
         let mut line = Vec::new();
         if self.output.read_until(b'\n', &mut line).context("the server does not answer")? == 0 {
             bail!("the server ended before it answered {method}");

@@ -37,7 +37,12 @@ pub struct Sorted {
 ///
 /// # Errors
 /// With a sentence for the caller, where one of the guard's has a value that cannot be.
-pub fn sort(bytes: &[u8], span: &Span, facts: Option<&ToolFacts>, limits: &Limits) -> Result<Sorted, String> {
+pub fn sort(
+    bytes: &[u8],
+    span: &Span,
+    facts: Option<&ToolFacts>,
+    limits: &Limits,
+) -> Result<Sorted, String> {
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
     let mut sorted = Sorted::default();
     let (mut kept, mut taken, mut wrong) = (Vec::new(), false, None);
@@ -47,7 +52,8 @@ pub fn sort(bytes: &[u8], span: &Span, facts: Option<&ToolFacts>, limits: &Limit
         match guarded_name(&name, facts, limits) {
             Some(guarded) => {
                 taken = true;
-                let value: Value = serde_json::from_slice(scanner.bytes(&value)).unwrap_or(Value::Null);
+                let value: Value =
+                    serde_json::from_slice(scanner.bytes(&value)).unwrap_or(Value::Null);
                 if let Err(reason) = sorted.guarded.set(guarded, &value, limits) {
                     wrong.get_or_insert(reason);
                 }
@@ -88,10 +94,14 @@ impl Guarded {
     pub fn set(&mut self, name: &str, value: &Value, limits: &Limits) -> Result<(), String> {
         match name {
             OBJECT => {
-                let members = value.as_object().ok_or("_guard must be an object, such as {\"limit\": 20}")?;
+                let members =
+                    value.as_object().ok_or("_guard must be an object, such as {\"limit\": 20}")?;
                 for (name, value) in members {
                     if !NAMES.contains(&name.as_str()) {
-                        return Err(format!("_guard has no member {name}; it takes {}", NAMES.join(", ")));
+                        return Err(format!(
+                            "_guard has no member {name}; it takes {}",
+                            NAMES.join(", ")
+                        ));
                     }
                     self.set(name, value, limits)?;
                 }
@@ -106,7 +116,10 @@ impl Guarded {
             _ => self.wish.end_line = number(name, value, u64::MAX)?,
         }
         if self.wish.end_line > 0 && self.wish.start_line > self.wish.end_line {
-            return Err(format!("startLine {} is after endLine {}", self.wish.start_line, self.wish.end_line));
+            return Err(format!(
+                "startLine {} is after endLine {}",
+                self.wish.start_line, self.wish.end_line
+            ));
         }
         Ok(())
     }
@@ -122,7 +135,10 @@ fn number(name: &str, value: &Value, most: u64) -> Result<u64, String> {
     match number {
         Some(number) if number > most => Err(format!("{name} exceeds maximum of {most}")),
         Some(number) if number > 0 => Ok(number),
-        _ => Err(format!("{name} must be a whole number from 1{}", if most == u64::MAX { String::new() } else { format!(" to {most}") })),
+        _ => Err(format!(
+            "{name} must be a whole number from 1{}",
+            if most == u64::MAX { String::new() } else { format!(" to {most}") }
+        )),
     }
 }
 
@@ -137,7 +153,8 @@ mod tests {
     #[test]
     fn the_tools_own_parameters_stay() {
         let facts = ToolFacts { own: 0b10, ..ToolFacts::default() };
-        let read = sorted(r#"{"limit":900, "cursor":"c","_guard_limit":7, "q":"x"}"#, Some(&facts)).unwrap();
+        let read = sorted(r#"{"limit":900, "cursor":"c","_guard_limit":7, "q":"x"}"#, Some(&facts))
+            .unwrap();
         assert_eq!(read.rest.unwrap(), br#"{"limit":900,"q":"x"}"#);
         assert_eq!((read.guarded.cursor.as_deref(), read.guarded.wish.limit), (Some("c"), 7));
     }
@@ -156,7 +173,10 @@ mod tests {
             (r#"{"limit":0}"#, "limit must be a whole number from 1 to 200"),
             (r#"{"limit":-3}"#, "limit must be a whole number from 1 to 200"),
             (r#"{"limit":"many"}"#, "limit must be a whole number from 1 to 200"),
-            (r#"{"cursor":5}"#, "invalid cursor format: a cursor is a string that an earlier answer gave as nextCursor"),
+            (
+                r#"{"cursor":5}"#,
+                "invalid cursor format: a cursor is a string that an earlier answer gave as nextCursor",
+            ),
             (r#"{"startLine":9,"endLine":3}"#, "startLine 9 is after endLine 3"),
         ] {
             assert_eq!(sorted(arguments, Some(&known)).unwrap_err(), reason);

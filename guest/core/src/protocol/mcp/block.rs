@@ -22,7 +22,11 @@ pub fn read(scanner: &mut Scanner<'_>) -> Scan<Vec<Block>> {
     scanner.array(|scanner| {
         scanner.space();
         let start = scanner.position();
-        let text = if scanner.kind()? == Kind::Object { text(scanner)? } else { scanner.skip().map(|_| None)? };
+        let text = if scanner.kind()? == Kind::Object {
+            text(scanner)?
+        } else {
+            scanner.skip().map(|_| None)?
+        };
         blocks.push(Block { span: start..scanner.position(), text });
         Ok(())
     })?;

@@ -36,7 +36,11 @@ pub struct Catalog {
 ///
 /// # Errors
 /// Where the message is not JSON.
-pub fn shape(message: &[u8], first: bool, limits: impl Fn(&str) -> Limits) -> Scan<Option<Catalog>> {
+pub fn shape(
+    message: &[u8],
+    first: bool,
+    limits: impl Fn(&str) -> Limits,
+) -> Scan<Option<Catalog>> {
     let Some((list, tools)) = read(message)? else { return Ok(None) };
     let mut edits = Edits::default();
     let mut facts = Vec::new();
@@ -110,7 +114,8 @@ fn tool(scanner: &mut Scanner<'_>) -> Scan<Tool> {
         } else if kind == Kind::Object && scanner.is(&key, "annotations") {
             scanner.object(|scanner, key| {
                 let value = scanner.skip()?;
-                tool.read_only |= scanner.is(&key, "readOnlyHint") && scanner.bytes(&value) == b"true";
+                tool.read_only |=
+                    scanner.is(&key, "readOnlyHint") && scanner.bytes(&value) == b"true";
                 Ok(())
             })?;
         } else {
@@ -149,11 +154,19 @@ fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
 }
 
 /// Adds the guard's arguments to the root `properties` of a tool, and touches nothing else.
-fn advertise(message: &[u8], input: &Span, advertise: Advertise, own: u16, edits: &mut Edits) -> Scan<()> {
+fn advertise(
+    message: &[u8],
+    input: &Span,
+    advertise: Advertise,
+    own: u16,
+    edits: &mut Edits,
+) -> Scan<()> {
     let members = match advertise {
         Advertise::None => return Ok(()),
         Advertise::Compact => {
-            format!(r#""{OBJECT}":{{"type":"object","description":"Optional: limit (items), startLine, endLine, cursor of a cut answer"}}"#)
+            format!(
+                r#""{OBJECT}":{{"type":"object","description":"Optional: limit (items), startLine, endLine, cursor of a cut answer"}}"#
+            )
         }
         Advertise::Full => {
             let property = |(at, name): (usize, &&str)| {
@@ -171,7 +184,9 @@ fn advertise(message: &[u8], input: &Span, advertise: Advertise, own: u16, edits
         }
     };
     let (span, bytes) = match value_of(message, input, "properties")? {
-        Some((Kind::Object, properties)) => append_member(message, &properties, members.as_bytes())?,
+        Some((Kind::Object, properties)) => {
+            append_member(message, &properties, members.as_bytes())?
+        }
         Some(_) => return Ok(()),
         None => append_member(message, input, format!(r#""properties":{{{members}}}"#).as_bytes())?,
     };
@@ -188,14 +203,16 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<Output> {
         combined |= value_of(message, output, name)?.is_some();
     }
     let kind = value_of(message, output, "type")?;
-    let is_object = kind.as_ref().is_some_and(|(_, value)| message.get(value.clone()) == Some(b"\"object\""));
+    let is_object =
+        kind.as_ref().is_some_and(|(_, value)| message.get(value.clone()) == Some(b"\"object\""));
     if combined || !is_object {
         let schema = message.get(output.clone()).unwrap_or_default();
         if memchr::memmem::find(schema, b"\"$ref\"").is_some() {
             edits.replace(output.clone(), b"{\"type\":\"object\"}".as_slice());
             return Ok(Output::Free);
         }
-        let root: &[u8] = if is_object { b"{\"type\":\"object\",\"anyOf\":[" } else { b"{\"anyOf\":[" };
+        let root: &[u8] =
+            if is_object { b"{\"type\":\"object\",\"anyOf\":[" } else { b"{\"anyOf\":[" };
         let envelope: &[u8] = br#",{"type":"object","properties":{"context_guard":{"type":"object"}},"required":["context_guard"]}]}"#;
         edits.replace(output.clone(), [root, schema, envelope].concat());
         return Ok(Output::Widened);
@@ -204,7 +221,9 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<Output> {
         edits.replace(required, b"".as_slice());
     }
     let mut closed = false;
-    for name in ["additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"] {
+    for name in
+        ["additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"]
+    {
         let value = value_of(message, output, name)?;
         closed |= value.is_some_and(|(_, value)| message.get(value) != Some(b"true"));
     }
@@ -213,7 +232,10 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<Output> {
             let (span, bytes) = append_member(message, &properties, CONTRACT)?;
             edits.replace(span, bytes);
         }
-        _ => edits.replace(output.start + 1..output.start + 1, [b"\"properties\":{", CONTRACT, b"},"].concat()),
+        _ => edits.replace(
+            output.start + 1..output.start + 1,
+            [b"\"properties\":{", CONTRACT, b"},"].concat(),
+        ),
     }
     Ok(if closed { Output::Closed } else { Output::Open })
 }
@@ -254,8 +276,13 @@ mod tests {
 
     #[test]
     fn other_schemas_are_widened() {
-        let (list, facts) = shaped(r#"{"name":"a","inputSchema":{},"outputSchema":{"type":"object","oneOf":[{}]}},{"name":"b","outputSchema":{"type":"array"}}"#);
-        assert_eq!(list["result"]["tools"][0]["outputSchema"]["anyOf"].as_array().map(Vec::len), Some(2));
+        let (list, facts) = shaped(
+            r#"{"name":"a","inputSchema":{},"outputSchema":{"type":"object","oneOf":[{}]}},{"name":"b","outputSchema":{"type":"array"}}"#,
+        );
+        assert_eq!(
+            list["result"]["tools"][0]["outputSchema"]["anyOf"].as_array().map(Vec::len),
+            Some(2)
+        );
         assert_eq!(list["result"]["tools"][0]["outputSchema"]["type"], "object");
         assert_eq!(facts[1].1.output, Output::Widened);
     }

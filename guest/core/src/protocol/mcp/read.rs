@@ -83,10 +83,14 @@ impl Reader<'_> {
     pub fn read(&self, guarded: &Guarded, loaded: &Loaded) -> Result<Read, Refusal> {
         let text = guarded.cursor.as_deref().unwrap_or_default();
         let ttl = self.policy.limits(self.upstream, "").cursor_ttl_ms;
-        let cursor = Cursor::verify(text, self.keys, self.principal, self.now_ms, ttl).map_err(Refusal::Cursor)?;
+        let cursor = Cursor::verify(text, self.keys, self.principal, self.now_ms, ttl)
+            .map_err(Refusal::Cursor)?;
         if let Some(endpoint) = self.endpoint {
             let endpoint = crate::endpoint(self.upstream, endpoint);
-            if !self.keys.owns(Scope { principal: self.principal, endpoint: &endpoint }, &cursor.snapshot) {
+            if !self
+                .keys
+                .owns(Scope { principal: self.principal, endpoint: &endpoint }, &cursor.snapshot)
+            {
                 return Err(Refusal::Cursor(CursorError::Invalid));
             }
         }
@@ -105,15 +109,22 @@ impl Reader<'_> {
         };
         let base = Cursor::new(&cursor.snapshot, 0, self.now_ms);
         let shown = match &stored.index.body {
-            Body::List(list) => self.page(&stored, list, &cursor, guarded.wish, &limits, &base, &frame)?,
+            Body::List(list) => {
+                self.page(&stored, list, &cursor, guarded.wish, &limits, &base, &frame)?
+            }
             Body::Text(text) => chunk(&stored, text, &cursor, guarded.wish, &base, &frame)?,
         };
         let halves = frame.halves(&shown);
-        let (entries, extend) = self.keep(&stored.index, &cursor.snapshot, ttl, halves.cursor.is_some());
+        let (entries, extend) =
+            self.keep(&stored.index, &cursor.snapshot, ttl, halves.cursor.is_some());
         Ok(Read {
             endpoint: stored.index.endpoint.clone(),
             threshold: budget.threshold,
-            original: Original { tokens: stored.index.tokens, cost: 0, sampled: stored.index.sampled },
+            original: Original {
+                tokens: stored.index.tokens,
+                cost: 0,
+                sampled: stored.index.sampled,
+            },
             original_bytes: stored.index.bytes,
             shown,
             halves,
@@ -123,7 +134,13 @@ impl Reader<'_> {
     }
 
     /// A cursor lives a full time from its issue: what it leads to must, too.
-    fn keep(&self, index: &Index, snapshot: &str, ttl: u64, gives_cursor: bool) -> (Vec<Entry<'static>>, Vec<String>) {
+    fn keep(
+        &self,
+        index: &Index,
+        snapshot: &str,
+        ttl: u64,
+        gives_cursor: bool,
+    ) -> (Vec<Entry<'static>>, Vec<String>) {
         if !gives_cursor || index.expires_ms >= self.now_ms + ttl {
             return (Vec::new(), Vec::new());
         }
@@ -147,24 +164,46 @@ impl Reader<'_> {
             return Err(Refusal::Wish("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
         }
         let carried = if wish.limit > 0 { wish.limit } else { cursor.limit };
-        let page_size = if carried > 0 { carried.min(limits.max_page_size) } else { limits.default_page_size };
+        let page_size =
+            if carried > 0 { carried.min(limits.max_page_size) } else { limits.default_page_size };
         let limit = page_size.saturating_mul(wish.pages.max(1));
-        let ask = Ask { first: cursor.offset, within: cursor.within, limit, page_size, carried_limit: carried };
+        let ask = Ask {
+            first: cursor.offset,
+            within: cursor.within,
+            limit,
+            page_size,
+            carried_limit: carried,
+        };
         let (bytes, items) = list::stored(stored, list, ask, frame.allowance)?;
-        let items = items.into_iter().map(|(at, span)| (at, bytes.get(span).unwrap_or_default())).collect();
+        let items =
+            items.into_iter().map(|(at, span)| (at, bytes.get(span).unwrap_or_default())).collect();
         Ok(list::show(list, stored.index.form, &items, ask, base, frame))
     }
 }
 
-fn chunk(stored: &Stored<'_>, text: &TextIndex, cursor: &Cursor, wish: Wish, base: &Cursor, frame: &Frame<'_>) -> Result<Shown, Refusal> {
+fn chunk(
+    stored: &Stored<'_>,
+    text: &TextIndex,
+    cursor: &Cursor,
+    wish: Wish,
+    base: &Cursor,
+    frame: &Frame<'_>,
+) -> Result<Shown, Refusal> {
     let total = stored.index.bytes;
     let ranged = wish.start_line > 0 || wish.end_line > 0;
     let (from, end) = if ranged {
         if wish.start_line > text.lines {
-            return Err(Refusal::Wish(format!("startLine {} is beyond the end: the text has {} lines", wish.start_line, text.lines)));
+            return Err(Refusal::Wish(format!(
+                "startLine {} is beyond the end: the text has {} lines",
+                wish.start_line, text.lines
+            )));
         }
         let from = line_offset(stored, text, wish.start_line.max(1))?;
-        let end = if wish.end_line == 0 { total } else { line_offset(stored, text, wish.end_line.saturating_add(1))? };
+        let end = if wish.end_line == 0 {
+            total
+        } else {
+            line_offset(stored, text, wish.end_line.saturating_add(1))?
+        };
         (from, end)
     } else {
         let pages = usize::try_from(wish.pages.max(1)).unwrap_or(usize::MAX);
@@ -184,7 +223,14 @@ fn chunk(stored: &Stored<'_>, text: &TextIndex, cursor: &Cursor, wish: Wish, bas
     }
     let line = mark.line + plan::ended_lines(before, stored.index.form);
     let range_end = (ranged || cursor.end > 0).then_some(end);
-    Ok(plan::chunk_of(text, content, stored.index.form, Place { from, line, total, range_end }, base, frame))
+    Ok(plan::chunk_of(
+        text,
+        content,
+        stored.index.form,
+        Place { from, line, total, range_end },
+        base,
+        frame,
+    ))
 }
 
 /// The byte at which a line begins: found from the chunk that it stands in.
@@ -193,7 +239,10 @@ fn line_offset(stored: &Stored<'_>, text: &TextIndex, line: u64) -> Result<u64, 
         return Ok(stored.index.bytes);
     }
     let mark = text.before_line(line);
-    let after = text.chunks.get(text.chunk_at(mark.offset) + 1).map_or(stored.index.bytes, |mark| mark.offset);
+    let after = text
+        .chunks
+        .get(text.chunk_at(mark.offset) + 1)
+        .map_or(stored.index.bytes, |mark| mark.offset);
     let bytes = stored.bytes(mark.offset, after)?;
     Ok(mark.offset + plan::skip_lines(&bytes, stored.index.form, mark.line, line))
 }

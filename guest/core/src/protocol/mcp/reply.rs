@@ -18,7 +18,15 @@ pub struct Envelope<'a> {
 impl Envelope<'_> {
     fn result(&self, members: &[u8]) -> Vec<u8> {
         let kind: &[u8] = if self.modern { b",\"resultType\":\"complete\"" } else { b"" };
-        [b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(), self.id, b",\"result\":{", members, kind, b"}}"].concat()
+        [
+            b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(),
+            self.id,
+            b",\"result\":{",
+            members,
+            kind,
+            b"}}",
+        ]
+        .concat()
     }
 
     /// A part of a tool's answer.
@@ -68,14 +76,25 @@ impl Envelope<'_> {
     /// An error that a model can act on.
     #[must_use]
     pub fn tool_error(&self, text: &str) -> Vec<u8> {
-        self.result(&[b"\"content\":[".as_slice(), &plain_block(text), b"],\"isError\":true"].concat())
+        self.result(
+            &[b"\"content\":[".as_slice(), &plain_block(text), b"],\"isError\":true"].concat(),
+        )
     }
 
     /// An error of the protocol.
     #[must_use]
     pub fn error(&self, code: i64, text: &str) -> Vec<u8> {
         let code = code.to_string();
-        [b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(), self.id, b",\"error\":{\"code\":", code.as_bytes(), b",\"message\":", &quoted(text), b"}}"].concat()
+        [
+            b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(),
+            self.id,
+            b",\"error\":{\"code\":",
+            code.as_bytes(),
+            b",\"message\":",
+            &quoted(text),
+            b"}}",
+        ]
+        .concat()
     }
 }
 
@@ -88,7 +107,14 @@ pub fn result_meta(meta: &Map<String, Value>) -> Vec<u8> {
 /// One of the contents of a resource; `text` is escaped.
 #[must_use]
 pub fn content(uri: &str, text: &[u8]) -> Vec<u8> {
-    [b"{\"uri\":".as_slice(), &quoted(uri), b",\"mimeType\":\"text/plain\",\"text\":\"", text, b"\"}"].concat()
+    [
+        b"{\"uri\":".as_slice(),
+        &quoted(uri),
+        b",\"mimeType\":\"text/plain\",\"text\":\"",
+        text,
+        b"\"}",
+    ]
+    .concat()
 }
 
 /// The contract, as one of the contents of a resource. Its URI reads on.

@@ -70,7 +70,11 @@ impl Request {
     fn params(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
         scanner.object(|scanner, key| {
             let kind = scanner.kind()?;
-            if kind == Kind::String && (scanner.is(&key, "name") || scanner.is(&key, "uri") || scanner.is(&key, "taskId")) {
+            if kind == Kind::String
+                && (scanner.is(&key, "name")
+                    || scanner.is(&key, "uri")
+                    || scanner.is(&key, "taskId"))
+            {
                 let name = scanner.string()?;
                 self.name = Some(scanner.decode(&name));
             } else if kind == Kind::Object && scanner.is(&key, "arguments") {
@@ -103,7 +107,8 @@ impl Request {
             }
             Ok(())
         })?;
-        self.meta = Some(Meta { span: start..scanner.position(), rest: rest.join(&b','), budget, guarded });
+        self.meta =
+            Some(Meta { span: start..scanner.position(), rest: rest.join(&b','), budget, guarded });
         Ok(())
     }
 }

@@ -40,10 +40,28 @@ impl Cost {
     /// Prices an answer's texts and structured content.
     #[must_use]
     pub fn of(setting: &Setting<'_>, message: &[u8], answer: &Answer) -> Self {
-        let price = |span: &Span, form| Original::price(&setting.limits.estimator, message.get(span.clone()).unwrap_or_default(), form);
+        let price = |span: &Span, form| {
+            Original::price(
+                &setting.limits.estimator,
+                message.get(span.clone()).unwrap_or_default(),
+                form,
+            )
+        };
         Self {
-            blocks: answer.blocks.iter().map(|block| block.text.as_ref().map_or(Original::default(), |text| price(text, Form::Escaped))).collect(),
-            structured: answer.structured.as_ref().map_or(Original::default(), |survey| price(&survey.root, Form::Raw)),
+            blocks: answer
+                .blocks
+                .iter()
+                .map(|block| {
+                    block
+                        .text
+                        .as_ref()
+                        .map_or(Original::default(), |text| price(text, Form::Escaped))
+                })
+                .collect(),
+            structured: answer
+                .structured
+                .as_ref()
+                .map_or(Original::default(), |survey| price(&survey.root, Form::Raw)),
         }
     }
 
@@ -74,9 +92,21 @@ enum Relation {
 
 /// Shapes an answer; none where it may stay as it is.
 #[must_use]
-pub fn shape<'a>(setting: &Setting<'_>, message: &'a [u8], answer: &Answer, cost: &Cost, allowance: u64) -> Option<Shaped<'a>> {
+pub fn shape<'a>(
+    setting: &Setting<'_>,
+    message: &'a [u8],
+    answer: &Answer,
+    cost: &Cost,
+    allowance: u64,
+) -> Option<Shaped<'a>> {
     let shaper = Shaper { setting, message, answer, cost, allowance };
-    let texts: Vec<usize> = answer.blocks.iter().enumerate().filter(|(_, block)| block.text.is_some()).map(|(at, _)| at).collect();
+    let texts: Vec<usize> = answer
+        .blocks
+        .iter()
+        .enumerate()
+        .filter(|(_, block)| block.text.is_some())
+        .map(|(at, _)| at)
+        .collect();
     let over = cost.total().cost > allowance;
     if answer.is_error && !over {
         return None;
@@ -85,7 +115,11 @@ pub fn shape<'a>(setting: &Setting<'_>, message: &'a [u8], answer: &Answer, cost
         (Some(survey), []) => shaper.structured_alone(survey, allowance),
         (Some(survey), texts) => {
             // Telling whether both halves say the same costs as much as reading them: only where one of them has to be cut.
-            let relation = if over || shaper.may_need_cut(survey, texts) { shaper.relation(survey, texts) } else { return None };
+            let relation = if over || shaper.may_need_cut(survey, texts) {
+                shaper.relation(survey, texts)
+            } else {
+                return None;
+            };
             match relation {
                 Relation::Whole => shaper.both(survey, texts),
                 Relation::Text(span) => shaper.both_text(survey, &span, texts),
@@ -131,13 +165,19 @@ impl<'a> Shaper<'_, 'a> {
 
     /// Whether an answer within its budget may have to be cut all the same: for its number of items, its length, or a range asked for.
     fn may_need_cut(&self, survey: &Survey, texts: &[usize]) -> bool {
-        let limits = self.setting.limits;
-        let size = if self.setting.wish.limit > 0 { self.setting.wish.limit } else { limits.default_page_size };
-        survey.lists.iter().any(|list| list.items.len() as u64 > size)
+        let (limits, wish) = (self.setting.limits, self.setting.wish);
+        let size = first_page_size(self.setting);
+        let long = |survey: &Survey| survey.lists.iter().any(|list| list.items.len() as u64 > size);
+        let holds_long = |at: &usize| {
+            let text = self.text(*at);
+            looks_like_json(text) && Survey::of(text, Form::Escaped).is_some_and(|survey| long(&survey))
+        };
+        long(survey)
             || texts.len() as u64 > size
             || texts.iter().any(|at| self.cost.block(*at).tokens > limits.chunk_threshold)
-            || self.setting.wish.start_line > 0
-            || self.setting.wish.end_line > 0
+            || wish.start_line > 0
+            || wish.end_line > 0
+            || texts.iter().any(holds_long)
     }
 
     fn relation(&self, survey: &Survey, texts: &[usize]) -> Relation {
@@ -145,18 +185,25 @@ impl<'a> Shaper<'_, 'a> {
             let text = self.text(*text);
             if let Some(string) = &survey.text
                 && survey.kind == Kind::Object
-                && (survey.root.len() - string.span.len()) / 3 <= usize::try_from(self.allowance).unwrap_or(usize::MAX) / 6
+                && (survey.root.len() - string.span.len()) / 3
+                    <= usize::try_from(self.allowance).unwrap_or(usize::MAX) / 6
                 && equal::text(text, Form::Escaped, self.bytes(&string.span), Form::Escaped)
             {
                 return Relation::Text(string.span.clone());
             }
             let root = self.bytes(&survey.root);
             let says = |span: &Span| equal::json(text, Form::Escaped, self.bytes(span), Form::Raw);
-            let same = equal::json(text, Form::Escaped, root, Form::Raw) || survey.longest().is_some_and(|list| says(&list.span));
+            let same = equal::json(text, Form::Escaped, root, Form::Raw)
+                || survey.longest().is_some_and(|list| says(&list.span));
             return if same { Relation::Whole } else { Relation::None };
         }
         let says = |list: &List| {
-            list.items.len() == texts.len() && list.items.iter().zip(texts).all(|(item, text)| same(self.bytes(item), self.text(*text)))
+            list.items.len() == texts.len()
+                && list
+                    .items
+                    .iter()
+                    .zip(texts)
+                    .all(|(item, text)| same(self.bytes(item), self.text(*text)))
         };
         if survey.longest().is_some_and(says) { Relation::Whole } else { Relation::None }
     }
@@ -170,7 +217,12 @@ impl<'a> Shaper<'_, 'a> {
 
     fn cut_structured(&self, survey: &Survey, text: bool, allowance: u64) -> Option<Cut<'a>> {
         let relative = survey.clone().relative();
-        let payload = Payload { bytes: self.bytes(&survey.root), form: Form::Raw, survey: Some(&relative), blocks: false };
+        let payload = Payload {
+            bytes: self.bytes(&survey.root),
+            form: Form::Raw,
+            survey: Some(&relative),
+            blocks: false,
+        };
         cut(self.setting, &payload, self.cost.structured, Some(Home::Whole), text, allowance)
     }
 
@@ -186,7 +238,10 @@ impl<'a> Shaper<'_, 'a> {
     fn both_text(&self, survey: &Survey, string: &Span, texts: &[usize]) -> Option<Shaped<'a>> {
         let bytes = self.bytes(string);
         let inner = looks_like_json(bytes).then(|| Survey::of(bytes, Form::Escaped)).flatten();
-        let home = Home::Text(self.bytes(&(survey.root.start..string.start)).to_vec(), self.bytes(&(string.end..survey.root.end)).to_vec());
+        let home = Home::Text(
+            self.bytes(&(survey.root.start..string.start)).to_vec(),
+            self.bytes(&(string.end..survey.root.end)).to_vec(),
+        );
         let payload = Payload { bytes, form: Form::Escaped, survey: inner.as_ref(), blocks: false };
         let cost = texts.first().map_or(Original::default(), |at| self.cost.block(*at));
         let cut = cut(self.setting, &payload, cost, Some(home), true, self.allowance)?;
@@ -207,7 +262,12 @@ impl<'a> Shaper<'_, 'a> {
         let structured_cut = self.cut_structured(survey, false, for_structured);
         let mut plan = match self.texts(texts, for_text) {
             Some(plan) => plan,
-            None => Plan { cuts: Vec::new(), content: self.kept_blocks(|_| true), structured: None, untouched: text },
+            None => Plan {
+                cuts: Vec::new(),
+                content: self.kept_blocks(|_| true),
+                structured: None,
+                untouched: text,
+            },
         };
         match structured_cut {
             Some(cut) => {
@@ -221,7 +281,10 @@ impl<'a> Shaper<'_, 'a> {
 
     /// Text blocks without a structured half: one is cut in its place, many are a list.
     fn texts(&self, texts: &[usize], allowance: u64) -> Option<Plan<'a>> {
-        let (largest, cost) = texts.iter().map(|at| (*at, self.cost.block(*at))).max_by_key(|(at, cost)| (cost.cost, usize::MAX - at))?;
+        let (largest, cost) = texts
+            .iter()
+            .map(|at| (*at, self.cost.block(*at)))
+            .max_by_key(|(at, cost)| (cost.cost, usize::MAX - at))?;
         let others = self.cost.text().cost - cost.cost;
         let size = first_page_size(self.setting);
         if texts.len() == 1 || (others <= allowance / 4 && texts.len() as u64 <= size) {
@@ -233,15 +296,31 @@ impl<'a> Shaper<'_, 'a> {
         let root = 0..content.len();
         let list = List { path: Vec::new(), span: root.clone(), items };
         let survey = Survey { root, kind: Kind::Array, lists: vec![list], text: None };
-        let payload = Payload { bytes: self.bytes(&content), form: Form::Raw, survey: Some(&survey), blocks: true };
+        let payload = Payload {
+            bytes: self.bytes(&content),
+            form: Form::Raw,
+            survey: Some(&survey),
+            blocks: true,
+        };
         let cut = cut(self.setting, &payload, self.cost.text(), None, true, allowance)?;
-        let shown = cut.halves.blocks.clone().or_else(|| cut.halves.text.as_ref().map(|text| self.text_content(text)));
-        Some(Plan { content: shown.into_iter().filter(|blocks| !blocks.is_empty()).collect(), structured: None, untouched: 0, cuts: vec![cut] })
+        let shown = cut
+            .halves
+            .blocks
+            .clone()
+            .or_else(|| cut.halves.text.as_ref().map(|text| self.text_content(text)));
+        Some(Plan {
+            content: shown.into_iter().filter(|blocks| !blocks.is_empty()).collect(),
+            structured: None,
+            untouched: 0,
+            cuts: vec![cut],
+        })
     }
 
     fn one_text(&self, at: usize, cost: Original, others: u64, allowance: u64) -> Option<Plan<'a>> {
         let bytes = self.text(at);
-        let inner = (looks_like_json(bytes) && !self.answer.is_error).then(|| Survey::of(bytes, Form::Escaped)).flatten();
+        let inner = (looks_like_json(bytes) && !self.answer.is_error)
+            .then(|| Survey::of(bytes, Form::Escaped))
+            .flatten();
         let payload = Payload { bytes, form: Form::Escaped, survey: inner.as_ref(), blocks: false };
         let room = allowance.saturating_sub(others);
         // Servers put what to do next at the end of an error: its tail is kept in sight.
@@ -270,7 +349,10 @@ impl<'a> Shaper<'_, 'a> {
                 Some(0) => {
                     if let (Some(text), Some(new)) = (&block.text, &halves.text) {
                         let mut edits = Edits::default();
-                        edits.replace(text.start - block.span.start..text.end - block.span.start, new.as_slice());
+                        edits.replace(
+                            text.start - block.span.start..text.end - block.span.start,
+                            new.as_slice(),
+                        );
                         content.push(edits.apply(self.bytes(&block.span)));
                     }
                 }
@@ -281,7 +363,11 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     fn text_content(&self, escaped: &[u8]) -> Vec<u8> {
-        if self.answer.resource { reply::content(self.setting.name, escaped) } else { crate::shape::render::text_block(escaped) }
+        if self.answer.resource {
+            reply::content(self.setting.name, escaped)
+        } else {
+            crate::shape::render::text_block(escaped)
+        }
     }
 
     /// Puts the message together: content, structured content, `_meta` and `ttlMs` are new, everything else stays as it came.
@@ -289,7 +375,11 @@ impl<'a> Shaper<'_, 'a> {
         let mut edits = Edits::default();
         let tokens = plan.untouched + plan.cuts.iter().map(|cut| cut.halves.tokens).sum::<u64>();
         for cut in &plan.cuts {
-            plan.content.push(if self.answer.resource { reply::notice_content(&cut.halves) } else { plain_block(&cut.halves.notice) });
+            plan.content.push(if self.answer.resource {
+                reply::notice_content(&cut.halves)
+            } else {
+                plain_block(&cut.halves.notice)
+            });
         }
         let content = [b"[".as_slice(), &plan.content.join(&b','), b"]"].concat();
         let mut members: Vec<Vec<u8>> = Vec::new();
@@ -301,7 +391,10 @@ impl<'a> Shaper<'_, 'a> {
             let new = plan.structured.take().or_else(|| {
                 // It was left whole: the contract stands in it all the same, for clients that show nothing else.
                 let cut = plan.cuts.first().filter(|_| survey.kind == Kind::Object)?;
-                let contract = cut.shown.facts.structured(cut.halves.cursor.as_deref(), self.setting.read_tool);
+                let contract = cut
+                    .shown
+                    .facts
+                    .structured(cut.halves.cursor.as_deref(), self.setting.read_tool, false);
                 Some(with_contract(self.bytes(&survey.root), &Value::Object(contract)))
             });
             if let Some(new) = new {
@@ -313,7 +406,9 @@ impl<'a> Shaper<'_, 'a> {
         }
         self.meta(&plan, tokens, &mut edits, &mut members);
         let result = self.answer.result.as_ref().filter(|_| !members.is_empty());
-        if let Some(Ok((span, bytes))) = result.map(|result| append_member(self.message, result, &members.join(&b','))) {
+        if let Some(Ok((span, bytes))) =
+            result.map(|result| append_member(self.message, result, &members.join(&b',')))
+        {
             edits.replace(span, bytes);
         }
         let first = plan.cuts.first().map(|cut| &cut.shown.facts);
@@ -329,7 +424,8 @@ impl<'a> Shaper<'_, 'a> {
     fn meta(&self, plan: &Plan<'_>, tokens: u64, edits: &mut Edits, members: &mut Vec<Vec<u8>>) {
         let Some(cut) = plan.cuts.first() else { return };
         let facts = cut.shown.facts.json(cut.halves.cursor.as_deref());
-        let threshold = self.setting.limits.budget_for(self.setting.wish.pages, self.setting.budget).threshold;
+        let threshold =
+            self.setting.limits.budget_for(self.setting.wish.pages, self.setting.budget).threshold;
         let meta = describe(facts, tokens, threshold, self.cost.total(), self.message.len() as u64);
         let appended = self.answer.meta.as_ref().and_then(|object| {
             let member = format!("\"{META_RESULT}\":{}", Value::Object(meta.clone()));
@@ -344,7 +440,13 @@ impl<'a> Shaper<'_, 'a> {
 
 /// What `_meta` says of a shaped result: the facts, the budget, the size of the original.
 #[must_use]
-pub fn describe(mut facts: Map<String, Value>, tokens: u64, threshold: u64, original: Original, original_bytes: u64) -> Map<String, Value> {
+pub fn describe(
+    mut facts: Map<String, Value>,
+    tokens: u64,
+    threshold: u64,
+    original: Original,
+    original_bytes: u64,
+) -> Map<String, Value> {
     if let Ok(Value::Object(budget)) = serde_json::to_value(TokenBudget::new(tokens, threshold)) {
         facts.extend(budget);
     }
@@ -369,7 +471,11 @@ fn same(item: &[u8], text: &[u8]) -> bool {
 }
 
 fn looks_like_json(escaped: &[u8]) -> bool {
-    let head = visible(escaped.get(..boundary(escaped, 64, Form::Escaped)).unwrap_or(escaped), Form::Escaped).into_owned();
+    let head = visible(
+        escaped.get(..boundary(escaped, 64, Form::Escaped)).unwrap_or(escaped),
+        Form::Escaped,
+    )
+    .into_owned();
     matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 

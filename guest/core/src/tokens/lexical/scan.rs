@@ -125,7 +125,9 @@ impl<S: Sink> Scan<'_, S> {
 
     /// An id; one of mixed case swallows the rest of a base64 text.
     fn id(&mut self, start: usize, swallow: bool) {
-        let continues = |byte: &u8| matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_') || class(*byte).is_alphanumeric();
+        let continues = |byte: &u8| {
+            matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_') || class(*byte).is_alphanumeric()
+        };
         if swallow {
             self.at += self.text.iter().skip(self.at).take_while(|byte| continues(byte)).count();
         }
@@ -160,7 +162,10 @@ impl<S: Sink> Scan<'_, S> {
                     _ => 2,
                 };
                 if length > 15 {
-                    self.sink.digits(64 + usize::from(same * 4 >= length * 3) + 2 * usize::from(before == 1), length);
+                    self.sink.digits(
+                        64 + usize::from(same * 4 >= length * 3) + 2 * usize::from(before == 1),
+                        length,
+                    );
                 } else {
                     self.sink.digits(before * 16 + length, length);
                 }
@@ -192,7 +197,8 @@ impl<S: Sink> Scan<'_, S> {
     fn space(&mut self) {
         const LONG: usize = 128;
         let start = self.at;
-        let after_punctuation = match start.checked_sub(1).and_then(|before| self.class_at(before)) {
+        let after_punctuation = match start.checked_sub(1).and_then(|before| self.class_at(before))
+        {
             Some(class) => class == Class::Punctuation,
             None => true,
         };
@@ -234,7 +240,9 @@ impl<S: Sink> Scan<'_, S> {
         let spaced = self.pending == Pending::Space;
         let mut hash: u32 = if spaced { 7 } else { 3 };
         let (mut same, mut last) = (0usize, 0u8);
-        while let Some(byte) = self.text.get(self.at).filter(|byte| class(**byte) == Class::Punctuation) {
+        while let Some(byte) =
+            self.text.get(self.at).filter(|byte| class(**byte) == Class::Punctuation)
+        {
             same += usize::from(*byte == last);
             last = *byte;
             if self.at - start < 6 {
@@ -257,9 +265,15 @@ impl<S: Sink> Scan<'_, S> {
             self.pending = Pending::Nothing;
         }
         let next = self.class_at(self.at);
-        if last == b'\\' && next == Some(Class::Lower) && matches!(self.byte(self.at), b'n' | b't' | b'r' | b'u' | b'b' | b'f') {
+        if last == b'\\'
+            && next == Some(Class::Lower)
+            && matches!(self.byte(self.at), b'n' | b't' | b'r' | b'u' | b'b' | b'f')
+        {
             self.escape(hash, rest);
-        } else if length == 1 && self.pending == Pending::Nothing && next.is_some_and(Class::is_letter) {
+        } else if length == 1
+            && self.pending == Pending::Nothing
+            && next.is_some_and(Class::is_letter)
+        {
             self.pending = Pending::Mark(word_prefix(last));
             return;
         } else {
@@ -278,7 +292,8 @@ impl<S: Sink> Scan<'_, S> {
     /// A rule line such as `----`: by the logarithm of its length, then a token for each 64.
     fn rule(&mut self, length: usize, spaced: bool) {
         let logarithm = (usize::BITS - length.min(64).leading_zeros()) as usize;
-        self.sink.punctuation(PUNCTUATION_KEYS - 64 + logarithm.min(15) * 4 + 2 * usize::from(spaced));
+        self.sink
+            .punctuation(PUNCTUATION_KEYS - 64 + logarithm.min(15) * 4 + 2 * usize::from(spaced));
         if length > 64 {
             self.sink.tail(length * 4 - 256);
         }
@@ -322,7 +337,8 @@ impl<S: Sink> Scan<'_, S> {
             _ => 4,
         };
         let end = (self.at + width).min(self.text.len());
-        let first = self.at.checked_sub(1).and_then(|before| self.class_at(before)) != Some(Class::NonAscii);
+        let first = self.at.checked_sub(1).and_then(|before| self.class_at(before))
+            != Some(Class::NonAscii);
         let character = self.text.get(self.at..end).unwrap_or_default();
         self.sink.wide(first, character);
         self.at = end;
@@ -354,7 +370,13 @@ fn punctuation_key(hash: u32, length: usize, next: u32) -> usize {
     ((mixed >> 16) as usize) % (PUNCTUATION_KEYS - 64)
 }
 
-fn space_key(after_punctuation: bool, newlines: usize, indent: usize, tabs: usize, next: usize) -> usize {
+fn space_key(
+    after_punctuation: bool,
+    newlines: usize,
+    indent: usize,
+    tabs: usize,
+    next: usize,
+) -> usize {
     let bucket = match indent {
         0 => 0,
         1 => 1,

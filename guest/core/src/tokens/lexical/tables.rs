@@ -4,7 +4,9 @@
 //! A file holds, in this order, little-endian `i16` in 1/256 token: words by key, words by shape, digit runs, ids, unicode escapes;
 //! then bytes: punctuation, white space, letter pairs, id pairs, characters of two, three and four bytes.
 
-use super::scan::{DIGIT_KEYS, ESCAPE_KEYS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES};
+use super::scan::{
+    DIGIT_KEYS, ESCAPE_KEYS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
+};
 
 const LETTER_BITS: u32 = 15;
 const ID_SYMBOLS: usize = 63;
@@ -113,8 +115,13 @@ impl Sink for Sum {
                 boundaries += byte_at(self.tables.letter_pairs, bucket as usize);
             }
         }
-        let cost = word_at(self.tables.words, key) + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8);
-        let least = if self.cautious && letters.len() > LONG_WORD { letters.len() as i64 * ONE / 2 } else { 0 };
+        let cost = word_at(self.tables.words, key)
+            + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8);
+        let least = if self.cautious && letters.len() > LONG_WORD {
+            letters.len() as i64 * ONE / 2
+        } else {
+            0
+        };
         self.total += cost.max(least);
     }
 
@@ -138,7 +145,9 @@ impl Sink for Sum {
         let pairs: i64 = run
             .iter()
             .zip(run.iter().skip(1))
-            .map(|(left, right)| byte_at(self.tables.id_pairs, id_symbol(*left) * ID_SYMBOLS + id_symbol(*right)))
+            .map(|(left, right)| {
+                byte_at(self.tables.id_pairs, id_symbol(*left) * ID_SYMBOLS + id_symbol(*right))
+            })
             .sum();
         self.total += word_at(self.tables.ids, 0) + (pairs << 4);
     }
@@ -150,9 +159,21 @@ impl Sink for Sum {
     fn wide(&mut self, first: bool, character: &[u8]) {
         let first = usize::from(first);
         self.total += match *character {
-            [a, b] => byte_at(self.tables.two_bytes, first * 2048 + usize::from(a & 31) * 64 + usize::from(b & 63)) << 6,
-            [a, b, _] => byte_at(self.tables.three_bytes, first * 1024 + usize::from(a & 15) * 64 + usize::from(b & 63)) << 6,
-            [_, b, c, _] => byte_at(self.tables.four_bytes, usize::from(b & 63) * 64 + usize::from(c & 63)) << 6,
+            [a, b] => {
+                byte_at(
+                    self.tables.two_bytes,
+                    first * 2048 + usize::from(a & 31) * 64 + usize::from(b & 63),
+                ) << 6
+            }
+            [a, b, _] => {
+                byte_at(
+                    self.tables.three_bytes,
+                    first * 1024 + usize::from(a & 15) * 64 + usize::from(b & 63),
+                ) << 6
+            }
+            [_, b, c, _] => {
+                byte_at(self.tables.four_bytes, usize::from(b & 63) * 64 + usize::from(c & 63)) << 6
+            }
             _ => ONE,
         };
     }
