@@ -60,7 +60,8 @@ enum Command {
 }
 
 fn main() -> std::process::ExitCode {
-    match Arguments::parse().command.run() {
+    let done = fuzz::compile_if_called_to().unwrap_or_else(|| Arguments::parse().command.run());
+    match done {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cargo xtask: {error:#}");

@@ -50,7 +50,7 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
     cargo_test(
         Some(&built),
         &environment,
-        &[&["--workspace", "--exclude", "context-guard-component", "--"], filter.as_slice()]
+        &[&["--workspace", "--exclude", "context-guard-component", "--exclude", "context-guard-fuzz", "--"], filter.as_slice()]
             .concat(),
     )?;
     cargo_test(

@@ -1,0 +1,24 @@
+//! The scanner against serde_json: what is JSON there is JSON here, raw and escaped; what comes out of a text goes back into it.
+#![no_main]
+#![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
+
+use context_guard_core::json::scan::is_json;
+use context_guard_core::json::survey::Survey;
+use context_guard_core::json::text::{Form, boundary, escape, visible};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let raw = is_json(bytes, Form::Raw);
+    let _ = (is_json(bytes, Form::Escaped), Survey::of(bytes, Form::Escaped));
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let valid = serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
+    assert!(raw || !valid, "serde_json takes it");
+    let mut escaped = Vec::new();
+    escape(&mut escaped, bytes);
+    assert_eq!(visible(&escaped, Form::Escaped), bytes);
+    // Control characters inside strings are not looked for in a raw message: its framing has none. Escaped, they show.
+    assert!(raw || !is_json(&escaped, Form::Escaped));
+    assert!(is_json(&escaped, Form::Escaped) || !valid);
+    let cut = boundary(&escaped, bytes.len(), Form::Escaped);
+    assert!(bytes.starts_with(&visible(&escaped[..cut], Form::Escaped)));
+});
