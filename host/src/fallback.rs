@@ -86,7 +86,7 @@ fn cut(result: &Parts<'_>, blocks: &[Block], bytes: usize, limit: usize) -> Valu
     };
     // A client that was shown an output schema insists on structured content; the schema was relaxed to take this.
     if result.structured_content.is_some() {
-        reply["structuredContent"] = json!({"context_guard": {"note": note}});
+        add(&mut reply, "structuredContent", json!({"context_guard": {"note": note}}));
     }
     let kept = [
         ("isError", result.is_error),
@@ -96,10 +96,16 @@ fn cut(result: &Parts<'_>, blocks: &[Block], bytes: usize, limit: usize) -> Valu
     ];
     for (name, value) in kept {
         if let Some(value) = value.and_then(|value| serde_json::from_str(value.get()).ok()) {
-            reply[name] = value;
+            add(&mut reply, name, value);
         }
     }
     reply
+}
+
+fn add(object: &mut Value, name: &str, value: Value) {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(name.to_owned(), value);
+    }
 }
 
 fn head(text: &str, bytes: usize) -> &str {

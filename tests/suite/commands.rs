@@ -1,1 +1,143 @@
-//! placeholder
+//! The program's commands, as a user types them.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use context_guard_test_support::answer::{Answer, o200k};
+use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
+use serde_json::{Value, json};
+
+/// Runs the program with its state in `home`.
+fn program(home: &Path, arguments: &[&str], input: &str) -> Result<Output> {
+    let mut command = Command::new(artifacts::program()?);
+    command.args(arguments).env("XDG_STATE_HOME", home).env_remove("CONTEXT_GUARD_SIGNING_KEYS");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    child.stdin.take().context("no input")?.write_all(input.as_bytes())?;
+    Ok(child.wait_with_output()?)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn bookings() -> Value {
+    let booking = |number: usize| json!({"id": number, "guest": format!("guest {number}")});
+    json!({"bookings": (0..500).map(booking).collect::<Vec<_>>()})
+}
+
+#[test]
+fn shape_shows_a_page_and_a_table_and_the_cursor_leads_on_in_another_run() -> Result<()> {
+    let home = peers::folder("shape")?;
+    let file = home.join("bookings.json");
+    std::fs::write(&file, bookings().to_string())?;
+    let file = file.display().to_string();
+    let first = program(&home, &["shape", &file, "--limit", "20"], "")?;
+    let page: Value = serde_json::from_slice(&first.stdout)?;
+    ensure!(page["bookings"].as_array().map(Vec::len) == Some(20));
+    ensure!(page["meta"]["totalCount"] == 500);
+    let report = text(&first.stderr);
+    for word in ["tokens", "bytes", "before", "after", "loss", "partial", "cursor"] {
+        ensure!(report.contains(word), "{word} in {report}");
+    }
+    let cursor = page["nextCursor"].as_str().context("no cursor")?;
+    ensure!(report.contains(cursor));
+    let second = program(&home, &["shape", &file, "--cursor", cursor], "")?;
+    let second: Value = serde_json::from_slice(&second.stdout)?;
+    ensure!(second["bookings"][0]["id"] == 20, "{second}");
+    std::fs::remove_dir_all(home)?;
+    Ok(())
+}
+
+#[test]
+fn shape_all_puts_the_original_together_again() -> Result<()> {
+    let home = peers::folder("shape-all")?;
+    let log: String =
+        (0..5_000).map(|at| format!("2026-01-01 00:00:00 INFO line {at}\n")).collect();
+    let all = program(&home, &["shape", "-", "--all"], &log)?;
+    ensure!(text(&all.stdout) == log && all.status.success());
+    ensure!(text(&all.stderr).contains("part 2"));
+    std::fs::remove_dir_all(home)?;
+    Ok(())
+}
+
+#[test]
+fn shape_json_prints_whole_answers() -> Result<()> {
+    let home = peers::folder("shape-json")?;
+    let output = program(&home, &["shape", "--json"], &bookings().to_string())?;
+    let answer = Answer::read(&output.stdout)?;
+    ensure!(answer.next_cursor().is_some() && answer.notice().is_some());
+    std::fs::remove_dir_all(home)?;
+    Ok(())
+}
+
+#[test]
+fn refusals_have_a_reason_and_a_code() -> Result<()> {
+    let home = peers::folder("refusals")?;
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["shape", "--limit", "201"], 4, "limit exceeds maximum of 200"),
+        (&["shape", "--cursor", "e30.e30"], 4, "cursor_invalid"),
+        (&["shape", "/no/such/file"], 3, "/no/such/file"),
+        (&["shape", "--policy", "/no/such/policy.yaml"], 3, "/no/such/policy.yaml"),
+        (&["shape", "--no-such-flag"], 2, "--no-such-flag"),
+        (&["tokens"], 2, "<FILE>"),
+    ];
+    for (arguments, code, reason) in cases {
+        let output = program(&home, arguments, "[]")?;
+        let said = text(&output.stderr);
+        ensure!(
+            output.status.code() == Some(code) && said.contains(reason),
+            "{arguments:?}: {:?} {said}",
+            output.status
+        );
+    }
+    std::fs::remove_dir_all(home)?;
+    Ok(())
+}
+
+#[test]
+fn tokens_are_estimated_and_counted() -> Result<()> {
+    let home = peers::folder("tokens")?;
+    let file = home.join("bookings.json");
+    let content = bookings().to_string();
+    std::fs::write(&file, &content)?;
+    let path = file.display().to_string();
+    let output = program(&home, &["tokens", "--exact", "--json", &path], "")?;
+    let counted: Value = serde_json::from_slice(&output.stdout)?;
+    let (exact, estimated) =
+        (counted["exact"].as_u64().unwrap_or(0), counted["estimated"].as_u64().unwrap_or(0));
+    ensure!(exact == o200k(&content) && estimated.abs_diff(exact) * 10 <= exact, "{counted}");
+    ensure!(counted["chars4"] == context_guard_core::tokens::chars4::estimate(&content));
+    let table = text(&program(&home, &["tokens", "--exact", &path], "")?.stdout);
+    ensure!(table.contains("exact (o200k)") && table.contains("bookings.json"), "{table}");
+    std::fs::remove_dir_all(home)?;
+    Ok(())
+}
+
+#[test]
+fn the_demo_proves_its_words() -> Result<()> {
+    let output = program(&std::env::temp_dir(), &["demo"], "")?;
+    let said = text(&output.stdout);
+    ensure!(output.status.success(), "{said}{}", text(&output.stderr));
+    ensure!(
+        said.contains("500 bookings on 10 pages")
+            && said.contains("they are the same as the 500 of the server"),
+        "{said}"
+    );
+    ensure!(said.contains("is, byte for byte, the log of the server"));
+    Ok(())
+}
+
+#[test]
+fn help_teaches() -> Result<()> {
+    let home = std::env::temp_dir();
+    let help = text(&program(&home, &["--help"], "")?.stdout);
+    for word in
+        ["wrap", "shape", "tokens", "demo", "Examples", "Exit codes", "CONTEXT_GUARD_SIGNING_KEYS"]
+    {
+        ensure!(help.contains(word), "{word} in {help}");
+    }
+    ensure!(text(&program(&home, &["wrap", "--help"], "")?.stdout).contains("mcpServers"));
+    Ok(())
+}

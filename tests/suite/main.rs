@@ -1,4 +1,12 @@
-//! End-to-end tests. One binary, since each links wasmtime. A new test goes where its subject is; run them by `cargo xtask test`.
+//! End-to-end tests. One binary, since each links wasmtime. A new test goes where its subject is;
+//! run them by `cargo xtask test`.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests: a panic is a failure"
+)]
 
 /// The program's commands, as a user types them.
 mod commands;

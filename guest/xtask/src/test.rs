@@ -50,8 +50,18 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
     cargo_test(
         Some(&built),
         &environment,
-        &[&["--workspace", "--exclude", "context-guard-component", "--exclude", "context-guard-fuzz", "--"], filter.as_slice()]
-            .concat(),
+        &[
+            &[
+                "--workspace",
+                "--exclude",
+                "context-guard-component",
+                "--exclude",
+                "context-guard-fuzz",
+                "--",
+            ],
+            filter.as_slice(),
+        ]
+        .concat(),
     )?;
     cargo_test(
         None,

@@ -57,9 +57,9 @@ impl Demo {
             "saved",
             "what the model is told",
         ]);
-        report
-            .column_mut(4)
-            .map(|column| column.set_cell_alignment(comfy_table::CellAlignment::Left));
+        if let Some(column) = report.column_mut(4) {
+            column.set_cell_alignment(comfy_table::CellAlignment::Left);
+        }
         for (tool, what) in CALLS {
             let before = exact::o200k(&visible(&raw.call(tool, json!({}))?));
             let answer = guarded.call(tool, json!({}))?;

@@ -56,13 +56,10 @@ impl Shape {
             None => vec![keys::from_file(&state_folder().join("signing-key"))?],
         };
         let payload = Payload::new(self.guard.filter(keys)?, &self.tool, &bytes)?;
-        let mut wish = json!({});
-        if let Some(limit) = self.limit {
-            wish["limit"] = limit.into();
-        }
-        if let Some(cursor) = &self.cursor {
-            wish["cursor"] = cursor.as_str().into();
-        }
+        let mut wish = serde_json::Map::new();
+        wish.extend(self.limit.map(|limit| ("limit".to_owned(), limit.into())));
+        wish.extend(self.cursor.as_deref().map(|cursor| ("cursor".to_owned(), cursor.into())));
+        let wish = Value::Object(wish);
         let mut report = table::new(&["", "tokens", "bytes"]);
         let before = payload::visible(payload.original());
         let mut answer = payload.call(&wish)?;

@@ -1,6 +1,7 @@
 //! What the guest may call in the host: keys, values and times of its choice, in any order. Quotas hold, nobody reads another's, nothing is left behind.
 #![no_main]
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
+#![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,16 +31,26 @@ fuzz_target!(|steps: Vec<Step>| {
     for step in steps {
         match step {
             Step::Get(first, keys) => {
-                let Ok(values) = store.get(who(first), &keys) else { panic!("memory is always there") };
+                let Ok(values) = store.get(who(first), &keys) else {
+                    panic!("memory is always there")
+                };
                 assert_eq!(values.len(), keys.len());
                 let mine = u8::from(first);
-                assert!(values.iter().flatten().all(|value| value.iter().all(|byte| *byte == mine)), "somebody else's value");
+                assert!(
+                    values.iter().flatten().all(|value| value.iter().all(|byte| *byte == mine)),
+                    "somebody else's value"
+                );
             }
             Step::Put(first, entries, ttl) => {
-                let entries = entries.into_iter().map(|(key, length)| (key, vec![u8::from(first); usize::from(length)])).collect();
+                let entries = entries
+                    .into_iter()
+                    .map(|(key, length)| (key, vec![u8::from(first); usize::from(length)]))
+                    .collect();
                 let _ = store.put(who(first), entries, Duration::from_millis(ttl));
             }
-            Step::Extend(first, keys, ttl) => drop(store.extend(who(first), &keys, Duration::from_millis(ttl))),
+            Step::Extend(first, keys, ttl) => {
+                drop(store.extend(who(first), &keys, Duration::from_millis(ttl)))
+            }
             Step::Delete(first, keys) => drop(store.delete(who(first), &keys)),
             Step::Wait(ms) => clock.advance_ms(ms.into()),
         }

@@ -1,6 +1,7 @@
 //! The message layer: no input panics, and what is JSON stays JSON.
 #![no_main]
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
+#![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]
 
 use context_guard_core::policy::compile;
 use context_guard_core::snapshot::Keys;
@@ -22,7 +23,10 @@ fn is_json(bytes: &[u8]) -> bool {
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, message) = input;
     let policy = r#"{"tokenBudgetThreshold": 300, "defaultPageSize": 2, "chunkSize": 3}"#;
-    let (Ok(policy), Ok(keys)) = (compile(policy), Keys::new([b"0123456789abcdef".as_slice()])) else { panic!("the policy or key is refused") };
+    let (Ok(policy), Ok(keys)) = (compile(policy), Keys::new([b"0123456789abcdef".as_slice()]))
+    else {
+        panic!("the policy or key is refused")
+    };
     let guard = Guard::new(policy.policy, keys);
     let cx = Context::default();
     let mut loaded = Loaded::new();
@@ -35,7 +39,10 @@ fuzz_target!(|input: (u8, &[u8])| {
                     if let Ok(shaped) = guard.on_response(&cx, &ticket, input.1, 0)
                         && is_json(input.1)
                     {
-                        assert!(shaped.message.is_none_or(|message| is_json(&message)), "a shaped message is no JSON");
+                        assert!(
+                            shaped.message.is_none_or(|message| is_json(&message)),
+                            "a shaped message is no JSON"
+                        );
                     }
                     break;
                 }

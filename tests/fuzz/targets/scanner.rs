@@ -1,6 +1,7 @@
 //! The scanner against serde_json: what is JSON there is JSON here, raw and escaped; what comes out of a text goes back into it.
 #![no_main]
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
+#![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]
 
 use context_guard_core::json::scan::is_json;
 use context_guard_core::json::survey::Survey;

@@ -160,7 +160,9 @@ impl<'a> Scanner<'a> {
                         continue;
                     }
                 }
-                Kind::String => drop(self.string()?),
+                Kind::String => {
+                    self.string()?;
+                }
                 Kind::Scalar => self.scalar()?,
             }
             // A value has ended, and perhaps what it stands in.

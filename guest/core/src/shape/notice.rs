@@ -157,7 +157,12 @@ impl Facts {
 
     /// What `structuredContent.context_guard` holds: short, since a model may read it. `beside`: the paging fields stand beside the list as well.
     #[must_use]
-    pub fn structured(&self, cursor: Option<&str>, read_tool: &str, beside: bool) -> Map<String, Value> {
+    pub fn structured(
+        &self,
+        cursor: Option<&str>,
+        read_tool: &str,
+        beside: bool,
+    ) -> Map<String, Value> {
         let mut json = self.json(cursor);
         json.remove("kind");
         if beside {

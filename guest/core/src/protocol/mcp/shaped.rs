@@ -170,7 +170,8 @@ impl<'a> Shaper<'_, 'a> {
         let long = |survey: &Survey| survey.lists.iter().any(|list| list.items.len() as u64 > size);
         let holds_long = |at: &usize| {
             let text = self.text(*at);
-            looks_like_json(text) && Survey::of(text, Form::Escaped).is_some_and(|survey| long(&survey))
+            looks_like_json(text)
+                && Survey::of(text, Form::Escaped).is_some_and(|survey| long(&survey))
         };
         long(survey)
             || texts.len() as u64 > size
@@ -391,10 +392,11 @@ impl<'a> Shaper<'_, 'a> {
             let new = plan.structured.take().or_else(|| {
                 // It was left whole: the contract stands in it all the same, for clients that show nothing else.
                 let cut = plan.cuts.first().filter(|_| survey.kind == Kind::Object)?;
-                let contract = cut
-                    .shown
-                    .facts
-                    .structured(cut.halves.cursor.as_deref(), self.setting.read_tool, false);
+                let contract = cut.shown.facts.structured(
+                    cut.halves.cursor.as_deref(),
+                    self.setting.read_tool,
+                    false,
+                );
                 Some(with_contract(self.bytes(&survey.root), &Value::Object(contract)))
             });
             if let Some(new) = new {
