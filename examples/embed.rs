@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 
 fn main() -> anyhow::Result<()> {
     let path = std::env::args().nth(1).ok_or_else(|| {
-        anyhow::anyhow!("name the guard component: target/context-guard.wasm after `cargo xtask build`")
+        anyhow::anyhow!(
+            "name the guard component: target/context-guard.wasm after `cargo xtask build`"
+        )
     })?;
 
     // 1. An engine, which compiles and limits; a component, which is compiled once.
@@ -28,7 +30,12 @@ fn main() -> anyhow::Result<()> {
 
     // 3. A filter: the component under a policy, with a key that signs its cursors.
     let surroundings = Surroundings { store, clock };
-    let filter = Filter::new(component, surroundings, r#"{"tokenBudgetThreshold": 4000}"#, vec![keys::random()?])?;
+    let filter = Filter::new(
+        component,
+        surroundings,
+        r#"{"tokenBudgetThreshold": 4000}"#,
+        vec![keys::random()?],
+    )?;
 
     // 4. Requests and responses go through it.
     for items in [10, 45, 1_000, 10_000] {
@@ -72,7 +79,9 @@ fn ticket(filter: &Filter) -> anyhow::Result<Ticket> {
 fn answer(items: usize) -> Vec<u8> {
     let item = |id: usize| json!({"id": id, "name": format!("Room {id}"), "price": {"base": id * 3, "currency": "EUR"}, "tags": ["quiet", "sea"]});
     let rooms = json!({"rooms": (0..items).map(item).collect::<Vec<_>>()}).to_string();
-    json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": rooms}]}}).to_string().into_bytes()
+    json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": rooms}]}})
+        .to_string()
+        .into_bytes()
 }
 
 fn median(mut work: impl FnMut()) -> Duration {

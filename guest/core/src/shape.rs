@@ -5,6 +5,7 @@ pub mod list;
 pub mod notice;
 pub mod page;
 pub mod plan;
+pub mod range;
 pub mod render;
 
 pub use notice::Facts;

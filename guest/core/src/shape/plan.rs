@@ -1,21 +1,19 @@
 //! Which rung of the ladder a payload needs, and the cut it gets.
 
-use super::chunk::{self, Size};
+use super::Shown;
 use super::list::{self, Ask};
-use super::notice::Facts;
+use super::range;
 use super::render::{Frame, Halves};
-use super::{Body, Shown};
 use crate::json::Span;
 use crate::json::scan::Kind;
 use crate::json::survey::{List, Survey};
-use crate::json::text::{Form, visible};
+use crate::json::text::Form;
 use crate::policy::Limits;
 use crate::snapshot::index::{
-    Body as Kept, ChunkMark, Home, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, TextIndex,
+    Body as Kept, Home, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES,
 };
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Keys, Scope};
-use crate::text::lines::Lines;
 use crate::tokens::Original;
 
 /// What the caller asked for, beside the tool's own arguments.
@@ -94,13 +92,13 @@ pub fn cut<'a>(
     allowance: u64,
 ) -> Option<Cut<'a>> {
     let copies = u64::from(text) + u64::from(home.is_some());
-    let rung =
-        choose(setting, payload, cost.tokens, cost.cost.saturating_mul(copies.max(1)) > allowance)?;
+    let total = cost.cost.saturating_mul(copies.max(1));
+    let rung = choose(setting, payload, cost.tokens, total, allowance)?;
     let content = xxhash_rust::xxh3::xxh3_128(payload.bytes);
     let snapshot = setting.keys.snapshot(setting.scope, setting.arguments, content);
     let body = match rung {
         Rung::Page(lists) => Kept::List(list_index(payload, &lists)),
-        Rung::Chunk => Kept::Text(text_index(setting, payload, allowance / copies.max(1))),
+        Rung::Chunk => Kept::Text(range::text_index(setting, payload, allowance / copies.max(1))),
     };
     let home = match (&body, home) {
         (Kept::Text(_), Some(Home::Whole)) => Some(Home::Document),
@@ -135,7 +133,7 @@ pub fn cut<'a>(
                 .collect();
             list::show(list, payload.form, &items, ask, &base, &frame)
         }
-        Kept::Text(text) => first_chunk(setting, payload, text, &base, &frame),
+        Kept::Text(text) => range::first_chunk(setting, payload, text, &base, &frame),
     };
     let halves = frame.halves(&shown);
     Some(Cut { shown, halves, entries: entries(&snapshot, &index, payload.bytes) })
@@ -155,9 +153,19 @@ fn first_page(setting: &Setting<'_>) -> Ask {
     }
 }
 
-fn choose(setting: &Setting<'_>, payload: &Payload<'_, '_>, cost: u64, over: bool) -> Option<Rung> {
+/// `tokens` are those of one copy, `total` is the cost of all.
+fn choose(
+    setting: &Setting<'_>,
+    payload: &Payload<'_, '_>,
+    tokens: u64,
+    total: u64,
+    allowance: u64,
+) -> Option<Rung> {
     let limits = setting.limits;
-    if limits.pagination
+    let over = total > allowance;
+    // What may not be paged or chunked is cut all the same before it exceeds the hard cap.
+    let capped = limits.enforce_hard_cap && total > limits.estimator.allowance(limits.hard_cap);
+    if (limits.pagination || capped)
         && let Some(survey) = payload.survey
     {
         let lists = worth_cutting(setting, payload, survey);
@@ -176,8 +184,9 @@ fn choose(setting: &Setting<'_>, payload: &Payload<'_, '_>, cost: u64, over: boo
     }
     let ranged = setting.wish.start_line > 0 || setting.wish.end_line > 0;
     let is_text = payload.survey.is_none_or(|survey| survey.kind == Kind::Scalar);
-    let long = is_text && cost > limits.chunk_threshold;
-    (limits.chunking && (over || long || (ranged && !payload.blocks))).then_some(Rung::Chunk)
+    let long = is_text && tokens > limits.chunk_threshold;
+    ((limits.chunking || capped) && (over || long || (ranged && !payload.blocks)))
+        .then_some(Rung::Chunk)
 }
 
 /// The lists that are paged: the one that policy names, or the one that dominates, with others as large as to matter. None where what stands around
@@ -277,168 +286,4 @@ fn spans<'p>(
     let all = index.lists.iter().enumerate().filter_map(move |(at, mark)| Some((at, of(mark)?)));
     all.flat_map(|(at, list)| list.items.iter().map(move |span| (at, span.clone())))
         .take(usize::try_from(limit).unwrap_or(usize::MAX))
-}
-
-/// Tokens kept back for the contract of a chunk, in each half.
-const CONTRACT: u64 = 190;
-
-fn text_index(setting: &Setting<'_>, payload: &Payload<'_, '_>, allowance: u64) -> TextIndex {
-    let single = setting.limits.budget(1).allowance().min(allowance);
-    let tokens = single.saturating_sub(CONTRACT).max(single / 4).max(8);
-    chunk::plan(
-        payload.bytes,
-        payload.form,
-        &setting.limits.estimator,
-        Size { lines: setting.limits.chunk_size, tokens },
-    )
-}
-
-fn first_chunk(
-    setting: &Setting<'_>,
-    payload: &Payload<'_, '_>,
-    text: &TextIndex,
-    base: &Cursor,
-    frame: &Frame<'_>,
-) -> Shown {
-    let wish = setting.wish;
-    let total = payload.bytes.len() as u64;
-    let range = wish.start_line > 0 || wish.end_line > 0;
-    let (from, end) = if range {
-        let from = line_offset(payload.bytes, payload.form, text, wish.start_line.max(1));
-        let end = if wish.end_line == 0 {
-            total
-        } else {
-            line_offset(payload.bytes, payload.form, text, wish.end_line.saturating_add(1))
-        };
-        (from, end.max(from))
-    } else {
-        let end = text
-            .chunks
-            .get(usize::try_from(wish.pages.max(1)).unwrap_or(usize::MAX))
-            .map_or(total, |mark| mark.offset);
-        (0, end)
-    };
-    let bytes = slice(payload.bytes, from, end);
-    let line = line_number(payload.bytes, payload.form, text, from);
-    chunk_of(
-        text,
-        bytes,
-        payload.form,
-        Place { from, line, total, range_end: range.then_some(end) },
-        base,
-        frame,
-    )
-}
-
-fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
-    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
-    bytes.get(index(from)..index(to)).unwrap_or_default()
-}
-
-/// The byte at which `line` begins; the end where there are fewer lines.
-fn line_offset(bytes: &[u8], form: Form, text: &TextIndex, line: u64) -> u64 {
-    let mark = text.before_line(line);
-    mark.offset + skip_lines(slice(bytes, mark.offset, u64::MAX), form, mark.line, line)
-}
-
-fn line_number(bytes: &[u8], form: Form, text: &TextIndex, offset: u64) -> u64 {
-    let mark =
-        text.chunks.get(text.chunk_at(offset)).copied().unwrap_or(ChunkMark { offset: 0, line: 1 });
-    mark.line + ended_lines(slice(bytes, mark.offset, offset), form)
-}
-
-/// Bytes from the place where line `from` stands to the beginning of line `to`.
-#[must_use]
-pub fn skip_lines(bytes: &[u8], form: Form, from: u64, to: u64) -> u64 {
-    let count = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
-    if count == 0 {
-        return 0;
-    }
-    Lines::new(bytes, form).take(count).last().map_or(0, |line| line.end as u64)
-}
-
-/// Lines that end in `bytes`.
-#[must_use]
-pub fn ended_lines(bytes: &[u8], form: Form) -> u64 {
-    let lines = Lines::new(bytes, form).count() as u64;
-    let open = !bytes.is_empty() && !ends_line(bytes, form);
-    lines - u64::from(open && lines > 0)
-}
-
-fn ends_line(bytes: &[u8], form: Form) -> bool {
-    match form {
-        Form::Raw => bytes.ends_with(b"\n"),
-        Form::Escaped => {
-            bytes.ends_with(b"n")
-                && Lines::new(bytes, form).last().is_some_and(|line| {
-                    visible(bytes.get(line).unwrap_or_default(), form).ends_with(b"\n")
-                })
-        }
-    }
-}
-
-/// Where the bytes of a chunk stand.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Their offset.
-    pub from: u64,
-    /// The line there.
-    pub line: u64,
-    /// Bytes of the text.
-    pub total: u64,
-    /// Where the range ends that was asked for, if one was.
-    pub range_end: Option<u64>,
-}
-
-/// Makes a chunk of `bytes`, or of as much of them as fits.
-#[must_use]
-pub fn chunk_of(
-    text: &TextIndex,
-    bytes: &[u8],
-    form: Form,
-    place: Place,
-    base: &Cursor,
-    frame: &Frame<'_>,
-) -> Shown {
-    let make = |length: usize| {
-        let content = bytes.get(..length).unwrap_or(bytes);
-        let to = place.from + length as u64;
-        let end = place.range_end.unwrap_or(place.total);
-        let ended = ended_lines(content, form);
-        let last = if content.is_empty() || ends_line(content, form) {
-            (place.line + ended).saturating_sub(1)
-        } else {
-            place.line + ended
-        };
-        let cursor_end = place.range_end.filter(|end| *end < place.total).unwrap_or(0);
-        Shown {
-            facts: Facts::Chunk {
-                index: text.chunk_at(place.from) as u64,
-                total: text.chunks.len() as u64,
-                start_line: place.line,
-                end_line: last.max(place.line),
-                lines: text.lines,
-                bytes: visible(content, form).len() as u64,
-                range: place.range_end.is_some(),
-            },
-            next: (to < end).then(|| Cursor { offset: to, end: cursor_end, ..base.clone() }),
-            body: Body::Text(content.to_vec(), form),
-        }
-    };
-    // A token is at most 16 bytes, and an escape at most six: a longer range is not even tried whole.
-    if (bytes.len() as u64) < frame.allowance.saturating_mul(96) {
-        let whole = make(bytes.len());
-        if frame.halves(&whole).cost <= frame.allowance {
-            return whole;
-        }
-    }
-    let mut room = frame.allowance.saturating_sub(frame.halves(&make(0)).cost) / frame.copies();
-    loop {
-        let shown = make(chunk::trim(bytes, form, &frame.estimator, room.max(1)));
-        let cost = frame.halves(&shown).cost;
-        if cost <= frame.allowance || room <= 1 {
-            return shown;
-        }
-        room -= (cost - frame.allowance).div_ceil(frame.copies()).min(room - 1).max(1);
-    }
 }

@@ -3,7 +3,8 @@
 use super::arguments::Guarded;
 use crate::policy::{Limits, Policy};
 use crate::shape::list::{self, Ask};
-use crate::shape::plan::{self, Place, Wish};
+use crate::shape::plan::Wish;
+use crate::shape::range::{self, Place};
 use crate::shape::render::{Frame, Halves};
 use crate::shape::{Facts, Shown};
 use crate::snapshot::cursor::CursorError;
@@ -221,9 +222,9 @@ fn chunk(
         let cut = crate::json::text::boundary(content, content.len(), stored.index.form);
         content = content.get(..cut).unwrap_or(content);
     }
-    let line = mark.line + plan::ended_lines(before, stored.index.form);
+    let line = mark.line + range::ended_lines(before, stored.index.form);
     let range_end = (ranged || cursor.end > 0).then_some(end);
-    Ok(plan::chunk_of(
+    Ok(range::chunk_of(
         text,
         content,
         stored.index.form,
@@ -244,7 +245,7 @@ fn line_offset(stored: &Stored<'_>, text: &TextIndex, line: u64) -> Result<u64, 
         .get(text.chunk_at(mark.offset) + 1)
         .map_or(stored.index.bytes, |mark| mark.offset);
     let bytes = stored.bytes(mark.offset, after)?;
-    Ok(mark.offset + plan::skip_lines(&bytes, stored.index.form, mark.line, line))
+    Ok(mark.offset + range::skip_lines(&bytes, stored.index.form, mark.line, line))
 }
 
 impl Facts {
