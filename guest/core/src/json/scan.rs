@@ -88,6 +88,10 @@ impl<'a> Scanner<'a> {
     /// Passes white space.
     #[inline]
     pub fn space(&mut self) {
+        // Most of the time there is none.
+        if matches!(self.bytes.get(self.at), Some(byte) if *byte > b' ' && *byte != b'\\') {
+            return;
+        }
         while let (b' ' | b'\n' | b'\t' | b'\r', length) = self.peek() {
             self.at += length;
         }
@@ -108,16 +112,17 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes `byte`, if it comes next.
+    /// Passes `byte`, if it comes next: one of those that stand for themselves in either form.
     #[inline]
     fn take(&mut self, byte: u8) -> bool {
-        self.space();
-        let (next, length) = self.peek();
-        if next == byte && length > 0 {
-            self.at += length;
-            return true;
+        if self.bytes.get(self.at) != Some(&byte) {
+            self.space();
+            if self.bytes.get(self.at) != Some(&byte) {
+                return false;
+            }
         }
-        false
+        self.at += 1;
+        true
     }
 
     fn expect(&mut self, byte: u8) -> Scan<()> {
@@ -141,8 +146,7 @@ impl<'a> Scanner<'a> {
 
     /// Passes an object or array, however deep, without recursion: a message cannot exhaust the stack.
     fn container(&mut self) -> Scan<()> {
-        // Whether each open container is an object, innermost last.
-        let mut open: Vec<bool> = Vec::new();
+        let mut open = Open::default();
         loop {
             // A value begins.
             match self.kind()? {
@@ -150,10 +154,7 @@ impl<'a> Scanner<'a> {
                     let object = kind == Kind::Object;
                     self.take(if object { b'{' } else { b'[' });
                     if !self.take(if object { b'}' } else { b']' }) {
-                        open.push(object);
-                        if open.len() > MAX_DEPTH {
-                            return Err(ScanError::TooDeep);
-                        }
+                        open.push(object)?;
                         if object {
                             self.key()?;
                         }
@@ -167,7 +168,7 @@ impl<'a> Scanner<'a> {
             }
             // A value has ended, and perhaps what it stands in.
             loop {
-                let Some(object) = open.last().copied() else { return Ok(()) };
+                let Some(object) = open.last() else { return Ok(()) };
                 if self.take(b',') {
                     if object {
                         self.key()?;
@@ -259,8 +260,17 @@ impl<'a> Scanner<'a> {
         Ok(start..end)
     }
 
+    /// Steps over the next bytes while they are nothing special: most strings are short, and a search would cost more than it finds.
+    #[inline]
+    fn short(&mut self) {
+        const SHORT: usize = 24;
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        self.at += rest.iter().take(SHORT).take_while(|byte| !matches!(byte, b'"' | b'\\')).count();
+    }
+
     fn raw_string_end(&mut self) -> Scan<()> {
         loop {
+            self.short();
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             let Some(stop) = memchr::memchr2(b'"', b'\\', rest) else { return self.error() };
             self.at += stop;
@@ -274,6 +284,7 @@ impl<'a> Scanner<'a> {
     /// Everything that matters inside an escaped string begins with a backslash: `\"` ends it, `\\` begins an escape of its own.
     fn escaped_string_end(&mut self) -> Scan<()> {
         loop {
+            self.short();
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             let Some(stop) = memchr::memchr(b'\\', rest) else { return self.error() };
             self.at += stop;
@@ -338,6 +349,44 @@ impl<'a> Scanner<'a> {
     pub fn decode(&self, span: &Span) -> String {
         let inner = text::visible(self.bytes(span), self.form).into_owned();
         String::from_utf8_lossy(&text::visible(&inner, Form::Escaped)).into_owned()
+    }
+}
+
+/// The containers that are open: whether each is an object. 64 levels without an allocation.
+#[derive(Default)]
+struct Open {
+    depth: usize,
+    /// The innermost 64, innermost lowest.
+    bits: u64,
+    outer: Vec<u64>,
+}
+
+impl Open {
+    #[inline]
+    fn push(&mut self, object: bool) -> Scan<()> {
+        if self.depth >= MAX_DEPTH {
+            return Err(ScanError::TooDeep);
+        }
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(std::mem::take(&mut self.bits));
+        }
+        self.bits = self.bits << 1 | u64::from(object);
+        self.depth += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn last(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.bits & 1 == 1)
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        self.bits >>= 1;
+        self.depth -= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.bits = self.outer.pop().unwrap_or_default();
+        }
     }
 }
 
@@ -422,6 +471,24 @@ mod tests {
     fn depth_is_bounded() {
         let deep = "[".repeat(100_000);
         assert_eq!(Scanner::new(deep.as_bytes(), Form::Raw).skip(), Err(ScanError::TooDeep));
+    }
+
+    #[test]
+    fn every_level_is_remembered() {
+        for levels in [1, 63, 64, 65, 127, 128, 129, 500] {
+            let object = |level: usize| level % 3 == 0;
+            let open: String =
+                (0..levels).map(|level| if object(level) { "{\"k\":" } else { "[1," }).collect();
+            let close: String =
+                (0..levels).rev().map(|level| if object(level) { '}' } else { ']' }).collect();
+            let document = format!("{open}null{close}");
+            assert!(is_json(document.as_bytes(), Form::Raw), "{levels} levels");
+            let wrong = document.replacen("null]", "null}", 1).replacen("null}}", "null]}", 1);
+            assert!(
+                wrong == document || !is_json(wrong.as_bytes(), Form::Raw),
+                "{levels} levels, one wrong"
+            );
+        }
     }
 
     #[test]
