@@ -476,7 +476,7 @@ mod tests {
     #[test]
     fn every_level_is_remembered() {
         for levels in [1, 63, 64, 65, 127, 128, 129, 500] {
-            let object = |level: usize| level % 3 == 0;
+            let object = |level: usize| level.is_multiple_of(3);
             let open: String =
                 (0..levels).map(|level| if object(level) { "{\"k\":" } else { "[1," }).collect();
             let close: String =

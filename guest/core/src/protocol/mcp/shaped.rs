@@ -4,12 +4,14 @@ use serde_json::{Map, Value};
 
 use super::answer::Answer;
 use super::block::Block;
+use super::cost::Cost;
+use super::relation::Relation;
 use super::{META_RESULT, reply};
+use crate::json::Span;
 use crate::json::edit::{Edits, append_member};
 use crate::json::scan::Kind;
 use crate::json::survey::{List, Survey};
 use crate::json::text::{Form, boundary, visible};
-use crate::json::{Span, equal};
 use crate::shape::plan::{Cut, Payload, Setting, cut};
 use crate::shape::render::{Halves, plain_block, with_contract};
 use crate::snapshot::Home;
@@ -28,66 +30,6 @@ pub struct Shaped<'a> {
     pub items: Option<u64>,
     /// Tokens of what is sent.
     pub tokens: u64,
-}
-
-/// What an answer costs as it came.
-pub struct Cost {
-    blocks: Vec<Original>,
-    structured: Original,
-}
-
-impl Cost {
-    /// Prices an answer's texts and structured content.
-    #[must_use]
-    pub fn of(setting: &Setting<'_>, message: &[u8], answer: &Answer) -> Self {
-        let price = |span: &Span, form| {
-            Original::price(
-                &setting.limits.estimator,
-                message.get(span.clone()).unwrap_or_default(),
-                form,
-            )
-        };
-        Self {
-            blocks: answer
-                .blocks
-                .iter()
-                .map(|block| {
-                    block
-                        .text
-                        .as_ref()
-                        .map_or(Original::default(), |text| price(text, Form::Escaped))
-                })
-                .collect(),
-            structured: answer
-                .structured
-                .as_ref()
-                .map_or(Original::default(), |survey| price(&survey.root, Form::Raw)),
-        }
-    }
-
-    /// All of it.
-    #[must_use]
-    pub fn total(&self) -> Original {
-        self.text().plus(self.structured)
-    }
-
-    fn text(&self) -> Original {
-        self.blocks.iter().copied().fold(Original::default(), Original::plus)
-    }
-
-    fn block(&self, at: usize) -> Original {
-        self.blocks.get(at).copied().unwrap_or_default()
-    }
-}
-
-/// How the structured half relates to the text half.
-enum Relation {
-    /// The text says the same as the whole value, or as a list of it.
-    Whole,
-    /// The text is a string of the value.
-    Text(Span),
-    /// They differ.
-    None,
 }
 
 /// Shapes an answer; none where it may stay as it is.
@@ -115,11 +57,13 @@ pub fn shape<'a>(
         (Some(survey), []) => shaper.structured_alone(survey, allowance),
         (Some(survey), texts) => {
             // Telling whether both halves say the same costs as much as reading them: only where one of them has to be cut.
-            let relation = if over || shaper.may_need_cut(survey, texts) {
-                shaper.relation(survey, texts)
-            } else {
+            if !over && !shaper.may_need_cut(survey, texts) {
                 return None;
-            };
+            }
+            // A token is three bytes and more in most JSON; a sixth of the allowance is left for what stands round a text.
+            let around = usize::try_from(allowance / 2).unwrap_or(usize::MAX);
+            let bytes: Vec<&[u8]> = texts.iter().map(|at| shaper.text(*at)).collect();
+            let relation = Relation::of(message, survey, &bytes, around);
             match relation {
                 Relation::Whole => shaper.both(survey, texts),
                 Relation::Text(span) => shaper.both_text(survey, &span, texts),
@@ -179,34 +123,6 @@ impl<'a> Shaper<'_, 'a> {
             || wish.start_line > 0
             || wish.end_line > 0
             || texts.iter().any(holds_long)
-    }
-
-    fn relation(&self, survey: &Survey, texts: &[usize]) -> Relation {
-        if let [text] = texts {
-            let text = self.text(*text);
-            if let Some(string) = &survey.text
-                && survey.kind == Kind::Object
-                && (survey.root.len() - string.span.len()) / 3
-                    <= usize::try_from(self.allowance).unwrap_or(usize::MAX) / 6
-                && equal::text(text, Form::Escaped, self.bytes(&string.span), Form::Escaped)
-            {
-                return Relation::Text(string.span.clone());
-            }
-            let root = self.bytes(&survey.root);
-            let says = |span: &Span| equal::json(text, Form::Escaped, self.bytes(span), Form::Raw);
-            let same = equal::json(text, Form::Escaped, root, Form::Raw)
-                || survey.longest().is_some_and(|list| says(&list.span));
-            return if same { Relation::Whole } else { Relation::None };
-        }
-        let says = |list: &List| {
-            list.items.len() == texts.len()
-                && list
-                    .items
-                    .iter()
-                    .zip(texts)
-                    .all(|(item, text)| same(self.bytes(item), self.text(*text)))
-        };
-        if survey.longest().is_some_and(says) { Relation::Whole } else { Relation::None }
     }
 
     fn structured_alone(&self, survey: &Survey, allowance: u64) -> Option<Shaped<'a>> {
@@ -462,14 +378,6 @@ pub fn describe(
 
 fn first_page_size(setting: &Setting<'_>) -> u64 {
     if setting.wish.limit > 0 { setting.wish.limit } else { setting.limits.default_page_size }
-}
-
-/// Whether the text of a block is the item of a list: the string itself, or its JSON.
-fn same(item: &[u8], text: &[u8]) -> bool {
-    match item.strip_prefix(b"\"").and_then(|item| item.strip_suffix(b"\"")) {
-        Some(string) => equal::text(string, Form::Escaped, text, Form::Escaped),
-        None => equal::json(item, Form::Raw, text, Form::Escaped),
-    }
 }
 
 fn looks_like_json(escaped: &[u8]) -> bool {

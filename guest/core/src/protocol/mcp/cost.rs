@@ -1,0 +1,60 @@
+//! What an answer costs as it came.
+
+use super::answer::Answer;
+use crate::json::Span;
+use crate::json::text::Form;
+use crate::shape::plan::Setting;
+use crate::tokens::Original;
+
+/// What an answer costs as it came.
+pub struct Cost {
+    blocks: Vec<Original>,
+    /// The structured content.
+    pub(super) structured: Original,
+}
+
+impl Cost {
+    /// Prices an answer's texts and structured content.
+    #[must_use]
+    pub fn of(setting: &Setting<'_>, message: &[u8], answer: &Answer) -> Self {
+        let price = |span: &Span, form| {
+            Original::price(
+                &setting.limits.estimator,
+                message.get(span.clone()).unwrap_or_default(),
+                form,
+            )
+        };
+        Self {
+            blocks: answer
+                .blocks
+                .iter()
+                .map(|block| {
+                    block
+                        .text
+                        .as_ref()
+                        .map_or(Original::default(), |text| price(text, Form::Escaped))
+                })
+                .collect(),
+            structured: answer
+                .structured
+                .as_ref()
+                .map_or(Original::default(), |survey| price(&survey.root, Form::Raw)),
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Original {
+        self.text().plus(self.structured)
+    }
+
+    /// The text blocks.
+    pub(super) fn text(&self) -> Original {
+        self.blocks.iter().copied().fold(Original::default(), Original::plus)
+    }
+
+    /// One of the blocks.
+    pub(super) fn block(&self, at: usize) -> Original {
+        self.blocks.get(at).copied().unwrap_or_default()
+    }
+}
