@@ -12,7 +12,8 @@ const WRAPPING: &str = "CONTEXT_GUARD_FUZZ_COMPILER";
 
 pub(crate) fn run(seconds: u32) -> Result<()> {
     eprintln!("Fuzzing {} targets, {seconds} seconds each.", TARGETS.len());
-    let own = std::env::current_exe()?;
+    // Not the running file: cargo may have built this program anew since, and that one is gone.
+    let own = target().join("debug").join(format!("xtask{}", std::env::consts::EXE_SUFFIX));
     build::run(cargo().env(WRAPPING, "1").env("RUSTC_WORKSPACE_WRAPPER", own).args([
         "build",
         "--quiet",
