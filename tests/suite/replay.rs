@@ -46,6 +46,34 @@ fn captures_of_a_folder_that_was_given() -> Result<()> {
     Ok(())
 }
 
+/// Tool results as text, by class: each is replayed as if a tool had answered with it.
+#[test]
+fn payloads_of_a_folder_that_was_given() -> Result<()> {
+    let Some(payloads) = artifacts::corpus().map(|corpus| corpus.join("payloads")) else {
+        return Ok(());
+    };
+    if !payloads.is_dir() {
+        return Ok(());
+    }
+    let call = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t", "arguments": {}}});
+    let (mut all, mut shaped, mut failed) = (0, 0, Vec::new());
+    for class in std::fs::read_dir(payloads)? {
+        for file in std::fs::read_dir(class?.path())? {
+            let path = file?.path();
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let message = serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
+            all += 1;
+            match replay(&call, message.to_string().as_bytes()) {
+                Ok(changed) => shaped += usize::from(changed),
+                Err(error) => failed.push(format!("{}: {error:#}", path.display())),
+            }
+        }
+    }
+    eprintln!("{all} payloads replayed, {shaped} of them shaped");
+    ensure!(failed.is_empty(), "{} of {all} failed:\n{}", failed.len(), failed.join("\n"));
+    Ok(())
+}
+
 /// Replays all captures of a folder; how many there were, and how many of them were shaped.
 fn folder(path: &Path) -> Result<(usize, usize)> {
     let index: Value = serde_json::from_slice(&std::fs::read(path.join("index.json"))?)?;

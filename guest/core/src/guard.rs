@@ -196,17 +196,7 @@ impl Guard {
         let price =
             |message: &[u8]| crate::tokens::Original::price(&base.estimator, message, Form::Raw);
         let original = price(message);
-        let mut record = Record {
-            endpoint: "tools/list".to_owned(),
-            mode: "full".to_owned(),
-            estimated_tokens: original.tokens,
-            response_bytes: message.len() as u64,
-            original_tokens: original.tokens,
-            original_tokens_sampled: original.sampled,
-            original_bytes: message.len() as u64,
-            budget: base.threshold,
-            ..Record::default()
-        };
+        let mut record = Record::unchanged("tools/list", original, message.len(), base.threshold);
         let catalog = catalog::shape(message, first, |name| self.policy.limits(cx.upstream, name))?;
         let Some(catalog) = catalog.filter(|_| base.shape) else {
             return Ok(Shaped { message: None, entries: Vec::new(), ttl_ms: 0, record });
@@ -256,17 +246,8 @@ fn answer<'m>(setting: &Setting<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fa
     let cost = Cost::of(setting, message, &found);
     let budget = limits.budget_for(setting.wish.pages, setting.budget);
     let total = cost.total();
-    let mut record = Record {
-        endpoint: setting.scope.endpoint.to_owned(),
-        mode: "full".to_owned(),
-        estimated_tokens: total.tokens,
-        response_bytes: message.len() as u64,
-        original_tokens: total.tokens,
-        original_tokens_sampled: total.sampled,
-        original_bytes: message.len() as u64,
-        budget: budget.threshold,
-        ..Record::default()
-    };
+    let mut record =
+        Record::unchanged(setting.scope.endpoint, total, message.len(), budget.threshold);
     let shapeable = limits.shape && found.complete && found.result.is_some();
     let shaped = shapeable
         .then(|| shaped::shape(setting, message, &found, &cost, budget.allowance()))

@@ -12,6 +12,7 @@
 
 pub mod guard;
 pub mod json;
+mod packed;
 pub mod policy;
 pub mod protocol;
 pub mod record;

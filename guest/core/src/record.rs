@@ -1,5 +1,7 @@
 //! What the guard did with a message: the core's part of a TelemetryRecord (FR-029).
 
+use crate::tokens::Original;
+
 /// What an answer lost on its way, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -40,6 +42,23 @@ pub struct Record {
 }
 
 impl Record {
+    /// The record of a message that was sent as it came.
+    #[must_use]
+    pub fn unchanged(endpoint: &str, original: Original, bytes: usize, budget: u64) -> Self {
+        Self {
+            endpoint: endpoint.to_owned(),
+            mode: "full".to_owned(),
+            loss: Loss::None,
+            estimated_tokens: original.tokens,
+            response_bytes: bytes as u64,
+            original_tokens: original.tokens,
+            original_tokens_sampled: original.sampled,
+            original_bytes: bytes as u64,
+            budget,
+            item_count: None,
+        }
+    }
+
     /// Whether a page of a list was served.
     #[must_use]
     pub fn pagination_used(&self) -> bool {

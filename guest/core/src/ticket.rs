@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::packed::{pack, unpack};
 use crate::protocol::mcp::facts::Output;
 use crate::shape::plan::Wish;
 
-const FORMAT: &[u8] = b"cgt1";
+const FORMAT: &[u8; 4] = b"cgt1";
 
 /// A ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,12 +35,10 @@ pub(crate) enum Ticket {
 
 impl Ticket {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = FORMAT.to_vec();
-        bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
-        bytes
+        pack(FORMAT, self)
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        postcard::from_bytes(bytes.strip_prefix(FORMAT)?).ok()
+        unpack(FORMAT, bytes)
     }
 }

@@ -80,8 +80,13 @@ impl Payload {
             Request::Answer(message, decision) => Answer { message, decision: Some(*decision) },
             Request::Forward(_, ticket) => self.shape(&cx, &ticket),
         };
-        refused(&answer.message)?;
-        Ok(answer)
+        // The guard's own refusals are known by their mode; an error that the payload holds is a payload.
+        match &answer.decision {
+            Some(decision) if decision.mode == "error" => {
+                Err(Refused(texts(&answer.message).concat()).into())
+            }
+            _ => Ok(answer),
+        }
     }
 
     fn shape(&self, cx: &CallContext, ticket: &Ticket) -> Answer {
@@ -90,52 +95,27 @@ impl Payload {
     }
 }
 
-fn refused(message: &[u8]) -> Result<()> {
-    let answer: Value = serde_json::from_slice(message)?;
-    let code = |text: &str| {
-        text.starts_with("cursor_")
-            || text.contains("exceeds maximum")
-            || text.contains("must be")
-            || text.contains("invalid cursor")
+/// The text blocks of a message, of whatever kind.
+fn blocks(answer: &Value) -> Vec<String> {
+    let blocks = answer.pointer("/result/content").or(answer.pointer("/result/contents"));
+    let text = |block: &Value| {
+        Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned())
     };
-    match answer.pointer("/result/content/0/text").and_then(Value::as_str) {
-        Some(text)
-            if answer.pointer("/result/isError") == Some(&Value::Bool(true)) && code(text) =>
-        {
-            Err(Refused(text.to_owned()).into())
-        }
-        _ => Ok(()),
-    }
+    blocks.and_then(Value::as_array).into_iter().flatten().filter_map(text).collect()
 }
 
 /// The texts of an answer that hold its content, without the contract.
 pub(crate) fn texts(message: &[u8]) -> Vec<String> {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();
-    let blocks = answer
-        .pointer("/result/content")
-        .or(answer.pointer("/result/contents"))
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
-    let text = |block: &Value| {
-        Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned())
-    };
-    blocks.iter().filter_map(text).filter(|text| !text.starts_with("[context-guard]")).collect()
+    blocks(&answer).into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
 }
 
 /// The text that a model reads: every text block, and structured content.
 pub(crate) fn visible(message: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();
-    let blocks = answer
-        .pointer("/result/content")
-        .or(answer.pointer("/result/contents"))
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
-    let mut text: Vec<String> =
-        blocks.iter().filter_map(|block| Some(block.get("text")?.as_str()?.to_owned())).collect();
-    text.extend(answer.pointer("/result/structuredContent").map(Value::to_string));
-    text.join("\n")
+    let mut texts = blocks(&answer);
+    texts.extend(answer.pointer("/result/structuredContent").map(Value::to_string));
+    texts.join("\n")
 }
 
 /// What `_meta` says of a shaped answer.

@@ -1,19 +1,4 @@
-// Drives the TypeScript v2 client package. A plan comes in as JSON, an outcome for each of its steps goes out as JSON.
-import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
-import { runPlan } from "./plan.mjs";
+// Drives the client of the TypeScript v2 packages. A plan comes in as JSON, an outcome for each of its steps goes out as JSON.
+import { drive } from "./plan.mjs";
 
-const load = (name) => import(pathToFileURL(createRequire(process.env.PEERS + "/").resolve(name)));
-const { Client } = await load("@modelcontextprotocol/client");
-const { StdioClientTransport } = await load("@modelcontextprotocol/client/stdio");
-
-await runPlan(async ({ command, args }) => {
-  const client = new Client({ name: "test-v2", version: "1" });
-  await client.connect(new StdioClientTransport({ command, args, stderr: "inherit" }));
-  return {
-    list: () => client.listTools(),
-    call: (name, args) => client.callTool({ name, arguments: args }),
-    read: (uri) => client.readResource({ uri }),
-    close: () => client.close(),
-  };
-});
+await drive("@modelcontextprotocol/client", "@modelcontextprotocol/client/stdio");

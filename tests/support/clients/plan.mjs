@@ -1,9 +1,31 @@
 // What both TypeScript drivers do with a plan: { server: {command, args}, steps: [{op, name, arguments, walk}] }.
 
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+// Packages are found where the tests installed them, not beside these files.
+const load = (name) => import(pathToFileURL(createRequire(process.env.PEERS + "/").resolve(name)));
+
+// Runs the plan with the client of these modules.
+export async function drive(clientModule, stdioModule) {
+  const { Client } = await load(clientModule);
+  const { StdioClientTransport } = await load(stdioModule);
+  await runPlan(async ({ command, args }) => {
+    const client = new Client({ name: "test", version: "1" });
+    await client.connect(new StdioClientTransport({ command, args, stderr: "inherit" }));
+    return {
+      list: () => client.listTools(),
+      call: (name, args) => client.callTool({ name, arguments: args }),
+      read: (uri) => client.readResource({ uri }),
+      close: () => client.close(),
+    };
+  });
+}
+
 // The cursor to what follows, as a program finds it.
 const nextCursor = (result) => result._meta?.["dev.context-guard/result"]?.nextCursor;
 
-export async function runPlan(connect) {
+async function runPlan(connect) {
   const plan = JSON.parse(process.argv[2]);
   const client = await connect(plan.server);
   const outcomes = [];

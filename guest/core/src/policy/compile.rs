@@ -6,9 +6,10 @@ use wildmatch::WildMatch;
 
 use super::document::{Document, OnFault, Rule, Settings};
 use super::limits::Limits;
+use crate::packed::{pack, unpack};
 
 /// Marks the resolved form; changes whenever [`Document`] does.
-const FORMAT: &[u8] = b"cgp1";
+const FORMAT: &[u8; 4] = b"cgp1";
 
 /// A fault in a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,15 +181,13 @@ impl Policy {
     /// The resolved form: opaque, cheap to load.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = FORMAT.to_vec();
-        bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
-        bytes
+        pack(FORMAT, self)
     }
 
     /// Reads the resolved form; none where another version wrote it.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        postcard::from_bytes(bytes.strip_prefix(FORMAT)?).ok()
+        unpack(FORMAT, bytes)
     }
 
     /// What applies to the endpoint `upstream::name`; rules may name it with or without the upstream.

@@ -29,6 +29,14 @@ pub struct Wish {
     pub end_line: u64,
 }
 
+impl Wish {
+    /// Whether lines were asked for.
+    #[must_use]
+    pub fn ranged(&self) -> bool {
+        self.start_line > 0 || self.end_line > 0
+    }
+}
+
 /// A payload: a document or text, and where it stands.
 pub struct Payload<'a, 's> {
     /// Its bytes.
@@ -100,6 +108,14 @@ pub fn cut<'a>(
         Rung::Page(lists) => Kept::List(list_index(payload, &lists)),
         Rung::Chunk => Kept::Text(range::text_index(setting, payload, allowance / copies.max(1))),
     };
+    // A text that makes a single chunk is not chunked: nothing would be held back.
+    if let Kept::Text(text) = &body
+        && text.chunks.len() == 1
+        && total <= allowance
+        && !setting.wish.ranged()
+    {
+        return None;
+    }
     let home = match (&body, home) {
         (Kept::Text(_), Some(Home::Whole)) => Some(Home::Document),
         (_, home) => home,
@@ -182,10 +198,9 @@ fn choose(
             return Some(Rung::Page(lists));
         }
     }
-    let ranged = setting.wish.start_line > 0 || setting.wish.end_line > 0;
     let is_text = payload.survey.is_none_or(|survey| survey.kind == Kind::Scalar);
     let long = is_text && tokens > limits.chunk_threshold;
-    ((limits.chunking || capped) && (over || long || (ranged && !payload.blocks)))
+    ((limits.chunking || capped) && (over || long || (setting.wish.ranged() && !payload.blocks)))
         .then_some(Rung::Chunk)
 }
 

@@ -37,7 +37,7 @@ pub(super) fn first_chunk(
 ) -> Shown {
     let wish = setting.wish;
     let total = payload.bytes.len() as u64;
-    let range = wish.start_line > 0 || wish.end_line > 0;
+    let range = wish.ranged();
     let (from, end) = if range {
         let from = line_offset(payload.bytes, payload.form, text, wish.start_line.max(1));
         let end = if wish.end_line == 0 {

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::json::text::Form;
+use crate::packed::{pack, unpack};
 
 /// Bytes of a segment.
 pub const SEGMENT_BYTES: usize = 64 * 1024;
 
 /// Marks the stored form; changes whenever [`Index`] does.
-const FORMAT: &[u8] = b"cgi1";
+const FORMAT: &[u8; 4] = b"cgi1";
 
 /// What is stored beside the segments of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,15 +145,13 @@ impl Index {
     /// The stored form.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = FORMAT.to_vec();
-        bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
-        bytes
+        pack(FORMAT, self)
     }
 
     /// Reads the stored form; none where it is another's.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        postcard::from_bytes(bytes.strip_prefix(FORMAT)?).ok()
+        unpack(FORMAT, bytes)
     }
 
     /// The keys of all that the snapshot consists of.

@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::packed::{pack, unpack};
+
+/// Marks the stored form; changes whenever [`ToolFacts`] does.
+const FORMAT: &[u8; 4] = b"cgf1";
+
 /// What may be added to a tool's structured content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
@@ -31,12 +36,12 @@ impl ToolFacts {
     /// The stored form.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).unwrap_or_default()
+        pack(FORMAT, self)
     }
 
     /// Reads the stored form.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        postcard::from_bytes(bytes).ok()
+        unpack(FORMAT, bytes)
     }
 }

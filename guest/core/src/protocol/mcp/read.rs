@@ -161,7 +161,7 @@ impl Reader<'_> {
         base: &Cursor,
         frame: &Frame<'_>,
     ) -> Result<Shown, Refusal> {
-        if wish.start_line > 0 || wish.end_line > 0 {
+        if wish.ranged() {
             return Err(Refusal::Wish("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
         }
         let carried = if wish.limit > 0 { wish.limit } else { cursor.limit };
@@ -191,7 +191,7 @@ fn chunk(
     frame: &Frame<'_>,
 ) -> Result<Shown, Refusal> {
     let total = stored.index.bytes;
-    let ranged = wish.start_line > 0 || wish.end_line > 0;
+    let ranged = wish.ranged();
     let (from, end) = if ranged {
         if wish.start_line > text.lines {
             return Err(Refusal::Wish(format!(

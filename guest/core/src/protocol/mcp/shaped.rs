@@ -120,8 +120,7 @@ impl<'a> Shaper<'_, 'a> {
         long(survey)
             || texts.len() as u64 > size
             || texts.iter().any(|at| self.cost.block(*at).tokens > limits.chunk_threshold)
-            || wish.start_line > 0
-            || wish.end_line > 0
+            || wish.ranged()
             || texts.iter().any(holds_long)
     }
 
