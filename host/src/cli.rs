@@ -1,5 +1,12 @@
 //! The command line: one file a subcommand.
 
+/// Prints a line. Whoever reads may have seen enough: that is no fault.
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::cli::say(format_args!($($text)*))
+    };
+}
+
 mod demo;
 mod exact;
 mod payload;
@@ -77,6 +84,15 @@ impl Arguments {
             Command::Tokens(tokens) => tokens.run(),
             Command::Demo(demo) => demo.run(),
         }
+    }
+}
+
+/// See the macro of the same name.
+pub(crate) fn say(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
     }
 }
 

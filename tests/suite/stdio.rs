@@ -163,6 +163,17 @@ fn lines_of_many_megabytes_pass_and_are_shaped() -> Result<()> {
 }
 
 #[test]
+fn a_key_that_is_made_up_is_said_once() -> Result<()> {
+    let output = std::process::Command::new(artifacts::program()?)
+        .args(["wrap", "--", "true"])
+        .env_remove("CONTEXT_GUARD_SIGNING_KEYS")
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(said.matches("No signing key is configured").count() == 1, "{said}");
+    Ok(())
+}
+
+#[test]
 fn a_bad_policy_is_refused_with_every_fault_and_code_3() -> Result<()> {
     let path =
         std::env::temp_dir().join(format!("context-guard-policy-{}.yaml", std::process::id()));

@@ -42,7 +42,7 @@ impl Demo {
             Some(path) => path,
             None => beside(&program)?,
         };
-        println!(
+        say!(
             "Starting {} twice: as it is, and behind `context-guard wrap --`.\n",
             upstream.display()
         );
@@ -73,14 +73,14 @@ impl Demo {
                 told,
             ]);
         }
-        println!("{report}");
-        println!(
+        say!("{report}");
+        say!(
             "Tokens are counted with the real o200k tokenizer, over all that the tool answers: text and structured content.\n"
         );
 
         let whole = walk_list(&mut raw, &mut guarded)?;
         let log = walk_text(&mut raw, &mut guarded)?;
-        println!(
+        say!(
             "\nNothing is lost: {}",
             if whole && log {
                 "everything held back was fetched, and equals the original."
@@ -150,7 +150,7 @@ fn walk_list(raw: &mut Client, guarded: &mut Client) -> Result<bool> {
     })?;
     let same = walked == original;
     let said = if same { "the same" } else { "NOT the same" };
-    println!(
+    say!(
         "list_bookings: {} bookings on {pages} pages, the largest of {largest} tokens; put together they are {said} as the {} of the server.",
         walked.len(),
         original.len()
@@ -168,7 +168,7 @@ fn walk_text(raw: &mut Client, guarded: &mut Client) -> Result<bool> {
     let same = walked == original;
     let said = if same { "is, byte for byte," } else { "is NOT" };
     let (lines, bytes) = (walked.lines().count(), table::number(walked.len() as u64));
-    println!(
+    say!(
         "read_log: {lines} lines in {chunks} chunks, the largest of {largest} tokens; put together it {said} the log of the server ({bytes} bytes)."
     );
     Ok(same)

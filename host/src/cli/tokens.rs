@@ -59,7 +59,7 @@ impl Tokens {
             let exact = self.exact.then(|| exact::o200k(text));
             if self.json {
                 let line = json!({"file": path, "bytes": bytes.len(), "chars4": chars4, "estimated": estimated, "sampled": decision.original_tokens_sampled, "exact": exact});
-                println!("{line}");
+                say!("{line}");
                 continue;
             }
             let mark = if decision.original_tokens_sampled { "~" } else { "" };
@@ -83,9 +83,9 @@ impl Tokens {
             report.add_row(row);
         }
         if !self.json {
-            println!("{report}");
+            say!("{report}");
             if sampled {
-                println!("~ extrapolated from samples: the file is longer than 64 kB");
+                say!("~ extrapolated from samples: the file is longer than 64 kB");
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use context_guard::gateway::{Session, stdio};
 use context_guard::keys;
-use tracing::info;
+use tracing::warn;
 
 use super::GuardOptions;
 
@@ -41,7 +41,7 @@ impl Wrap {
         let keys = match keys::from_environment() {
             Some(keys) => keys,
             None => {
-                info!(
+                warn!(
                     "No signing key is configured ({}): one was made up for this run, and cursors end with it.",
                     keys::VARIABLE
                 );

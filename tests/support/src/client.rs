@@ -38,6 +38,8 @@ impl Client {
     ) -> Result<Self> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Without a key the guard makes one up, and says so where the tests look for the words of the server.
+        command.env("CONTEXT_GUARD_SIGNING_KEYS", "a key for the tests of the pump");
         let mut child = command.spawn()?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
         Ok(Self { input: child.stdin.take(), child, output, last_id: 0 })
