@@ -21,6 +21,8 @@ impl Client {
     pub(super) fn start(program: &Path, arguments: &[&OsStr]) -> Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
+            // Nobody else reads these cursors.
+            .env(context_guard::keys::VARIABLE, "the key of the demonstration")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
