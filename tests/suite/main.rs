@@ -12,6 +12,8 @@
 mod commands;
 /// The contract: frozen, and what the component really imports.
 mod contract;
+/// Estimates against the real tokenizer.
+mod estimates;
 /// Components that mean harm, and what the host makes of them.
 mod hostile;
 /// Properties that hold for every answer.
