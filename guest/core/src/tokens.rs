@@ -6,7 +6,7 @@ pub mod lexical;
 mod sample;
 
 pub use budget::{Budget, TokenBudget};
-pub use lexical::Profile;
+pub use lexical::{Profile, Weight};
 pub use sample::Original;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,15 @@ pub struct Estimator {
     pub scale: f64,
 }
 
+/// What a text comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measure {
+    /// Estimated tokens: what is reported.
+    pub tokens: u64,
+    /// What it counts against a budget: the estimate, and more where that may be too low.
+    pub cost: u64,
+}
+
 impl Default for Estimator {
     fn default() -> Self {
         Self { method: Method::default(), profile: Profile::default(), scale: 1.0 }
@@ -47,33 +56,50 @@ impl Estimator {
     /// Estimated tokens of a text as a model reads it. O(n).
     #[must_use]
     pub fn price(&self, text: &[u8]) -> u64 {
-        let tokens = match self.method {
-            Method::Lexical => lexical::estimate(text, self.profile),
-            Method::Chars4 => chars4::of_chars(characters(text)),
-        };
-        self.scaled(tokens)
+        self.measure(text).tokens
     }
 
-    /// What a text counts against a budget: its estimate, and more where the tables know less. Beyond ASCII they were measured on other texts than the one at
-    /// hand: estimates there were up to 29 % too low where nearly half of the characters were of that kind. O(n).
+    /// What a text counts against a budget. O(n).
     #[must_use]
     pub fn cost(&self, text: &[u8]) -> u64 {
-        self.weigh(text).div_ceil(FINE)
+        self.measure(text).cost
     }
 
     /// The same in 1/[`FINE`], unrounded: what is to be added up over many small texts. O(n).
     #[must_use]
     pub fn weigh(&self, text: &[u8]) -> u64 {
-        let characters = characters(text);
-        let fine = match self.method {
-            Method::Lexical => {
-                let fine = lexical::weigh(text, self.profile);
-                let ascii = text.iter().filter(|byte| byte.is_ascii()).count() as u64;
-                fine + fine / 20 * 7 * (characters - ascii.min(characters)) / characters.max(1)
-            }
-            Method::Chars4 => characters * FINE * 3 / 10,
+        self.scaled(self.weight(text).cautious)
+    }
+
+    /// Both at once. O(n), one pass.
+    #[must_use]
+    pub fn measure(&self, text: &[u8]) -> Measure {
+        let weight = self.weight(text);
+        let tokens = match self.method {
+            Method::Lexical => (weight.estimate + FINE / 2) / FINE,
+            Method::Chars4 => chars4::of_chars(characters(text)),
         };
-        self.scaled(fine)
+        Measure { tokens: self.scaled(tokens), cost: self.scaled(weight.cautious).div_ceil(FINE) }
+    }
+
+    /// The tables know less beyond ASCII: they were measured on other texts than the one at hand, and estimates were up to 29 % too low
+    /// where nearly half of the characters were of that kind.
+    fn weight(&self, text: &[u8]) -> Weight {
+        let characters = characters(text);
+        match self.method {
+            Method::Lexical => {
+                let weight = lexical::weigh(text, self.profile);
+                let ascii = text.iter().filter(|byte| byte.is_ascii()).count() as u64;
+                let wide = characters - ascii.min(characters);
+                let cautious =
+                    weight.cautious + weight.cautious / 20 * 7 * wide / characters.max(1);
+                Weight { cautious, ..weight }
+            }
+            Method::Chars4 => {
+                let fine = characters * FINE * 3 / 10;
+                Weight { estimate: fine, cautious: fine }
+            }
+        }
     }
 
     /// The most tokens that `budget` may be filled with by this estimator: a fifth is kept back (FR-013), unless the formula

@@ -69,22 +69,18 @@ pub(crate) fn targets() -> Result<()> {
         .context("the wasm targets could not be installed: is rustup there, and the network?")
 }
 
+/// Builds the crate of the component for a target, by plain cargo.
+pub(crate) fn guest(triple: &str) -> Result<PathBuf> {
+    let package = ["--package", "context-guard-component", "--target", triple];
+    run(cargo().args(["build", "--quiet", "--profile", "guest"]).args(package))?;
+    Ok(target().join(triple).join("guest/context_guard_component.wasm"))
+}
+
 /// Builds the component that ships: core wasm without WASI, encoded with its world.
 pub(crate) fn component() -> Result<PathBuf> {
     targets()?;
     eprintln!("Building the guard component.");
-    run(cargo().args([
-        "build",
-        "--quiet",
-        "--profile",
-        "guest",
-        "--package",
-        "context-guard-component",
-        "--target",
-        "wasm32-unknown-unknown",
-    ]))?;
-    let module =
-        std::fs::read(target().join("wasm32-unknown-unknown/guest/context_guard_component.wasm"))?;
+    let module = std::fs::read(guest("wasm32-unknown-unknown")?)?;
     let component = ComponentEncoder::default()
         .module(&module)?
         .validate(true)

@@ -32,7 +32,8 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
     }
     let built = all(false)?;
     let peers = peers()?;
-    let plain = plain_wasip2()?;
+    eprintln!("Building the component for wasm32-wasip2, by plain cargo.");
+    let plain = build::guest("wasm32-wasip2")?;
     let corpus = corpus
         .map(|corpus| {
             corpus.canonicalize().with_context(|| format!("no folder at {}", corpus.display()))
@@ -92,22 +93,6 @@ pub(crate) fn cargo_test(
         command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
     }
     build::run(command.envs(environment.iter().copied()).arg("test").args(arguments))
-}
-
-/// The component by plain cargo for wasm32-wasip2, as one would build it who does not know of this program.
-fn plain_wasip2() -> Result<PathBuf> {
-    eprintln!("Building the component for wasm32-wasip2.");
-    build::run(cargo().args([
-        "build",
-        "--quiet",
-        "--profile",
-        "guest",
-        "--package",
-        "context-guard-component",
-        "--target",
-        "wasm32-wasip2",
-    ]))?;
-    Ok(target().join("wasm32-wasip2/guest/context_guard_component.wasm"))
 }
 
 /// Installs the real servers and clients below target/, once.

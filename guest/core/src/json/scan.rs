@@ -3,7 +3,13 @@
 //! The same code reads JSON that stands escaped inside a JSON string, where a quote is `\"` and a line break `\n`: nothing is unescaped
 //! to be skipped. Strings are not looked into beyond finding their end.
 
+mod number;
+mod open;
+
 use thiserror::Error;
+
+use number::is_number;
+use open::Open;
 
 use super::Span;
 use super::text::{self, Form};
@@ -350,67 +356,6 @@ impl<'a> Scanner<'a> {
         let inner = text::visible(self.bytes(span), self.form).into_owned();
         String::from_utf8_lossy(&text::visible(&inner, Form::Escaped)).into_owned()
     }
-}
-
-/// The containers that are open: whether each is an object. 64 levels without an allocation.
-#[derive(Default)]
-struct Open {
-    depth: usize,
-    /// The innermost 64, innermost lowest.
-    bits: u64,
-    outer: Vec<u64>,
-}
-
-impl Open {
-    #[inline]
-    fn push(&mut self, object: bool) -> Scan<()> {
-        if self.depth >= MAX_DEPTH {
-            return Err(ScanError::TooDeep);
-        }
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.outer.push(std::mem::take(&mut self.bits));
-        }
-        self.bits = self.bits << 1 | u64::from(object);
-        self.depth += 1;
-        Ok(())
-    }
-
-    #[inline]
-    fn last(&self) -> Option<bool> {
-        (self.depth > 0).then_some(self.bits & 1 == 1)
-    }
-
-    #[inline]
-    fn pop(&mut self) {
-        self.bits >>= 1;
-        self.depth -= 1;
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.bits = self.outer.pop().unwrap_or_default();
-        }
-    }
-}
-
-fn is_number(text: &[u8]) -> bool {
-    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let mut rest = text.strip_prefix(b"-").unwrap_or(text);
-    let whole = digits(rest);
-    if whole == 0 || (whole > 1 && rest.first() == Some(&b'0')) {
-        return false;
-    }
-    rest = rest.get(whole..).unwrap_or_default();
-    if let Some(fraction) = rest.strip_prefix(b".") {
-        let length = digits(fraction);
-        if length == 0 {
-            return false;
-        }
-        rest = fraction.get(length..).unwrap_or_default();
-    }
-    if let Some((b'e' | b'E', exponent)) = rest.split_first() {
-        let exponent =
-            exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
-        return !exponent.is_empty() && digits(exponent) == exponent.len();
-    }
-    rest.is_empty()
 }
 
 /// Whether all of `bytes` is one JSON value.

@@ -8,7 +8,7 @@ use super::{Body, Facts, Shown};
 use crate::json::scan::Scanner;
 use crate::json::text::{Form, convert, escape, visible};
 use crate::snapshot::{Cursor, Home, Keys};
-use crate::tokens::Estimator;
+use crate::tokens::{Estimator, Measure};
 
 /// Allowances from which the paging fields stand both beside the list and in the contract; below, a cursor is too dear to be written twice.
 const ROOMY: u64 = 1_200;
@@ -90,8 +90,7 @@ impl Frame<'_> {
         halves.structured = self
             .structured
             .map(|home| self.structured(home, shown, cursor_text, beside.filter(|_| self.open)));
-        halves.tokens = sum(&halves, |text| self.estimator.price(text));
-        halves.cost = sum(&halves, |text| self.estimator.cost(text));
+        Measure { tokens: halves.tokens, cost: halves.cost } = measure(&halves, &self.estimator);
         halves.cursor = cursor;
         halves
     }
@@ -157,17 +156,27 @@ pub fn plain_block(text: &str) -> Vec<u8> {
     text_block(&escaped)
 }
 
-/// Adds up what `price` says of every text in the halves.
-fn sum(halves: &Halves, price: impl Fn(&[u8]) -> u64) -> u64 {
-    let text = halves.text.as_ref().map_or(0, |text| price(&visible(text, Form::Escaped)));
-    let structured = halves.structured.as_ref().map_or(0, |json| price(json));
-    let mut blocks = 0;
-    let bytes = halves.blocks.as_deref().unwrap_or_default();
-    let mut scanner = Scanner::new(bytes, Form::Raw);
-    while let Ok(Some(block)) = scanner.next_element() {
-        blocks += price(&block_text(bytes.get(block).unwrap_or_default()));
+/// Adds up what every text in the halves comes to.
+fn measure(halves: &Halves, estimator: &Estimator) -> Measure {
+    let mut sum = Measure::default();
+    let mut add = |text: &[u8]| {
+        let measure = estimator.measure(text);
+        sum.tokens += measure.tokens;
+        sum.cost += measure.cost;
+    };
+    if let Some(text) = &halves.text {
+        add(&visible(text, Form::Escaped));
     }
-    text + blocks + structured + price(halves.notice.as_bytes())
+    let bytes = halves.blocks.as_deref().unwrap_or_default();
+    let mut blocks = Scanner::new(bytes, Form::Raw);
+    while let Ok(Some(block)) = blocks.next_element() {
+        add(&block_text(bytes.get(block).unwrap_or_default()));
+    }
+    if let Some(structured) = &halves.structured {
+        add(structured);
+    }
+    add(halves.notice.as_bytes());
+    sum
 }
 
 /// The text of a content block as a model reads it. Images and the like have none.

@@ -36,24 +36,31 @@ impl Profile {
     }
 }
 
+/// What a text comes to, unrounded, in 1/[`super::FINE`] token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight {
+    /// The estimate.
+    pub estimate: u64,
+    /// The same, and more for runs that no natural text has: what a budget is held by.
+    pub cautious: u64,
+}
+
 /// Estimated tokens of `text`, any bytes.
 ///
 /// Never less than a token for each 16 bytes, so that text made to fool the tables is not taken for free. O(n), about 300 MB/s.
 #[must_use]
 pub fn estimate(text: &[u8], profile: Profile) -> u64 {
-    (sum(text, profile, false) + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
+    (weigh(text, profile).estimate + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
 }
 
-/// The same, unrounded, in 1/[`super::FINE`], and more for runs that no natural text has: what a budget is held by.
+/// Weighs a text. O(n), one pass.
 #[must_use]
-pub fn weigh(text: &[u8], profile: Profile) -> u64 {
-    sum(text, profile, true)
-}
-
-fn sum(text: &[u8], profile: Profile, cautious: bool) -> u64 {
-    let mut sum = Sum::new(profile.tables(), cautious);
+pub fn weigh(text: &[u8], profile: Profile) -> Weight {
+    let mut sum = Sum::new(profile.tables());
     scan::scan(text, &mut sum);
-    sum.total.max(0).unsigned_abs().max(text.len() as u64 * ONE.unsigned_abs() / 16)
+    let least = text.len() as u64 * ONE.unsigned_abs() / 16;
+    let weight = |total: i64| total.max(0).unsigned_abs().max(least);
+    Weight { estimate: weight(sum.total), cautious: weight(sum.total + sum.caution) }
 }
 
 #[cfg(test)]

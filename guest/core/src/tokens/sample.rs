@@ -1,6 +1,6 @@
 //! The price of the whole original, without reading all of it.
 
-use super::Estimator;
+use super::{Estimator, Measure};
 use crate::json::text::{self, Form};
 
 /// Above this the total is extrapolated: pricing megabytes would cost more than all the rest.
@@ -24,12 +24,8 @@ impl Original {
     #[must_use]
     pub fn price(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
         if bytes.len() <= EXACT_BYTES {
-            let text = text::visible(bytes, form);
-            return Self {
-                tokens: estimator.price(&text),
-                cost: estimator.cost(&text),
-                sampled: false,
-            };
+            let Measure { tokens, cost } = estimator.measure(&text::visible(bytes, form));
+            return Self { tokens, cost, sampled: false };
         }
         let stride = bytes.len() / SAMPLES;
         let (mut tokens, mut cost, mut priced) = (0u64, 0u64, 0u64);
@@ -37,9 +33,9 @@ impl Original {
             let from = text::boundary(bytes, sample * stride, form);
             let to = text::boundary(bytes, sample * stride + SAMPLE_BYTES, form);
             let part = bytes.get(from..to).unwrap_or_default();
-            let text = text::visible(part, form);
-            tokens += estimator.price(&text);
-            cost += estimator.cost(&text);
+            let measure = estimator.measure(&text::visible(part, form));
+            tokens += measure.tokens;
+            cost += measure.cost;
             priced += part.len() as u64;
         }
         let whole = |part: u64| {

@@ -88,16 +88,16 @@ pub(super) struct Sum {
     tables: Tables,
     /// In 1/4096 token.
     pub(super) total: i64,
-    /// Whether runs that no natural text has are taken for what they may cost at most, not for the mean of what was measured.
-    cautious: bool,
+    /// What runs that no natural text has may cost beyond that, in 1/4096 token: by their most, not by the mean of what was measured.
+    pub(super) caution: i64,
 }
 
 /// Letters from which a word is no word.
 const LONG_WORD: usize = 32;
 
 impl Sum {
-    pub(super) fn new(tables: Tables, cautious: bool) -> Self {
-        Self { tables, total: 0, cautious }
+    pub(super) fn new(tables: Tables) -> Self {
+        Self { tables, total: 0, caution: 0 }
     }
 }
 
@@ -117,12 +117,10 @@ impl Sink for Sum {
         }
         let cost = word_at(self.tables.words, key)
             + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8);
-        let least = if self.cautious && letters.len() > LONG_WORD {
-            letters.len() as i64 * ONE / 2
-        } else {
-            0
-        };
-        self.total += cost.max(least);
+        self.total += cost;
+        if letters.len() > LONG_WORD {
+            self.caution += (letters.len() as i64 * ONE / 2 - cost).max(0);
+        }
     }
 
     #[inline]
@@ -180,8 +178,8 @@ impl Sink for Sum {
 
     /// A repetition such as `{"{"{"` is taken for far less than it costs by its pairs; lines of one character are common, and cheap.
     fn long_punctuation(&mut self, length: usize, alike: bool) {
-        if self.cautious && !alike {
-            self.total += length as i64 * ONE / 3;
+        if !alike {
+            self.caution += length as i64 * ONE / 3;
         }
     }
 

@@ -1,0 +1,41 @@
+//! What a scanner is inside of.
+
+use super::{MAX_DEPTH, Scan, ScanError};
+
+/// The containers that are open: whether each is an object. 64 levels without an allocation.
+#[derive(Default)]
+pub(super) struct Open {
+    depth: usize,
+    /// The innermost 64, innermost lowest.
+    bits: u64,
+    outer: Vec<u64>,
+}
+
+impl Open {
+    #[inline]
+    pub(super) fn push(&mut self, object: bool) -> Scan<()> {
+        if self.depth >= MAX_DEPTH {
+            return Err(ScanError::TooDeep);
+        }
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(std::mem::take(&mut self.bits));
+        }
+        self.bits = self.bits << 1 | u64::from(object);
+        self.depth += 1;
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn last(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.bits & 1 == 1)
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self) {
+        self.bits >>= 1;
+        self.depth -= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.bits = self.outer.pop().unwrap_or_default();
+        }
+    }
+}
