@@ -6,12 +6,14 @@ use std::borrow::Cow;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 use tracing::{debug, warn};
 
 use super::Session;
+use super::lines::{Lines, Piece};
+use super::session::FromClient;
 use crate::{Error, Result};
 
 /// Runs a command as the upstream of a session until it ends, and tells how it ended.
@@ -66,79 +68,75 @@ fn spawn(command: &[String]) -> Result<Child> {
     child.spawn().map_err(|source| Error::Spawn { command: command.join(" "), source })
 }
 
-/// One line with its end, or nothing at the end of the input.
-async fn line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> std::io::Result<bool> {
-    line.clear();
-    from.read_until(b'\n', line).await.map(|read| read > 0)
-}
-
-/// The line without its end, and the end.
-fn split(line: &[u8]) -> (&[u8], &[u8]) {
-    let end = line.iter().rev().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
-    line.split_at_checked(line.len() - end).unwrap_or((line, &[]))
-}
-
+/// Sends a message: what was read, where that is what it is, so that it goes as it came.
 async fn send(
     to: &mut (impl AsyncWrite + Unpin),
-    message: &[u8],
+    message: Cow<'_, [u8]>,
+    read: &[u8],
     end: &[u8],
 ) -> std::io::Result<()> {
-    to.write_all(message).await?;
-    to.write_all(if end.is_empty() { b"\n" } else { end }).await?;
+    match message {
+        Cow::Borrowed(_) => to.write_all(read).await?,
+        Cow::Owned(message) => {
+            to.write_all(&message).await?;
+            to.write_all(if end.is_empty() { b"\n" } else { end }).await?;
+        }
+    }
     to.flush().await
 }
 
 async fn requests<C: AsyncWrite + Unpin>(
     session: Arc<Session>,
-    mut from: impl AsyncBufRead + Unpin,
+    from: impl AsyncBufRead + Unpin,
     mut upstream: impl AsyncWrite + Unpin,
     client: Arc<Mutex<C>>,
 ) -> std::io::Result<()> {
-    let mut buffer = Vec::new();
-    while line(&mut from, &mut buffer).await? {
-        let (message, end) = split(&buffer);
-        let verdict = tokio::task::block_in_place(|| session.from_client(message));
+    let mut lines = Lines::new(from);
+    loop {
+        let piece = lines.next().await?;
+        if piece == Piece::End {
+            // The client has no more to say: the server sees the end of its input, as it would without us.
+            return upstream.shutdown().await;
+        }
+        let (message, end) = lines.split();
+        let verdict = match piece {
+            Piece::Line => tokio::task::block_in_place(|| session.from_client(message)),
+            _ => FromClient { upstream: Some(Cow::Borrowed(message)), client: None },
+        };
         if let Some(answer) = verdict.client {
-            send(&mut *client.lock().await, &answer, end).await?;
+            send(&mut *client.lock().await, Cow::Owned(answer), &[], end).await?;
         }
         if let Some(message) = verdict.upstream
-            && let Err(error) = send(&mut upstream, &message, end).await
+            && let Err(error) = send(&mut upstream, message, lines.bytes(), end).await
         {
             // The server went; what it still has to say is read to its end by the other half.
             warn!("The server no longer reads: {error}.");
             return Ok(());
         }
     }
-    // The client has no more to say: the server sees the end of its input, as it would without us.
-    upstream.shutdown().await
 }
 
 async fn answers<C: AsyncWrite + Unpin>(
     session: Arc<Session>,
-    mut from: impl AsyncBufRead + Unpin,
+    from: impl AsyncBufRead + Unpin,
     client: Arc<Mutex<C>>,
 ) -> std::io::Result<()> {
-    let mut buffer = Vec::new();
-    while line(&mut from, &mut buffer).await? {
-        let (message, end) = split(&buffer);
-        let shaped = tokio::task::block_in_place(|| session.from_upstream(message));
-        let mut client = client.lock().await;
-        let sent = match shaped {
-            Cow::Borrowed(_) => {
-                async {
-                    client.write_all(&buffer).await?;
-                    client.flush().await
-                }
-                .await
-            }
-            Cow::Owned(message) => send(&mut *client, &message, end).await,
+    let mut lines = Lines::new(from);
+    loop {
+        let piece = lines.next().await?;
+        if piece == Piece::End {
+            return Ok(());
+        }
+        let (message, end) = lines.split();
+        let shaped = match piece {
+            Piece::Line => tokio::task::block_in_place(|| session.from_upstream(message)),
+            _ => Cow::Borrowed(message),
         };
-        if let Err(error) = sent {
+        if let Err(error) = send(&mut *client.lock().await, shaped, lines.bytes(), end).await {
             // The client went. The server is told by the end of its input, and read on so that it can end in order.
             debug!("The client no longer reads: {error}.");
         }
     }
-    Ok(())
 }
 
 #[cfg(unix)]
