@@ -87,7 +87,7 @@ proptest! {
     })]
 
     #[test]
-    fn pages_put_together_are_the_list(items in prop::collection::vec(item(), 0..260), budget in 700u64..5_000, bare: bool, pretty: bool, structured: bool) {
+    fn pages_put_together_are_the_list(items in prop::collection::vec(item(), 0..260), budget in 340u64..5_000, bare: bool, pretty: bool, structured: bool) {
         let payload = if bare { Value::from(items.clone()) } else { json!({"total": items.len(), "rows": items, "page": 1}) };
         let structured = structured && !bare;
         let message = answer(&payload, pretty, structured);
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_put_together_are_the_text(lines in prop::collection::vec(line(), 0..400), budget in 500u64..5_000, wrapped: bool) {
+    fn chunks_put_together_are_the_text(lines in prop::collection::vec(line(), 0..400), budget in 340u64..5_000, wrapped: bool) {
         let text = lines.join("\n");
         let structured = wrapped.then(|| json!({ "content": text }));
         let message = text_answer(&text, structured.as_ref());
