@@ -250,6 +250,9 @@ fn worth_cutting(setting: &Setting<'_>, payload: &Payload<'_, '_>, survey: &Surv
     if payload.blocks || around / 3 <= room / 6 { lists } else { Vec::new() }
 }
 
+/// Bytes of a bracket, in either form.
+const BRACKET: usize = 1;
+
 fn list_index(payload: &Payload<'_, '_>, chosen: &[usize]) -> ListIndex {
     let Some(survey) = payload.survey else { return ListIndex::default() };
     let lists: Vec<&List> = chosen.iter().filter_map(|at| survey.lists.get(*at)).collect();
@@ -258,10 +261,9 @@ fn list_index(payload: &Payload<'_, '_>, chosen: &[usize]) -> ListIndex {
         bare: survey.kind == Kind::Array,
         ..ListIndex::default()
     };
-    let form_bracket = 1;
     let mut at = survey.root.start;
     for (number, list) in lists.iter().enumerate() {
-        let (open, close) = (list.span.start + form_bracket, list.span.end - form_bracket);
+        let (open, close) = (list.span.start + BRACKET, list.span.end - BRACKET);
         index.skeleton.push(payload.bytes.get(at..open).unwrap_or_default().to_vec());
         index.lists.push(ListMark {
             path: list.path.join("."),
@@ -296,8 +298,9 @@ fn spans<'p>(
     limit: u64,
 ) -> impl Iterator<Item = (usize, Span)> + 'p {
     let lists = payload.survey.map(|survey| survey.lists.as_slice()).unwrap_or_default();
-    let of =
-        move |mark: &ListMark| lists.iter().find(|list| list.span.start as u64 + 1 == mark.start);
+    let of = move |mark: &ListMark| {
+        lists.iter().find(|list| (list.span.start + BRACKET) as u64 == mark.start)
+    };
     let all = index.lists.iter().enumerate().filter_map(move |(at, mark)| Some((at, of(mark)?)));
     all.flat_map(|(at, list)| list.items.iter().map(move |span| (at, span.clone())))
         .take(usize::try_from(limit).unwrap_or(usize::MAX))
