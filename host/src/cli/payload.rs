@@ -64,19 +64,16 @@ impl Payload {
                 &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": self.tool, "arguments": arguments}}),
             )
         };
-        let answer = match self.filter.request(&cx, &call(guard)?) {
-            // What a cursor leads to was kept by another run of this program: it is made anew from the same bytes, which gives it the same name.
-            Request::Answer(..) if guard.get("cursor").is_some() => {
-                if let Request::Forward(_, ticket) = self.filter.request(&cx, &call(&json!({}))?) {
-                    let _ = self.filter.response(&cx, &ticket, &self.message);
-                }
-                match self.filter.request(&cx, &call(guard)?) {
-                    Request::Answer(message, decision) => {
-                        Answer { message, decision: Some(*decision) }
-                    }
-                    Request::Forward(..) => anyhow::bail!("the guard did not take the cursor"),
-                }
+        let is_refusal = |verdict: &Request| matches!(verdict, Request::Answer(_, decision) if decision.mode == "error");
+        let mut verdict = self.filter.request(&cx, &call(guard)?);
+        // What a cursor leads to may have been kept by another run of this program: it is made anew from the same bytes, which gives it the same name.
+        if guard.get("cursor").is_some() && is_refusal(&verdict) {
+            if let Request::Forward(_, ticket) = self.filter.request(&cx, &call(&json!({}))?) {
+                let _ = self.filter.response(&cx, &ticket, &self.message);
             }
+            verdict = self.filter.request(&cx, &call(guard)?);
+        }
+        let answer = match verdict {
             Request::Answer(message, decision) => Answer { message, decision: Some(*decision) },
             Request::Forward(_, ticket) => self.shape(&cx, &ticket),
         };

@@ -17,6 +17,7 @@ use crate::shape::notice::READ_TOOL;
 use crate::snapshot::Scope;
 use crate::snapshot::stored::Loaded;
 use crate::ticket::Ticket;
+use crate::tokens::Original;
 
 /// The code of a protocol error about a cursor: outside the range that JSON-RPC keeps for itself.
 const CURSOR_ERROR: i64 = 1_001;
@@ -93,10 +94,7 @@ impl Call<'_> {
         if !limits.shape {
             return pass();
         }
-        let sorted = match &self.request.arguments {
-            None => Ok(Sorted::default()),
-            Some(span) => arguments::sort(self.message, span, facts.as_ref(), &limits),
-        };
+        let sorted = self.sorted(facts.as_ref(), &limits);
         let output = facts.map_or(Output::Free, |facts| facts.output);
         match sorted {
             Err(reason) => self.refuse(name, &reason),
@@ -118,6 +116,14 @@ impl Call<'_> {
         }
     }
 
+    /// The arguments, the guard's and the tool's apart.
+    fn sorted(&self, facts: Option<&ToolFacts>, limits: &Limits) -> Result<Sorted, String> {
+        match &self.request.arguments {
+            None => Ok(Sorted::default()),
+            Some(span) => arguments::sort(self.message, span, facts, limits),
+        }
+    }
+
     fn reader<'r>(&'r self, read_tool: &'r str) -> Reader<'r> {
         Reader {
             policy: &self.guard.policy,
@@ -136,12 +142,7 @@ impl Call<'_> {
     /// A call of the guard's own tool.
     fn read_tool(&self, name: &str) -> Plan {
         let limits = self.limits(name);
-        let known = ToolFacts::default();
-        let sorted = match &self.request.arguments {
-            None => Ok(Sorted::default()),
-            Some(span) => arguments::sort(self.message, span, Some(&known), &limits),
-        };
-        match sorted {
+        match self.sorted(Some(&ToolFacts::default()), &limits) {
             Err(reason) => self.refuse(name, &reason),
             Ok(Sorted { guarded, .. }) if guarded.cursor.is_none() => self.refuse(
                 name,
@@ -265,15 +266,11 @@ impl Call<'_> {
         };
         let limits = self.limits(name);
         let tokens = limits.estimator.price(reason.as_bytes());
+        let endpoint = crate::endpoint(self.cx.upstream, name);
+        let original = Original { tokens, ..Original::default() };
         let record = Record {
-            endpoint: crate::endpoint(self.cx.upstream, name),
             mode: "error".to_owned(),
-            estimated_tokens: tokens,
-            original_tokens: tokens,
-            response_bytes: message.len() as u64,
-            original_bytes: message.len() as u64,
-            budget: limits.threshold,
-            ..Record::default()
+            ..Record::unchanged(&endpoint, original, message.len(), limits.threshold)
         };
         Plan::Answer { message, entries: Vec::new(), extend: Vec::new(), ttl_ms: 0, record }
     }

@@ -4,7 +4,6 @@ use super::Shown;
 use super::list::{self, Ask};
 use super::range;
 use super::render::{Frame, Halves};
-use crate::json::Span;
 use crate::json::scan::Kind;
 use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
@@ -73,6 +72,14 @@ pub struct Setting<'a> {
     pub open: bool,
 }
 
+impl Setting<'_> {
+    /// Items on a page: as many as were asked for, else as policy says.
+    #[must_use]
+    pub fn page_size(&self) -> u64 {
+        if self.wish.limit > 0 { self.wish.limit } else { self.limits.default_page_size }
+    }
+}
+
 /// What became of a payload that had to be cut.
 pub struct Cut<'a> {
     /// What is shown.
@@ -84,8 +91,8 @@ pub struct Cut<'a> {
 }
 
 /// Which cut a payload needs.
-enum Rung {
-    Page(Vec<usize>),
+enum Rung<'s> {
+    Page(Vec<&'s List>),
     Chunk,
 }
 
@@ -104,9 +111,15 @@ pub fn cut<'a>(
     let rung = choose(setting, payload, cost.tokens, total, allowance)?;
     let content = xxhash_rust::xxh3::xxh3_128(payload.bytes);
     let snapshot = setting.keys.snapshot(setting.scope, setting.arguments, content);
-    let body = match rung {
-        Rung::Page(lists) => Kept::List(list_index(payload, &lists)),
-        Rung::Chunk => Kept::Text(range::text_index(setting, payload, allowance / copies.max(1))),
+    let (body, items) = match rung {
+        Rung::Page(lists) => {
+            let items = first_items(payload, &lists, first_page(setting).limit);
+            (Kept::List(list_index(payload, &lists)), items)
+        }
+        Rung::Chunk => {
+            let text = range::text_index(setting, payload, allowance / copies.max(1));
+            (Kept::Text(text), Vec::new())
+        }
     };
     // A text that makes a single chunk is not chunked: nothing would be held back.
     if let Kept::Text(text) = &body
@@ -143,11 +156,7 @@ pub fn cut<'a>(
     let base = Cursor::new(&snapshot, 0, setting.now_ms);
     let shown = match &index.body {
         Kept::List(list) => {
-            let ask = first_page(setting);
-            let items = spans(payload, list, ask.limit)
-                .map(|(at, span)| (at, payload.bytes.get(span).unwrap_or_default()))
-                .collect();
-            list::show(list, payload.form, &items, ask, &base, &frame)
+            list::show(list, payload.form, &items, first_page(setting), &base, &frame)
         }
         Kept::Text(text) => range::first_chunk(setting, payload, text, &base, &frame),
     };
@@ -157,9 +166,7 @@ pub fn cut<'a>(
 
 /// The page that a call without a cursor asks for.
 fn first_page(setting: &Setting<'_>) -> Ask {
-    let limits = setting.limits;
-    let page_size =
-        if setting.wish.limit > 0 { setting.wish.limit } else { limits.default_page_size };
+    let page_size = setting.page_size();
     Ask {
         first: 0,
         within: 0,
@@ -170,13 +177,13 @@ fn first_page(setting: &Setting<'_>) -> Ask {
 }
 
 /// `tokens` are those of one copy, `total` is the cost of all.
-fn choose(
+fn choose<'s>(
     setting: &Setting<'_>,
-    payload: &Payload<'_, '_>,
+    payload: &Payload<'_, 's>,
     tokens: u64,
     total: u64,
     allowance: u64,
-) -> Option<Rung> {
+) -> Option<Rung<'s>> {
     let limits = setting.limits;
     let over = total > allowance;
     // What may not be paged or chunked is cut all the same before it exceeds the hard cap.
@@ -188,12 +195,7 @@ fn choose(
         let dominates = |list: &&List| {
             list.span.len() * 2 >= survey.root.len() || setting.limits.items_path.is_some()
         };
-        let longest = lists
-            .iter()
-            .filter_map(|at| survey.lists.get(*at))
-            .filter(dominates)
-            .map(|list| list.items.len())
-            .max();
+        let longest = lists.iter().copied().filter(dominates).map(|list| list.items.len()).max();
         if !lists.is_empty() && (over || longest.unwrap_or(0) as u64 > first_page(setting).limit) {
             return Some(Rung::Page(lists));
         }
@@ -206,45 +208,31 @@ fn choose(
 
 /// The lists that are paged: the one that policy names, or the one that dominates, with others as large as to matter. None where what stands around
 /// them would not leave room for them.
-fn worth_cutting(setting: &Setting<'_>, payload: &Payload<'_, '_>, survey: &Survey) -> Vec<usize> {
+fn worth_cutting<'s>(
+    setting: &Setting<'_>,
+    payload: &Payload<'_, '_>,
+    survey: &'s Survey,
+) -> Vec<&'s List> {
     let whole = survey.root.len();
-    let lists: Vec<usize> = match &setting.limits.items_path {
-        Some(path) => survey.lists.iter().position(|list| list.path == *path).into_iter().collect(),
-        None => match survey
-            .longest()
-            .filter(|longest| !longest.items.is_empty() && longest.span.len() * 2 >= whole)
-        {
-            Some(longest) => {
-                let matters = |list: &List| {
-                    !list.items.is_empty()
-                        && (list.span == longest.span || list.span.len() * 8 >= longest.span.len())
-                };
-                survey
-                    .lists
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, list)| matters(list))
-                    .map(|(at, _)| at)
-                    .collect()
-            }
-            // Several lists may dominate together.
-            None => {
-                let inside: usize = survey.lists.iter().map(|list| list.span.len()).sum();
-                let large = |list: &List| list.span.len() * 16 >= whole && !list.items.is_empty();
-                let lists = survey
-                    .lists
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, list)| large(list))
-                    .map(|(at, _)| at)
-                    .collect();
-                if inside * 2 >= whole { lists } else { Vec::new() }
-            }
-        },
+    let bytes = |lists: &[&List]| lists.iter().map(|list| list.span.len()).sum::<usize>();
+    let filled = || survey.lists.iter().filter(|list| !list.items.is_empty());
+    let dominant = survey
+        .longest()
+        .filter(|longest| !longest.items.is_empty() && longest.span.len() * 2 >= whole);
+    let lists: Vec<&List> = match (&setting.limits.items_path, dominant) {
+        (Some(path), _) => {
+            survey.lists.iter().find(|list| list.path == *path).into_iter().collect()
+        }
+        (None, Some(longest)) => {
+            filled().filter(|list| list.span.len() * 8 >= longest.span.len()).collect()
+        }
+        // Several lists may dominate together.
+        (None, None) if bytes(&survey.lists.iter().collect::<Vec<_>>()) * 2 >= whole => {
+            filled().filter(|list| list.span.len() * 16 >= whole).collect()
+        }
+        (None, None) => Vec::new(),
     };
-    let inside: usize =
-        lists.iter().filter_map(|at| survey.lists.get(*at)).map(|list| list.span.len()).sum();
-    let around = u64::try_from(whole.saturating_sub(inside)).unwrap_or(u64::MAX);
+    let around = u64::try_from(whole.saturating_sub(bytes(&lists))).unwrap_or(u64::MAX);
     // A token is three bytes and more in most JSON.
     let room = setting.limits.budget_for(setting.wish.pages, setting.budget).allowance();
     if payload.blocks || around / 3 <= room / 6 { lists } else { Vec::new() }
@@ -253,9 +241,8 @@ fn worth_cutting(setting: &Setting<'_>, payload: &Payload<'_, '_>, survey: &Surv
 /// Bytes of a bracket, in either form.
 const BRACKET: usize = 1;
 
-fn list_index(payload: &Payload<'_, '_>, chosen: &[usize]) -> ListIndex {
+fn list_index(payload: &Payload<'_, '_>, lists: &[&List]) -> ListIndex {
     let Some(survey) = payload.survey else { return ListIndex::default() };
-    let lists: Vec<&List> = chosen.iter().filter_map(|at| survey.lists.get(*at)).collect();
     let mut index = ListIndex {
         blocks: payload.blocks,
         bare: survey.kind == Kind::Array,
@@ -291,17 +278,14 @@ fn list_index(payload: &Payload<'_, '_>, chosen: &[usize]) -> ListIndex {
     index
 }
 
-/// The first items of the lists of an index, from the survey.
-fn spans<'p>(
-    payload: &'p Payload<'_, '_>,
-    index: &'p ListIndex,
-    limit: u64,
-) -> impl Iterator<Item = (usize, Span)> + 'p {
-    let lists = payload.survey.map(|survey| survey.lists.as_slice()).unwrap_or_default();
-    let of = move |mark: &ListMark| {
-        lists.iter().find(|list| (list.span.start + BRACKET) as u64 == mark.start)
-    };
-    let all = index.lists.iter().enumerate().filter_map(move |(at, mark)| Some((at, of(mark)?)));
-    all.flat_map(|(at, list)| list.items.iter().map(move |span| (at, span.clone())))
+/// The first items of these lists.
+fn first_items<'a>(payload: &Payload<'a, '_>, lists: &[&List], limit: u64) -> list::Items<'a> {
+    let spans = lists
+        .iter()
+        .enumerate()
+        .flat_map(|(at, list)| list.items.iter().map(move |span| (at, span)));
+    spans
         .take(usize::try_from(limit).unwrap_or(usize::MAX))
+        .map(|(at, span)| (at, payload.bytes.get(span.clone()).unwrap_or_default()))
+        .collect()
 }

@@ -54,7 +54,7 @@ pub fn shape<'a>(
         return None;
     }
     match (&answer.structured, texts.as_slice()) {
-        (Some(survey), []) => shaper.structured_alone(survey, allowance),
+        (Some(survey), []) => shaper.structured_alone(survey),
         (Some(survey), texts) => {
             // Telling whether both halves say the same costs as much as reading them: only where one of them has to be cut.
             if !over && !shaper.may_need_cut(survey, texts) {
@@ -80,8 +80,6 @@ struct Plan<'a> {
     cuts: Vec<Cut<'a>>,
     /// The content array, written anew.
     content: Vec<Vec<u8>>,
-    /// The structured value, written anew.
-    structured: Option<Vec<u8>>,
     /// Tokens of what was left as it is.
     untouched: u64,
 }
@@ -110,7 +108,7 @@ impl<'a> Shaper<'_, 'a> {
     /// Whether an answer within its budget may have to be cut all the same: for its number of items, its length, or a range asked for.
     fn may_need_cut(&self, survey: &Survey, texts: &[usize]) -> bool {
         let (limits, wish) = (self.setting.limits, self.setting.wish);
-        let size = first_page_size(self.setting);
+        let size = self.setting.page_size();
         let long = |survey: &Survey| survey.lists.iter().any(|list| list.items.len() as u64 > size);
         let holds_long = |at: &usize| {
             let text = self.text(*at);
@@ -124,11 +122,10 @@ impl<'a> Shaper<'_, 'a> {
             || texts.iter().any(holds_long)
     }
 
-    fn structured_alone(&self, survey: &Survey, allowance: u64) -> Option<Shaped<'a>> {
-        let cut = self.cut_structured(survey, false, allowance)?;
-        let structured = cut.halves.structured.clone();
-        let content = self.kept_blocks(|_| true);
-        Some(self.finish(Plan { content, structured, untouched: 0, cuts: vec![cut] }))
+    fn structured_alone(&self, survey: &Survey) -> Option<Shaped<'a>> {
+        let cut = self.cut_structured(survey, false, self.allowance)?;
+        let content = self.blocks();
+        Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
     }
 
     fn cut_structured(&self, survey: &Survey, text: bool, allowance: u64) -> Option<Cut<'a>> {
@@ -146,8 +143,7 @@ impl<'a> Shaper<'_, 'a> {
     fn both(&self, survey: &Survey, texts: &[usize]) -> Option<Shaped<'a>> {
         let cut = self.cut_structured(survey, true, self.allowance)?;
         let content = self.content_with(&cut.halves, texts);
-        let structured = cut.halves.structured.clone();
-        Some(self.finish(Plan { content, structured, untouched: 0, cuts: vec![cut] }))
+        Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
     }
 
     /// The structured half wraps the text of the other.
@@ -162,8 +158,7 @@ impl<'a> Shaper<'_, 'a> {
         let cost = texts.first().map_or(Original::default(), |at| self.cost.block(*at));
         let cut = cut(self.setting, &payload, cost, Some(home), true, self.allowance)?;
         let content = self.content_with(&cut.halves, texts);
-        let structured = cut.halves.structured.clone();
-        Some(self.finish(Plan { content, structured, untouched: 0, cuts: vec![cut] }))
+        Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
     }
 
     /// The halves say different things: each is a payload, and they share the budget.
@@ -178,18 +173,10 @@ impl<'a> Shaper<'_, 'a> {
         let structured_cut = self.cut_structured(survey, false, for_structured);
         let mut plan = match self.texts(texts, for_text) {
             Some(plan) => plan,
-            None => Plan {
-                cuts: Vec::new(),
-                content: self.kept_blocks(|_| true),
-                structured: None,
-                untouched: text,
-            },
+            None => Plan { cuts: Vec::new(), content: self.blocks(), untouched: text },
         };
         match structured_cut {
-            Some(cut) => {
-                plan.structured.clone_from(&cut.halves.structured);
-                plan.cuts.push(cut);
-            }
+            Some(cut) => plan.cuts.push(cut),
             None => plan.untouched += structured,
         }
         (!plan.cuts.is_empty()).then(|| self.finish(plan))
@@ -202,7 +189,7 @@ impl<'a> Shaper<'_, 'a> {
             .map(|at| (*at, self.cost.block(*at)))
             .max_by_key(|(at, cost)| (cost.cost, usize::MAX - at))?;
         let others = self.cost.text().cost - cost.cost;
-        let size = first_page_size(self.setting);
+        let size = self.setting.page_size();
         if texts.len() == 1 || (others <= allowance / 4 && texts.len() as u64 <= size) {
             return self.one_text(largest, cost, others, allowance);
         }
@@ -226,7 +213,6 @@ impl<'a> Shaper<'_, 'a> {
             .or_else(|| cut.halves.text.as_ref().map(|text| self.text_content(text)));
         Some(Plan {
             content: shown.into_iter().filter(|blocks| !blocks.is_empty()).collect(),
-            structured: None,
             untouched: 0,
             cuts: vec![cut],
         })
@@ -247,22 +233,21 @@ impl<'a> Shaper<'_, 'a> {
         if !tail.is_empty() {
             content.push(plain_block(&String::from_utf8_lossy(&tail)));
         }
-        Some(Plan { content, structured: None, untouched: others + tail_cost, cuts: vec![cut] })
+        Some(Plan { content, untouched: others + tail_cost, cuts: vec![cut] })
     }
 
-    /// The blocks as they came, those that `keep` names.
-    fn kept_blocks(&self, keep: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
-        let kept = self.answer.blocks.iter().enumerate().filter(|(at, _)| keep(*at));
-        kept.map(|(_, block)| self.bytes(&block.span).to_vec()).collect()
+    /// The blocks as they came.
+    fn blocks(&self) -> Vec<Vec<u8>> {
+        self.answer.blocks.iter().map(|block| self.bytes(&block.span).to_vec()).collect()
     }
 
-    /// The content array with the text half in the place of the first of `texts`, and without the others.
+    /// The content array with the text half in the place of the first of `texts`, which are in their order, and without the others.
     fn content_with(&self, halves: &Halves, texts: &[usize]) -> Vec<Vec<u8>> {
         let mut content = Vec::new();
         for (at, block) in self.answer.blocks.iter().enumerate() {
-            match texts.iter().position(|text| *text == at) {
-                None => content.push(self.bytes(&block.span).to_vec()),
-                Some(0) => {
+            match texts.binary_search(&at) {
+                Err(_) => content.push(self.bytes(&block.span).to_vec()),
+                Ok(0) => {
                     if let (Some(text), Some(new)) = (&block.text, &halves.text) {
                         let mut edits = Edits::default();
                         edits.replace(
@@ -272,7 +257,7 @@ impl<'a> Shaper<'_, 'a> {
                         content.push(edits.apply(self.bytes(&block.span)));
                     }
                 }
-                Some(_) => {}
+                Ok(_) => {}
             }
         }
         content
@@ -304,16 +289,17 @@ impl<'a> Shaper<'_, 'a> {
             None => members.push([b"\"content\":".as_slice(), &content].concat()),
         }
         if let Some(survey) = &self.answer.structured {
-            let new = plan.structured.take().or_else(|| {
-                // It was left whole: the contract stands in it all the same, for clients that show nothing else.
-                let cut = plan.cuts.first().filter(|_| survey.kind == Kind::Object)?;
-                let contract = cut.shown.facts.structured(
-                    cut.halves.cursor.as_deref(),
-                    self.setting.read_tool,
-                    false,
-                );
-                Some(with_contract(self.bytes(&survey.root), &Value::Object(contract)))
-            });
+            let new =
+                plan.cuts.iter().find_map(|cut| cut.halves.structured.clone()).or_else(|| {
+                    // It was left whole: the contract stands in it all the same, for clients that show nothing else.
+                    let cut = plan.cuts.first().filter(|_| survey.kind == Kind::Object)?;
+                    let contract = cut.shown.facts.structured(
+                        cut.halves.cursor.as_deref(),
+                        self.setting.read_tool,
+                        false,
+                    );
+                    Some(with_contract(self.bytes(&survey.root), &Value::Object(contract)))
+                });
             if let Some(new) = new {
                 edits.replace(survey.root.clone(), new);
             }
@@ -373,10 +359,6 @@ pub fn describe(
         facts.insert("originalTokensSampled".to_owned(), true.into());
     }
     facts
-}
-
-fn first_page_size(setting: &Setting<'_>) -> u64 {
-    if setting.wish.limit > 0 { setting.wish.limit } else { setting.limits.default_page_size }
 }
 
 fn looks_like_json(escaped: &[u8]) -> bool {
