@@ -131,9 +131,14 @@ fn replay(request: &Value, message: &[u8]) -> Result<bool> {
 
 /// Follows one cursor to its end.
 fn pages(session: &Session, first: Answer, cursor: &str) -> Result<Vec<Answer>> {
-    let (mut pages, mut next) = (vec![first], Some(cursor.to_owned()));
+    // What is condensed is read again, whole, from its beginning.
+    let mut pages = if first.is_in_whole_pieces() { vec![first] } else { Vec::new() };
+    let mut next = Some(cursor.to_owned());
     while let Some(cursor) = next {
-        let call = walk::call("context_guard_read", &serde_json::json!({ "cursor": cursor }));
+        let call = walk::call(
+            "context_guard_read",
+            &serde_json::json!({"cursor": cursor, "fields": "all"}),
+        );
         let page = Answer::read(
             &session.from_client(&call).client.context("the cursor was sent to the upstream")?,
         )?;

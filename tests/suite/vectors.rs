@@ -64,7 +64,7 @@ fn outcome(case: &Case, host: &dyn Host) -> Result<Value> {
             }
         };
         if let Some(next) =
-            Answer::read(to_client.as_bytes()).ok().and_then(|answer| answer.next_cursor())
+            Answer::read(to_client.as_bytes()).ok().and_then(|answer| answer.cursor())
         {
             cursor = next;
         }

@@ -54,13 +54,15 @@ pub(crate) fn decision(record: Record) -> types::Decision {
     types::Decision {
         pagination_used: record.pagination_used(),
         chunking_used: record.chunking_used(),
-        summarization_used: false,
+        summarization_used: record.summarization_used(),
         endpoint: record.endpoint,
         mode: record.mode,
         loss: match record.loss {
             Loss::None => types::LossClass::None,
             Loss::Lossless => types::LossClass::Lossless,
             Loss::Partial => types::LossClass::Partial,
+            Loss::Condensed => types::LossClass::Condensed,
+            Loss::Described => types::LossClass::Described,
         },
         estimated_tokens: record.estimated_tokens,
         response_bytes: record.response_bytes,

@@ -19,6 +19,7 @@ use crate::protocol::mcp::shaped;
 use crate::record::{Loss, Record};
 use crate::shape::notice::READ_TOOL;
 use crate::shape::plan::Setting;
+use crate::shape::render::Room;
 use crate::snapshot::stored::{Entry, Loaded};
 use crate::snapshot::{Keys, Scope};
 use crate::ticket::Ticket;
@@ -166,7 +167,7 @@ impl Guard {
             Fault::Other("a ticket that this version of the guard did not give".to_owned())
         })? {
             Ticket::Tools { first } => self.tools(cx, message, first),
-            Ticket::Answer { name, arguments, wish, budget, output, renamed } => {
+            Ticket::Answer { name, arguments, wish, query, budget, output, renamed } => {
                 let limits = self.policy.limits(cx.upstream, &name);
                 let endpoint = crate::endpoint(cx.upstream, &name);
                 let setting = Setting {
@@ -176,10 +177,12 @@ impl Guard {
                     name: &name,
                     arguments,
                     wish,
+                    query: &query,
                     budget,
+                    derived: false,
                     now_ms,
                     read_tool: read_tool(renamed),
-                    open: matches!(output, Output::Free | Output::Open),
+                    room: room(output),
                 };
                 answer(&setting, message)
             }
@@ -227,6 +230,15 @@ fn read_tool(renamed: bool) -> &'static str {
     if renamed { READ_TOOL_RENAMED } else { READ_TOOL }
 }
 
+/// What an output schema leaves room for.
+fn room(output: Output) -> Room {
+    match output {
+        Output::Free => Room::Any,
+        Output::Open => Room::Beside,
+        Output::Closed | Output::Widened => Room::Named,
+    }
+}
+
 fn pass() -> Plan {
     Plan::Forward { message: None, ticket: Vec::new() }
 }
@@ -257,7 +269,7 @@ fn answer<'m>(setting: &Setting<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fa
     };
     debug_assert!(is_json(&shaped.message, Form::Raw), "a shaped message is JSON");
     record.mode = shaped.mode.to_owned();
-    record.loss = Loss::Partial;
+    record.loss = shaped.loss;
     record.item_count = shaped.items;
     record.estimated_tokens = shaped.tokens;
     record.response_bytes = shaped.message.len() as u64;

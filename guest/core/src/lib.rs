@@ -15,6 +15,7 @@ pub mod json;
 mod packed;
 pub mod policy;
 pub mod protocol;
+pub mod query;
 pub mod record;
 pub mod shape;
 pub mod snapshot;

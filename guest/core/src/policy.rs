@@ -5,7 +5,9 @@ mod document;
 mod limits;
 
 pub use compile::{Compiled, Issue, Policy, compile};
-pub use document::{Advertise, Document, EstimatorSettings, OnFault, Rule, Settings};
+pub use document::{
+    Advertise, Document, EstimatorSettings, ItemFields, OnFault, OrderBy, Rule, Settings, Strip,
+};
 pub use limits::Limits;
 
 /// The JSON Schema of [`Document`], generated from it (`cargo xtask docs`).

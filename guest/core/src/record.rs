@@ -13,6 +13,10 @@ pub enum Loss {
     Lossless,
     /// A part of it; the rest is behind a cursor.
     Partial,
+    /// Fewer fields, shorter values; the whole is behind a cursor.
+    Condensed,
+    /// A description; the whole is behind a cursor.
+    Described,
 }
 
 /// What was done. Counts are those of the estimator that policy names.
@@ -21,7 +25,7 @@ pub enum Loss {
 pub struct Record {
     /// `upstream::name`, or the method.
     pub endpoint: String,
-    /// `full`, `page`, `chunk`, `part`, `catalog` or `error`.
+    /// `full`, `page`, `chunk`, `part`, `preview`, `selection`, `compact`, `description`, `catalog` or `error`.
     pub mode: String,
     /// What was lost.
     pub loss: Loss,
@@ -63,6 +67,12 @@ impl Record {
     #[must_use]
     pub fn pagination_used(&self) -> bool {
         matches!(self.mode.as_str(), "page" | "part")
+    }
+
+    /// Whether a summary was served: fewer fields, shorter values, a description.
+    #[must_use]
+    pub fn summarization_used(&self) -> bool {
+        self.loss >= Loss::Condensed
     }
 
     /// Whether a chunk of a text was served.

@@ -1,14 +1,22 @@
 //! The ladder: what of an answer is shown, and what is kept. Each rung is a file; `plan` chooses.
 
 pub mod chunk;
+pub mod condense;
+pub mod derive;
+pub mod extract;
+pub mod highlight;
 pub mod list;
+pub mod lossless;
 pub mod notice;
 pub mod page;
 pub mod plan;
+pub mod project;
 pub mod range;
 pub mod render;
+pub mod summary;
+mod wording;
 
-pub use notice::Facts;
+pub use notice::{Facts, Fields};
 
 use crate::json::text::Form;
 use crate::snapshot::Cursor;
@@ -18,10 +26,30 @@ use crate::snapshot::Cursor;
 pub struct Shown {
     /// What it is a part of.
     pub facts: Facts,
-    /// Where the rest begins, if there is one.
+    /// Where the rest begins, if there is one; or what leads to the whole.
     pub next: Option<Cursor>,
+    /// Whether there is a rest.
+    pub more: bool,
     /// The part itself.
     pub body: Body,
+    /// What stands out in the rest of a text.
+    pub highlights: Option<String>,
+    /// What this is a part of, where that is not the upstream's answer itself.
+    pub about: Option<String>,
+}
+
+impl Shown {
+    /// A part; `next` leads to what follows.
+    #[must_use]
+    pub fn new(facts: Facts, next: Option<Cursor>, body: Body) -> Self {
+        Self { facts, more: next.is_some(), next, body, highlights: None, about: None }
+    }
+
+    /// The same, where `next` does not lead on but to the whole.
+    #[must_use]
+    pub fn complete(self) -> Self {
+        Self { more: false, ..self }
+    }
 }
 
 /// The bytes of a part.
@@ -33,4 +61,8 @@ pub enum Body {
     Blocks(Vec<u8>),
     /// A piece of text.
     Text(Vec<u8>, Form),
+    /// JSON that is not escaped, in another shape than the original.
+    Json(Vec<u8>),
+    /// A summary of a document, as JSON that is not escaped.
+    Summary(Vec<u8>),
 }

@@ -1,5 +1,8 @@
-//! Where text may be cut: lines, log entries, paragraphs, sections, sentences, words.
+//! Where a text may be cut: lines, entries, paragraphs, sections, sentences, words. And what kind of text it is, and of what it consists.
 
 pub mod boundary;
 pub mod fit;
+pub mod kind;
+pub mod level;
 pub mod lines;
+pub mod outline;

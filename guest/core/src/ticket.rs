@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::packed::{pack, unpack};
 use crate::protocol::mcp::facts::Output;
+use crate::query::Query;
 use crate::shape::plan::Wish;
 
-const FORMAT: &[u8; 4] = b"cgt1";
+const FORMAT: &[u8; 4] = b"cgt2";
 
 /// A ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,8 @@ pub(crate) enum Ticket {
         arguments: u128,
         /// What was asked of the guard.
         wish: Wish,
+        /// What of the answer was asked for.
+        query: Query,
         /// Tokens that the answer may cost, if the caller said.
         budget: Option<u64>,
         /// What the tool's schema allows.

@@ -68,8 +68,14 @@ impl Payload {
         let mut verdict = self.filter.request(&cx, &call(guard)?);
         // What a cursor leads to may have been kept by another run of this program: it is made anew from the same bytes, which gives it the same name.
         if guard.get("cursor").is_some() && is_refusal(&verdict) {
-            if let Request::Forward(_, ticket) = self.filter.request(&cx, &call(&json!({}))?) {
-                let _ = self.filter.response(&cx, &ticket, &self.message);
+            let mut first = guard.clone();
+            if let Some(members) = first.as_object_mut() {
+                members.remove("cursor");
+            }
+            for wish in [json!({}), first] {
+                if let Request::Forward(_, ticket) = self.filter.request(&cx, &call(&wish)?) {
+                    let _ = self.filter.response(&cx, &ticket, &self.message);
+                }
             }
             verdict = self.filter.request(&cx, &call(guard)?);
         }
@@ -107,6 +113,12 @@ pub(crate) fn texts(message: &[u8]) -> Vec<String> {
     blocks(&answer).into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
 }
 
+/// The contract as a model reads it.
+pub(crate) fn notice(message: &[u8]) -> Option<String> {
+    let answer: Value = serde_json::from_slice(message).ok()?;
+    blocks(&answer).into_iter().find(|text| text.starts_with("[context-guard]"))
+}
+
 /// The text that a model reads: every text block, and structured content.
 pub(crate) fn visible(message: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();
@@ -124,4 +136,9 @@ pub(crate) fn contract(message: &[u8]) -> Option<Value> {
 /// The cursor to what follows.
 pub(crate) fn next_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("nextCursor")?.as_str()?.to_owned())
+}
+
+/// The cursor to the whole, where nothing follows.
+pub(crate) fn whole_cursor(message: &[u8]) -> Option<String> {
+    Some(contract(message)?.get("cursor")?.as_str()?.to_owned())
 }

@@ -17,6 +17,10 @@ const AFTER_HELP: &str = "\
 Examples:
   context-guard shape bookings.json                  the first page, and a cursor
   context-guard shape bookings.json --cursor C       the page that the cursor leads to
+  context-guard shape bookings.json --fields id,price.total
+  context-guard shape bookings.json --where 'price.total>=1000' --mode metadata
+  context-guard shape bookings.json --aggregate 'count by status, sum(price.total)'
+  context-guard shape server.log --grep 'ERROR|panic' --context 3
   context-guard shape server.log --all               every chunk, put together again: the file
   context-guard shape answer.json --json             the whole answer as a client gets it
 
@@ -40,12 +44,69 @@ pub(crate) struct Shape {
     /// The cursor of an earlier page of the same file.
     #[arg(long, conflicts_with = "all")]
     cursor: Option<String>,
-    /// Follow cursors to the end.
+    #[command(flatten)]
+    query: Query,
+    /// Show all of it, in whole pieces: nothing condensed, cursors followed to the end.
     #[arg(long)]
     all: bool,
     /// Print whole answers as JSON, one a line.
     #[arg(long)]
     json: bool,
+}
+
+/// What of the payload is asked for.
+#[derive(Args)]
+struct Query {
+    /// Fields to show, such as `id,price.total`; `all` shows whole items.
+    #[arg(long)]
+    fields: Option<String>,
+    /// A place in the document: `/items/0/name`, or `$.items[*].name`.
+    #[arg(long)]
+    path: Option<String>,
+    /// Tests that records must meet: `status=open,price>=10,city~lis`.
+    #[arg(long = "where", value_name = "TESTS")]
+    condition: Option<String>,
+    /// A regular expression that lines, or values, must match.
+    #[arg(long, value_name = "PATTERN")]
+    grep: Option<String>,
+    /// Lines round each one that matches.
+    #[arg(long, requires = "grep", value_name = "LINES")]
+    context: Option<u64>,
+    /// Totals over all records: `count by status, sum(price.total), distinct(city)`.
+    #[arg(long, value_name = "TOTALS")]
+    aggregate: Option<String>,
+    /// How records are shown: `ids_only`, `metadata`, `preview` or `full`.
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+    /// The ids of the records to show, with commas between them.
+    #[arg(long, value_name = "IDS")]
+    ids: Option<String>,
+    /// The least score of the records to show.
+    #[arg(long, value_name = "SCORE")]
+    min_score: Option<f64>,
+}
+
+impl Query {
+    /// The guard's arguments for this.
+    fn arguments(&self) -> Vec<(String, Value)> {
+        let texts = [
+            ("fields", &self.fields),
+            ("path", &self.path),
+            ("where", &self.condition),
+            ("grep", &self.grep),
+            ("aggregate", &self.aggregate),
+            ("response_mode", &self.mode),
+            ("filter_ids", &self.ids),
+        ];
+        let texts =
+            texts.into_iter().filter_map(|(name, value)| Some((name, Value::from(value.clone()?))));
+        let numbers = [
+            ("context", self.context.map(Value::from)),
+            ("min_score", self.min_score.map(Value::from)),
+        ];
+        let numbers = numbers.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        texts.chain(numbers).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
 }
 
 impl Shape {
@@ -59,6 +120,10 @@ impl Shape {
         let mut wish = serde_json::Map::new();
         wish.extend(self.limit.map(|limit| ("limit".to_owned(), limit.into())));
         wish.extend(self.cursor.as_deref().map(|cursor| ("cursor".to_owned(), cursor.into())));
+        wish.extend(self.query.arguments());
+        if self.all && !wish.contains_key("fields") {
+            wish.insert("fields".to_owned(), "all".into());
+        }
         let wish = Value::Object(wish);
         let mut report = table::new(&["", "tokens", "bytes"]);
         let before = payload::visible(payload.original());
@@ -79,11 +144,18 @@ impl Shape {
             report.add_row([name, table::number(tokens), table::number(visible.len() as u64)]);
             let next = payload::next_cursor(&answer.message);
             let Some(cursor) = next.filter(|_| self.all) else { break };
-            answer = payload.call(&json!({ "cursor": cursor }))?;
+            answer = payload.call(&json!({"cursor": cursor, "fields": "all"}))?;
         }
-        let cursor = payload::next_cursor(&answer.message)
-            .unwrap_or_else(|| "none: nothing follows".to_owned());
+        let cursor =
+            match (payload::next_cursor(&answer.message), payload::whole_cursor(&answer.message)) {
+                (Some(next), _) => next,
+                (None, Some(whole)) => format!("{whole} (leads to the whole; nothing follows)"),
+                (None, None) => "none: nothing follows".to_owned(),
+            };
         eprintln!("{report}\nloss   {}\ncursor {cursor}", loss(&answer));
+        if let Some(notice) = payload::notice(&answer.message).filter(|_| !self.json) {
+            eprintln!("\n{notice}");
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -110,10 +182,12 @@ impl Shape {
 fn loss(answer: &Answer) -> &'static str {
     match answer.decision.as_ref().map(|decision| decision.loss) {
         Some(LossClass::None) => "none: the original, as it is",
-        Some(LossClass::Lossless) => "lossless",
+        Some(LossClass::Lossless) => "lossless: all of it, in fewer bytes",
         Some(LossClass::Partial) => "partial: a part of it, the rest is behind the cursor",
-        Some(LossClass::Condensed) => "condensed",
-        Some(LossClass::Described) => "described",
+        Some(LossClass::Condensed) => {
+            "condensed: fewer fields, shorter values; the whole is behind the cursor"
+        }
+        Some(LossClass::Described) => "described: what it is; the whole is behind the cursor",
         None => "unknown: the guard failed, and the byte limit decided",
     }
 }

@@ -72,6 +72,19 @@ impl Answer {
         Some(self.contract().get("nextCursor")?.as_str()?.to_owned())
     }
 
+    /// The cursor to what follows, or else to the whole.
+    #[must_use]
+    pub fn cursor(&self) -> Option<String> {
+        let contract = self.contract();
+        Some(contract.get("nextCursor").or(contract.get("cursor"))?.as_str()?.to_owned())
+    }
+
+    /// Whether this is a part of the original as it was: put together with the parts that follow, it is the original.
+    #[must_use]
+    pub fn is_in_whole_pieces(&self) -> bool {
+        self.contract()["loss"] == "partial" && self.contract()["kind"] != "selection"
+    }
+
     /// All cursors in the contract's places: texts, structured content, `_meta`.
     #[must_use]
     pub fn cursors(&self) -> Vec<String> {
@@ -80,11 +93,12 @@ impl Answer {
         let in_notices = notices.filter_map(|text| {
             Some(text.split_once("{\"cursor\":\"")?.1.split('"').next()?.to_owned())
         });
-        let mut cursors: Vec<String> = in_notices.chain(self.next_cursor()).collect();
+        let mut cursors: Vec<String> = in_notices.chain(self.cursor()).collect();
+        let structured = &self.result()["structuredContent"]["context_guard"];
         cursors.extend(
-            self.result()["structuredContent"]["context_guard"]["nextCursor"]
-                .as_str()
-                .map(str::to_owned),
+            ["nextCursor", "cursor"]
+                .iter()
+                .filter_map(|name| Some(structured[*name].as_str()?.to_owned())),
         );
         cursors.sort();
         cursors.dedup();

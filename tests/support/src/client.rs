@@ -134,9 +134,16 @@ impl Client {
     /// # Errors
     /// Where one fails.
     pub fn walk(&mut self, tool: &str, arguments: Value) -> Result<Vec<Answer>> {
-        let mut pages = vec![self.call(tool, arguments)?];
+        let first = self.call(tool, arguments)?;
+        let mut pages = match first.cursor().filter(|_| !first.is_in_whole_pieces()) {
+            Some(cursor) => {
+                vec![self.call("context_guard_read", json!({"cursor": cursor, "fields": "all"}))?]
+            }
+            None => vec![first],
+        };
         while let Some(cursor) = pages.last().and_then(Answer::next_cursor) {
-            let page = self.call("context_guard_read", json!({ "cursor": cursor }))?;
+            let page =
+                self.call("context_guard_read", json!({"cursor": cursor, "fields": "all"}))?;
             ensure!(!page.is_error(), "a cursor failed: {:?}", page.all_texts());
             pages.push(page);
         }

@@ -263,7 +263,9 @@ fn record(decision: Decision) -> Record {
         loss: match decision.loss {
             LossClass::None => Loss::None,
             LossClass::Lossless => Loss::Lossless,
-            LossClass::Partial | LossClass::Condensed | LossClass::Described => Loss::Partial,
+            LossClass::Partial => Loss::Partial,
+            LossClass::Condensed => Loss::Condensed,
+            LossClass::Described => Loss::Described,
         },
         estimated_tokens: decision.estimated_tokens,
         response_bytes: decision.response_bytes,

@@ -40,14 +40,18 @@ pub fn read(host: &dyn Host, arguments: &Value) -> Result<Answer> {
     }
 }
 
-/// All answers from `first` on, to the end of its cursors.
+/// All of an answer, in whole pieces, to the end of its cursors. What `first` does not show whole is read again.
 ///
 /// # Errors
 /// Where a cursor fails, or they do not end.
 pub fn pages(host: &dyn Host, first: Answer) -> Result<Vec<Answer>> {
+    let first = match first.cursor().filter(|_| !first.is_in_whole_pieces()) {
+        Some(cursor) => read(host, &json!({"cursor": cursor, "fields": "all"}))?,
+        None => first,
+    };
     let mut pages = vec![first];
     while let Some(cursor) = pages.last().and_then(Answer::next_cursor) {
-        let page = read(host, &json!({ "cursor": cursor }))?;
+        let page = read(host, &json!({"cursor": cursor, "fields": "all"}))?;
         ensure!(!page.is_error(), "a cursor failed: {:?}", page.all_texts());
         pages.push(page);
         ensure!(pages.len() < 100_000, "the cursors do not end");

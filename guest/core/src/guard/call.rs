@@ -1,23 +1,30 @@
 //! A request on its way: what is the guard's of it, and what becomes of it.
 
-use super::{Context, Guard, Plan, pass, read_tool};
+use super::{Context, Guard, Plan, pass, read_tool, room};
 use crate::json::edit::Edits;
 use crate::json::scan::is_json;
 use crate::json::text::Form;
 use crate::policy::Limits;
 use crate::protocol::mcp::READ_URI;
-use crate::protocol::mcp::arguments::{self, Guarded, Sorted};
+use crate::protocol::mcp::arguments::{self, Guarded, Sorted, VERBATIM, Whose};
 use crate::protocol::mcp::facts::{Output, ToolFacts};
 use crate::protocol::mcp::read::{Read, Reader, Refusal};
 use crate::protocol::mcp::reply::Envelope;
 use crate::protocol::mcp::request::Request;
 use crate::protocol::mcp::shaped;
-use crate::record::{Loss, Record};
+use crate::record::Record;
+use crate::shape::extract::{MARK, holds_mark};
+use crate::shape::lossless::minify;
 use crate::shape::notice::READ_TOOL;
-use crate::snapshot::Scope;
+use crate::shape::render::Room;
 use crate::snapshot::stored::Loaded;
+use crate::snapshot::{Cursor, Scope};
 use crate::ticket::Ticket;
 use crate::tokens::Original;
+
+/// What a call is refused with whose arguments hold the guard's marks.
+const MARKED: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
+     Read the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
 
 /// The code of a protocol error about a cursor: outside the range that JSON-RPC keeps for itself.
 const CURSOR_ERROR: i64 = 1_001;
@@ -94,33 +101,91 @@ impl Call<'_> {
         if !limits.shape {
             return pass();
         }
-        let sorted = self.sorted(facts.as_ref(), &limits);
+        if limits.refuse_marks && self.marked() {
+            return self.refuse(name, MARKED);
+        }
+        let sorted = self.sorted(Whose::Tool(facts.as_ref()), &limits);
+        let read_only = facts.as_ref().is_some_and(|facts| facts.read_only);
         let output = facts.map_or(Output::Free, |facts| facts.output);
         match sorted {
             Err(reason) => self.refuse(name, &reason),
-            Ok(Sorted { guarded, rest }) if guarded.cursor.is_none() => {
-                self.forward_renamed(name, rest, &guarded, output, renamed)
-            }
-            Ok(Sorted { guarded, .. }) => {
-                let open = matches!(output, Output::Free | Output::Open);
+            Ok(Sorted { guarded, rest }) => {
                 let reader = Reader {
                     endpoint: Some(name),
                     structured: true,
-                    open,
+                    room: room(output),
                     ..self.reader(read_tool(renamed))
                 };
-                self.serve(&reader, &guarded, name, |read, meta| {
-                    self.envelope().tool(&read.halves, &meta)
-                })
+                if guarded.cursor.is_some() {
+                    return self.serve(reader.read(&guarded, self.loaded), name);
+                }
+                let read_only = limits.read_only.unwrap_or(read_only);
+                let may_be_kept =
+                    guarded.query.refers_back() || (read_only && !guarded.query.is_empty());
+                if may_be_kept
+                    && let Some(plan) = self.from_kept(&reader, &guarded, name, rest.as_deref())
+                {
+                    return plan;
+                }
+                self.forward_renamed(name, rest, &guarded, output, renamed)
             }
         }
     }
 
+    /// Answers a call from what is kept of the same call, if anything is: a caller that names ids has seen an answer.
+    fn from_kept(
+        &self,
+        reader: &Reader<'_>,
+        guarded: &Guarded,
+        name: &str,
+        rest: Option<&[u8]>,
+    ) -> Option<Plan> {
+        let endpoint = crate::endpoint(self.cx.upstream, name);
+        let scope = Scope { principal: self.cx.principal, endpoint: &endpoint };
+        let keys = self.guard.keys.answer(scope, self.arguments_hash(rest));
+        let absent: Vec<String> =
+            keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
+        if !absent.is_empty() {
+            return Some(Plan::Load(absent));
+        }
+        let snapshot = keys.iter().find_map(|key| self.loaded.get(key)?.as_deref())?;
+        let snapshot = std::str::from_utf8(snapshot).ok()?;
+        if self.loaded.get(snapshot).is_some_and(Option::is_none) {
+            return None;
+        }
+        let cursor = Cursor::new(snapshot, 0, self.now_ms);
+        match reader.read_at(cursor, guarded, self.loaded) {
+            // What is kept no longer has all its parts: the upstream is asked again.
+            Err(Refusal::Cursor(_)) => None,
+            read => Some(self.serve(read, name)),
+        }
+    }
+
+    /// A hash of the arguments that are the tool's own, however they are spaced.
+    fn arguments_hash(&self, rest: Option<&[u8]>) -> u128 {
+        let span = self.request.arguments.clone();
+        let original = span.and_then(|span| self.message.get(span)).unwrap_or(b"{}");
+        xxhash_rust::xxh3::xxh3_128(&minify(rest.unwrap_or(original)))
+    }
+
+    /// Whether the arguments hold a mark of what the guard left out: then a model sends back a part as if it were the whole.
+    fn marked(&self) -> bool {
+        let bytes = self
+            .request
+            .arguments
+            .clone()
+            .and_then(|span| self.message.get(span))
+            .unwrap_or_default();
+        memchr::memmem::find(bytes, MARK.as_bytes()).is_some()
+            && holds_mark(&String::from_utf8_lossy(bytes))
+            && memchr::memmem::find(bytes, VERBATIM.as_bytes()).is_none()
+    }
+
     /// The arguments, the guard's and the tool's apart.
-    fn sorted(&self, facts: Option<&ToolFacts>, limits: &Limits) -> Result<Sorted, String> {
+    fn sorted(&self, whose: Whose<'_>, limits: &Limits) -> Result<Sorted, String> {
         match &self.request.arguments {
             None => Ok(Sorted::default()),
-            Some(span) => arguments::sort(self.message, span, facts, limits),
+            Some(span) => arguments::sort(self.message, span, whose, limits),
         }
     }
 
@@ -132,7 +197,7 @@ impl Call<'_> {
             upstream: self.cx.upstream,
             endpoint: None,
             structured: false,
-            open: true,
+            room: Room::Any,
             read_tool,
             budget: self.budget(),
             now_ms: self.now_ms,
@@ -142,16 +207,14 @@ impl Call<'_> {
     /// A call of the guard's own tool.
     fn read_tool(&self, name: &str) -> Plan {
         let limits = self.limits(name);
-        match self.sorted(Some(&ToolFacts::default()), &limits) {
+        match self.sorted(Whose::Reader, &limits) {
             Err(reason) => self.refuse(name, &reason),
             Ok(Sorted { guarded, .. }) if guarded.cursor.is_none() => self.refuse(
                 name,
                 "cursor is missing: give the nextCursor of an answer that context-guard cut",
             ),
             Ok(Sorted { guarded, .. }) => {
-                self.serve(&self.reader(name), &guarded, name, |read, meta| {
-                    self.envelope().tool(&read.halves, &meta)
-                })
+                self.serve(self.reader(name).read(&guarded, self.loaded), name)
             }
         }
     }
@@ -161,9 +224,7 @@ impl Call<'_> {
         match uri.strip_prefix(READ_URI) {
             Some(cursor) => {
                 let guarded = Guarded { cursor: Some(cursor.to_owned()), ..Guarded::default() };
-                self.serve(&self.reader(READ_TOOL), &guarded, uri, |read, meta| {
-                    self.envelope().resource(uri, &read.halves, &meta)
-                })
+                self.serve(self.reader(READ_TOOL).read(&guarded, self.loaded), uri)
             }
             None if self.limits(uri).shape => {
                 self.forward(uri, None, &Guarded::default(), Output::Free)
@@ -191,13 +252,7 @@ impl Call<'_> {
         output: Output,
         renamed: bool,
     ) -> Plan {
-        let original = self
-            .request
-            .arguments
-            .clone()
-            .and_then(|span| self.message.get(span))
-            .unwrap_or_default();
-        let hash = xxhash_rust::xxh3::xxh3_128(arguments.as_deref().unwrap_or(original));
+        let hash = self.arguments_hash(arguments.as_deref());
         let mut edits = Edits::default();
         if let (Some(span), Some(rest)) = (&self.request.arguments, arguments) {
             edits.replace(span.clone(), rest);
@@ -209,6 +264,7 @@ impl Call<'_> {
             name: name.to_owned(),
             arguments: hash,
             wish: guarded.wish,
+            query: guarded.query.clone(),
             budget: self.budget(),
             output,
             renamed,
@@ -217,21 +273,16 @@ impl Call<'_> {
         Plan::Forward { message, ticket: ticket.to_bytes() }
     }
 
-    /// Answers from what is kept.
-    fn serve(
-        &self,
-        reader: &Reader<'_>,
-        guarded: &Guarded,
-        name: &str,
-        write: impl Fn(&Read, serde_json::Map<String, serde_json::Value>) -> Vec<u8>,
-    ) -> Plan {
-        let read = match reader.read(guarded, self.loaded) {
+    /// Answers with what was read.
+    fn serve(&self, read: Result<Read, Refusal>, name: &str) -> Plan {
+        let read = match read {
             Ok(read) => read,
             Err(Refusal::Load(keys)) => return Plan::Load(keys),
             Err(Refusal::Cursor(error)) => return self.refuse(name, &error.to_string()),
             Err(Refusal::Wish(reason)) => return self.refuse(name, &reason),
         };
-        let facts = read.shown.facts.json(read.halves.cursor.as_deref());
+        let facts =
+            read.shown.facts.json(read.halves.cursor.as_deref(), read.shown.more, READ_TOOL);
         let meta = shaped::describe(
             facts,
             read.halves.tokens,
@@ -239,12 +290,16 @@ impl Call<'_> {
             read.original,
             read.original_bytes,
         );
-        let message = write(&read, meta);
+        let message = if self.request.method == "tools/call" {
+            self.envelope().tool(&read.halves, &meta)
+        } else {
+            self.envelope().resource(name, &read.halves, &meta)
+        };
         debug_assert!(is_json(&message, Form::Raw), "an answer is JSON");
         let record = Record {
             endpoint: crate::endpoint(self.cx.upstream, &read.endpoint),
             mode: read.shown.facts.kind().to_owned(),
-            loss: Loss::Partial,
+            loss: read.shown.facts.loss(),
             estimated_tokens: read.halves.tokens,
             response_bytes: message.len() as u64,
             original_tokens: read.original.tokens,

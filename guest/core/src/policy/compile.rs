@@ -7,9 +7,10 @@ use wildmatch::WildMatch;
 use super::document::{Document, OnFault, Rule, Settings};
 use super::limits::Limits;
 use crate::packed::{pack, unpack};
+use crate::shape::project::Mask;
 
 /// Marks the resolved form; changes whenever [`Document`] does.
-const FORMAT: &[u8; 4] = b"cgp1";
+const FORMAT: &[u8; 4] = b"cgp2";
 
 /// A fault in a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +137,9 @@ fn rules(rules: Option<Value>, base: &Settings, issues: &mut Vec<Issue>) -> Vec<
 }
 
 fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issue>) {
-    let ranges: [(&str, Option<u64>, u64, u64); 7] = [
+    let ranges: [(&str, Option<u64>, u64, u64); 9] = [
+        ("summaryThreshold", settings.summary_threshold, 500, 1_000_000),
+        ("previewChars", settings.preview_chars, 20, 10_000),
         ("defaultPageSize", settings.default_page_size, 1, 1_000),
         ("maxPageSize", settings.max_page_size, 1, 1_000),
         ("tokenBudgetThreshold", settings.token_budget_threshold, 200, 1_000_000),
@@ -159,6 +162,14 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
             &join(path, "estimator.scale"),
             &format!("{scale} is out of range: from 0.5 to 4"),
         ));
+    }
+    for (at, field) in settings.fields.iter().flatten().enumerate() {
+        if field.contains(',') || Mask::parse(field).is_err() {
+            issues.push(fault(
+                &join(path, &format!("fields[{at}]")),
+                &format!("{field:?} is no path: names with dots between them, such as price.total"),
+            ));
+        }
     }
     let mut limits = Limits::default();
     limits.lay(base);

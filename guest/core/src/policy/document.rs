@@ -61,6 +61,32 @@ pub struct Settings {
     pub chunk_threshold: Option<u64>,
     /// Dotted path to the list of an answer, such as `data.items`. Default: the array that dominates it.
     pub items_path: Option<String>,
+    /// The order of a list. Default: the upstream's.
+    pub order_by: Option<OrderBy>,
+    /// Whether what does not fit whole is condensed: every record stays, with fewer fields and shorter values. Default true.
+    pub summarization: Option<bool>,
+    /// Tokens from which a single object is summarised. Default 2000, at least 500.
+    pub summary_threshold: Option<u64>,
+    /// The fields that a summary keeps, as dotted paths such as `price.total` or `guests[].name`. Default: told from names and costs.
+    pub fields: Option<Vec<String>>,
+    /// Words whose sentences stay when a long text is shortened.
+    pub keywords: Option<Vec<String>>,
+    /// What is taken out of every JSON answer, since it says nothing. Default: nothing.
+    pub strip: Option<Vec<Strip>>,
+    /// Names of members that are taken out of every JSON answer, such as `debug_*`; `*` stands for any characters. Default: none.
+    pub strip_fields: Option<Vec<String>>,
+    /// Whether a uniform list that does not fit is written as a header and rows where that makes it fit. Default false.
+    pub compact: Option<bool>,
+    /// Whether the first chunk of a text comes with what stands out in the rest: errors of a log, an outline, the end. Default true.
+    pub highlights: Option<bool>,
+    /// Which members of an item are its id, title, type, score and content, for `response_mode`. Default: told from their names.
+    pub item_fields: Option<ItemFields>,
+    /// Characters of a preview. Default 200.
+    pub preview_chars: Option<u64>,
+    /// Whether the tool changes nothing, so that an answer may be given from what is kept. Default: what the tool says of itself.
+    pub read_only: Option<bool>,
+    /// Whether a call is refused whose arguments hold marks of what was left out, such as ` ... [12 more words]`. Default true.
+    pub refuse_marks: Option<bool>,
     /// Seconds that a cursor lives. Default and least 600. Applies to all endpoints.
     pub cursor_ttl: Option<u64>,
     /// How tokens are estimated.
@@ -73,6 +99,53 @@ pub struct Settings {
     pub on_fault: Option<OnFault>,
     /// Bytes that decide where tokens cannot be counted. Default 10240. Applies to all endpoints.
     pub hard_byte_limit: Option<u64>,
+}
+
+/// The order of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OrderBy {
+    /// Dotted path to a member of each item, such as `createdAt`.
+    pub field: String,
+    /// Largest or latest first. Default true.
+    #[serde(default = "yes")]
+    pub descending: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What may be taken out of an answer without a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Strip {
+    /// Members that are null.
+    Nulls,
+    /// Members that are an empty object, list or string.
+    Empty,
+    /// Objects that stand in the answer before: they become `{"$ref": "#/path/to/the/first"}`.
+    Repeats,
+}
+
+/// Which members of an item are what, as dotted paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ItemFields {
+    /// What tells it from the others.
+    pub id: Option<String>,
+    /// What people call it.
+    pub title: Option<String>,
+    /// Its kind.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// How well it matches.
+    pub score: Option<String>,
+    /// Its long text.
+    pub content: Option<String>,
 }
 
 /// How tokens are estimated.

@@ -1,6 +1,7 @@
 //! What applies to one endpoint, with every default.
 
-use super::document::{Advertise, Settings};
+use super::document::{Advertise, ItemFields, OrderBy, Settings, Strip};
+use crate::shape::project::Mask;
 use crate::tokens::{Budget, Estimator};
 
 /// The least tokens that a part of an answer with its contract can do with.
@@ -31,6 +32,32 @@ pub struct Limits {
     pub chunk_threshold: u64,
     /// Where the list is, if the policy says.
     pub items_path: Option<Vec<String>>,
+    /// The order of a list, if the policy says.
+    pub order_by: Option<OrderBy>,
+    /// Whether what does not fit whole is condensed.
+    pub summarization: bool,
+    /// Tokens from which a single object is summarised.
+    pub summary_threshold: u64,
+    /// The fields that a summary keeps, if the policy says.
+    pub fields: Option<Mask>,
+    /// Words whose sentences stay.
+    pub keywords: Vec<String>,
+    /// What is taken out of every answer.
+    pub strip: Vec<Strip>,
+    /// Names of members that are.
+    pub strip_fields: Vec<String>,
+    /// Whether uniform lists may become rows.
+    pub compact: bool,
+    /// Whether the first chunk comes with what stands out in the rest.
+    pub highlights: bool,
+    /// Which members of an item are what.
+    pub item_fields: ItemFields,
+    /// Characters of a preview.
+    pub preview_chars: usize,
+    /// Whether the tool changes nothing, if the policy says.
+    pub read_only: Option<bool>,
+    /// Whether calls with the guard's marks in them are refused.
+    pub refuse_marks: bool,
     /// Milliseconds that a cursor lives.
     pub cursor_ttl_ms: u64,
     /// How tokens are estimated.
@@ -55,6 +82,19 @@ impl Default for Limits {
             chunk_size: 200,
             chunk_threshold: 2_000,
             items_path: None,
+            order_by: None,
+            summarization: true,
+            summary_threshold: 2_000,
+            fields: None,
+            keywords: Vec::new(),
+            strip: Vec::new(),
+            strip_fields: Vec::new(),
+            compact: false,
+            highlights: true,
+            item_fields: ItemFields::default(),
+            preview_chars: 200,
+            read_only: None,
+            refuse_marks: true,
             cursor_ttl_ms: 600_000,
             estimator: Estimator::default(),
             advertise: Advertise::default(),
@@ -81,9 +121,28 @@ impl Limits {
         set(&mut self.enforce_hard_cap, settings.enforce_hard_cap.as_ref());
         set(&mut self.chunk_size, settings.chunk_size.as_ref());
         set(&mut self.chunk_threshold, settings.chunk_threshold.as_ref());
+        set(&mut self.summarization, settings.summarization.as_ref());
+        set(&mut self.summary_threshold, settings.summary_threshold.as_ref());
+        set(&mut self.keywords, settings.keywords.as_ref());
+        set(&mut self.strip, settings.strip.as_ref());
+        set(&mut self.strip_fields, settings.strip_fields.as_ref());
+        set(&mut self.compact, settings.compact.as_ref());
+        set(&mut self.highlights, settings.highlights.as_ref());
+        set(&mut self.item_fields, settings.item_fields.as_ref());
+        set(&mut self.refuse_marks, settings.refuse_marks.as_ref());
         set(&mut self.advertise, settings.advertise.as_ref());
         set(&mut self.plain_arguments, settings.plain_arguments.as_ref());
         set(&mut self.cursor_ttl_ms, settings.cursor_ttl.map(|seconds| seconds * 1_000).as_ref());
+        self.order_by = settings.order_by.clone().or(self.order_by.take());
+        self.read_only = settings.read_only.or(self.read_only);
+        if let Some(chars) = settings.preview_chars {
+            self.preview_chars = usize::try_from(chars).unwrap_or(usize::MAX);
+        }
+        // An empty list takes the fields of a wider rule back.
+        if let Some(fields) = &settings.fields {
+            self.fields =
+                Mask::of(fields.iter().map(String::as_str)).ok().filter(|_| !fields.is_empty());
+        }
         if let Some(path) = &settings.items_path {
             self.items_path = Some(path.split('.').map(str::to_owned).collect());
         }

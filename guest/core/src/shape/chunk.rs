@@ -17,6 +17,8 @@ pub struct Size {
     pub lines: u64,
     /// Tokens.
     pub tokens: u64,
+    /// Tokens of the first one.
+    pub first: u64,
 }
 
 /// A line that is not in a chunk yet.
@@ -64,7 +66,8 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     fn allowance(&self) -> u64 {
-        self.size.tokens.max(1).saturating_mul(FINE)
+        let tokens = if self.chunks.is_empty() { self.size.first } else { self.size.tokens };
+        tokens.max(1).saturating_mul(FINE)
     }
 
     fn add(&mut self, line: Line, end: usize) {
@@ -105,7 +108,8 @@ impl Plan<'_> {
         while start < end {
             self.chunks.push(ChunkMark { offset: start as u64, line: line.number });
             let rest = self.bytes.get(start..end).unwrap_or_default();
-            start += fit(rest, self.form, self.estimator, self.size.tokens).max(1);
+            let tokens = if self.chunks.len() <= 1 { self.size.first } else { self.size.tokens };
+            start += fit(rest, self.form, self.estimator, tokens).max(1);
         }
     }
 
@@ -142,7 +146,12 @@ mod tests {
     use crate::json::text::{self, visible};
 
     fn chunks(text: &str, lines: u64, tokens: u64) -> Vec<String> {
-        let index = plan(text.as_bytes(), Form::Raw, &Estimator::default(), Size { lines, tokens });
+        let index = plan(
+            text.as_bytes(),
+            Form::Raw,
+            &Estimator::default(),
+            Size { lines, tokens, first: tokens },
+        );
         let ends = index.chunks.iter().skip(1).map(|mark| mark.offset as usize).chain([text.len()]);
         index
             .chunks
@@ -186,7 +195,7 @@ mod tests {
             if escaped {
                 text::escape(&mut bytes, text.as_bytes());
             }
-            let index = plan(&bytes, form, &Estimator::default(), Size { lines, tokens });
+            let index = plan(&bytes, form, &Estimator::default(), Size { lines, tokens, first: tokens });
             prop_assert_eq!(index.lines, text.split_inclusive('\n').count() as u64);
             let mut joined = Vec::new();
             let ends = index.chunks.iter().skip(1).map(|mark| mark.offset as usize).chain([bytes.len()]);

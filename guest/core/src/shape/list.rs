@@ -1,11 +1,14 @@
 //! A page of a list: as many items as fit, or a piece of the one that does not.
 
 use super::chunk::trim;
+use super::condense::{Condensed, Condenser, Taste};
+use super::lossless::minify;
 use super::page::{Pieces, fill};
 use super::render::{Frame, block_text};
-use super::{Body, Facts, Shown};
+use super::{Body, Facts, Fields, Shown};
+use crate::json::outline::Outline;
 use crate::json::scan::{ScanError, Scanner};
-use crate::json::text::{Form, visible};
+use crate::json::text::{Form, convert, visible};
 use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
 use crate::snapshot::{Cursor, Missing, Stored};
 
@@ -22,6 +25,10 @@ pub struct Ask {
     pub page_size: u64,
     /// What later cursors say of the limit: 0 for the policy's own.
     pub carried_limit: u64,
+    /// Whether items must be whole: what does not fit goes to the next page.
+    pub whole: bool,
+    /// Whether more items than a page may be shown, where all of them fit when condensed.
+    pub all: bool,
 }
 
 /// Items at the beginning of what was asked for; each names its list.
@@ -30,7 +37,8 @@ pub type Items<'i> = Vec<(usize, &'i [u8])>;
 /// A stretch of a snapshot, and the items in it.
 pub type Stretch = (Vec<u8>, Vec<(usize, crate::json::Span)>);
 
-/// Makes a page. `items` begin with the first item asked for, and are at most as many as the limit; `base` is a cursor into the snapshot.
+/// Makes a page. `items` begin with the first item asked for: all of them where [`Ask::all`], else at most as many as the limit; `base` is a
+/// cursor into the snapshot, `taste` how items are condensed that do not fit whole.
 #[must_use]
 pub fn show(
     list: &ListIndex,
@@ -39,7 +47,19 @@ pub fn show(
     ask: Ask,
     base: &Cursor,
     frame: &Frame<'_>,
+    taste: Option<Taste<'_>>,
 ) -> Shown {
+    let limit = usize::try_from(ask.limit).unwrap_or(usize::MAX).min(items.len());
+    let compact = if list.blocks { None } else { compact(items, limit, form) };
+    let compact: Option<Items<'_>> = compact
+        .as_ref()
+        .map(|compact| compact.iter().map(|(at, item)| (*at, item.as_slice())).collect());
+    // A piece of an item is a piece of it as it came: its place is counted in those bytes.
+    let original = items;
+    let items = match &compact {
+        Some(items) if ask.within == 0 => items,
+        _ => items,
+    };
     let page = |count: usize| page(list, form, items.iter().take(count), ask, base);
     if ask.within == 0 {
         let copies = frame.copies();
@@ -50,6 +70,7 @@ pub fn show(
         let mut room = frame.allowance;
         let costs: Vec<u64> = items
             .iter()
+            .take(limit)
             .map_while(|(_, item)| {
                 // Pricing stops where the page is full: an item costs at least a token for each 16 of its bytes.
                 let cost = (room > 0).then(|| price(item).saturating_mul(copies))?;
@@ -59,11 +80,209 @@ pub fn show(
             .collect();
         let fixed = frame.halves(&page(0)).cost;
         let count = fill(&costs, fixed, frame.allowance, |count| frame.halves(&page(count)).cost);
+        // Nearly all of a page in whole items is better than all of it in pieces.
+        let mostly = count * 10 >= limit * 9;
+        let condense = taste.filter(|_| !ask.whole && !list.blocks && !mostly);
+        if let Some(shown) =
+            condense.and_then(|taste| condensed(list, form, items, ask, base, frame, taste, count))
+        {
+            return shown;
+        }
         if count > 0 || items.is_empty() {
-            return page(count);
+            return match taste.filter(|_| ask.all && !list.blocks) {
+                Some(taste) => with_others(
+                    page(count),
+                    form,
+                    items.get(count..).unwrap_or_default(),
+                    frame,
+                    taste,
+                ),
+                None => page(count),
+            };
         }
     }
-    part(list, form, items, ask, base, frame)
+    part(list, form, original, ask, base, frame)
+}
+
+/// The items without the white space between their values, where there is much of it: it goes before anything else does.
+fn compact(items: &Items<'_>, limit: usize, form: Form) -> Option<Vec<(usize, Vec<u8>)>> {
+    let one = |item: &[u8]| {
+        let mut out = Vec::new();
+        convert(&mut out, &minify(&visible(item, form)), Form::Raw, form);
+        out
+    };
+    let sample = items.iter().take(limit.min(3));
+    let (before, after) = sample
+        .fold((0, 0), |(before, after), (_, item)| (before + item.len(), after + one(item).len()));
+    (after * 20 < before * 19).then(|| items.iter().map(|(at, item)| (*at, one(item))).collect())
+}
+
+/// Allowances, for each half, from which there is room for the other items in short.
+const ROOM_FOR_OTHERS: u64 = 400;
+
+/// Allowances, for each half, from which a condensed page leaves room for them.
+const ROOM_TO_SPARE: u64 = 1_500;
+
+/// Items after a page that are told in short, where not even so many fit.
+const LEAST_OTHERS: usize = 5;
+
+/// The page, with what tells the items after it apart: all of them, or as many as there is room for.
+fn with_others(
+    shown: Shown,
+    form: Form,
+    others: &[(usize, &[u8])],
+    frame: &Frame<'_>,
+    taste: Taste<'_>,
+) -> Shown {
+    let room = frame.allowance.saturating_sub(frame.halves(&shown).cost) / frame.copies();
+    let room = room.min(frame.allowance / frame.copies() * 2 / 5).saturating_sub(24);
+    let mut count = usize::try_from(room / LEAST_ITEM).unwrap_or(usize::MAX).min(others.len());
+    if frame.allowance / frame.copies() < ROOM_FOR_OTHERS {
+        return shown;
+    }
+    while count >= LEAST_OTHERS.min(others.len()).max(1) {
+        let some = others.get(..count).unwrap_or_default();
+        let (buffer, spans) = together(some);
+        let Ok(outline) = Outline::of_all(&buffer, form, &spans) else { return shown };
+        if let Some(condensed) = Condenser::new(&outline, taste).identities(room) {
+            let which = if count == others.len() {
+                format!("The other {count}")
+            } else {
+                format!("The next {count}")
+            };
+            let list = condensed.values.join(&b',');
+            let text = format!("{which} items in short: [{}]", String::from_utf8_lossy(&list));
+            let longer = Shown { highlights: Some(text), ..shown.clone() };
+            if frame.halves(&longer).cost <= frame.allowance {
+                return longer;
+            }
+        }
+        count = count * 2 / 3;
+    }
+    shown
+}
+
+/// Items that stand apart in their buffer, put together, so that one outline holds them all.
+fn together(items: &[(usize, &[u8])]) -> (Vec<u8>, Vec<crate::json::Span>) {
+    let (mut buffer, mut spans) = (Vec::new(), Vec::new());
+    for (_, item) in items {
+        spans.push(buffer.len()..buffer.len() + item.len());
+        buffer.extend_from_slice(item);
+        buffer.push(b' ');
+    }
+    (buffer, spans)
+}
+
+/// Items from which they are not even tried to be condensed all together: each costs some tokens however short it is.
+const LEAST_ITEM: u64 = 3;
+
+/// A page of condensed items: all there are, else as many as a page holds, else as many as fit; none where that is no more than `least` whole ones.
+#[allow(clippy::too_many_arguments, reason = "one step of `show`, which has them all at hand")]
+fn condensed(
+    list: &ListIndex,
+    form: Form,
+    items: &Items<'_>,
+    ask: Ask,
+    base: &Cursor,
+    frame: &Frame<'_>,
+    taste: Taste<'_>,
+    least: usize,
+) -> Option<Shown> {
+    let limit = usize::try_from(ask.limit).unwrap_or(usize::MAX).min(items.len());
+    let most = usize::try_from(frame.allowance / frame.copies() / LEAST_ITEM).unwrap_or(usize::MAX);
+    let mut counts = Vec::new();
+    if ask.all && items.len() <= most {
+        counts.push(items.len());
+    }
+    let mut count = limit.min(most);
+    while count > least {
+        counts.push(count);
+        count = count * 2 / 3;
+    }
+    counts.dedup();
+    counts.into_iter().find_map(|count| {
+        let rest = items.get(count..)?;
+        // Some room is left for what tells the items after a page apart.
+        let spare = ask.all
+            && rest.len() >= LEAST_OTHERS
+            && frame.allowance / frame.copies() >= ROOM_TO_SPARE;
+        let room = if spare { frame.allowance * 3 / 5 } else { frame.allowance };
+        let page = condensed_page(list, form, items.get(..count)?, ask, base, frame, taste, room)?;
+        Some(if ask.all { with_others(page, form, rest, frame, taste) } else { page })
+    })
+}
+
+#[allow(clippy::too_many_arguments, reason = "one step of `condensed`, which has them all at hand")]
+fn condensed_page(
+    list: &ListIndex,
+    form: Form,
+    items: &[(usize, &[u8])],
+    ask: Ask,
+    base: &Cursor,
+    frame: &Frame<'_>,
+    taste: Taste<'_>,
+    allowance: u64,
+) -> Option<Shown> {
+    let (buffer, spans) = together(items);
+    let outline = Outline::of_all(&buffer, form, &spans).ok()?;
+    let condenser = Condenser::new(&outline, taste);
+    let first = Shown { more: true, ..page(list, form, items.iter().take(0), ask, base) };
+    let mut room =
+        allowance.saturating_sub(frame.halves(&first).cost + 50 * frame.copies()) / frame.copies();
+    for _ in 0..6 {
+        let condensed = condenser.all(room)?;
+        let shown = condensed_shown(list, form, items, &condensed, ask, base);
+        let cost = frame.halves(&shown).cost;
+        if cost <= allowance {
+            return Some(shown);
+        }
+        room = room.saturating_sub((cost - allowance).div_ceil(frame.copies()).max(1));
+        if room == 0 {
+            return None;
+        }
+    }
+    None
+}
+
+fn condensed_shown(
+    list: &ListIndex,
+    form: Form,
+    items: &[(usize, &[u8])],
+    condensed: &Condensed,
+    ask: Ask,
+    base: &Cursor,
+) -> Shown {
+    let values: Vec<Vec<u8>> = condensed
+        .values
+        .iter()
+        .map(|value| {
+            let mut out = Vec::new();
+            convert(&mut out, value, Form::Raw, form);
+            out
+        })
+        .collect();
+    let items: Items<'_> =
+        items.iter().zip(&values).map(|((at, _), value)| (*at, value.as_slice())).collect();
+    let mut shown = page(list, form, items.iter(), ask, base);
+    let lossless = condensed.dropped.is_empty() && condensed.shortened == 0;
+    if lossless {
+        return shown;
+    }
+    if let Facts::Page { condensed: fields, .. } = &mut shown.facts {
+        *fields = Some(Fields::from(condensed));
+    }
+    match &mut shown.next {
+        Some(next) => next.first = ask.first + 1,
+        None => {
+            shown.next = Some(Cursor {
+                offset: ask.first,
+                limit: ask.carried_limit,
+                whole: 1,
+                ..base.clone()
+            });
+        }
+    }
+    shown
 }
 
 fn page<'i>(
@@ -87,16 +306,22 @@ fn page<'i>(
     } else {
         Body::Page(Pieces::new(list, form, items.copied()))
     };
-    Shown {
-        facts: Facts::Page { first: ask.first, shown, total, page_size: ask.page_size, lists },
-        next: (next < total).then(|| Cursor {
-            offset: next,
-            within: 0,
-            limit: ask.carried_limit,
-            ..base.clone()
-        }),
-        body,
-    }
+    let facts = Facts::Page {
+        first: ask.first,
+        shown,
+        total,
+        page_size: ask.page_size,
+        lists,
+        condensed: None,
+    };
+    let next = (next < total).then(|| Cursor {
+        offset: next,
+        within: 0,
+        limit: ask.carried_limit,
+        whole: u64::from(ask.whole),
+        ..base.clone()
+    });
+    Shown::new(facts, next, body)
 }
 
 fn per_list(
@@ -128,22 +353,16 @@ fn part(
         let to = (from + length) as u64;
         let (offset, within) =
             if to < item.len() as u64 { (ask.first, to) } else { (ask.first + 1, 0) };
-        Shown {
-            facts: Facts::Part {
-                item: ask.first,
-                total,
-                from: from as u64,
-                to,
-                bytes: item.len() as u64,
-            },
-            next: (offset < total).then(|| Cursor {
-                offset,
-                within,
-                limit: ask.carried_limit,
-                ..base.clone()
-            }),
-            body: Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form),
-        }
+        let facts =
+            Facts::Part { item: ask.first, total, from: from as u64, to, bytes: item.len() as u64 };
+        let next = (offset < total).then(|| Cursor {
+            offset,
+            within,
+            limit: ask.carried_limit,
+            whole: u64::from(ask.whole),
+            ..base.clone()
+        });
+        Shown::new(facts, next, Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form))
     };
     let room = frame.allowance.saturating_sub(frame.halves(&make(0)).cost) / frame.copies();
     make(trim(rest, form, &frame.estimator, room.max(1)))
@@ -160,7 +379,9 @@ pub fn stored(
     allowance: u64,
 ) -> Result<Stretch, Missing> {
     let mark = list.mark(ask.first).ok_or(Missing::Gone)?;
-    let most_bytes = usize::try_from(allowance.saturating_mul(16)).unwrap_or(usize::MAX);
+    // Whole items: a token is at most 16 bytes. Condensed ones are made from more.
+    let bytes_a_token = if ask.whole { 16 } else { 160 };
+    let most_bytes = usize::try_from(allowance.saturating_mul(bytes_a_token)).unwrap_or(usize::MAX);
     let mut length = (SEGMENT_BYTES + most_bytes / 2) as u64;
     loop {
         let bytes = stored.bytes(mark.offset, mark.offset.saturating_add(length))?;

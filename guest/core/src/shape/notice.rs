@@ -1,6 +1,15 @@
-//! The contract that the model reads: what is shown, of how much, what is missing, how to get it. Worded so that a part cannot be taken for the whole.
+//! The contract for programs: what is shown, of how much, what is missing, how to get it. `wording` has the same for models.
 
 use serde_json::{Map, Value, json};
+
+use super::condense::Condensed;
+use crate::record::Loss;
+
+/// The name of the tool that reads on.
+pub const READ_TOOL: &str = "context_guard_read";
+
+/// Names of fields that are told one by one.
+const NAMES: usize = 24;
 
 /// What a part is a part of.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +26,8 @@ pub enum Facts {
         page_size: u64,
         /// Where a document has several lists: each one's path, and items shown and in all.
         lists: Vec<(String, u64, u64)>,
+        /// What the items lost, where they are not whole.
+        condensed: Option<Fields>,
     },
     /// Lines of a text.
     Chunk {
@@ -48,94 +59,112 @@ pub enum Facts {
         /// Bytes of the item.
         bytes: u64,
     },
+    /// A document with fewer fields and shorter values.
+    Summary(Fields),
+    /// What a query found.
+    Found {
+        /// What it is, in words.
+        what: String,
+    },
+    /// The whole, in fewer bytes.
+    Lossless {
+        /// What was taken out, in words.
+        what: String,
+    },
+    /// What has no sensible short form.
+    Described {
+        /// What it is, in words.
+        what: String,
+        /// Its bytes.
+        bytes: u64,
+    },
 }
 
-/// The name of the tool that reads on.
-pub const READ_TOOL: &str = "context_guard_read";
+/// Which fields stayed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fields {
+    /// Fields of the whole.
+    pub total: u64,
+    /// Paths of those that stayed.
+    pub kept: Vec<String>,
+    /// Paths of those that went.
+    pub dropped: Vec<String>,
+    /// Values that were shortened.
+    pub shortened: u64,
+}
+
+impl From<&Condensed> for Fields {
+    fn from(condensed: &Condensed) -> Self {
+        Self {
+            total: condensed.total_fields,
+            kept: condensed.kept.clone(),
+            dropped: condensed.dropped.clone(),
+            shortened: condensed.shortened,
+        }
+    }
+}
+
+impl Fields {
+    /// The outermost names of what went: what a caller asks for as sections.
+    #[must_use]
+    pub fn sections(&self, most: usize) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for path in &self.dropped {
+            let name = path.split(['.', '[']).next().unwrap_or_default();
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.truncate(most);
+        names.join(",")
+    }
+}
 
 impl Facts {
-    /// `page`, `chunk` or `part`.
+    /// The mode that is reported.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Facts::Page { .. } => "page",
             Facts::Chunk { .. } => "chunk",
             Facts::Part { .. } => "part",
+            Facts::Summary(_) => "preview",
+            Facts::Found { .. } => "selection",
+            Facts::Lossless { .. } => "compact",
+            Facts::Described { .. } => "description",
         }
     }
 
-    /// One sentence on what is shown and what is not.
+    /// What was lost.
     #[must_use]
-    pub fn sentence(&self) -> String {
+    pub fn loss(&self) -> Loss {
         match self {
-            Facts::Page { first, shown, total, lists, .. } => {
-                let hidden = total - shown;
-                let range = if *shown == 0 {
-                    "no item".to_owned()
-                } else {
-                    format!("items {}-{}", first + 1, first + shown)
-                };
-                let lists: Vec<String> = lists
-                    .iter()
-                    .map(|(path, shown, total)| format!("{path} {shown} of {total}"))
-                    .collect();
-                let lists = if lists.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({})", lists.join(", "))
-                };
-                if hidden == 0 {
-                    format!("all {total} items{lists}.")
-                } else {
-                    format!(
-                        "PARTIAL LIST: {range} of {total}{lists}; {hidden} are NOT shown here, so do not count or conclude from this page alone."
-                    )
-                }
+            Facts::Page { condensed: Some(_), .. } | Facts::Summary(_) => Loss::Condensed,
+            Facts::Page { .. } | Facts::Chunk { .. } | Facts::Part { .. } | Facts::Found { .. } => {
+                Loss::Partial
             }
-            Facts::Chunk { index, total, start_line, end_line, lines, range, .. } => {
-                let span = format!("lines {start_line}-{end_line} of {lines}");
-                if *range {
-                    format!("PARTIAL TEXT: {span}, as asked for.")
-                } else if *total <= 1 {
-                    format!("all {lines} lines.")
-                } else {
-                    format!(
-                        "PARTIAL TEXT: {span} (chunk {} of {total}); the rest is NOT shown here.",
-                        index + 1
-                    )
-                }
-            }
-            Facts::Part { item, total, from, to, bytes } => {
-                let number = item + 1;
-                format!(
-                    "PARTIAL LIST: item {number} of {total} is too large for one page; bytes {from}-{to} of its {bytes} are shown, the rest of it and the other items are NOT."
-                )
-            }
+            Facts::Lossless { .. } => Loss::Lossless,
+            Facts::Described { .. } => Loss::Described,
         }
     }
 
-    /// The sentence, and how to go on.
+    /// Items shown, where it is a list.
     #[must_use]
-    pub fn text(&self, cursor: Option<&str>, read_tool: &str) -> String {
-        let sentence = self.sentence();
-        match cursor {
-            Some(cursor) => format!(
-                "[context-guard] {sentence} To continue, call {read_tool} with {{\"cursor\":\"{cursor}\"}}"
-            ),
-            None => match self {
-                Facts::Chunk { range: true, .. } => format!("[context-guard] {sentence}"),
-                _ => format!("[context-guard] {sentence} This is the end: nothing follows."),
-            },
+    pub fn items(&self) -> Option<u64> {
+        match self {
+            Facts::Page { shown, .. } => Some(*shown),
+            Facts::Part { .. } => Some(0),
+            _ => None,
         }
     }
 
-    /// The same for programs: the public names of requirements sections 2 and 4.
+    /// The public names of requirements sections 2 to 4. `cursor` leads on where `more`, else to the whole.
     #[must_use]
-    pub fn json(&self, cursor: Option<&str>) -> Map<String, Value> {
+    pub fn json(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> Map<String, Value> {
         let mut json = match self {
             Facts::Page { shown, total, page_size, .. } => json!({
                 "shown": shown, "total": total, "omitted": total - shown,
-                "meta": {"totalCount": total, "pageSize": page_size, "hasMore": cursor.is_some()},
+                "meta": {"totalCount": total, "pageSize": page_size, "hasMore": more},
             }),
             Facts::Chunk { index, total, start_line, end_line, lines, bytes, .. } => json!({
                 "shown": (end_line + 1).saturating_sub(*start_line), "total": lines, "omitted": (lines + start_line).saturating_sub(end_line + 1),
@@ -145,12 +174,22 @@ impl Facts {
             Facts::Part { item, total, from, to, bytes } => json!({
                 "shown": 0, "total": total, "omitted": total, "item": item, "fromByte": from, "toByte": to, "bytesInItem": bytes,
             }),
+            Facts::Summary(fields) => json!({
+                "shown": fields.kept.len(), "total": fields.total, "omitted": fields.dropped.len(),
+            }),
+            Facts::Found { what } | Facts::Lossless { what } => json!({ "what": what }),
+            Facts::Described { what, bytes } => {
+                json!({"what": what, "shown": 0, "total": bytes, "omitted": bytes})
+            }
         };
         let Some(object) = json.as_object_mut() else { return Map::new() };
         object.insert("kind".to_owned(), self.kind().into());
-        object.insert("loss".to_owned(), "partial".into());
+        object.insert("loss".to_owned(), serde_json::to_value(self.loss()).unwrap_or_default());
+        if let Facts::Page { condensed: Some(fields), .. } | Facts::Summary(fields) = self {
+            object.extend(details(fields, cursor, read_tool));
+        }
         if let Some(cursor) = cursor {
-            object.insert("nextCursor".to_owned(), cursor.into());
+            object.insert(if more { "nextCursor" } else { "cursor" }.to_owned(), cursor.into());
         }
         std::mem::take(object)
     }
@@ -160,22 +199,64 @@ impl Facts {
     pub fn structured(
         &self,
         cursor: Option<&str>,
+        more: bool,
         read_tool: &str,
         beside: bool,
     ) -> Map<String, Value> {
-        let mut json = self.json(cursor);
-        json.remove("kind");
+        let mut json = self.json(cursor, more, read_tool);
+        for name in ["kind", "projectedFields", "detailsAvailable", "totalFields"] {
+            json.remove(name);
+        }
         if beside {
             json.remove("meta");
         }
-        let how = if cursor.is_some() {
-            format!(" To continue, call {read_tool} with nextCursor.")
-        } else {
-            String::new()
+        let how = match cursor {
+            Some(_) if more => format!(" To continue, call {read_tool} with nextCursor."),
+            _ => String::new(),
         };
-        json.insert("note".to_owned(), format!("{}{how}", self.sentence()).into());
+        let whole =
+            self.whole_hint(cursor.map(|_| if more { "nextCursor" } else { "cursor" }), read_tool);
+        json.insert("note".to_owned(), format!("{}{how}{whole}", self.sentence()).into());
         json
     }
+
+    /// The least that says what this is and leads on, for budgets that leave no room for words.
+    #[must_use]
+    pub fn brief(&self, cursor: Option<&str>, more: bool) -> Map<String, Value> {
+        let json = self.json(None, more, "");
+        let mut brief: Map<String, Value> = ["shown", "total", "loss"]
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), json.get(name)?.clone())))
+            .collect();
+        if let Some(cursor) = cursor {
+            brief.insert(if more { "nextCursor" } else { "cursor" }.to_owned(), cursor.into());
+        }
+        brief
+    }
+}
+
+/// What a summary says of its fields (FR-011).
+fn details(fields: &Fields, cursor: Option<&str>, read_tool: &str) -> Map<String, Value> {
+    let mut details = Map::new();
+    details.insert("totalFields".to_owned(), fields.total.into());
+    details.insert(
+        "projectedFields".to_owned(),
+        fields.kept.iter().take(NAMES).cloned().collect::<Vec<_>>().into(),
+    );
+    let mut parameters = Map::new();
+    if let Some(cursor) = cursor {
+        parameters.insert("cursor".to_owned(), cursor.into());
+    }
+    let sections = fields.sections(NAMES);
+    parameters.insert(
+        "fields".to_owned(),
+        if sections.is_empty() { "all".to_owned() } else { sections }.into(),
+    );
+    details.insert(
+        "detailsAvailable".to_owned(),
+        json!({"endpoint": read_tool, "parameters": parameters}),
+    );
+    details
 }
 
 #[cfg(test)]
@@ -183,30 +264,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_cannot_be_taken_for_the_whole() {
-        let facts =
-            Facts::Page { first: 50, shown: 50, total: 276, page_size: 50, lists: Vec::new() };
-        let text = facts.text(Some("CURSOR"), READ_TOOL);
-        for word in [
-            "PARTIAL",
-            "items 51-100 of 276",
-            "226 are NOT shown",
-            r#"context_guard_read with {"cursor":"CURSOR"}"#,
-        ] {
-            assert!(text.contains(word), "{word} in {text}");
-        }
-        assert_eq!(
-            facts.json(Some("C"))["meta"],
-            json!({"totalCount": 276, "pageSize": 50, "hasMore": true})
-        );
+    fn a_page_has_the_public_fields() {
+        let facts = Facts::Page {
+            first: 50,
+            shown: 50,
+            total: 276,
+            page_size: 50,
+            lists: Vec::new(),
+            condensed: None,
+        };
+        let json = facts.json(Some("C"), true, READ_TOOL);
+        assert_eq!(json["meta"], json!({"totalCount": 276, "pageSize": 50, "hasMore": true}));
+        assert_eq!((&json["nextCursor"], &json["loss"]), (&json!("C"), &json!("partial")));
+        let last = facts.json(None, false, READ_TOOL);
+        assert!(!last.contains_key("nextCursor") && last["meta"]["hasMore"] == false);
     }
 
     #[test]
-    fn the_last_page_says_so_and_has_no_cursor() {
-        let facts =
-            Facts::Page { first: 250, shown: 26, total: 276, page_size: 50, lists: Vec::new() };
-        assert!(facts.text(None, READ_TOOL).ends_with("This is the end: nothing follows."));
-        let json = facts.json(None);
-        assert!(!json.contains_key("nextCursor") && json["meta"]["hasMore"] == false);
+    fn a_summary_names_what_it_kept_and_how_to_get_the_rest() {
+        let fields = Fields {
+            total: 4,
+            kept: vec!["id".to_owned()],
+            dropped: vec!["price.total".to_owned(), "price.tax".to_owned(), "notes[]".to_owned()],
+            shortened: 0,
+        };
+        let json = Facts::Summary(fields).json(Some("C"), false, READ_TOOL);
+        assert_eq!(
+            (&json["kind"], &json["loss"], &json["totalFields"]),
+            (&json!("preview"), &json!("condensed"), &json!(4))
+        );
+        assert_eq!(
+            json["detailsAvailable"],
+            json!({"endpoint": READ_TOOL, "parameters": {"cursor": "C", "fields": "price,notes"}})
+        );
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Facts;
+use super::render::Link;
 use crate::json::text::{Form, convert, quoted};
 use crate::snapshot::index::ListIndex;
 
@@ -65,10 +66,10 @@ impl Pieces {
 
     /// The page with paging fields beside the list, if there are any, in the form it has.
     #[must_use]
-    pub fn beside(&self, facts: Option<(&Facts, Option<&str>)>) -> Vec<u8> {
+    pub fn beside(&self, facts: Option<(&Facts, Link<'_>)>) -> Vec<u8> {
         let mut out = self.head.clone();
-        if let Some((facts, cursor)) = facts {
-            convert(&mut out, &fields(facts, cursor, self.clash), Form::Raw, self.form);
+        if let Some((facts, link)) = facts {
+            convert(&mut out, &fields(facts, link, self.clash), Form::Raw, self.form);
         }
         out.extend_from_slice(&self.tail);
         out
@@ -76,10 +77,10 @@ impl Pieces {
 }
 
 /// `,"nextCursor":…,"meta":{…}`, or the same under `_guard` where the names are taken (FR-033).
-fn fields(facts: &Facts, cursor: Option<&str>, clash: bool) -> Vec<u8> {
-    let json = facts.json(cursor);
+fn fields(facts: &Facts, link: Link<'_>, clash: bool) -> Vec<u8> {
+    let json = facts.json(None, link.more, link.read_tool);
     let mut fields = Vec::new();
-    if let Some(cursor) = cursor {
+    if let Some(cursor) = link.cursor.filter(|_| link.more) {
         fields.extend_from_slice(b"\"nextCursor\":");
         fields.extend(quoted(cursor));
         fields.push(b',');
@@ -147,8 +148,18 @@ mod tests {
     fn objects_keep_their_shape_and_fields_are_added_beside_the_list() {
         let list = list(&[r#"{"bookings":["#, r#"],"page":1}"#], 0);
         let pieces = Pieces::new(&list, Form::Raw, [(0, b"1".as_slice()), (0, b"2")].into_iter());
-        let facts = Facts::Page { first: 0, shown: 2, total: 9, page_size: 50, lists: Vec::new() };
-        let page = String::from_utf8(pieces.beside(Some((&facts, Some("C"))))).unwrap();
+        let facts = Facts::Page {
+            first: 0,
+            shown: 2,
+            total: 9,
+            page_size: 50,
+            lists: Vec::new(),
+            condensed: None,
+        };
+        let page = String::from_utf8(
+            pieces.beside(Some((&facts, Link { cursor: Some("C"), more: true, read_tool: "r" }))),
+        )
+        .unwrap();
         assert_eq!(
             page,
             r#"{"bookings":[1,2],"nextCursor":"C","meta":{"hasMore":true,"pageSize":50,"totalCount":9},"page":1}"#
@@ -160,8 +171,18 @@ mod tests {
     fn taken_names_go_under_guard() {
         let list = list(&[r#"{"meta":{},"rows":["#, "]}"], 0);
         let pieces = Pieces::new(&list, Form::Raw, std::iter::empty());
-        let facts = Facts::Page { first: 0, shown: 0, total: 9, page_size: 50, lists: Vec::new() };
-        let page: Value = serde_json::from_slice(&pieces.beside(Some((&facts, None)))).unwrap();
+        let facts = Facts::Page {
+            first: 0,
+            shown: 0,
+            total: 9,
+            page_size: 50,
+            lists: Vec::new(),
+            condensed: None,
+        };
+        let page: Value = serde_json::from_slice(
+            &pieces.beside(Some((&facts, Link { cursor: None, more: false, read_tool: "r" }))),
+        )
+        .unwrap();
         assert_eq!(page["_guard"]["meta"]["totalCount"], 9);
     }
 

@@ -1,13 +1,15 @@
 //! Which rung of the ladder a payload needs, and the cut it gets.
 
-use super::Shown;
+use super::condense::Taste;
 use super::list::{self, Ask};
-use super::range;
-use super::render::{Frame, Halves};
+use super::lossless::minify;
+use super::render::{Frame, Halves, Room};
+use super::{Body, Facts, Shown, range, summary};
 use crate::json::scan::Kind;
 use crate::json::survey::{List, Survey};
-use crate::json::text::Form;
+use crate::json::text::{Form, visible};
 use crate::policy::Limits;
+use crate::query::Query;
 use crate::snapshot::index::{
     Body as Kept, Home, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES,
 };
@@ -26,6 +28,8 @@ pub struct Wish {
     pub start_line: u64,
     /// Last line; 0: the end.
     pub end_line: u64,
+    /// Nothing is to be condensed: `fields=all`.
+    pub whole: bool,
 }
 
 impl Wish {
@@ -49,6 +53,7 @@ pub struct Payload<'a, 's> {
 }
 
 /// Everything that a cut depends on beside the payload.
+#[derive(Clone, Copy)]
 pub struct Setting<'a> {
     /// What applies to the endpoint.
     pub limits: &'a Limits,
@@ -60,23 +65,63 @@ pub struct Setting<'a> {
     pub name: &'a str,
     /// A hash of the arguments of the call.
     pub arguments: u128,
-    /// What was asked for.
+    /// How much was asked for.
     pub wish: Wish,
+    /// What of it was asked for.
+    pub query: &'a Query,
     /// Tokens that the caller says the answer may cost, if it does.
     pub budget: Option<u64>,
+    /// Whether this is about something that was made from an answer already.
+    pub derived: bool,
     /// Milliseconds since 1970.
     pub now_ms: u64,
     /// The name of the tool that reads on.
     pub read_tool: &'a str,
-    /// Whether fields may stand beside a list in structured content.
-    pub open: bool,
+    /// What the schema of the tool lets stand in structured content.
+    pub room: Room,
 }
 
 impl Setting<'_> {
+    /// The same with another wish.
+    #[must_use]
+    pub fn with(&self, wish: Wish, derived: bool) -> Self {
+        Setting { wish, derived, ..*self }
+    }
+
+    /// Under what a part is written.
+    #[must_use]
+    pub fn frame<'f>(
+        &'f self,
+        allowance: u64,
+        text: bool,
+        structured: Option<&'f Home>,
+    ) -> Frame<'f> {
+        Frame {
+            estimator: self.limits.estimator,
+            allowance,
+            text,
+            structured,
+            room: self.room,
+            keys: self.keys,
+            principal: self.scope.principal,
+            read_tool: self.read_tool,
+        }
+    }
+
     /// Items on a page: as many as were asked for, else as policy says.
     #[must_use]
     pub fn page_size(&self) -> u64 {
         if self.wish.limit > 0 { self.wish.limit } else { self.limits.default_page_size }
+    }
+
+    /// How what does not fit is condensed, if it may be.
+    #[must_use]
+    pub fn taste(&self) -> Option<Taste<'_>> {
+        (self.limits.summarization && !self.wish.whole).then(|| Taste {
+            estimator: &self.limits.estimator,
+            map: self.limits.fields.as_ref(),
+            keywords: &self.limits.keywords,
+        })
     }
 }
 
@@ -88,12 +133,16 @@ pub struct Cut<'a> {
     pub halves: Halves,
     /// What is kept.
     pub entries: Vec<Entry<'a>>,
+    /// What leads to the upstream's answer, where this was made from it.
+    pub whole: Option<Cursor>,
 }
 
 /// Which cut a payload needs.
 enum Rung<'s> {
     Page(Vec<&'s List>),
     Chunk,
+    /// A summary first; the whole in chunks of its JSON.
+    Summary,
 }
 
 /// Cuts a payload so that it fits `allowance` in all its copies; none where it may stay as it is. `cost` is what it costs as it stands, once.
@@ -109,30 +158,103 @@ pub fn cut<'a>(
     let copies = u64::from(text) + u64::from(home.is_some());
     let total = cost.cost.saturating_mul(copies.max(1));
     let rung = choose(setting, payload, cost.tokens, total, allowance)?;
-    let content = xxhash_rust::xxh3::xxh3_128(payload.bytes);
-    let snapshot = setting.keys.snapshot(setting.scope, setting.arguments, content);
-    let (body, items) = match rung {
+    let single = allowance / copies.max(1);
+    let raw = matches!(rung, Rung::Chunk).then(|| visible(payload.bytes, payload.form));
+    let is_text = payload.survey.is_none_or(|survey| survey.kind == Kind::Scalar);
+    let highlights = raw
+        .as_deref()
+        .filter(|_| is_text)
+        .and_then(|raw| range::highlights(setting, raw, total > allowance, single));
+    let (body, items) = match &rung {
         Rung::Page(lists) => {
-            let items = first_items(payload, &lists, first_page(setting).limit);
-            (Kept::List(list_index(payload, &lists)), items)
+            let all = all_at_once(setting, lists);
+            let limit = if all { u64::MAX } else { first_page(setting).limit };
+            (Kept::List(list_index(payload, lists)), first_items(payload, lists, limit))
         }
-        Rung::Chunk => {
-            let text = range::text_index(setting, payload, allowance / copies.max(1));
-            (Kept::Text(text), Vec::new())
-        }
+        Rung::Chunk | Rung::Summary => (
+            Kept::Text(range::text_index(setting, payload, single, highlights.as_ref())),
+            Vec::new(),
+        ),
     };
     // A text that makes a single chunk is not chunked: nothing would be held back.
-    if let Kept::Text(text) = &body
+    if let (Kept::Text(text), Rung::Chunk) = (&body, &rung)
         && text.chunks.len() == 1
         && total <= allowance
         && !setting.wish.ranged()
     {
         return None;
     }
+    let (snapshot, index) = index(setting, payload, cost, home, body);
+    let frame = setting.frame(allowance, text, index.structured.as_ref());
+    let base = Cursor::new(&snapshot, 0, setting.now_ms);
+    // A list of more than a page is paged, however short it is.
+    let long = matches!(&rung, Rung::Page(_)) && items.len() as u64 > first_page(setting).limit;
+    let lossless = || lossless(payload, &base, &frame).filter(|_| !long);
+    let summary = || match rung {
+        Rung::Summary => {
+            // What fits the budget is summarised to within the threshold that it is over.
+            let least = setting
+                .limits
+                .estimator
+                .allowance(setting.limits.summary_threshold)
+                .saturating_mul(copies.max(1));
+            let most = if total <= allowance { least.min(allowance) } else { allowance };
+            summary::of(setting, payload, &base, most, &frame)
+        }
+        _ => None,
+    };
+    let shown = match (total > allowance).then(lossless).flatten().or_else(summary) {
+        Some(shown) => shown,
+        None => match &index.body {
+            Kept::List(list) => list::show(
+                list,
+                payload.form,
+                &items,
+                first_page(setting),
+                &base,
+                &frame,
+                setting.taste(),
+            ),
+            Kept::Text(text) => {
+                range::first_chunk(setting, payload, text, &base, &frame, highlights.as_ref())
+            }
+        },
+    };
+    let halves = frame.halves(&shown);
+    Some(Cut { shown, halves, entries: entries(&snapshot, &index, payload.bytes), whole: None })
+}
+
+/// The index under which a payload is kept that is not shown itself.
+#[must_use]
+pub fn index_of(
+    setting: &Setting<'_>,
+    payload: &Payload<'_, '_>,
+    cost: Original,
+    home: Option<Home>,
+) -> (String, Index) {
+    let lists =
+        payload.survey.map(|survey| worth_cutting(setting, payload, survey)).unwrap_or_default();
+    let body = if lists.is_empty() {
+        Kept::Text(range::text_index(setting, payload, setting.limits.budget(1).allowance(), None))
+    } else {
+        Kept::List(list_index(payload, &lists))
+    };
+    index(setting, payload, cost, home, body)
+}
+
+fn index(
+    setting: &Setting<'_>,
+    payload: &Payload<'_, '_>,
+    cost: Original,
+    home: Option<Home>,
+    body: Kept,
+) -> (String, Index) {
     let home = match (&body, home) {
         (Kept::Text(_), Some(Home::Whole)) => Some(Home::Document),
         (_, home) => home,
     };
+    let content = xxhash_rust::xxh3::xxh3_128(payload.bytes);
+    let snapshot = setting.keys.snapshot(setting.scope, setting.arguments, content);
     let index = Index {
         endpoint: setting.name.to_owned(),
         form: payload.form,
@@ -143,25 +265,33 @@ pub fn cut<'a>(
         structured: home,
         body,
     };
-    let frame = Frame {
-        estimator: setting.limits.estimator,
-        allowance,
-        text,
-        structured: index.structured.as_ref(),
-        open: setting.open,
-        keys: setting.keys,
-        principal: setting.scope.principal,
-        read_tool: setting.read_tool,
-    };
-    let base = Cursor::new(&snapshot, 0, setting.now_ms);
-    let shown = match &index.body {
-        Kept::List(list) => {
-            list::show(list, payload.form, &items, first_page(setting), &base, &frame)
-        }
-        Kept::Text(text) => range::first_chunk(setting, payload, text, &base, &frame),
-    };
-    let halves = frame.halves(&shown);
-    Some(Cut { shown, halves, entries: entries(&snapshot, &index, payload.bytes) })
+    (snapshot, index)
+}
+
+/// The whole document without the white space between its tokens, where that makes it fit.
+fn lossless(payload: &Payload<'_, '_>, whole: &Cursor, frame: &Frame<'_>) -> Option<Shown> {
+    payload.survey.filter(|survey| survey.kind != Kind::Scalar && !payload.blocks)?;
+    let raw = visible(payload.bytes, payload.form);
+    let minified = minify(&raw);
+    // A tenth must be gained, or it is not worth trying.
+    if minified.len() * 10 > raw.len() * 9 {
+        return None;
+    }
+    let facts = Facts::Lossless { what: "without white space between its values".to_owned() };
+    let shown = Shown::new(facts, Some(whole.clone()), Body::Json(minified)).complete();
+    (frame.halves(&shown).cost <= frame.allowance).then_some(shown)
+}
+
+/// Lists of more items than this are not condensed all at once, however much room there is.
+const MOST_AT_ONCE: usize = 2_000;
+
+/// Whether all items may be shown at once, if they fit when condensed: the caller did not choose how many.
+fn all_at_once(setting: &Setting<'_>, lists: &[&List]) -> bool {
+    let items: usize = lists.iter().map(|list| list.items.len()).sum();
+    setting.taste().is_some()
+        && setting.wish.limit == 0
+        && setting.wish.pages <= 1
+        && items <= MOST_AT_ONCE
 }
 
 /// The page that a call without a cursor asks for.
@@ -173,6 +303,8 @@ fn first_page(setting: &Setting<'_>) -> Ask {
         limit: page_size.saturating_mul(setting.wish.pages.max(1)),
         page_size,
         carried_limit: setting.wish.limit,
+        whole: setting.wish.whole,
+        all: setting.wish.limit == 0 && setting.wish.pages <= 1,
     }
 }
 
@@ -201,6 +333,11 @@ fn choose<'s>(
         }
     }
     let is_text = payload.survey.is_none_or(|survey| survey.kind == Kind::Scalar);
+    let summarise =
+        !is_text && !payload.blocks && setting.taste().is_some() && !setting.wish.ranged();
+    if summarise && (over || tokens > limits.summary_threshold) {
+        return Some(Rung::Summary);
+    }
     let long = is_text && tokens > limits.chunk_threshold;
     ((limits.chunking || capped) && (over || long || (setting.wish.ranged() && !payload.blocks)))
         .then_some(Rung::Chunk)

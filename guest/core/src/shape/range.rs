@@ -1,6 +1,7 @@
 //! Stretches of a text: the chunk or the lines that were asked for, as much of them as fits.
 
 use super::chunk::{self, Size};
+use super::highlight::Highlights;
 use super::notice::Facts;
 use super::plan::{Payload, Setting};
 use super::render::Frame;
@@ -13,19 +14,62 @@ use crate::text::lines::Lines;
 /// Tokens kept back for the contract of a chunk, in each half.
 const CONTRACT: u64 = 190;
 
+/// Allowances, for each half, from which there is room for what stands out.
+const ROOM_FOR_HIGHLIGHTS: u64 = 350;
+
+/// What stands out in a text of which only the first chunk will be shown, if that is wanted and there is room.
+pub(super) fn highlights<'t>(
+    setting: &Setting<'_>,
+    raw: &'t [u8],
+    over: bool,
+    allowance: u64,
+) -> Option<Highlights<'t>> {
+    let limits = setting.limits;
+    let wanted = limits.highlights
+        && !setting.wish.whole
+        && !setting.wish.ranged()
+        && setting.wish.pages <= 1;
+    let long = || memchr::memchr_iter(b'\n', raw).count() as u64 > limits.chunk_size;
+    (wanted && allowance >= ROOM_FOR_HIGHLIGHTS && (over || long())).then(|| Highlights::of(raw))
+}
+
+/// Where the chunks of a text begin. The first leaves room for what stands out in the others.
 pub(super) fn text_index(
     setting: &Setting<'_>,
     payload: &Payload<'_, '_>,
     allowance: u64,
+    highlights: Option<&Highlights<'_>>,
 ) -> TextIndex {
     let single = setting.limits.budget(1).allowance().min(allowance);
     let tokens = single.saturating_sub(CONTRACT).max(single / 4).max(8);
+    let lines = setting.limits.chunk_size;
+    let from = usize::try_from(lines).unwrap_or(usize::MAX);
+    let wish = highlights.map_or(0, |highlights| {
+        // Where the text is one of few long lines, they are what is cut.
+        let from = from.min(highlights.lines() / 2);
+        highlights.wish(from, &setting.limits.estimator, single)
+    });
+    let first = tokens.saturating_sub(wish).max(least_first(setting, payload, tokens)).max(8);
     chunk::plan(
         payload.bytes,
         payload.form,
         &setting.limits.estimator,
-        Size { lines: setting.limits.chunk_size, tokens },
+        Size { lines, tokens, first },
     )
+}
+
+/// Tokens that the first chunk keeps, whatever stands out elsewhere: all of its lines where three quarters of the room hold them, else a fifth of the room.
+fn least_first(setting: &Setting<'_>, payload: &Payload<'_, '_>, tokens: u64) -> u64 {
+    let lines = usize::try_from(setting.limits.chunk_size).unwrap_or(usize::MAX);
+    let end = Lines::new(payload.bytes, payload.form).take(lines).last().map_or(0, |line| line.end);
+    let most = tokens * 3 / 4;
+    // A token is at most 16 bytes, and an escape at most six.
+    if end as u64 > most.saturating_mul(96) {
+        return tokens / 5;
+    }
+    let head = payload.bytes.get(..end).unwrap_or_default();
+    let cost = setting.limits.estimator.cost(&visible(head, payload.form)) + lines as u64 / 8 + 8;
+    if cost <= most { cost } else { tokens / 5 }
 }
 
 pub(super) fn first_chunk(
@@ -34,6 +78,7 @@ pub(super) fn first_chunk(
     text: &TextIndex,
     base: &Cursor,
     frame: &Frame<'_>,
+    highlights: Option<&Highlights<'_>>,
 ) -> Shown {
     let wish = setting.wish;
     let total = payload.bytes.len() as u64;
@@ -55,14 +100,31 @@ pub(super) fn first_chunk(
     };
     let bytes = slice(payload.bytes, from, end);
     let line = line_number(payload.bytes, payload.form, text, from);
-    chunk_of(
-        text,
-        bytes,
-        payload.form,
-        Place { from, line, total, range_end: range.then_some(end) },
-        base,
-        frame,
-    )
+    let place = Place { from, line, total, range_end: range.then_some(end) };
+    let chunk = chunk_of(text, bytes, payload.form, place, base, frame);
+    match highlights.filter(|_| chunk.more) {
+        Some(highlights) => with_highlights(chunk, highlights, frame),
+        None => chunk,
+    }
+}
+
+/// The chunk, with as much of what stands out elsewhere as there is room for.
+fn with_highlights(chunk: Shown, highlights: &Highlights<'_>, frame: &Frame<'_>) -> Shown {
+    let from = match &chunk.facts {
+        Facts::Chunk { end_line, .. } => usize::try_from(*end_line).unwrap_or(usize::MAX),
+        _ => return chunk,
+    };
+    let mut room = frame.allowance.saturating_sub(frame.halves(&chunk).cost) / frame.copies();
+    for _ in 0..6 {
+        let Some(excerpt) = highlights.excerpt(from, &frame.estimator, room) else { break };
+        let shown = Shown { highlights: Some(excerpt.text), ..chunk.clone() };
+        let cost = frame.halves(&shown).cost;
+        if cost <= frame.allowance {
+            return shown;
+        }
+        room = room.saturating_sub((cost - frame.allowance).div_ceil(frame.copies()).max(1));
+    }
+    chunk
 }
 
 fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
@@ -146,19 +208,17 @@ pub fn chunk_of(
             place.line + ended
         };
         let cursor_end = place.range_end.filter(|end| *end < place.total).unwrap_or(0);
-        Shown {
-            facts: Facts::Chunk {
-                index: text.chunk_at(place.from) as u64,
-                total: text.chunks.len() as u64,
-                start_line: place.line,
-                end_line: last.max(place.line),
-                lines: text.lines,
-                bytes: visible(content, form).len() as u64,
-                range: place.range_end.is_some(),
-            },
-            next: (to < end).then(|| Cursor { offset: to, end: cursor_end, ..base.clone() }),
-            body: Body::Text(content.to_vec(), form),
-        }
+        let facts = Facts::Chunk {
+            index: text.chunk_at(place.from) as u64,
+            total: text.chunks.len() as u64,
+            start_line: place.line,
+            end_line: last.max(place.line),
+            lines: text.lines,
+            bytes: visible(content, form).len() as u64,
+            range: place.range_end.is_some(),
+        };
+        let next = (to < end).then(|| Cursor { offset: to, end: cursor_end, ..base.clone() });
+        Shown::new(facts, next, Body::Text(content.to_vec(), form))
     };
     // A token is at most 16 bytes, and an escape at most six: a longer range is not even tried whole.
     if (bytes.len() as u64) < frame.allowance.saturating_mul(96) {

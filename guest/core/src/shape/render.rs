@@ -12,6 +12,8 @@ use crate::tokens::{Estimator, Measure};
 
 /// Allowances from which the paging fields stand both beside the list and in the contract; below, a cursor is too dear to be written twice.
 const ROOMY: u64 = 1_200;
+/// Allowances, for each half, below which the contract is as brief as can be.
+const BRIEF: u64 = 400;
 
 /// Under what a part is written.
 pub struct Frame<'a> {
@@ -23,14 +25,25 @@ pub struct Frame<'a> {
     pub text: bool,
     /// How it goes into the structured half, if it does.
     pub structured: Option<&'a Home>,
-    /// Whether the schema of the tool lets fields stand beside the list.
-    pub open: bool,
+    /// What the schema of the tool lets stand in structured content.
+    pub room: Room,
     /// The live keys.
     pub keys: &'a Keys,
     /// Whose cursors these are.
     pub principal: &'a str,
     /// The name of the tool that reads on.
     pub read_tool: &'a str,
+}
+
+/// What the schema of a tool lets stand in structured content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// There is no schema.
+    Any,
+    /// Fields may stand beside a list; values must be of their types.
+    Beside,
+    /// Nothing but what the schema names, and the contract.
+    Named,
 }
 
 /// A part, written.
@@ -56,7 +69,26 @@ impl Frame<'_> {
     /// How often the same content is sent, and paid for.
     #[must_use]
     pub fn copies(&self) -> u64 {
+        if self.text_alone() { 1 } else { self.halves_sent() }
+    }
+
+    fn halves_sent(&self) -> u64 {
         (u64::from(self.text) + u64::from(self.structured.is_some())).max(1)
+    }
+
+    /// Whether there is no room for words.
+    fn is_brief(&self) -> bool {
+        self.allowance < BRIEF * self.halves_sent()
+    }
+
+    /// Whether there is no room for the content twice: then the structured half has the contract alone.
+    fn text_alone(&self) -> bool {
+        self.is_brief() && self.text && self.structured.is_some()
+    }
+
+    /// Whether a summary or page has to stand under the contract in structured content, since the schema would refuse it elsewhere.
+    fn apart(&self, shown: &Shown) -> bool {
+        matches!(shown.facts, Facts::Page { condensed: Some(_), .. }) && self.room != Room::Any
     }
 
     /// Signs a cursor.
@@ -68,9 +100,27 @@ impl Frame<'_> {
     #[must_use]
     pub fn halves(&self, shown: &Shown) -> Halves {
         let cursor = shown.next.as_ref().map(|next| self.sign(next));
-        let cursor_text = cursor.as_deref();
-        let notice = shown.facts.text(cursor_text, self.read_tool);
-        let beside = (self.allowance >= ROOMY).then_some((&shown.facts, cursor_text));
+        let link = Link { cursor: cursor.as_deref(), more: shown.more, read_tool: self.read_tool };
+        let brief = self.is_brief();
+        let mut notice = if brief {
+            shown.facts.brief_text(link.cursor, link.more, link.read_tool)
+        } else {
+            shown.facts.text(
+                link.cursor,
+                link.more,
+                link.read_tool,
+                self.allowance >= ROOMY * self.halves_sent(),
+            )
+        };
+        if let Some(about) = shown.about.as_ref().filter(|_| !brief) {
+            notice =
+                notice.replacen("[context-guard] ", &format!("[context-guard] Of {about}: "), 1);
+        }
+        if let Some(highlights) = &shown.highlights {
+            notice.push('\n');
+            notice.push_str(highlights);
+        }
+        let beside = (self.allowance >= ROOMY).then_some((&shown.facts, link));
         let mut halves = Halves { notice, ..Halves::default() };
         if self.text {
             match &shown.body {
@@ -84,13 +134,35 @@ impl Frame<'_> {
                     convert(&mut text, bytes, *form, Form::Escaped);
                     halves.text = Some(text);
                 }
+                Body::Json(json) => {
+                    let mut text = Vec::new();
+                    escape(&mut text, json);
+                    halves.text = Some(text);
+                }
+                Body::Summary(json) => {
+                    let mut text = Vec::new();
+                    escape(&mut text, &summary(json, beside, &shown.facts));
+                    halves.text = Some(text);
+                }
                 Body::Blocks(blocks) => halves.blocks = Some(blocks.clone()),
             }
         }
-        halves.structured = self
-            .structured
-            .map(|home| self.structured(home, shown, cursor_text, beside.filter(|_| self.open)));
+        halves.structured = self.structured.map(|home| {
+            if self.text_alone() {
+                return with_contract(
+                    b"{}",
+                    Value::Object(shown.facts.brief(link.cursor, link.more)).to_string().as_bytes(),
+                );
+            }
+            self.structured(home, shown, link, beside.filter(|_| self.room != Room::Named))
+        });
         Measure { tokens: halves.tokens, cost: halves.cost } = measure(&halves, &self.estimator);
+        if let Some(cursor) = &cursor {
+            // What a cursor costs is known well: it needs no margin.
+            let count = self.halves_sent() + u64::from(beside.is_some());
+            let spare = self.estimator.price(cursor.as_bytes()) * count;
+            halves.cost = halves.cost.saturating_sub(spare - self.estimator.allowance(spare));
+        }
         halves.cursor = cursor;
         halves
     }
@@ -99,47 +171,111 @@ impl Frame<'_> {
         &self,
         home: &Home,
         shown: &Shown,
-        cursor: Option<&str>,
-        beside: Option<(&Facts, Option<&str>)>,
+        link: Link<'_>,
+        beside: Option<(&Facts, Link<'_>)>,
     ) -> Vec<u8> {
-        let mut contract = shown.facts.structured(cursor, self.read_tool, beside.is_some());
-        let content = |bytes: &[u8], form: Form| {
-            Value::from(String::from_utf8_lossy(&visible(bytes, form)).into_owned())
+        let mut contract = if self.is_brief() {
+            shown.facts.brief(link.cursor, link.more)
+        } else {
+            shown.facts.structured(
+                link.cursor,
+                link.more,
+                link.read_tool,
+                beside.is_some() && !self.apart(shown),
+            )
         };
-        let value = match (home, &shown.body) {
+        if let Some(highlights) = &shown.highlights {
+            contract.insert("highlights".to_owned(), highlights.as_str().into());
+        }
+        let contract = Value::Object(contract).to_string().into_bytes();
+        let string = |bytes: &[u8], form: Form| {
+            let mut value = b"\"".to_vec();
+            convert(&mut value, bytes, form, Form::Escaped);
+            value.push(b'"');
+            value
+        };
+        let apart =
+            |content: &[u8]| with_contract(b"{}", &with_member(&contract, "content", content));
+        let wrapped = |before: &[u8], content: &[u8], form: Form, after: &[u8]| {
+            let mut value = before.to_vec();
+            convert(&mut value, content, form, Form::Escaped);
+            value.extend_from_slice(after);
+            with_contract(&value, &contract)
+        };
+        match (home, &shown.body) {
             (Home::Text(before, after), Body::Text(bytes, form)) => {
-                let mut value = before.clone();
-                convert(&mut value, bytes, *form, Form::Escaped);
-                value.extend_from_slice(after);
-                value
+                wrapped(before, bytes, *form, after)
             }
             (Home::Text(before, after), Body::Page(pieces)) => {
-                let mut value = before.clone();
-                convert(&mut value, &pieces.beside(beside), pieces.form, Form::Escaped);
-                value.extend_from_slice(after);
-                value
+                wrapped(before, &pieces.beside(beside), pieces.form, after)
+            }
+            (Home::Text(before, after), Body::Json(json) | Body::Summary(json)) => {
+                wrapped(before, json, Form::Raw, after)
             }
             (_, Body::Page(pieces)) => {
                 let mut value = Vec::new();
+                if self.apart(shown) {
+                    convert(&mut value, &pieces.beside(None), pieces.form, Form::Raw);
+                    return apart(&value);
+                }
                 convert(&mut value, &pieces.beside(beside), pieces.form, Form::Raw);
-                value
+                with_contract(&value, &contract)
             }
-            (_, Body::Text(bytes, form)) => {
-                contract.insert("content".to_owned(), content(bytes, *form));
-                b"{}".to_vec()
+            (Home::Whole, Body::Json(json)) if json.first() == Some(&b'{') => {
+                with_contract(json, &contract)
             }
-            (_, Body::Blocks(_)) => b"{}".to_vec(),
-        };
-        with_contract(&value, &Value::Object(contract))
+            (_, Body::Json(json) | Body::Summary(json)) => apart(json),
+            (_, Body::Text(bytes, form)) => apart(&string(bytes, *form)),
+            (_, Body::Blocks(_)) => with_contract(b"{}", &contract),
+        }
     }
+}
+
+/// Where a part leads to.
+#[derive(Clone, Copy, Debug)]
+pub struct Link<'l> {
+    /// The cursor.
+    pub cursor: Option<&'l str>,
+    /// Whether it leads on, not to the whole.
+    pub more: bool,
+    /// The tool that takes it.
+    pub read_tool: &'l str,
+}
+
+/// `{"summary":…,"meta":{…}}` (FR-011); where room is scarce the contract alone says how to read on.
+fn summary(json: &[u8], beside: Option<(&Facts, Link<'_>)>, facts: &Facts) -> Vec<u8> {
+    let mut meta = match beside {
+        Some((facts, link)) => facts.json(None, link.more, link.read_tool),
+        None => facts.json(None, false, ""),
+    };
+    for name in ["shown", "total", "omitted", "loss"] {
+        meta.remove(name);
+    }
+    if beside.is_none() {
+        meta.remove("projectedFields");
+        meta.remove("detailsAvailable");
+    }
+    [
+        b"{\"summary\":".as_slice(),
+        json,
+        b",\"meta\":",
+        Value::Object(meta).to_string().as_bytes(),
+        b"}",
+    ]
+    .concat()
 }
 
 /// `object` with the contract as its last member.
 #[must_use]
-pub fn with_contract(object: &[u8], contract: &Value) -> Vec<u8> {
+pub fn with_contract(object: &[u8], contract: &[u8]) -> Vec<u8> {
+    with_member(object, "context_guard", contract)
+}
+
+/// `object` with one more member, last.
+fn with_member(object: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
     let open = object.trim_ascii_end().strip_suffix(b"}").unwrap_or(object).trim_ascii_end();
     let comma: &[u8] = if open.ends_with(b"{") { b"" } else { b"," };
-    [open, comma, b"\"context_guard\":", contract.to_string().as_bytes(), b"}"].concat()
+    [open, comma, b"\"", name.as_bytes(), b"\":", value, b"}"].concat()
 }
 
 /// A text block.

@@ -33,6 +33,12 @@ pub struct Cursor {
     /// The byte at which a range of a text ends; 0: its end.
     #[serde(rename = "z", default, skip_serializing_if = "is_zero")]
     pub end: u64,
+    /// Where the page before it began, plus one, if that page was condensed: `fields=all` reads it again, whole.
+    #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
+    pub first: u64,
+    /// 1: whole items and texts are read from here on, nothing condensed.
+    #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
+    pub whole: u64,
     /// When it was issued, in seconds.
     #[serde(rename = "t")]
     pub issued: u64,
@@ -69,6 +75,8 @@ impl Cursor {
             within: 0,
             limit: 0,
             end: 0,
+            first: 0,
+            whole: 0,
             issued: now_ms / 1_000,
         }
     }

@@ -72,6 +72,14 @@ impl Keys {
         self.0.iter().any(|key| snapshot.starts_with(&scope_tag(key, scope)))
     }
 
+    /// The names under which the snapshot of the last answer to a call may be noted, the current one first.
+    #[must_use]
+    pub fn answer(&self, scope: Scope<'_>, arguments: u128) -> Vec<String> {
+        let parts =
+            [scope.principal.as_bytes(), scope.endpoint.as_bytes(), &arguments.to_le_bytes()];
+        self.0.iter().map(|key| short(key, "answer", &parts, 16)).collect()
+    }
+
     /// The names under which facts on a tool may be kept, the current one first.
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {

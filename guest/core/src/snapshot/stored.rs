@@ -14,6 +14,14 @@ pub struct Entry<'a> {
     pub value: Cow<'a, [u8]>,
 }
 
+impl Entry<'_> {
+    /// The same, with a value of its own.
+    #[must_use]
+    pub fn into_owned(self) -> Entry<'static> {
+        Entry { key: self.key, value: Cow::Owned(self.value.into_owned()) }
+    }
+}
+
 /// The entries that a snapshot consists of. Segments borrow the original.
 #[must_use]
 pub fn entries<'a>(snapshot: &str, index: &Index, bytes: &'a [u8]) -> Vec<Entry<'a>> {

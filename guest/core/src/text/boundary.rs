@@ -89,13 +89,13 @@ impl Ranker {
     }
 }
 
-fn is_heading(line: &[u8]) -> bool {
+pub(crate) fn is_heading(line: &[u8]) -> bool {
     let marks = line.iter().take_while(|byte| **byte == b'#').count();
     (1..=6).contains(&marks) && line.get(marks) == Some(&b' ')
 }
 
 /// Whether a line begins with a time, a level or a bracketed one, as log entries do. Continuations begin with white space, `at`, `Caused by`.
-fn begins_entry(line: &[u8]) -> bool {
+pub(crate) fn begins_entry(line: &[u8]) -> bool {
     let line = line.strip_prefix(b"[").unwrap_or(line);
     starts_with_time(line) || starts_with_level(line) || line.starts_with(b"{\"")
 }

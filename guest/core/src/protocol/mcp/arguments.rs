@@ -7,21 +7,47 @@ use crate::json::Span;
 use crate::json::scan::Scanner;
 use crate::json::text::Form;
 use crate::policy::Limits;
+use crate::query::Query;
+use crate::query::mode::Mode;
 use crate::shape::plan::Wish;
 
-/// Plain names; each is also taken as `_guard_` + name and as a member of `_guard`. Their order is that of [`ToolFacts::own`].
-pub const NAMES: [&str; 5] = ["cursor", "limit", "pages", "startLine", "endLine"];
+/// All names; each is taken as `_guard_` + name and as a member of `_guard`. Their order is that of [`ToolFacts::own`].
+pub const NAMES: [&str; 14] = [
+    "cursor",
+    "limit",
+    "pages",
+    "startLine",
+    "endLine",
+    "fields",
+    "response_mode",
+    "filter_ids",
+    "min_score",
+    "path",
+    "grep",
+    "context",
+    "aggregate",
+    "where",
+];
+/// The first so many of [`NAMES`] are taken plain on any tool that has no parameter of that name; the others on the reading tool alone, since they are
+/// common words.
+pub const PLAIN: usize = 9;
+/// The most ids in `filter_ids`.
+const MOST_IDS: usize = 1_000;
 /// The object that may hold all of them.
 pub const OBJECT: &str = "_guard";
 const PREFIX: &str = "_guard_";
+/// The argument with which a caller says that the guard's marks in its arguments are meant.
+pub const VERBATIM: &str = "_guard_verbatim";
 
 /// What the guard was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guarded {
     /// A cursor.
     pub cursor: Option<String>,
-    /// Everything else.
+    /// How much is wanted.
     pub wish: Wish,
+    /// What of it is.
+    pub query: Query,
 }
 
 /// A call's arguments, sorted.
@@ -33,14 +59,23 @@ pub struct Sorted {
     pub rest: Option<Vec<u8>>,
 }
 
-/// Sorts the arguments at `span` of `bytes`. `facts` are none for a tool that is not known.
+/// Whose arguments they are.
+#[derive(Clone, Copy, Debug)]
+pub enum Whose<'f> {
+    /// The reading tool's: all are the guard's.
+    Reader,
+    /// Those of a tool of the upstream, with what is known of it.
+    Tool(Option<&'f ToolFacts>),
+}
+
+/// Sorts the arguments at `span` of `bytes`.
 ///
 /// # Errors
 /// With a sentence for the caller, where one of the guard's has a value that cannot be.
 pub fn sort(
     bytes: &[u8],
     span: &Span,
-    facts: Option<&ToolFacts>,
+    whose: Whose<'_>,
     limits: &Limits,
 ) -> Result<Sorted, String> {
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
@@ -49,7 +84,7 @@ pub fn sort(
     let scan = scanner.object(|scanner, key| {
         let value = scanner.skip()?;
         let name = scanner.decode(&key);
-        match guarded_name(&name, facts, limits) {
+        match guarded_name(&name, whose, limits) {
             Some(guarded) => {
                 taken = true;
                 let value: Value =
@@ -68,21 +103,28 @@ pub fn sort(
     sorted.rest = Some([b"{".as_slice(), &kept.join(&b','), b"}"].concat());
     match wrong {
         Some(reason) => Err(reason),
-        None => Ok(sorted),
+        None => sorted.guarded.query.check().map(|()| sorted),
     }
 }
 
 /// The guard's name for an argument; none where it is the tool's.
-fn guarded_name<'n>(name: &'n str, facts: Option<&ToolFacts>, limits: &Limits) -> Option<&'n str> {
+fn guarded_name<'n>(name: &'n str, whose: Whose<'_>, limits: &Limits) -> Option<&'n str> {
     let position = |name: &str| NAMES.iter().position(|known| *known == name);
     if name == OBJECT {
+        return Some(name);
+    }
+    if name == VERBATIM {
         return Some(name);
     }
     if let Some(plain) = name.strip_prefix(PREFIX) {
         return position(plain).map(|_| plain);
     }
     let at = position(name)?;
-    let free = facts.map_or(limits.plain_arguments, |facts| facts.own & (1 << at) == 0);
+    let free = match whose {
+        Whose::Reader => true,
+        Whose::Tool(Some(facts)) => at < PLAIN && facts.own & (1 << at) == 0,
+        Whose::Tool(None) => at < PLAIN && limits.plain_arguments,
+    };
     free.then_some(name)
 }
 
@@ -93,6 +135,7 @@ impl Guarded {
     /// With a sentence for the caller.
     pub fn set(&mut self, name: &str, value: &Value, limits: &Limits) -> Result<(), String> {
         match name {
+            VERBATIM => {}
             OBJECT => {
                 let members =
                     value.as_object().ok_or("_guard must be an object, such as {\"limit\": 20}")?;
@@ -113,7 +156,43 @@ impl Guarded {
             "limit" => self.wish.limit = number(name, value, limits.max_page_size)?,
             "pages" => self.wish.pages = number(name, value, 100)?,
             "startLine" => self.wish.start_line = number(name, value, u64::MAX)?,
-            _ => self.wish.end_line = number(name, value, u64::MAX)?,
+            "endLine" => self.wish.end_line = number(name, value, u64::MAX)?,
+            "fields" => {
+                let fields = texts(name, value)?.join(",");
+                if fields.trim() == "all" {
+                    self.wish.whole = true;
+                } else {
+                    self.query.fields = Some(fields);
+                }
+            }
+            "response_mode" => {
+                let mode = value.as_str().and_then(Mode::named);
+                self.query.mode =
+                    Some(mode.ok_or("response_mode must be ids_only, metadata, preview or full")?);
+            }
+            "filter_ids" => self.query.filter_ids = texts(name, value)?,
+            "min_score" => {
+                let score = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+                let score = score
+                    .filter(|score| score.is_finite())
+                    .ok_or("min_score must be a number, such as 0.5")?;
+                self.query.min_score = Some(score.to_string());
+            }
+            "path" => {
+                self.query.path = Some(
+                    value
+                        .as_str()
+                        .ok_or("path must be a string, such as /items/0 or $.items[*].name")?
+                        .to_owned(),
+                )
+            }
+            "context" => {
+                self.query.context =
+                    if value.as_u64() == Some(0) { 0 } else { number(name, value, 50)? }
+            }
+            "grep" => self.query.grep = Some(text(name, value)?),
+            "aggregate" => self.query.aggregate = Some(text(name, value)?),
+            _ => self.query.condition = Some(text(name, value)?),
         }
         if self.wish.end_line > 0 && self.wish.start_line > self.wish.end_line {
             return Err(format!(
@@ -123,6 +202,37 @@ impl Guarded {
         }
         Ok(())
     }
+}
+
+/// A text that is not empty.
+fn text(name: &str, value: &Value) -> Result<String, String> {
+    let text = value.as_str().filter(|text| !text.trim().is_empty());
+    text.map(str::to_owned).ok_or_else(|| format!("{name} must be a string that is not empty"))
+}
+
+/// Texts in a list, or in a string with commas between them. Numbers are texts too.
+fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
+    let texts: Option<Vec<String>> = match value {
+        Value::String(text) => Some(text.split(',').map(|text| text.trim().to_owned()).collect()),
+        Value::Number(number) => Some(vec![number.to_string()]),
+        Value::Array(values) => values
+            .iter()
+            .map(|value| match value {
+                Value::String(text) => Some(text.clone()),
+                Value::Number(number) => Some(number.to_string()),
+                _ => None,
+            })
+            .collect(),
+        _ => None,
+    };
+    let texts = texts.filter(|texts| {
+        !texts.is_empty() && texts.len() <= MOST_IDS && !texts.iter().any(String::is_empty)
+    });
+    texts.ok_or_else(|| {
+        format!(
+            "{name} must be a list of 1 to {MOST_IDS} names, or a string with commas between them"
+        )
+    })
 }
 
 /// A whole number from 1 to `most`. Models write numbers as strings at times: those are taken too.
@@ -147,7 +257,7 @@ mod tests {
     use super::*;
 
     fn sorted(arguments: &str, facts: Option<&ToolFacts>) -> Result<Sorted, String> {
-        sort(arguments.as_bytes(), &(0..arguments.len()), facts, &Limits::default())
+        sort(arguments.as_bytes(), &(0..arguments.len()), Whose::Tool(facts), &Limits::default())
     }
 
     #[test]
@@ -166,6 +276,23 @@ mod tests {
     }
 
     #[test]
+    fn common_words_are_the_guards_on_its_own_tool_alone() {
+        let facts = ToolFacts::default();
+        assert!(
+            sorted(r#"{"path":"/x","grep":"y","where":"z"}"#, Some(&facts)).unwrap().rest.is_none()
+        );
+        let text = r#"{"path":"/x","fields":["id","name"]}"#;
+        let read =
+            sort(text.as_bytes(), &(0..text.len()), Whose::Reader, &Limits::default()).unwrap();
+        assert_eq!(
+            (read.guarded.query.path.as_deref(), read.guarded.query.fields.as_deref()),
+            (Some("/x"), Some("id,name"))
+        );
+        let all = sorted(r#"{"fields":"all"}"#, Some(&facts)).unwrap().guarded;
+        assert!(all.wish.whole && all.query.is_empty());
+    }
+
+    #[test]
     fn wrong_values_are_named() {
         let known = ToolFacts::default();
         for (arguments, reason) in [
@@ -178,6 +305,15 @@ mod tests {
                 "invalid cursor format: a cursor is a string that an earlier answer gave as nextCursor",
             ),
             (r#"{"startLine":9,"endLine":3}"#, "startLine 9 is after endLine 3"),
+            (
+                r#"{"response_mode":"short"}"#,
+                "response_mode must be ids_only, metadata, preview or full",
+            ),
+            (
+                r#"{"filter_ids":[]}"#,
+                "filter_ids must be a list of 1 to 1000 names, or a string with commas between them",
+            ),
+            (r#"{"_guard":{"grep":""}}"#, "grep must be a string that is not empty"),
         ] {
             assert_eq!(sorted(arguments, Some(&known)).unwrap_err(), reason);
         }

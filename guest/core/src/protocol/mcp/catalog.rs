@@ -1,6 +1,6 @@
 //! `tools/list`: output schemas relaxed in place, the guard's arguments and its tool advertised, facts on each tool learnt.
 
-use super::arguments::{NAMES, OBJECT};
+use super::arguments::{NAMES, OBJECT, PLAIN};
 use super::facts::{Output, ToolFacts};
 use crate::json::Span;
 use crate::json::edit::{Edits, append_member, member};
@@ -12,8 +12,8 @@ use crate::shape::notice::READ_TOOL;
 /// The name of the reading tool where an upstream has one of the usual name.
 pub const READ_TOOL_RENAMED: &str = "context_guard_read_more";
 
-const READ_DESCRIPTION: &str = "Reads on in an answer that context-guard cut to fit. Give the cursor of that answer; for a text, startLine and endLine \
-     choose lines, for a list, limit chooses how many items.";
+const READ_DESCRIPTION: &str = "Reads an answer that context-guard cut to fit, by the cursor of that answer: the next part; fields=all: all of it whole, part by part; \
+     or of the whole answer only what you ask for: path, fields, where, grep, aggregate, startLine and endLine. Totals by aggregate are right although items are hidden.";
 
 /// A tool of a list, as far as the guard looks into it.
 #[derive(Debug, Default)]
@@ -165,7 +165,7 @@ fn advertise(
         Advertise::None => return Ok(()),
         Advertise::Compact => {
             format!(
-                r#""{OBJECT}":{{"type":"object","description":"Optional: limit (items), startLine, endLine, cursor of a cut answer"}}"#
+                r#""{OBJECT}":{{"type":"object","description":"Optional: fields, limit, response_mode (ids_only|metadata|preview|full), filter_ids, startLine, endLine, cursor of a cut answer"}}"#
             )
         }
         Advertise::Full => {
@@ -176,11 +176,17 @@ fn advertise(
                     "limit" => ("integer", "most items to return"),
                     "pages" => ("integer", "pages to return at once"),
                     "startLine" => ("integer", "first line of a long text"),
-                    _ => ("integer", "last line of a long text"),
+                    "endLine" => ("integer", "last line of a long text"),
+                    "fields" => {
+                        ("string", "fields to return, such as id,price.total; all: whole items")
+                    }
+                    "response_mode" => ("string", "ids_only, metadata, preview or full"),
+                    "filter_ids" => ("array", "ids of the items to return"),
+                    _ => ("number", "least score of the items to return"),
                 };
                 format!(r#""{prefix}{name}":{{"type":"{kind}","description":"{description}"}}"#)
             };
-            NAMES.iter().enumerate().map(property).collect::<Vec<_>>().join(",")
+            NAMES.iter().take(PLAIN).enumerate().map(property).collect::<Vec<_>>().join(",")
         }
     };
     let (span, bytes) = match value_of(message, input, "properties")? {
@@ -241,7 +247,36 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<Output> {
 }
 
 fn read_tool(name: &str) -> String {
-    let properties = r#"{"cursor":{"type":"string"},"limit":{"type":"integer"},"pages":{"type":"integer"},"startLine":{"type":"integer"},"endLine":{"type":"integer"}}"#;
+    let mut properties = String::from("{");
+    for (name, kind, description) in [
+        ("cursor", "string", ""),
+        ("fields", "string", "id,price.total or all"),
+        ("path", "string", "/items/0/name or $.items[*].name"),
+        ("where", "string", "status=open,price>=10,city~lis"),
+        ("grep", "string", "regular expression"),
+        ("context", "integer", "lines round a match"),
+        (
+            "aggregate",
+            "string",
+            "count by status, sum(price.total), min(x), max(x), avg(x), distinct(city)",
+        ),
+        ("response_mode", "string", "ids_only, metadata, preview or full"),
+        ("filter_ids", "array", ""),
+        ("min_score", "number", ""),
+        ("limit", "integer", ""),
+        ("pages", "integer", ""),
+        ("startLine", "integer", ""),
+        ("endLine", "integer", ""),
+    ] {
+        let comma = if properties.len() > 1 { "," } else { "" };
+        let description = if description.is_empty() {
+            String::new()
+        } else {
+            format!(r#","description":"{description}""#)
+        };
+        properties.push_str(&format!(r#"{comma}"{name}":{{"type":"{kind}"{description}}}"#));
+    }
+    properties.push('}');
     format!(
         r#"{{"name":"{name}","description":"{READ_DESCRIPTION}","inputSchema":{{"type":"object","properties":{properties},"required":["cursor"]}},"annotations":{{"readOnlyHint":true,"openWorldHint":false}}}}"#
     )
@@ -296,6 +331,6 @@ mod tests {
     #[test]
     fn the_reading_tool_is_cheap() {
         let tokens = crate::tokens::Estimator::default().price(read_tool(READ_TOOL).as_bytes());
-        assert!(tokens <= 150, "{tokens}");
+        assert!(tokens <= 400, "{tokens}");
     }
 }

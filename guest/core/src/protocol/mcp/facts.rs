@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::packed::{pack, unpack};
 
 /// Marks the stored form; changes whenever [`ToolFacts`] does.
-const FORMAT: &[u8; 4] = b"cgf1";
+const FORMAT: &[u8; 4] = b"cgf2";
 
 /// What may be added to a tool's structured content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

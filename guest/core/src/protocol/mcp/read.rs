@@ -1,16 +1,16 @@
 //! Serving a cursor from what is kept.
 
 use super::arguments::Guarded;
-use crate::policy::{Limits, Policy};
+use crate::policy::Policy;
 use crate::shape::list::{self, Ask};
-use crate::shape::plan::Wish;
+use crate::shape::plan::{Setting, Wish};
 use crate::shape::range::{self, Place};
-use crate::shape::render::{Frame, Halves};
-use crate::shape::{Facts, Shown};
+use crate::shape::render::{Frame, Halves, Room};
+use crate::shape::{Shown, derive};
 use crate::snapshot::cursor::CursorError;
 use crate::snapshot::index::{Body, Index, ListIndex, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
-use crate::snapshot::{Cursor, Keys, Scope, Stored};
+use crate::snapshot::{Cursor, Home, Keys, Scope, Stored};
 use crate::tokens::Original;
 
 /// Who reads, and how.
@@ -27,8 +27,8 @@ pub struct Reader<'a> {
     pub endpoint: Option<&'a str>,
     /// Whether structured content is written too, where the original had some.
     pub structured: bool,
-    /// Whether fields may stand beside a list in it.
-    pub open: bool,
+    /// What the schema of the tool lets stand in it.
+    pub room: Room,
     /// The name of the tool that reads on.
     pub read_tool: &'a str,
     /// Tokens that the caller says the answer may cost, if it does.
@@ -83,7 +83,7 @@ impl Reader<'_> {
     /// [`Refusal`].
     pub fn read(&self, guarded: &Guarded, loaded: &Loaded) -> Result<Read, Refusal> {
         let text = guarded.cursor.as_deref().unwrap_or_default();
-        let ttl = self.policy.limits(self.upstream, "").cursor_ttl_ms;
+        let ttl = self.ttl();
         let cursor = Cursor::verify(text, self.keys, self.principal, self.now_ms, ttl)
             .map_err(Refusal::Cursor)?;
         if let Some(endpoint) = self.endpoint {
@@ -95,29 +95,75 @@ impl Reader<'_> {
                 return Err(Refusal::Cursor(CursorError::Invalid));
             }
         }
+        self.read_at(cursor, guarded, loaded)
+    }
+
+    fn ttl(&self) -> u64 {
+        self.policy.limits(self.upstream, "").cursor_ttl_ms
+    }
+
+    /// Reads at a place that is known to be the caller's.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn read_at(
+        &self,
+        cursor: Cursor,
+        guarded: &Guarded,
+        loaded: &Loaded,
+    ) -> Result<Read, Refusal> {
         let stored = Stored::open(&cursor.snapshot, loaded)?;
         let limits = self.policy.limits(self.upstream, &stored.index.endpoint);
         let budget = limits.budget_for(guarded.wish.pages, self.budget);
-        let frame = Frame {
-            estimator: limits.estimator,
-            allowance: budget.allowance(),
-            text: true,
-            structured: stored.index.structured.as_ref().filter(|_| self.structured),
-            open: self.open,
+        let endpoint = crate::endpoint(self.upstream, &stored.index.endpoint);
+        let whole = guarded.wish.whole || cursor.whole > 0;
+        let setting = Setting {
+            limits: &limits,
             keys: self.keys,
-            principal: self.principal,
+            scope: Scope { principal: self.principal, endpoint: &endpoint },
+            name: &stored.index.endpoint,
+            arguments: 0,
+            wish: Wish { whole, ..guarded.wish },
+            query: &guarded.query,
+            budget: self.budget,
+            derived: true,
+            now_ms: self.now_ms,
             read_tool: self.read_tool,
+            room: self.room,
         };
+        let frame = setting.frame(
+            budget.allowance(),
+            true,
+            stored.index.structured.as_ref().filter(|_| self.structured),
+        );
         let base = Cursor::new(&cursor.snapshot, 0, self.now_ms);
-        let shown = match &stored.index.body {
-            Body::List(list) => {
-                self.page(&stored, list, &cursor, guarded.wish, &limits, &base, &frame)?
-            }
-            Body::Text(text) => chunk(&stored, text, &cursor, guarded.wish, &base, &frame)?,
+        let (shown, halves, derived) = if guarded.query.is_empty() {
+            let shown = match &stored.index.body {
+                Body::List(list) => self.page(&stored, list, &cursor, &setting, &base, &frame)?,
+                Body::Text(text) => chunk(&stored, text, &cursor, guarded.wish, &base, &frame)?,
+            };
+            let halves = frame.halves(&shown);
+            (shown, halves, Vec::new())
+        } else {
+            let bytes = stored.bytes(0, stored.index.bytes)?;
+            let found =
+                guarded.query.run(&bytes, stored.index.form, &limits).map_err(Refusal::Wish)?;
+            // Whoever gave a cursor has it still; whoever did not, gets one.
+            let whole = guarded.cursor.is_none().then(|| Cursor { whole: 1, ..base });
+            let home = frame.structured.map(|_| Home::Document);
+            let cut = derive::fit(
+                &setting,
+                &found.into(),
+                whole.as_ref(),
+                home.as_ref(),
+                true,
+                frame.allowance,
+            );
+            (cut.shown, cut.halves, cut.entries)
         };
-        let halves = frame.halves(&shown);
-        let (entries, extend) =
-            self.keep(&stored.index, &cursor.snapshot, ttl, halves.cursor.is_some());
+        let (mut entries, extend) =
+            self.keep(&stored.index, &cursor.snapshot, self.ttl(), halves.cursor.is_some());
+        entries.extend(derived);
         Ok(Read {
             endpoint: stored.index.endpoint.clone(),
             threshold: budget.threshold,
@@ -150,17 +196,16 @@ impl Reader<'_> {
         (vec![entry], index.keys(snapshot))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "one step of `read`, which has them all at hand")]
     fn page(
         &self,
         stored: &Stored<'_>,
         list: &ListIndex,
         cursor: &Cursor,
-        wish: Wish,
-        limits: &Limits,
+        setting: &Setting<'_>,
         base: &Cursor,
         frame: &Frame<'_>,
     ) -> Result<Shown, Refusal> {
+        let (wish, limits) = (setting.wish, setting.limits);
         if wish.ranged() {
             return Err(Refusal::Wish("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
         }
@@ -168,17 +213,22 @@ impl Reader<'_> {
         let page_size =
             if carried > 0 { carried.min(limits.max_page_size) } else { limits.default_page_size };
         let limit = page_size.saturating_mul(wish.pages.max(1));
+        // A page that was condensed is read again, whole.
+        let again = wish.whole && cursor.whole == 0 && cursor.first > 0;
+        let first = if again { cursor.first - 1 } else { cursor.offset };
         let ask = Ask {
-            first: cursor.offset,
+            first,
             within: cursor.within,
             limit,
             page_size,
             carried_limit: carried,
+            whole: wish.whole,
+            all: false,
         };
         let (bytes, items) = list::stored(stored, list, ask, frame.allowance)?;
         let items =
             items.into_iter().map(|(at, span)| (at, bytes.get(span).unwrap_or_default())).collect();
-        Ok(list::show(list, stored.index.form, &items, ask, base, frame))
+        Ok(list::show(list, stored.index.form, &items, ask, base, frame, setting.taste()))
     }
 }
 
@@ -246,16 +296,4 @@ fn line_offset(stored: &Stored<'_>, text: &TextIndex, line: u64) -> Result<u64, 
         .map_or(stored.index.bytes, |mark| mark.offset);
     let bytes = stored.bytes(mark.offset, after)?;
     Ok(mark.offset + range::skip_lines(&bytes, stored.index.form, mark.line, line))
-}
-
-impl Facts {
-    /// Items shown, where it is a list.
-    #[must_use]
-    pub fn items(&self) -> Option<u64> {
-        match self {
-            Facts::Page { shown, .. } => Some(*shown),
-            Facts::Part { .. } => Some(0),
-            Facts::Chunk { .. } => None,
-        }
-    }
 }

@@ -12,10 +12,13 @@ use crate::json::edit::{Edits, append_member};
 use crate::json::scan::Kind;
 use crate::json::survey::{List, Survey};
 use crate::json::text::{Form, boundary, visible};
+use crate::query::Query;
+use crate::record::Loss;
+use crate::shape::derive::{self, Derived};
 use crate::shape::plan::{Cut, Payload, Setting, cut};
-use crate::shape::render::{Halves, plain_block, with_contract};
-use crate::snapshot::Home;
+use crate::shape::render::{Halves, Room, plain_block, with_contract};
 use crate::snapshot::stored::Entry;
+use crate::snapshot::{Cursor, Home};
 use crate::tokens::{Original, TokenBudget};
 
 /// An answer, shaped.
@@ -24,8 +27,10 @@ pub struct Shaped<'a> {
     pub message: Vec<u8>,
     /// What is kept.
     pub entries: Vec<Entry<'a>>,
-    /// `page`, `chunk` or `part`.
+    /// What was done: see [`crate::Record::mode`].
     pub mode: &'static str,
+    /// What was lost: the worst of its parts.
+    pub loss: Loss,
     /// Items shown.
     pub items: Option<u64>,
     /// Tokens of what is sent.
@@ -53,11 +58,19 @@ pub fn shape<'a>(
     if answer.is_error && !over {
         return None;
     }
+    // A query is about what a tool found, not about why it failed.
+    let query = Query::default();
+    let setting = &if answer.is_error { Setting { query: &query, ..*setting } } else { *setting };
+    let shaper = Shaper { setting, ..shaper };
     match (&answer.structured, texts.as_slice()) {
         (Some(survey), []) => shaper.structured_alone(survey),
         (Some(survey), texts) => {
             // Telling whether both halves say the same costs as much as reading them: only where one of them has to be cut.
-            if !over && !shaper.may_need_cut(survey, texts) {
+            if !over
+                && setting.query.is_empty()
+                && !shaper.changes()
+                && !shaper.may_need_cut(survey, texts)
+            {
                 return None;
             }
             // A token is three bytes and more in most JSON; a sixth of the allowance is left for what stands round a text.
@@ -120,6 +133,53 @@ impl<'a> Shaper<'_, 'a> {
             || texts.iter().any(|at| self.cost.block(*at).tokens > limits.chunk_threshold)
             || wish.ranged()
             || texts.iter().any(holds_long)
+            || (limits.summarization && self.cost.structured.tokens > limits.summary_threshold)
+    }
+
+    /// Whether policy changes every answer.
+    fn changes(&self) -> bool {
+        let limits = self.setting.limits;
+        !limits.strip.is_empty()
+            || !limits.strip_fields.is_empty()
+            || limits.order_by.is_some()
+            || limits.compact
+    }
+
+    /// Cuts a payload: what a query finds in it, or what policy makes of it, or itself.
+    fn cut(
+        &self,
+        payload: &Payload<'a, '_>,
+        cost: Original,
+        home: Option<Home>,
+        text: bool,
+        allowance: u64,
+    ) -> Option<Cut<'a>> {
+        let setting = self.setting;
+        let derived = if setting.query.is_empty() {
+            Derived::by_policy(setting, payload)
+        } else {
+            Some(Derived::by_query(setting, payload))
+        };
+        let Some(derived) = derived else {
+            return cut(setting, payload, cost, home, text, allowance);
+        };
+        let apart = derived.asked || (!derived.typed && setting.room != Room::Any);
+        let shown_home = home.clone().map(|home| if apart { Home::Document } else { home });
+        // Answers that stay as they are would be kept for nothing.
+        let (whole, kept) = derive::keep(setting, payload, cost, home);
+        let mut cut =
+            derive::fit(setting, &derived, Some(&whole), shown_home.as_ref(), text, allowance);
+        cut.entries.extend(kept.into_iter().map(Entry::into_owned));
+        cut.entries.extend(self.note(&whole));
+        cut.whole = Some(whole);
+        Some(cut)
+    }
+
+    /// Notes which snapshot this call led to, so that the same call with other wishes is answered from it.
+    fn note(&self, whole: &Cursor) -> Option<Entry<'static>> {
+        let setting = self.setting;
+        let key = setting.keys.answer(setting.scope, setting.arguments).into_iter().next()?;
+        Some(Entry { key, value: whole.snapshot.clone().into_bytes().into() })
     }
 
     fn structured_alone(&self, survey: &Survey) -> Option<Shaped<'a>> {
@@ -136,7 +196,7 @@ impl<'a> Shaper<'_, 'a> {
             survey: Some(&relative),
             blocks: false,
         };
-        cut(self.setting, &payload, self.cost.structured, Some(Home::Whole), text, allowance)
+        self.cut(&payload, self.cost.structured, Some(Home::Whole), text, allowance)
     }
 
     /// Both halves say the same: one payload, written twice.
@@ -156,7 +216,7 @@ impl<'a> Shaper<'_, 'a> {
         );
         let payload = Payload { bytes, form: Form::Escaped, survey: inner.as_ref(), blocks: false };
         let cost = texts.first().map_or(Original::default(), |at| self.cost.block(*at));
-        let cut = cut(self.setting, &payload, cost, Some(home), true, self.allowance)?;
+        let cut = self.cut(&payload, cost, Some(home), true, self.allowance)?;
         let content = self.content_with(&cut.halves, texts);
         Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
     }
@@ -205,7 +265,7 @@ impl<'a> Shaper<'_, 'a> {
             survey: Some(&survey),
             blocks: true,
         };
-        let cut = cut(self.setting, &payload, self.cost.text(), None, true, allowance)?;
+        let cut = self.cut(&payload, self.cost.text(), None, true, allowance)?;
         let shown = cut
             .halves
             .blocks
@@ -228,7 +288,7 @@ impl<'a> Shaper<'_, 'a> {
         // Servers put what to do next at the end of an error: its tail is kept in sight.
         let tail = if self.answer.is_error { tail(bytes, room / 4) } else { Vec::new() };
         let tail_cost = self.setting.limits.estimator.price(&tail);
-        let cut = cut(self.setting, &payload, cost, None, true, room - tail_cost.min(room))?;
+        let cut = self.cut(&payload, cost, None, true, room - tail_cost.min(room))?;
         let mut content = self.content_with(&cut.halves, &[at]);
         if !tail.is_empty() {
             content.push(plain_block(&String::from_utf8_lossy(&tail)));
@@ -295,10 +355,14 @@ impl<'a> Shaper<'_, 'a> {
                     let cut = plan.cuts.first().filter(|_| survey.kind == Kind::Object)?;
                     let contract = cut.shown.facts.structured(
                         cut.halves.cursor.as_deref(),
+                        cut.shown.more,
                         self.setting.read_tool,
                         false,
                     );
-                    Some(with_contract(self.bytes(&survey.root), &Value::Object(contract)))
+                    Some(with_contract(
+                        self.bytes(&survey.root),
+                        Value::Object(contract).to_string().as_bytes(),
+                    ))
                 });
             if let Some(new) = new {
                 edits.replace(survey.root.clone(), new);
@@ -317,6 +381,7 @@ impl<'a> Shaper<'_, 'a> {
         let first = plan.cuts.first().map(|cut| &cut.shown.facts);
         Shaped {
             mode: first.map_or("full", |facts| facts.kind()),
+            loss: plan.cuts.iter().map(|cut| cut.shown.facts.loss()).max().unwrap_or_default(),
             items: first.and_then(|facts| facts.items()),
             message: edits.apply(self.message),
             entries: plan.cuts.into_iter().flat_map(|cut| cut.entries).collect(),
@@ -326,7 +391,17 @@ impl<'a> Shaper<'_, 'a> {
 
     fn meta(&self, plan: &Plan<'_>, tokens: u64, edits: &mut Edits, members: &mut Vec<Vec<u8>>) {
         let Some(cut) = plan.cuts.first() else { return };
-        let facts = cut.shown.facts.json(cut.halves.cursor.as_deref());
+        let mut facts = cut.shown.facts.json(
+            cut.halves.cursor.as_deref(),
+            cut.shown.more,
+            self.setting.read_tool,
+        );
+        if let Some(whole) = &cut.whole {
+            facts.insert(
+                "original".to_owned(),
+                whole.sign(self.setting.keys, self.setting.scope.principal).into(),
+            );
+        }
         let threshold =
             self.setting.limits.budget_for(self.setting.wish.pages, self.setting.budget).threshold;
         let meta = describe(facts, tokens, threshold, self.cost.total(), self.message.len() as u64);

@@ -1,0 +1,76 @@
+//! Payloads: real tool results, by class.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::artifacts;
+use serde_json::{Value, json};
+
+/// A tool result.
+pub(crate) struct Payload {
+    pub(crate) name: String,
+    pub(crate) class: String,
+    pub(crate) message: Vec<u8>,
+    /// The texts of the result, joined.
+    pub(crate) text: String,
+    /// The text, where it is JSON.
+    pub(crate) json: Option<Value>,
+}
+
+impl Payload {
+    fn new(name: String, class: &str, message: Vec<u8>) -> Result<Self> {
+        let text = Answer::read(&message)?.all_texts().join("\n");
+        let json = serde_json::from_str(&text)
+            .ok()
+            .filter(|json: &Value| json.is_object() || json.is_array());
+        Ok(Self { name, class: class.to_owned(), message, text, json })
+    }
+
+    /// Whether these bytes, as they are kept, are all of this.
+    pub(crate) fn holds(&self, kept: &[u8]) -> bool {
+        let escaped = serde_json::to_string(&self.text).unwrap_or_default();
+        escaped.trim_matches('"').as_bytes() == kept
+            || self.message.windows(kept.len().max(1)).any(|window| window == kept)
+    }
+}
+
+/// All payloads of a folder, or the captures of the tests.
+pub(crate) fn read(corpus: Option<&Path>) -> Result<Vec<Payload>> {
+    let mut payloads = Vec::new();
+    let captures = corpus.map_or_else(
+        || artifacts::root().join("tests/captures"),
+        |corpus| corpus.join("mcp-captures"),
+    );
+    for path in files(&captures)? {
+        let Ok(message) = std::fs::read(&path) else { continue };
+        let is_result =
+            Answer::read(&message).is_ok_and(|answer| answer.result()["content"].is_array());
+        if path.extension().is_some_and(|ending| ending == "json") && is_result {
+            payloads.push(Payload::new(path.display().to_string(), "captured answers", message)?);
+        }
+    }
+    let Some(folder) = corpus.map(|corpus| corpus.join("payloads")) else { return Ok(payloads) };
+    for class in files(&folder)? {
+        let name =
+            class.file_name().map(|name| name.to_string_lossy().into_owned()).context("no name")?;
+        for path in files(&class)? {
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let message = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
+            payloads.push(Payload::new(
+                path.display().to_string(),
+                &name,
+                message.to_string().into_bytes(),
+            )?);
+        }
+    }
+    ensure!(!payloads.is_empty(), "{} holds no payloads", folder.display());
+    Ok(payloads)
+}
+
+fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut files: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    Ok(files)
+}

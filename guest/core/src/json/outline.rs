@@ -1,0 +1,207 @@
+//! The shape of a document: every value as a span with its key, in the order of the document, in one flat table.
+//!
+//! It is what a document is condensed, projected and queried by. Values are not decoded; what is nested too deep, or too much, is a leaf.
+
+use super::Span;
+use super::scan::{Kind, Scan, Scanner};
+use super::text::{Form, visible};
+
+/// Levels that are followed; what is nested deeper is a leaf.
+const LEVELS: u16 = 64;
+
+/// Values that are listed one by one; containers that come later are leaves.
+const MOST: usize = 1 << 20;
+
+/// The number of a value in its outline.
+pub type Id = usize;
+
+/// A value.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it stands: a string without its quotes.
+    pub span: Span,
+    /// Its key in the object that it is a member of, without quotes; empty elsewhere.
+    pub key: Span,
+    /// The first value after it that is not inside it.
+    pub end: Id,
+    /// Members or elements.
+    pub children: u32,
+    /// Whether it is a container that was not followed.
+    pub closed: bool,
+}
+
+/// A document, or several values of one buffer.
+#[derive(Clone, Debug)]
+pub struct Outline<'a> {
+    bytes: &'a [u8],
+    form: Form,
+    nodes: Vec<Node>,
+}
+
+impl<'a> Outline<'a> {
+    /// The outline of the value at `span`. O(n).
+    ///
+    /// # Errors
+    /// Where it is broken.
+    pub fn of(bytes: &'a [u8], form: Form, span: &Span) -> Scan<Self> {
+        let mut outline = Self { bytes, form, nodes: Vec::new() };
+        outline.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 0)?;
+        Ok(outline)
+    }
+
+    /// An outline whose root is an array of the values at `spans`, wherever they stand.
+    ///
+    /// # Errors
+    /// Where one is broken.
+    pub fn of_all(bytes: &'a [u8], form: Form, spans: &[Span]) -> Scan<Self> {
+        let mut outline = Self { bytes, form, nodes: Vec::new() };
+        let children = u32::try_from(spans.len()).unwrap_or(u32::MAX);
+        outline.nodes.push(Node {
+            kind: Kind::Array,
+            span: 0..0,
+            key: 0..0,
+            end: 0,
+            children,
+            closed: false,
+        });
+        for span in spans {
+            outline.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 1)?;
+        }
+        let end = outline.nodes.len();
+        if let Some(root) = outline.nodes.first_mut() {
+            root.end = end;
+        }
+        Ok(outline)
+    }
+
+    fn value(&mut self, scanner: &mut Scanner<'_>, key: Span, level: u16) -> Scan<()> {
+        let kind = scanner.kind()?;
+        let start = scanner.position();
+        let id = self.nodes.len();
+        let node = Node { kind, span: start..start, key, end: id + 1, children: 0, closed: false };
+        self.nodes.push(node);
+        let open = level < LEVELS && id < MOST;
+        let (mut children, mut closed) = (0u32, false);
+        let span = match kind {
+            Kind::Object if open => {
+                scanner.object(|scanner, key| {
+                    children += 1;
+                    self.value(scanner, key, level + 1)
+                })?;
+                start..scanner.position()
+            }
+            Kind::Array if open => {
+                scanner.array(|scanner| {
+                    children += 1;
+                    if self.nodes.len() > 2 * MOST {
+                        return scanner.skip().map(drop);
+                    }
+                    self.value(scanner, 0..0, level + 1)
+                })?;
+                start..scanner.position()
+            }
+            Kind::String => scanner.string()?,
+            _ => {
+                closed = kind != Kind::Scalar;
+                scanner.skip()?
+            }
+        };
+        let end = self.nodes.len();
+        if let Some(node) = self.nodes.get_mut(id) {
+            (node.span, node.end, node.children, node.closed) = (span, end, children, closed);
+        }
+        Ok(())
+    }
+
+    /// A value; none beyond the last.
+    #[must_use]
+    pub fn node(&self, id: Id) -> Option<&Node> {
+        self.nodes.get(id)
+    }
+
+    /// The members or elements of a value.
+    pub fn children(&self, id: Id) -> impl Iterator<Item = (Id, &Node)> {
+        let end = self.nodes.get(id).map_or(0, |node| node.end);
+        let mut at = id + 1;
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let child = (at, self.nodes.get(at)?);
+            at = child.1.end;
+            Some(child)
+        })
+    }
+
+    /// The value whole, as it stands in JSON that is not escaped.
+    #[must_use]
+    pub fn raw(&self, node: &Node) -> std::borrow::Cow<'a, [u8]> {
+        let quotes = match (node.kind, self.form) {
+            (Kind::String, Form::Raw) => 1,
+            (Kind::String, Form::Escaped) => 2,
+            _ => 0,
+        };
+        let whole = node.span.start.saturating_sub(quotes)..node.span.end + quotes;
+        visible(self.bytes.get(whole).unwrap_or_default(), self.form)
+    }
+
+    /// What stands between the quotes of a string, as it stands in JSON that is not escaped.
+    #[must_use]
+    pub fn inner(&self, span: &Span) -> std::borrow::Cow<'a, [u8]> {
+        visible(self.bytes.get(span.clone()).unwrap_or_default(), self.form)
+    }
+
+    /// The string at a span, or the key, decoded.
+    #[must_use]
+    pub fn decoded(&self, span: &Span) -> String {
+        String::from_utf8_lossy(&visible(&self.inner(span), Form::Escaped)).into_owned()
+    }
+
+    /// The member of an object by its key: of two, the last, as parsers have it.
+    #[must_use]
+    pub fn member(&self, id: Id, name: &str) -> Option<(Id, &Node)> {
+        if self.node(id)?.kind != Kind::Object {
+            return None;
+        }
+        self.children(id).filter(|(_, node)| self.decoded(&node.key) == name).last()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_in_order_with_their_keys() {
+        let text = br#"{"a": [1, {"b\"": "x\n"}], "c": {}}"#;
+        let outline = Outline::of(text, Form::Raw, &(0..text.len())).unwrap();
+        let keys: Vec<_> =
+            outline.children(0).map(|(_, node)| outline.decoded(&node.key)).collect();
+        assert_eq!(keys, ["a", "c"]);
+        let (list, node) = outline.member(0, "a").unwrap();
+        assert_eq!((node.children, outline.children(list).count()), (2, 2));
+        let (object, _) = outline.children(list).last().unwrap();
+        let (_, string) = outline.member(object, "b\"").unwrap();
+        assert_eq!(outline.raw(string).as_ref(), br#""x\n""#);
+        assert_eq!(outline.decoded(&string.span), "x\n");
+    }
+
+    #[test]
+    fn escaped_documents_read_the_same() {
+        let text = br#"[{\"a\":\"x\\ny\"}]"#;
+        let outline = Outline::of(text, Form::Escaped, &(0..text.len())).unwrap();
+        let (_, string) = outline.member(1, "a").unwrap();
+        assert_eq!(outline.raw(string).as_ref(), br#""x\ny""#);
+        assert_eq!(outline.decoded(&string.span), "x\ny");
+    }
+
+    #[test]
+    fn what_is_too_deep_is_a_leaf() {
+        let text = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+        let outline = Outline::of(text.as_bytes(), Form::Raw, &(0..text.len())).unwrap();
+        let deepest = outline.nodes.last().unwrap();
+        assert!(outline.nodes.len() < 100 && deepest.closed && deepest.kind == Kind::Array);
+    }
+}

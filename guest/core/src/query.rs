@@ -1,0 +1,233 @@
+//! Reading what is kept: a value by its path, chosen fields, records that meet a condition, lines that match, totals over all of it.
+
+pub mod aggregate;
+pub mod condition;
+mod decimal;
+pub mod grep;
+pub mod mode;
+pub mod path;
+pub mod records;
+
+use serde::{Deserialize, Serialize};
+
+use self::aggregate::Aggregates;
+use self::condition::Condition;
+use self::grep::Pattern;
+use self::mode::Mode;
+use self::path::Path;
+use self::records::Records;
+use crate::json::text::{Form, visible};
+use crate::policy::Limits;
+use crate::shape::lossless::minify;
+use crate::shape::project::{Mask, names};
+
+/// What of an answer is asked for, as the caller spelt it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Query {
+    /// A JSON Pointer, or a small JSONPath.
+    pub path: Option<String>,
+    /// Fields of the records, or of the document.
+    pub fields: Option<String>,
+    /// A regular expression.
+    pub grep: Option<String>,
+    /// Lines shown before and after one that matches.
+    pub context: u64,
+    /// Totals over all records.
+    pub aggregate: Option<String>,
+    /// What records must meet.
+    pub condition: Option<String>,
+    /// How records are shown.
+    pub mode: Option<Mode>,
+    /// The ids of the records that are meant.
+    pub filter_ids: Vec<String>,
+    /// The least score.
+    pub min_score: Option<String>,
+}
+
+/// What a query found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// JSON, or a text, not escaped.
+    pub bytes: Vec<u8>,
+    /// Whether it is a text.
+    pub text: bool,
+    /// What this is, in words: "fields id, status of 500 records".
+    pub what: String,
+}
+
+impl Query {
+    /// Whether anything is asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        // Whole records are what an answer holds anyway.
+        let full = Self { mode: Some(Mode::Full), ..Self::default() };
+        *self == Self::default() || *self == full
+    }
+
+    /// Whether only records by their ids are asked for, which a caller can only know from an earlier answer.
+    #[must_use]
+    pub fn refers_back(&self) -> bool {
+        !self.filter_ids.is_empty()
+    }
+
+    /// Checks how it is spelt.
+    ///
+    /// # Errors
+    /// With a sentence for the caller.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(path) = &self.path {
+            Path::parse(path)?;
+        }
+        if let Some(fields) = &self.fields {
+            Mask::parse(fields)?;
+        }
+        if let Some(pattern) = &self.grep {
+            Pattern::new(pattern)?;
+        }
+        if let Some(aggregate) = &self.aggregate {
+            Aggregates::parse(aggregate)?;
+        }
+        if let Some(condition) = &self.condition {
+            Condition::parse(condition)?;
+        }
+        let one = [self.aggregate.is_some(), self.mode.is_some(), self.grep.is_some()];
+        if one.iter().filter(|asked| **asked).count() > 1 {
+            return Err("aggregate, response_mode and grep cannot be asked for together: make a call for each".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Answers it on a payload. O(payload).
+    ///
+    /// # Errors
+    /// With a sentence for the caller, where the payload has nothing of the kind.
+    pub fn run(&self, bytes: &[u8], form: Form, limits: &Limits) -> Result<Found, String> {
+        self.check()?;
+        let raw = visible(bytes, form);
+        let Some(records) = Records::of(&raw, limits) else {
+            return self.run_on_text(&raw);
+        };
+        let mut records = match &self.path {
+            Some(path) => match records.at(&Path::parse(path)?)? {
+                path::Reached::Text(text) => return self.run_on_text(text.as_bytes()),
+                path::Reached::Records(records) => records,
+            },
+            None => records,
+        };
+        let all = records.ids.len();
+        if self.filters() {
+            if !records.is_list {
+                return Err("where, filter_ids and min_score choose records of a list; this answer is not one".to_owned());
+            }
+            self.filter(&mut records, limits)?;
+        }
+        let of = if self.filters() {
+            format!("{} of {all} records", records.ids.len())
+        } else if records.is_list {
+            format!("{all} records")
+        } else {
+            "the document".to_owned()
+        };
+        if let Some(aggregate) = &self.aggregate {
+            let aggregates = Aggregates::parse(aggregate)?;
+            return Ok(Found {
+                bytes: aggregates.run(&records)?,
+                text: false,
+                what: format!("{aggregate} over {of}"),
+            });
+        }
+        if let Some(mode) = self.mode.filter(|_| records.is_list) {
+            let bytes = mode::render(mode, &records, limits, self.fields.as_deref())?;
+            return Ok(Found { bytes, text: false, what: format!("{} of {of}", mode.name()) });
+        }
+        if let Some(pattern) = &self.grep {
+            let found = Pattern::new(pattern)?.in_json(&records);
+            return Ok(Found {
+                bytes: found.0,
+                text: false,
+                what: format!("{} matches in {of}", found.1),
+            });
+        }
+        let Some(fields) = &self.fields else {
+            let what = self
+                .path
+                .as_ref()
+                .map_or_else(|| of.clone(), |path| format!("{path} of the answer"));
+            return Ok(Found { bytes: records.whole(), text: false, what });
+        };
+        let mask = Mask::parse(fields)?;
+        match records.project(&mask) {
+            Some(bytes) => {
+                Ok(Found { bytes, text: false, what: format!("fields {fields} of {of}") })
+            }
+            None => {
+                let first = if records.is_list {
+                    records.ids.first().copied().unwrap_or(0)
+                } else {
+                    records.root
+                };
+                let known = names(&records.outline, first);
+                Err(format!("there is no field {fields}; there are: {}", short_list(&known, 40)))
+            }
+        }
+    }
+
+    fn filters(&self) -> bool {
+        self.condition.is_some() || !self.filter_ids.is_empty() || self.min_score.is_some()
+    }
+
+    fn filter(&self, records: &mut Records<'_>, limits: &Limits) -> Result<(), String> {
+        if let Some(condition) = &self.condition {
+            let condition = Condition::parse(condition)?;
+            records.keep(|records, id| condition.holds(&records.outline, id));
+        }
+        if !self.filter_ids.is_empty() {
+            let keys = mode::Fields::of(records, limits);
+            records.keep(|records, id| {
+                keys.id_of(records, id).is_some_and(|own| self.filter_ids.contains(&own))
+            });
+        }
+        if let Some(least) = &self.min_score {
+            let keys = mode::Fields::of(records, limits);
+            if !records.ids.is_empty()
+                && !records.ids.iter().any(|id| keys.score_of(records, *id).is_some())
+            {
+                return Err("min_score: the records have no score; name its field in policy as itemFields.score".to_owned());
+            }
+            let least: f64 = least.parse().unwrap_or(0.0);
+            records
+                .keep(|records, id| keys.score_of(records, id).is_some_and(|score| score >= least));
+        }
+        Ok(())
+    }
+
+    fn run_on_text(&self, text: &[u8]) -> Result<Found, String> {
+        if let Some(pattern) = &self.grep {
+            let (bytes, what) = Pattern::new(pattern)?.in_text(text, self.context);
+            return Ok(Found { bytes, text: true, what });
+        }
+        if self.path.is_some()
+            && self.fields.is_none()
+            && self.aggregate.is_none()
+            && self.mode.is_none()
+            && !self.filters()
+        {
+            let bytes = minify_if_json(text);
+            return Ok(Found { bytes, text: true, what: self.path.clone().unwrap_or_default() });
+        }
+        Err("this answer is a text, not JSON: use grep, or startLine and endLine".to_owned())
+    }
+}
+
+fn minify_if_json(text: &[u8]) -> Vec<u8> {
+    if crate::json::scan::is_json(text, Form::Raw) { minify(text) } else { text.to_vec() }
+}
+
+/// Names for a sentence, at most so many.
+#[must_use]
+pub fn short_list(names: &[String], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(String::as_str).collect();
+    let rest = names.len().saturating_sub(most);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}

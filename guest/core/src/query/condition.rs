@@ -1,0 +1,158 @@
+//! Conditions on records: `status=confirmed`, `price.total>=100, city~lis`.
+
+use crate::json::outline::{Id, Outline};
+use crate::json::scan::Kind;
+
+/// All of these must hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition(Vec<Test>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Test {
+    keys: Vec<String>,
+    operator: Operator,
+    value: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    Unequal,
+    AtLeast,
+    AtMost,
+    More,
+    Less,
+    Contains,
+}
+
+/// The longer ones first, so that none is read as the beginning of another.
+const OPERATORS: [(&str, Operator); 8] = [
+    (">=", Operator::AtLeast),
+    ("<=", Operator::AtMost),
+    ("!=", Operator::Unequal),
+    ("==", Operator::Equal),
+    ("=", Operator::Equal),
+    (">", Operator::More),
+    ("<", Operator::Less),
+    ("~", Operator::Contains),
+];
+
+impl Condition {
+    /// Reads tests, separated by commas.
+    ///
+    /// # Errors
+    /// With a sentence that shows how they are written.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        text.split(',').map(test).collect::<Option<Vec<_>>>().map(Self).ok_or_else(|| {
+            format!("where {text:?} cannot be read: write tests such as \"status=confirmed, price.total>=100, city~lis\" (=, !=, <, <=, >, >=, ~ for contains)")
+        })
+    }
+
+    /// Whether a record meets all of them. Numbers are compared as such, anything else as text; a list meets a test where one of its elements does.
+    #[must_use]
+    pub fn holds(&self, outline: &Outline<'_>, id: Id) -> bool {
+        self.0.iter().all(|test| {
+            let values = values(outline, id, &test.keys);
+            match test.operator {
+                Operator::Unequal => values.iter().all(|value| test.compare(value)),
+                _ => values.iter().any(|value| test.compare(value)),
+            }
+        })
+    }
+}
+
+fn test(text: &str) -> Option<Test> {
+    let at = text.find(['=', '!', '<', '>', '~'])?;
+    let (field, rest) = text.split_at_checked(at)?;
+    let (sign, operator) = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign))?;
+    let value = rest.get(sign.len()..)?.trim().trim_matches(['"', '\'']);
+    let keys: Vec<String> = keys(field);
+    (!keys.is_empty()).then(|| Test { keys, operator: *operator, value: value.to_owned() })
+}
+
+/// The keys of a dotted path.
+#[must_use]
+pub fn keys(path: &str) -> Vec<String> {
+    path.trim()
+        .split('.')
+        .map(|key| key.trim().trim_end_matches("[]").to_owned())
+        .filter(|key| !key.is_empty())
+        .collect()
+}
+
+/// The plain values at these keys of a record, as text; lists are looked through.
+#[must_use]
+pub fn values(outline: &Outline<'_>, id: Id, keys: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    collect(outline, id, keys, &mut found);
+    found
+}
+
+fn collect(outline: &Outline<'_>, id: Id, keys: &[String], found: &mut Vec<String>) {
+    let Some(node) = outline.node(id) else { return };
+    match (node.kind, keys.split_first()) {
+        (Kind::Array, _) => {
+            outline.children(id).for_each(|(child, _)| collect(outline, child, keys, found))
+        }
+        (Kind::Object, Some((key, rest))) => {
+            if let Some((child, _)) = outline.member(id, key) {
+                collect(outline, child, rest, found);
+            }
+        }
+        (Kind::String, None) => found.push(outline.decoded(&node.span)),
+        (Kind::Scalar, None) => {
+            found.push(String::from_utf8_lossy(&outline.raw(node)).into_owned())
+        }
+        _ => {}
+    }
+}
+
+impl Test {
+    fn compare(&self, value: &str) -> bool {
+        let order = match (value.parse::<f64>(), self.value.parse::<f64>()) {
+            (Ok(left), Ok(right)) => left.partial_cmp(&right),
+            _ => Some(value.cmp(self.value.as_str())),
+        };
+        match self.operator {
+            Operator::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
+            Operator::Unequal => order.is_some_and(std::cmp::Ordering::is_ne),
+            Operator::AtLeast => order.is_some_and(std::cmp::Ordering::is_ge),
+            Operator::AtMost => order.is_some_and(std::cmp::Ordering::is_le),
+            Operator::More => order.is_some_and(std::cmp::Ordering::is_gt),
+            Operator::Less => order.is_some_and(std::cmp::Ordering::is_lt),
+            Operator::Contains => value.to_lowercase().contains(&self.value.to_lowercase()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::text::Form;
+
+    #[test]
+    fn tests_compare_numbers_and_text() {
+        let json =
+            br#"{"status":"confirmed","price":{"total":99.5},"tags":["sea","dog"],"open":true}"#;
+        let outline = Outline::of(json, Form::Raw, &(0..json.len())).unwrap();
+        for (text, expected) in [
+            ("status=confirmed", true),
+            ("status!=confirmed", false),
+            ("price.total<100", true),
+            ("price.total>=99.50, open=true", true),
+            ("tags=dog", true),
+            ("tags~SE", true),
+            ("missing=1", false),
+            ("missing!=1", true),
+        ] {
+            assert_eq!(Condition::parse(text).unwrap().holds(&outline, 0), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_shown_how() {
+        for text in ["status", "=x", "a ? b"] {
+            assert!(Condition::parse(text).unwrap_err().contains("status=confirmed"), "{text}");
+        }
+    }
+}

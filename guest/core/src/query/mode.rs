@@ -1,0 +1,379 @@
+//! Response modes: the records of a list as ids, as metadata, with a preview, or whole (requirements section 5).
+
+use serde::{Deserialize, Serialize};
+
+use super::condition::{keys, values};
+use super::records::Records;
+use crate::json::outline::{Id, Outline};
+use crate::json::scan::Kind;
+use crate::json::text::quoted;
+use crate::policy::Limits;
+use crate::shape::condense::names::{Worth, worth};
+use crate::shape::project::Mask;
+
+/// How records are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Their ids.
+    IdsOnly,
+    /// What tells them apart, and short fields; no content.
+    Metadata,
+    /// Metadata, and the beginning of the content.
+    Preview,
+    /// All of them.
+    Full,
+}
+
+/// Tokens of a record's metadata.
+const METADATA: u64 = 40;
+/// Records whose members are looked at to find out which is what.
+const SAMPLE: usize = 20;
+
+impl Mode {
+    /// The public names.
+    pub const NAMES: [(&'static str, Mode); 4] = [
+        ("ids_only", Mode::IdsOnly),
+        ("metadata", Mode::Metadata),
+        ("preview", Mode::Preview),
+        ("full", Mode::Full),
+    ];
+
+    /// The mode of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, mode)| *mode == self).map_or("full", |(name, _)| name)
+    }
+}
+
+/// Which members of the records are what, as keys: as policy says, else told from names.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    id: Vec<String>,
+    title: Vec<String>,
+    kind: Vec<String>,
+    score: Vec<String>,
+    content: Vec<String>,
+}
+
+const IDS: &[&str] = &[
+    "id",
+    "_id",
+    "uuid",
+    "guid",
+    "key",
+    "identifier",
+    "number",
+    "iid",
+    "slug",
+    "sku",
+    "code",
+    "uri",
+    "url",
+    "path",
+    "login",
+    "name",
+    "title",
+];
+const TITLES: &[&str] = &[
+    "title",
+    "name",
+    "subject",
+    "headline",
+    "label",
+    "display_name",
+    "displayName",
+    "full_name",
+    "summary",
+    "question",
+    "filename",
+    "path",
+];
+const KINDS: &[&str] =
+    &["type", "kind", "category", "document_type", "doc_type", "state", "status"];
+const SCORES: &[&str] =
+    &["score", "_score", "similarity", "relevance", "relevance_score", "rank_score", "confidence"];
+const CONTENTS: &[&str] = &[
+    "content",
+    "text",
+    "body",
+    "description",
+    "snippet",
+    "message",
+    "abstract",
+    "markdown",
+    "html",
+    "notes",
+    "summary",
+    "value",
+];
+
+impl Fields {
+    /// Finds out which members are what.
+    #[must_use]
+    pub fn of(records: &Records<'_>, limits: &Limits) -> Self {
+        let said = &limits.item_fields;
+        let choose = |said: &Option<String>, names: &[&str]| match said {
+            Some(path) => keys(path),
+            None => first_of(records, names).into_iter().collect(),
+        };
+        let content = match &said.content {
+            Some(path) => keys(path),
+            None => {
+                first_long(records).or_else(|| first_of(records, CONTENTS)).into_iter().collect()
+            }
+        };
+        let title = choose(&said.title, TITLES);
+        Self {
+            id: choose(&said.id, IDS),
+            title: if title == content { Vec::new() } else { title },
+            kind: choose(&said.kind, KINDS),
+            score: choose(&said.score, SCORES),
+            content,
+        }
+    }
+
+    /// A record's id as text.
+    #[must_use]
+    pub fn id_of(&self, records: &Records<'_>, id: Id) -> Option<String> {
+        if records.outline.node(id)?.kind == Kind::String {
+            return Some(records.outline.decoded(&records.outline.node(id)?.span));
+        }
+        one(records, id, &self.id)
+    }
+
+    /// A record's id as it is spelt.
+    fn raw_id_of(&self, records: &Records<'_>, id: Id) -> Option<Vec<u8>> {
+        let reached =
+            self.id.iter().try_fold(id, |at, key| Some(records.outline.member(at, key)?.0));
+        match reached
+            .filter(|reached| *reached != id)
+            .and_then(|reached| records.outline.node(reached))
+        {
+            Some(node) if node.children == 0 => Some(records.outline.raw(node).into_owned()),
+            _ => self.id_of(records, id).map(|own| quoted(&own)),
+        }
+    }
+
+    /// A record's score.
+    #[must_use]
+    pub fn score_of(&self, records: &Records<'_>, id: Id) -> Option<f64> {
+        one(records, id, &self.score)?.parse().ok()
+    }
+}
+
+fn one(records: &Records<'_>, id: Id, keys: &[String]) -> Option<String> {
+    if keys.is_empty() { None } else { values(&records.outline, id, keys).into_iter().next() }
+}
+
+/// The first of these names that the records have.
+fn first_of(records: &Records<'_>, names: &[&str]) -> Option<String> {
+    let has = |name: &&&str| {
+        records.ids.iter().take(SAMPLE).any(|id| {
+            records.outline.member(*id, name).is_some_and(|(_, node)| {
+                node.children == 0 && records.outline.raw(node).as_ref() != b"null"
+            })
+        })
+    };
+    names.iter().find(has).map(|name| (*name).to_owned())
+}
+
+/// The member that holds the longest strings, where they are long.
+fn first_long(records: &Records<'_>) -> Option<String> {
+    let mut best: Option<(usize, String)> = None;
+    for id in records.ids.iter().take(SAMPLE) {
+        for (_, node) in records.outline.children(*id) {
+            let long = node.kind == Kind::String
+                && node.span.len() > best.as_ref().map_or(120, |(length, _)| *length);
+            if long && !node.key.is_empty() {
+                best = Some((node.span.len(), records.outline.decoded(&node.key)));
+            }
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// The records in a mode, as JSON. O(records).
+///
+/// # Errors
+/// With a sentence, where the records have no ids to show, or none of the fields.
+pub fn render(
+    mode: Mode,
+    records: &Records<'_>,
+    limits: &Limits,
+    fields: Option<&str>,
+) -> Result<Vec<u8>, String> {
+    let keys = Fields::of(records, limits);
+    let mask = fields.map(Mask::parse).transpose()?;
+    let mut elements: Vec<Vec<u8>> = Vec::with_capacity(records.ids.len());
+    for id in &records.ids {
+        elements.push(match mode {
+            Mode::IdsOnly => keys.raw_id_of(records, *id).ok_or_else(|| {
+                "ids_only: the records have no id; name its field in policy as itemFields.id, or use another response_mode".to_owned()
+            })?,
+            Mode::Metadata => metadata(records, *id, &keys, limits, mask.as_ref()),
+            Mode::Preview => preview(records, *id, &keys, limits, mask.as_ref()),
+            Mode::Full => full(records, *id, limits, mask.as_ref()),
+        });
+    }
+    let name = if mode == Mode::IdsOnly { "ids" } else { "results" };
+    let list = elements.join(&b',');
+    let head = format!("{{\"mode\":\"{}\",\"count\":{},\"{name}\":[", mode.name(), elements.len())
+        .into_bytes();
+    let tokens = limits.estimator.price(&[head.as_slice(), &list].concat()) + 8;
+    Ok([head, list, format!("],\"estimated_tokens\":{tokens}}}").into_bytes()].concat())
+}
+
+/// What tells a record apart, then short fields while they are within the tokens of a record.
+fn metadata(
+    records: &Records<'_>,
+    id: Id,
+    keys: &Fields,
+    limits: &Limits,
+    mask: Option<&Mask>,
+) -> Vec<u8> {
+    let outline = &records.outline;
+    if let Some(mask) = mask {
+        let mut out = Vec::new();
+        if !mask.write(&mut out, outline, id) {
+            out.extend_from_slice(b"{}");
+        }
+        return out;
+    }
+    if outline.node(id).is_none_or(|node| node.kind != Kind::Object) {
+        return records.raw(id);
+    }
+    let mut members: Vec<(usize, u8, Vec<u8>)> = Vec::new();
+    for (at, (_, node)) in outline.children(id).enumerate() {
+        let name = outline.decoded(&node.key);
+        let is = |keys: &[String]| keys.first().is_some_and(|key| *key == name);
+        let plain = node.children == 0 && !node.closed;
+        let known = is(&keys.id) || is(&keys.title) || is(&keys.kind) || is(&keys.score);
+        if is(&keys.content) || !plain || (!known && node.span.len() > 80) {
+            continue;
+        }
+        let rank = match worth(&name) {
+            _ if known => 0,
+            Worth::Identity => 1,
+            Worth::Key => 2,
+            Worth::Plain => 3,
+            _ => continue,
+        };
+        let value =
+            [b"\"".as_slice(), &outline.inner(&node.key), b"\":", &outline.raw(node)].concat();
+        members.push((at, rank, value));
+    }
+    // The best first, as long as there is room; then in the order in which they stood.
+    members.sort_by_key(|(at, rank, _)| (*rank, *at));
+    let mut room = METADATA;
+    members.retain(|(_, rank, value)| {
+        let cost = limits.estimator.price(value) + 1;
+        let fits = *rank == 0 || cost <= room;
+        room = room.saturating_sub(if fits { cost } else { 0 });
+        fits
+    });
+    members.sort_by_key(|(at, _, _)| *at);
+    let members: Vec<Vec<u8>> = members.into_iter().map(|(_, _, value)| value).collect();
+    [b"{".as_slice(), &members.join(&b','), b"}"].concat()
+}
+
+fn preview(
+    records: &Records<'_>,
+    id: Id,
+    keys: &Fields,
+    limits: &Limits,
+    mask: Option<&Mask>,
+) -> Vec<u8> {
+    let content = content(&records.outline, id, keys);
+    let (shown, more) = first_words(&content, limits.preview_chars);
+    let tokens = limits.estimator.price(shown.as_bytes());
+    [
+        b"{\"metadata\":".as_slice(),
+        &metadata(records, id, keys, limits, mask),
+        b",\"preview\":",
+        &quoted(shown),
+        format!(",\"preview_tokens\":{tokens},\"has_more\":{more}}}").as_bytes(),
+    ]
+    .concat()
+}
+
+fn content(outline: &Outline<'_>, id: Id, keys: &Fields) -> String {
+    if let Some(node) = outline.node(id).filter(|node| node.kind == Kind::String) {
+        return outline.decoded(&node.span);
+    }
+    if keys.content.is_empty() {
+        String::new()
+    } else {
+        values(outline, id, &keys.content).concat()
+    }
+}
+
+/// The beginning of a text, cut at a word, and whether there is more.
+fn first_words(text: &str, characters: usize) -> (&str, bool) {
+    let Some((cut, _)) = text.char_indices().nth(characters) else { return (text, false) };
+    let head = text.get(..cut).unwrap_or(text);
+    let end = head.rfind(char::is_whitespace).filter(|end| *end > 0).unwrap_or(cut);
+    (head.get(..end).unwrap_or(head), true)
+}
+
+fn full(records: &Records<'_>, id: Id, limits: &Limits, mask: Option<&Mask>) -> Vec<u8> {
+    let record = match mask {
+        None => records.raw(id),
+        Some(_) => metadata(records, id, &Fields::default(), limits, mask),
+    };
+    let tokens = limits.estimator.price(&record);
+    match record.strip_suffix(b"}") {
+        Some(open) if record.len() > 2 && !has_member(records, id, "tokens") => {
+            [open, format!(",\"tokens\":{tokens}}}").as_bytes()].concat()
+        }
+        _ => record,
+    }
+}
+
+fn has_member(records: &Records<'_>, id: Id, name: &str) -> bool {
+    records.outline.member(id, name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn shown(mode: Mode) -> Value {
+        let long = "A house by the sea with a garden and a view. ".repeat(20);
+        let results: Vec<Value> = (0..3)
+            .map(|at| json!({"doc_id": "x", "id": format!("d{at}"), "title": format!("House {at}"), "score": 0.9, "content": long}))
+            .collect();
+        let document = json!({ "results": results }).to_string();
+        let limits = Limits::default();
+        let records = Records::of(document.as_bytes(), &limits).unwrap();
+        serde_json::from_slice(&render(mode, &records, &limits, None).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_mode_holds_what_it_says() {
+        let ids = shown(Mode::IdsOnly);
+        assert_eq!((&ids["ids"], &ids["count"]), (&json!(["d0", "d1", "d2"]), &json!(3)));
+        let metadata = &shown(Mode::Metadata)["results"][1];
+        assert!(metadata["title"] == "House 1" && metadata.get("content").is_none());
+        let preview = &shown(Mode::Preview)["results"][2];
+        assert!(preview["metadata"]["id"] == "d2" && preview["has_more"] == true);
+        let text = preview["preview"].as_str().unwrap();
+        assert!(text.len() <= 200 && text.len() > 150 && !text.ends_with(' '));
+        assert!(shown(Mode::Full)["results"][0]["tokens"].as_u64() > Some(100));
+    }
+
+    #[test]
+    fn estimates_are_of_the_answer() {
+        let preview = shown(Mode::Preview);
+        let real = crate::tokens::Estimator::default().price(preview.to_string().as_bytes());
+        let said = preview["estimated_tokens"].as_u64().unwrap();
+        assert!(said.abs_diff(real) * 10 <= real, "{said} against {real}");
+    }
+}

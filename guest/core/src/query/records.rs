@@ -1,0 +1,208 @@
+//! The records of a payload: elements of its list, lines of NDJSON, or the document alone.
+
+use super::path::{Path, Reached};
+use crate::json::Span;
+use crate::json::outline::{Id, Outline};
+use crate::json::scan::{Kind, is_json};
+use crate::json::survey::Survey;
+use crate::json::text::Form;
+use crate::policy::Limits;
+use crate::shape::lossless::minify;
+use crate::shape::project::Mask;
+use crate::text::lines::Lines;
+
+/// The records of a payload.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    /// The document.
+    pub outline: Outline<'a>,
+    /// What is looked at: the document, or what a path led to.
+    pub root: Id,
+    /// The records.
+    pub ids: Vec<Id>,
+    /// Whether they are elements of a list.
+    pub is_list: bool,
+    /// The keys from the document to the list.
+    list_keys: Vec<String>,
+}
+
+impl<'a> Records<'a> {
+    /// The records of a document that is not escaped; none where it is a text.
+    #[must_use]
+    pub fn of(raw: &'a [u8], limits: &Limits) -> Option<Self> {
+        let Some(survey) = Survey::of(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar)
+        else {
+            return Self::of_lines(raw);
+        };
+        let outline = Outline::of(raw, Form::Raw, &survey.root).ok()?;
+        let named = limits.items_path.as_ref();
+        let list = match named {
+            Some(path) => survey.lists.iter().find(|list| list.path == *path),
+            None => survey
+                .longest()
+                .filter(|list| list.span.len() * 2 >= survey.root.len() && !list.items.is_empty()),
+        };
+        let Some(list) = list.or(survey.lists.first().filter(|_| survey.kind == Kind::Array))
+        else {
+            return Some(Self {
+                ids: vec![0],
+                outline,
+                root: 0,
+                is_list: false,
+                list_keys: Vec::new(),
+            });
+        };
+        let mut at = 0;
+        for key in &list.path {
+            at = outline.member(at, key)?.0;
+        }
+        let ids = outline.children(at).map(|(id, _)| id).collect();
+        Some(Self { list_keys: list.path.clone(), outline, root: 0, ids, is_list: true })
+    }
+
+    /// NDJSON: every line that is not empty is a document.
+    fn of_lines(raw: &'a [u8]) -> Option<Self> {
+        let spans = ndjson(raw, Form::Raw)?;
+        let outline = Outline::of_all(raw, Form::Raw, &spans).ok()?;
+        let ids = outline.children(0).map(|(id, _)| id).collect();
+        Some(Self { outline, root: 0, ids, is_list: true, list_keys: Vec::new() })
+    }
+
+    /// What a path leads to.
+    ///
+    /// # Errors
+    /// With a sentence, where it leads nowhere.
+    pub fn at(mut self, path: &Path) -> Result<Reached<'a>, String> {
+        let found = path.follow(&self.outline, self.root);
+        if path.is_many() {
+            self.ids = found;
+            self.is_list = true;
+            self.list_keys.clear();
+            return Ok(Reached::Records(self));
+        }
+        let Some((id, node)) = found.first().and_then(|id| Some((*id, self.outline.node(*id)?)))
+        else {
+            let known = crate::shape::project::names(&self.outline, self.root);
+            return Err(format!(
+                "the path leads to nothing; the document has: {}",
+                super::short_list(&known, 40)
+            ));
+        };
+        match node.kind {
+            Kind::String => Ok(Reached::Text(self.outline.decoded(&node.span))),
+            // The root keeps the list that dominates it.
+            _ if id == self.root => Ok(Reached::Records(self)),
+            kind => {
+                self.is_list = kind == Kind::Array;
+                self.ids = if self.is_list {
+                    self.outline.children(id).map(|(id, _)| id).collect()
+                } else {
+                    vec![id]
+                };
+                self.root = id;
+                self.list_keys.clear();
+                Ok(Reached::Records(self))
+            }
+        }
+    }
+
+    /// Keeps the records for which this is true.
+    pub fn keep(&mut self, test: impl Fn(&Self, Id) -> bool) {
+        let ids: Vec<Id> = self.ids.iter().copied().filter(|id| test(self, *id)).collect();
+        self.ids = ids;
+    }
+
+    /// A record as JSON without white space.
+    #[must_use]
+    pub fn raw(&self, id: Id) -> Vec<u8> {
+        self.outline.node(id).map_or_else(Vec::new, |node| minify(&self.outline.raw(node)))
+    }
+
+    /// All of it: the records as a list, or the document.
+    #[must_use]
+    pub fn whole(&self) -> Vec<u8> {
+        if !self.is_list {
+            return self.raw(self.root);
+        }
+        let records: Vec<Vec<u8>> = self.ids.iter().map(|id| self.raw(*id)).collect();
+        [b"[".as_slice(), &records.join(&b','), b"]"].concat()
+    }
+
+    /// Chosen fields: of the document where it has them, else of each record. None where neither has any.
+    #[must_use]
+    pub fn project(&self, mask: &Mask) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        if !self.is_list {
+            return mask.write(&mut out, &self.outline, self.root).then_some(out);
+        }
+        // `bookings.id` and `id` are the same on a list of bookings.
+        let from_root = self
+            .list_keys
+            .iter()
+            .try_fold(mask, |mask, key| mask.member(key))
+            .filter(|_| !self.list_keys.is_empty());
+        if let Some(inner) = from_root.filter(|inner| !inner.holds(&[])) {
+            return self.project_records(inner);
+        }
+        self.project_records(mask).or_else(|| {
+            let mut out = Vec::new();
+            let is_document = self.root == 0 && !self.list_keys.is_empty();
+            (is_document && mask.write(&mut out, &self.outline, self.root)).then_some(out)
+        })
+    }
+
+    fn project_records(&self, mask: &Mask) -> Option<Vec<u8>> {
+        let mut any = false;
+        let mut out = b"[".to_vec();
+        for (at, id) in self.ids.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            let written = mask.write(&mut out, &self.outline, *id);
+            any |= written;
+            if !written {
+                out.extend_from_slice(b"{}");
+            }
+        }
+        out.push(b']');
+        (any || self.ids.is_empty()).then_some(out)
+    }
+}
+
+/// The lines of a text each of which is a JSON object or list; none where it is not NDJSON.
+#[must_use]
+pub fn ndjson(bytes: &[u8], form: Form) -> Option<Vec<Span>> {
+    let mut spans = Vec::new();
+    for line in Lines::new(bytes, form) {
+        let text = bytes.get(line.clone()).unwrap_or_default();
+        let end = match form {
+            Form::Raw => text.trim_ascii_end().len(),
+            Form::Escaped => {
+                let text = text.strip_suffix(b"\\n").unwrap_or(text);
+                text.strip_suffix(b"\\r").unwrap_or(text).trim_ascii_end().len()
+            }
+        };
+        let text = text.get(..end).unwrap_or_default();
+        if text.is_empty() {
+            continue;
+        }
+        if !matches!(text.first(), Some(b'{' | b'[')) || !is_json(text, form) {
+            return None;
+        }
+        spans.push(line.start..line.start + end);
+    }
+    (spans.len() >= 2).then_some(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_ndjson_are_found_in_both_forms() {
+        assert_eq!(ndjson(b"{\"a\":1}\n\n[2]\n", Form::Raw), Some(vec![0..7, 9..12]));
+        assert_eq!(ndjson(br#"{\"a\":1}\n{}\n"#, Form::Escaped), Some(vec![0..9, 11..13]));
+        assert_eq!(ndjson(b"{}\nnot json\n", Form::Raw), None);
+        assert_eq!(ndjson(b"{}\n", Form::Raw), None);
+    }
+}

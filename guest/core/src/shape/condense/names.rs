@@ -1,0 +1,259 @@
+//! What a field is worth to a reader, told from its name.
+
+/// What a field is worth, the most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Worth {
+    /// Tells one record from another: ids, names, titles.
+    Identity,
+    /// What state a record is in, and of what kind it is.
+    State,
+    /// What else records are asked for by: times, totals, urls.
+    Key,
+    /// Anything else.
+    Plain,
+    /// Long text.
+    Prose,
+    /// Links for programs, hashes, what is the same everywhere.
+    Noise,
+}
+
+const IDENTITY: &[&str] = &[
+    "id",
+    "_id",
+    "uuid",
+    "guid",
+    "key",
+    "number",
+    "iid",
+    "name",
+    "title",
+    "slug",
+    "login",
+    "username",
+    "subject",
+    "label",
+    "sku",
+    "symbol",
+    "path",
+    "filename",
+    "file",
+    "headline",
+    "identifier",
+    "code",
+    "handle",
+    "hostname",
+    "host",
+    "question",
+];
+
+/// Last words of names that identify.
+const IDENTITY_ENDS: &[&str] = &["name", "title"];
+
+const STATE: &[&str] = &[
+    "status",
+    "state",
+    "type",
+    "kind",
+    "level",
+    "severity",
+    "priority",
+    "phase",
+    "category",
+    "conclusion",
+    "outcome",
+];
+
+const KEY: &[&str] = &[
+    "created",
+    "updated",
+    "modified",
+    "published",
+    "date",
+    "time",
+    "timestamp",
+    "at",
+    "start",
+    "started",
+    "end",
+    "ended",
+    "due",
+    "closed",
+    "merged",
+    "total",
+    "totals",
+    "count",
+    "amount",
+    "price",
+    "cost",
+    "sum",
+    "quantity",
+    "qty",
+    "balance",
+    "size",
+    "score",
+    "rating",
+    "currency",
+    "error",
+    "errors",
+    "reason",
+    "result",
+    "url",
+    "href",
+    "link",
+    "uri",
+    "version",
+    "author",
+    "owner",
+    "assignee",
+    "user",
+    "branch",
+    "ref",
+    "language",
+    "role",
+    "id",
+    "ids",
+    "city",
+    "country",
+    "guest",
+    "in",
+    "out",
+    "from",
+    "to",
+    "day",
+    "year",
+    "month",
+    "value",
+    "unit",
+    "email",
+    "number",
+    "code",
+    "key",
+    "slug",
+    "summary",
+    "section",
+    "term",
+];
+
+const PROSE: &[&str] = &[
+    "body",
+    "description",
+    "content",
+    "text",
+    "notes",
+    "note",
+    "comment",
+    "readme",
+    "html",
+    "markdown",
+    "message",
+    "abstract",
+    "bio",
+    "snippet",
+    "excerpt",
+];
+
+const NOISE: &[&str] = &[
+    "node_id",
+    "gravatar_id",
+    "etag",
+    "hash",
+    "checksum",
+    "signature",
+    "links",
+    "_links",
+    "self",
+    "permalink",
+    "resourceversion",
+    "managedfields",
+    "permissions",
+    "reactions",
+    "debug",
+    "_debug",
+    "trace",
+    "internal",
+    "__typename",
+    "schema",
+    "$schema",
+    "avatar",
+    "icon",
+    "thumbnail",
+    "generation",
+    "uid",
+    "selflink",
+    "cursor",
+    "_rev",
+    "_etag",
+];
+
+/// The words of a name, in small letters: `createdAt`, `created_at` and `created-at` are the same two.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = vec![String::new()];
+    let mut lower = false;
+    for character in name.chars() {
+        let new = character.is_uppercase() && lower;
+        lower = character.is_lowercase() || character.is_ascii_digit();
+        if !character.is_alphanumeric() || new {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| character.is_alphanumeric()) {
+            word.extend(character.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The worth of a field of this name.
+#[must_use]
+pub fn worth(name: &str) -> Worth {
+    let lower = name.to_lowercase();
+    let words = words(name);
+    let (first, last) =
+        (words.first().map_or("", String::as_str), words.last().map_or("", String::as_str));
+    let is = |list: &[&str]| list.contains(&lower.as_str());
+    // A record has one link that people follow; the others are for programs.
+    let program_link = matches!(last, "url" | "uri" | "href" | "link")
+        && words.len() > 1
+        && !matches!(first, "html" | "web" | "page" | "external" | "public" | "share");
+    let picture = words
+        .iter()
+        .any(|word| matches!(word.as_str(), "avatar" | "icon" | "gravatar" | "thumbnail"));
+    if is(NOISE) || program_link || picture {
+        Worth::Noise
+    } else if is(IDENTITY) || IDENTITY_ENDS.contains(&last) {
+        Worth::Identity
+    } else if STATE.contains(&last) {
+        Worth::State
+    } else if PROSE.contains(&last) {
+        Worth::Prose
+    } else if words.iter().any(|word| KEY.contains(&word.as_str())) {
+        Worth::Key
+    } else {
+        Worth::Plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_judged_by_their_words() {
+        for (name, expected) in [
+            ("id", Worth::Identity),
+            ("full_name", Worth::Identity),
+            ("displayName", Worth::Identity),
+            ("created_at", Worth::Key),
+            ("checkIn", Worth::Key),
+            ("bookingStatus", Worth::State),
+            ("html_url", Worth::Key),
+            ("followers_url", Worth::Noise),
+            ("avatar_url", Worth::Noise),
+            ("node_id", Worth::Noise),
+            ("Description", Worth::Prose),
+            ("site_admin", Worth::Plain),
+        ] {
+            assert_eq!(worth(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The fields of a document: values that stand at the same place in records are one field, with what all of them cost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::names::{Worth, worth};
+use crate::json::outline::{Id, Node, Outline};
+use crate::json::scan::Kind;
+use crate::shape::extract::is_prose;
+use crate::tokens::Estimator;
+
+/// Characters to which values may be shortened; the last is all of them.
+pub const CAPS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
+/// The place of "all of them" in [`CAPS`].
+pub const WHOLE: usize = CAPS.len() - 1;
+/// Elements to which lists inside records may be shortened.
+pub const LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
+
+/// The number of a field.
+pub type FieldId = usize;
+
+/// Different values of a field that are counted.
+const DISTINCT: usize = 512;
+/// Names of a path that are told.
+const DEEP: usize = 5;
+/// Members from which an object of containers is taken for a list with names instead of numbers.
+const MAP_OF_CONTAINERS: u32 = 16;
+/// The same for one of plain values.
+const MAP_OF_VALUES: u32 = 128;
+
+/// All values at one place.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Its key; `[]` for elements of a list, `*` for members of a map.
+    pub name: String,
+    /// What it is a field of.
+    pub parent: Option<FieldId>,
+    /// Keys from the root, a list inside a record counting as one more.
+    pub level: u32,
+    /// Whether it is, or is inside of, a list inside a record.
+    pub nested: bool,
+    /// What it is worth.
+    pub worth: Worth,
+    /// Whether some of its values are containers, so that it has fields itself.
+    pub container: bool,
+    /// How many values it has.
+    pub count: u64,
+    /// What its values weigh when shortened, in 1/[`crate::tokens::FINE`] token, keys included.
+    pub weights: [u64; CAPS.len()],
+    /// Elements of its lists, in all, when shortened to [`LENGTHS`].
+    pub elements: [u64; LENGTHS.len()],
+    /// Characters of its strings.
+    characters: u64,
+    strings: u64,
+    prose: u64,
+    empty: u64,
+    /// The hashes of its values, as far as they differ, and as far as they are counted.
+    distinct: BTreeSet<u64>,
+    children: BTreeMap<Vec<u8>, FieldId>,
+    key_weight: u64,
+}
+
+/// The fields of a document.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    /// In the order in which they were met.
+    pub fields: Vec<Field>,
+    /// The field of each value.
+    of: Vec<u32>,
+}
+
+/// Whether an object is a list with names: many members, most of them alike.
+#[must_use]
+pub fn is_map(outline: &Outline<'_>, id: Id, node: &Node) -> bool {
+    if node.kind != Kind::Object || node.children < MAP_OF_CONTAINERS {
+        return false;
+    }
+    let count = |kind: Kind| outline.children(id).filter(|(_, child)| child.kind == kind).count();
+    let most = u64::from(node.children) * 4 / 5;
+    let containers = count(Kind::Object).max(count(Kind::Array)) as u64;
+    containers >= most || (node.children >= MAP_OF_VALUES)
+}
+
+impl Schema {
+    /// The fields of a document. O(n): every value is weighed once.
+    #[must_use]
+    pub fn of(outline: &Outline<'_>, estimator: &Estimator) -> Self {
+        let mut schema = Self::default();
+        let root = schema.field(None, b"", 0, false, 0);
+        schema.visit(outline, estimator, 0, root, false);
+        schema.judge();
+        schema
+    }
+
+    /// The field of a value.
+    #[must_use]
+    pub fn field_of(&self, id: Id) -> Option<(FieldId, &Field)> {
+        let at = usize::try_from(*self.of.get(id)?).ok()?;
+        Some((at, self.fields.get(at)?))
+    }
+
+    /// The path of a field from the nearest record: `user.login`, `labels[].name`.
+    #[must_use]
+    pub fn path(&self, at: FieldId) -> String {
+        let mut names = Vec::new();
+        let mut next = Some(at);
+        while let Some(field) = next.and_then(|at| self.fields.get(at)) {
+            names.push(field.name.as_str());
+            next = field.parent;
+        }
+        names.pop();
+        let mut path = String::new();
+        for name in names.iter().rev() {
+            if *name == "[]" {
+                path.push_str("[]");
+            } else {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+            }
+        }
+        let path =
+            path.strip_prefix("[].").or(path.strip_prefix("*.")).map(str::to_owned).unwrap_or(path);
+        // A path of many names says no more than its ends.
+        let parts: Vec<&str> = path.split('.').collect();
+        match parts.as_slice() {
+            [first, .., before, last] if parts.len() > DEEP => format!("{first}.….{before}.{last}"),
+            _ => path,
+        }
+    }
+
+    /// The keys from the root to a field, list levels left out: what a projection names.
+    #[must_use]
+    pub fn keys(&self, at: FieldId) -> Vec<&str> {
+        let mut names = Vec::new();
+        let mut next = Some(at);
+        while let Some(field) = next.and_then(|at| self.fields.get(at)) {
+            if !matches!(field.name.as_str(), "" | "[]" | "*") {
+                names.push(field.name.as_str());
+            }
+            next = field.parent;
+        }
+        names.reverse();
+        names
+    }
+
+    fn field(
+        &mut self,
+        parent: Option<FieldId>,
+        key: &[u8],
+        level: u32,
+        nested: bool,
+        key_weight: u64,
+    ) -> FieldId {
+        let known = parent.and_then(|parent| self.fields.get(parent)?.children.get(key).copied());
+        if let Some(known) = known {
+            return known;
+        }
+        let at = self.fields.len();
+        let name = String::from_utf8_lossy(&crate::json::text::visible(
+            key,
+            crate::json::text::Form::Escaped,
+        ))
+        .into_owned();
+        self.fields.push(Field {
+            name,
+            parent,
+            level,
+            nested,
+            worth: Worth::Plain,
+            container: false,
+            count: 0,
+            weights: [0; CAPS.len()],
+            elements: [0; LENGTHS.len()],
+            characters: 0,
+            strings: 0,
+            prose: 0,
+            empty: 0,
+            distinct: BTreeSet::new(),
+            children: BTreeMap::new(),
+            key_weight,
+        });
+        if let Some(parent) = parent.and_then(|parent| self.fields.get_mut(parent)) {
+            parent.children.insert(key.to_vec(), at);
+        }
+        at
+    }
+
+    fn visit(
+        &mut self,
+        outline: &Outline<'_>,
+        estimator: &Estimator,
+        id: Id,
+        at: FieldId,
+        in_list: bool,
+    ) {
+        let Some(node) = outline.node(id) else { return };
+        if self.of.len() <= id {
+            self.of.resize(id + 1, u32::MAX);
+        }
+        if let Some(of) = self.of.get_mut(id) {
+            *of = u32::try_from(at).unwrap_or(u32::MAX);
+        }
+        let (level, nested) =
+            self.fields.get(at).map_or((0, false), |field| (field.level, field.nested));
+        let is_list = !node.closed && (node.kind == Kind::Array || is_map(outline, id, node));
+        if node.kind != Kind::Object && node.kind != Kind::Array
+            || node.closed
+            || node.children == 0
+        {
+            return self.leaf(outline, estimator, node, at);
+        }
+        if let Some(field) = self.fields.get_mut(at) {
+            field.container = true;
+            field.count += 1;
+            for (total, most) in field.elements.iter_mut().zip(LENGTHS).filter(|_| is_list) {
+                *total += u64::from(node.children).min(most as u64);
+            }
+        }
+        for (child_id, child) in outline.children(id) {
+            let child_at = if is_list {
+                let name: &[u8] = if node.kind == Kind::Array { b"[]" } else { b"*" };
+                let inside = nested || in_list;
+                let weight = if node.kind == Kind::Array {
+                    0
+                } else {
+                    estimator.weigh(&outline.inner(&child.key))
+                };
+                let child_at = self.field(Some(at), name, level + u32::from(in_list), inside, 0);
+                if let Some(field) = self.fields.get_mut(child_at) {
+                    for total in &mut field.weights {
+                        *total += weight;
+                    }
+                }
+                child_at
+            } else {
+                let key = outline.inner(&child.key);
+                let weight =
+                    match self.fields.get(at).and_then(|field| field.children.get(key.as_ref())) {
+                        Some(_) => 0,
+                        None => estimator.weigh(&[b"\"".as_slice(), &key, b"\":"].concat()),
+                    };
+                self.field(Some(at), &key, level + 1, nested, weight)
+            };
+            self.visit(outline, estimator, child_id, child_at, in_list || is_list);
+        }
+    }
+
+    fn leaf(&mut self, outline: &Outline<'_>, estimator: &Estimator, node: &Node, at: FieldId) {
+        let raw = outline.raw(node);
+        let weight = estimator.weigh(&raw);
+        let Some(field) = self.fields.get_mut(at) else { return };
+        field.count += 1;
+        if field.distinct.len() < DISTINCT {
+            field.distinct.insert(xxhash_rust::xxh3::xxh3_64(&raw));
+        }
+        field.empty +=
+            u64::from(matches!(raw.as_ref(), b"null" | b"\"\"" | b"{}" | b"[]" | b"false"));
+        let length = if node.kind == Kind::String { raw.len().saturating_sub(2) } else { 0 };
+        if node.kind == Kind::String {
+            field.strings += 1;
+            field.characters += length as u64;
+            let head = crate::json::text::prefix(&raw, 400, crate::json::text::Form::Raw);
+            field.prose += u64::from(length > 60 && is_prose(&String::from_utf8_lossy(&head)));
+        }
+        for (total, cap) in field.weights.iter_mut().zip(CAPS) {
+            // A mark takes the place of what is cut: some six tokens.
+            let short = if length > cap {
+                (weight / length as u64).saturating_mul(cap as u64) + 6 * crate::tokens::FINE
+            } else {
+                weight
+            };
+            *total += short.min(weight.max(crate::tokens::FINE)) + field.key_weight;
+        }
+    }
+
+    /// What each field is worth: by its name, its values, and how deep it stands.
+    fn judge(&mut self) {
+        let names: Vec<String> = (0..self.fields.len())
+            .map(|at| self.keys(at).last().map_or_else(String::new, |name| (*name).to_owned()))
+            .collect();
+        for (at, name) in names.iter().enumerate() {
+            let is_record = self
+                .fields
+                .get(at)
+                .is_some_and(|field| matches!(field.name.as_str(), "[]" | "*") && !field.nested);
+            let Some(field) = self.fields.get_mut(at) else { continue };
+            let average = field.characters / field.strings.max(1);
+            let mut judged = worth(name);
+            if field.prose * 2 > field.count && average > 100 && judged != Worth::Noise {
+                judged = if judged == Worth::Identity { Worth::State } else { Worth::Prose };
+            }
+            if judged == Worth::Prose && average <= 100 {
+                judged = Worth::Key;
+            }
+            // What stands deep, or in a list inside a record, tells other things apart than the records.
+            let deep = field.nested || field.level > 2;
+            judged = match judged {
+                Worth::Identity | Worth::State if deep => Worth::Key,
+                Worth::Identity
+                    if field.level > 1
+                        && matches!(
+                            name.to_lowercase().as_str(),
+                            "id" | "_id" | "uid" | "uuid"
+                        ) =>
+                {
+                    Worth::Key
+                }
+                Worth::Key if field.nested || field.level > 3 => Worth::Plain,
+                judged => judged,
+            };
+            if average > 400 && field.prose == 0 {
+                judged = Worth::Noise;
+            }
+            // A name that half of the records share does not tell them apart.
+            let distinct = field.distinct.len() as u64;
+            if judged == Worth::Identity
+                && field.count >= 4
+                && distinct * 2 < field.count.min(DISTINCT as u64)
+            {
+                judged = Worth::State;
+            }
+            let constant = field.count >= 3 && distinct == 1;
+            if field.empty == field.count || (constant && judged > Worth::State) {
+                judged = Worth::Noise;
+            }
+            if is_record && !field.container {
+                judged = Worth::Identity;
+            }
+            field.worth = judged;
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Which fields stay, and how long their values may be: the fields that carry least go first, and for all records alike.
+
+use super::names::Worth;
+use super::schema::{CAPS, Field, FieldId, LENGTHS, Schema, WHOLE};
+use crate::tokens::FINE;
+
+/// What stays of a document.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// For each field the place in [`CAPS`] of the length that its values keep; none where it goes.
+    keep: Vec<Option<usize>>,
+    /// Whether a field, or one inside it, stays.
+    alive: Vec<bool>,
+    /// Elements that lists inside records keep.
+    pub nested: usize,
+    /// Elements that lists of records keep.
+    pub records: usize,
+    /// How many of the fields that records are known and asked for by had to go.
+    pub missing: usize,
+    /// How many of those that tell records apart.
+    pub unknown: usize,
+    /// Whether everything stays, whole.
+    pub whole: bool,
+}
+
+impl Selection {
+    /// Characters that the values of a field keep; none where it goes.
+    #[must_use]
+    pub fn cap(&self, at: FieldId) -> Option<usize> {
+        self.keep.get(at).copied().flatten().and_then(|cap| CAPS.get(cap).copied())
+    }
+
+    /// Whether a field, or one inside it, stays.
+    #[must_use]
+    pub fn alive(&self, at: FieldId) -> bool {
+        self.alive.get(at).copied().unwrap_or(false)
+    }
+}
+
+/// Rounds of choosing: fields of this worth may now be this long (a place in [`CAPS`]).
+const ROUNDS: [(Worth, usize); 15] = [
+    (Worth::Identity, 1),
+    (Worth::State, 1),
+    (Worth::Identity, 2),
+    (Worth::Key, 2),
+    (Worth::Plain, 1),
+    (Worth::Prose, 2),
+    (Worth::Identity, WHOLE),
+    (Worth::State, WHOLE),
+    (Worth::Key, WHOLE),
+    (Worth::Plain, WHOLE),
+    (Worth::Prose, 4),
+    (Worth::Noise, 2),
+    (Worth::Prose, 5),
+    (Worth::Prose, WHOLE),
+    (Worth::Noise, WHOLE),
+];
+
+/// Chooses within `allowance` tokens, by the first so many rounds. `wanted` are the fields that policy maps; where there are some, no others stay. None where not even what tells the
+/// records apart can stay.
+#[must_use]
+pub fn select(
+    schema: &Schema,
+    allowance: u64,
+    wanted: Option<&[bool]>,
+    records: usize,
+    rounds: usize,
+) -> Option<Selection> {
+    let mut best: Option<Selection> = None;
+    for nested in LENGTHS.iter().rev() {
+        let mut choice = Choice::new(schema, *nested, records, wanted);
+        if choice.spent > allowance * FINE {
+            continue;
+        }
+        let first = choice.run(allowance * FINE, rounds);
+        // Longer lists inside records are worth it as long as every record keeps what it is known and asked for by.
+        let missing = choice.missing(Worth::Key);
+        if first && best.as_ref().is_none_or(|best| missing < best.missing) {
+            best = Some(choice.finish(missing));
+        }
+        if missing == 0 {
+            break;
+        }
+    }
+    best
+}
+
+struct Choice<'s> {
+    schema: &'s Schema,
+    wanted: Option<&'s [bool]>,
+    nested: usize,
+    records: usize,
+    keep: Vec<Option<usize>>,
+    alive: Vec<bool>,
+    spent: u64,
+}
+
+impl<'s> Choice<'s> {
+    fn new(schema: &'s Schema, nested: usize, records: usize, wanted: Option<&'s [bool]>) -> Self {
+        let mut choice = Self {
+            schema,
+            wanted,
+            nested,
+            records,
+            keep: vec![None; schema.fields.len()],
+            alive: vec![false; schema.fields.len()],
+            spent: 2 * FINE,
+        };
+        if let Some(alive) = choice.alive.first_mut() {
+            *alive = true;
+        }
+        // The records themselves stand in any case.
+        for (at, field) in schema.fields.iter().enumerate() {
+            if field.container && matches!(field.name.as_str(), "[]" | "*") && !field.nested {
+                choice.spent +=
+                    choice.share(at, field.count) * 2 * FINE + choice.part(at, field.weights[0]);
+            }
+        }
+        choice
+    }
+
+    /// `amount`, as much of it as the lists round a field are shown.
+    fn part(&self, at: FieldId, amount: u64) -> u64 {
+        let mut share = u128::from(amount);
+        let mut next = self.schema.fields.get(at).and_then(|field| field.parent);
+        while let Some(field) = next.and_then(|at| self.schema.fields.get(at)) {
+            let [.., all] = field.elements;
+            if all > 0 {
+                let limit = if self.in_record(field) { self.nested } else { self.records };
+                let shown = shown(field, limit);
+                share = share * u128::from(shown) / u128::from(all);
+            }
+            next = field.parent;
+        }
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+
+    fn share(&self, at: FieldId, count: u64) -> u64 {
+        self.part(at, count)
+    }
+
+    /// Whether the lists of a field stand inside records.
+    fn in_record(&self, field: &Field) -> bool {
+        field.nested || {
+            let mut next = Some(field);
+            let mut inside = false;
+            while let Some(field) = next {
+                inside |= matches!(field.name.as_str(), "[]" | "*");
+                next = field.parent.and_then(|at| self.schema.fields.get(at));
+            }
+            inside
+        }
+    }
+
+    fn allowed(&self, at: FieldId) -> bool {
+        self.wanted.is_none_or(|wanted| wanted.get(at).copied().unwrap_or(false))
+    }
+
+    /// Goes through the rounds; whether any record keeps something.
+    fn run(&mut self, allowance: u64, rounds: usize) -> bool {
+        let mut any = false;
+        for (round, (worth, cap)) in ROUNDS.iter().take(rounds).enumerate() {
+            let mut fields: Vec<(u32, u64, FieldId)> = self
+                .schema
+                .fields
+                .iter()
+                .enumerate()
+                .filter(|(at, field)| {
+                    self.allowed(*at)
+                        && self.worth(*at, field) == *worth
+                        && field.count > 0
+                        && is_leaf(field)
+                })
+                .map(|(at, field)| {
+                    (
+                        field.level + u32::from(field.nested),
+                        weight(field, 1) / field.count.max(1),
+                        at,
+                    )
+                })
+                .collect();
+            fields.sort_unstable();
+            for (_, _, at) in fields {
+                any |= self.raise(at, *cap, allowance);
+            }
+            // Where nothing tells the records apart, anything short does; but what does must not be lost.
+            if round == 0 && !any {
+                any = !self.identified() && self.cheapest(allowance);
+                if !any {
+                    return false;
+                }
+            }
+        }
+        any
+    }
+
+    /// Whether some field tells the records apart.
+    fn identified(&self) -> bool {
+        let mut fields = self.schema.fields.iter().enumerate();
+        fields.any(|(at, field)| {
+            self.allowed(at)
+                && is_leaf(field)
+                && !field.nested
+                && self.worth(at, field) == Worth::Identity
+        })
+    }
+
+    /// What policy maps counts as identity: it stays first.
+    fn worth(&self, at: FieldId, field: &Field) -> Worth {
+        if self.wanted.is_some() && self.allowed(at) { Worth::Identity } else { field.worth }
+    }
+
+    fn cheapest(&mut self, allowance: u64) -> bool {
+        let mut fields: Vec<(u64, FieldId)> = self
+            .schema
+            .fields
+            .iter()
+            .enumerate()
+            .filter(|(at, field)| self.allowed(*at) && field.count > 0 && is_leaf(field))
+            .map(|(at, field)| {
+                (u64::from(field.level) * 64 * FINE + weight(field, 0) / field.count.max(1), at)
+            })
+            .collect();
+        fields.sort_unstable();
+        fields.into_iter().any(|(_, at)| self.raise(at, 0, allowance))
+    }
+
+    /// Lets the values of a field be as long as this, if there is room.
+    fn raise(&mut self, at: FieldId, cap: usize, allowance: u64) -> bool {
+        let Some(field) = self.schema.fields.get(at) else { return false };
+        let now = self.keep.get(at).copied().flatten();
+        if now.is_some_and(|now| now >= cap) {
+            return true;
+        }
+        let before = now.map_or(0, |now| weight(field, now));
+        let mut added = self.part(at, weight(field, cap).saturating_sub(before));
+        if now.is_none() {
+            added += self.part(at, field.count) * FINE / 2;
+            let mut next = field.parent;
+            while let Some((at, parent)) =
+                next.and_then(|at| Some((at, self.schema.fields.get(at)?)))
+            {
+                if self.alive.get(at).copied().unwrap_or(true) {
+                    break;
+                }
+                added += self.part(at, parent.count) * (FINE * 2 + self.key(parent));
+                next = parent.parent;
+            }
+        }
+        if self.spent + added > allowance {
+            return false;
+        }
+        self.spent += added;
+        if let Some(keep) = self.keep.get_mut(at) {
+            *keep = Some(cap);
+        }
+        let mut next = Some(at);
+        while let Some(alive) = next.and_then(|at| self.alive.get_mut(at)) {
+            *alive = true;
+            next = next.and_then(|at| self.schema.fields.get(at)?.parent);
+        }
+        true
+    }
+
+    fn key(&self, field: &Field) -> u64 {
+        (field.name.len() as u64).div_ceil(3) * FINE
+    }
+
+    /// How many of the fields that records are known and asked for by had to go.
+    fn missing(&self, worth: Worth) -> usize {
+        let fields = self.schema.fields.iter().enumerate();
+        fields
+            .filter(|(at, field)| {
+                self.allowed(*at)
+                    && is_leaf(field)
+                    && field.count > 0
+                    && !field.nested
+                    && field.worth <= worth
+                    && self.keep.get(*at).copied().flatten().is_none()
+            })
+            .count()
+    }
+
+    fn finish(self, missing: usize) -> Selection {
+        let leaves = self.schema.fields.iter().zip(&self.keep).filter(|(field, _)| is_leaf(field));
+        let whole = leaves.clone().all(|(_, keep)| *keep == Some(WHOLE))
+            && self.nested == usize::MAX
+            && self.records == usize::MAX;
+        let unknown = self.missing(Worth::Identity);
+        Selection {
+            whole,
+            unknown,
+            keep: self.keep,
+            alive: self.alive,
+            nested: self.nested,
+            records: self.records,
+            missing,
+        }
+    }
+}
+
+/// Whether a field has values of its own. One that is a container in most records and something else in some has both.
+fn is_leaf(field: &Field) -> bool {
+    field.weights.iter().any(|weight| *weight > 0)
+}
+
+fn weight(field: &Field, cap: usize) -> u64 {
+    field.weights.get(cap).copied().unwrap_or(u64::MAX)
+}
+
+/// Elements of a field's lists that are shown when each shows at most `limit`.
+fn shown(field: &Field, limit: usize) -> u64 {
+    match LENGTHS.iter().position(|length| *length == limit) {
+        Some(at) => field.elements.get(at).copied().unwrap_or(0),
+        None => {
+            let [.., all] = field.elements;
+            all.min(field.count.max(1).saturating_mul(limit as u64))
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What was selected, written: slices of the document, shortened strings, and marks where something was left out of a list.
+
+use super::schema::{Schema, is_map};
+use super::select::Selection;
+use crate::json::outline::{Id, Node, Outline};
+use crate::json::scan::Kind;
+use crate::json::text::quoted;
+use crate::shape::extract::{mark, shorten};
+
+/// Writes values of a document.
+pub(super) struct Writer<'w, 'a> {
+    /// The document.
+    pub outline: &'w Outline<'a>,
+    /// Its fields.
+    pub schema: &'w Schema,
+    /// What stays.
+    pub selection: &'w Selection,
+    /// Words that matter in long texts.
+    pub keywords: &'w [String],
+    /// Values that were shortened, and list elements that were left out.
+    pub shortened: u64,
+}
+
+impl Writer<'_, '_> {
+    /// Writes a value as JSON that is not escaped: the root, or with `in_list` a record. Never nothing.
+    pub(super) fn root(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool) {
+        if self.any(out, id, in_list, false) {
+            return;
+        }
+        match self.outline.node(id).filter(|node| node.children == 0 || node.closed) {
+            Some(node) => self.leaf(out, node, 24),
+            None => out.extend_from_slice(b"{}"),
+        }
+    }
+
+    fn any(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool, in_record: bool) -> bool {
+        let Some(node) = self.outline.node(id) else { return false };
+        let Some((at, _)) = self.schema.field_of(id) else { return false };
+        let container =
+            !node.closed && node.children > 0 && matches!(node.kind, Kind::Object | Kind::Array);
+        if !container {
+            return match self.selection.cap(at) {
+                Some(cap) => {
+                    self.leaf(out, node, cap);
+                    true
+                }
+                None => false,
+            };
+        }
+        if !self.selection.alive(at) {
+            return false;
+        }
+        if node.kind == Kind::Array || is_map(self.outline, id, node) {
+            self.list(out, id, node, in_list, in_record);
+            return true;
+        }
+        self.object(out, id, in_list, in_record)
+    }
+
+    fn object(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool, in_record: bool) -> bool {
+        let outline = self.outline;
+        let start = out.len();
+        out.push(b'{');
+        for (child, node) in outline.children(id) {
+            let before = out.len();
+            self.key(out, node, before > start + 1);
+            if !self.any(out, child, in_list, in_record) {
+                out.truncate(before);
+            }
+        }
+        // A record of another shape than the others would vanish: it keeps the first of its plain values.
+        if out.len() == start + 1 && in_list && !in_record {
+            let plain = outline.children(id).filter(|(_, node)| node.children == 0).take(2);
+            for (at, (_, node)) in plain.enumerate() {
+                self.key(out, node, at > 0);
+                self.leaf(out, node, 24);
+            }
+        }
+        out.push(b'}');
+        out.len() > start + 2 || (in_list && !in_record)
+    }
+
+    fn key(&self, out: &mut Vec<u8>, node: &Node, comma: bool) {
+        if comma {
+            out.push(b',');
+        }
+        out.push(b'"');
+        out.extend_from_slice(&self.outline.inner(&node.key));
+        out.extend_from_slice(b"\":");
+    }
+
+    fn list(&mut self, out: &mut Vec<u8>, id: Id, node: &Node, in_list: bool, in_record: bool) {
+        let outline = self.outline;
+        let total = node.children as usize;
+        let limit = if in_list { self.selection.nested } else { self.selection.records };
+        let shown = if total <= limit { total } else { limit.max(1) };
+        // The last element stays too, where there is more than one: the end of a list says how far it goes.
+        let (head, tail) = if shown < total && shown > 2 { (shown - 1, 1) } else { (shown, 0) };
+        let array = node.kind == Kind::Array;
+        out.push(if array { b'[' } else { b'{' });
+        let start = out.len();
+        for (at, (child, element)) in outline.children(id).enumerate() {
+            if at == head && shown < total {
+                self.shortened += 1;
+                if out.len() > start {
+                    out.push(b',');
+                }
+                let what = if array { "items" } else { "fields" };
+                if !array {
+                    out.extend_from_slice(b"\"...\":");
+                }
+                out.extend(quoted(&mark(total - shown, what)));
+            }
+            if at >= head && at < total - tail {
+                continue;
+            }
+            let before = out.len();
+            if array {
+                if before > start {
+                    out.push(b',');
+                }
+            } else {
+                self.key(out, element, before > start);
+            }
+            if !self.any(out, child, true, in_record || in_list) {
+                out.truncate(before);
+            }
+        }
+        out.push(if array { b']' } else { b'}' });
+    }
+
+    fn leaf(&mut self, out: &mut Vec<u8>, node: &Node, cap: usize) {
+        let raw = self.outline.raw(node);
+        if raw.len() <= cap.saturating_add(2) {
+            return out.extend_from_slice(&raw);
+        }
+        if node.kind == Kind::String {
+            let text = self.outline.decoded(&node.span);
+            let short = shorten(&text, cap, self.keywords);
+            // A mark longer than what it stands for helps nobody.
+            if short.len() < text.len() {
+                self.shortened += 1;
+                return out.extend(quoted(&short));
+            }
+        } else if node.closed {
+            self.shortened += 1;
+            let what = if node.kind == Kind::Object { "an object" } else { "a list" };
+            return out.extend(quoted(&format!(
+                "{what} of {} bytes{}",
+                raw.len(),
+                mark(raw.len(), "characters")
+            )));
+        }
+        out.extend_from_slice(&raw);
+    }
+}

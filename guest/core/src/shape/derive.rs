@@ -1,0 +1,244 @@
+//! Answers in another shape than the upstream's: what a query found, a list in another order, a document without what policy strips. They take the same ladder; the
+//! original is kept as well.
+
+use super::lossless::{columns, minify, strip};
+use super::plan::{Cut, Payload, Setting, Wish, cut, index_of};
+use super::render::block_text;
+use super::{Body, Facts, Shown};
+use crate::json::edit::Edits;
+use crate::json::outline::{Id, Outline};
+use crate::json::scan::{Kind, Scanner, is_json};
+use crate::json::survey::Survey;
+use crate::json::text::{Form, quoted, visible};
+use crate::policy::{Limits, OrderBy};
+use crate::query::Found;
+use crate::query::condition::{keys, values};
+use crate::query::records::Records;
+use crate::snapshot::stored::{Entry, entries};
+use crate::snapshot::{Cursor, Home};
+use crate::tokens::Original;
+
+/// Something made from an answer.
+pub struct Derived {
+    /// JSON, or a text, not escaped.
+    pub bytes: Vec<u8>,
+    /// Whether it is a text.
+    pub text: bool,
+    /// What it is, where it is shown whole.
+    pub facts: Facts,
+    /// Whether it must be shown whole, or in whole pieces: somebody asked for just this.
+    pub asked: bool,
+    /// Whether its values still are what the schema of the tool says.
+    pub typed: bool,
+}
+
+impl From<Found> for Derived {
+    fn from(found: Found) -> Self {
+        Self {
+            bytes: found.bytes,
+            text: found.text,
+            facts: Facts::Found { what: found.what },
+            asked: true,
+            typed: false,
+        }
+    }
+}
+
+impl Derived {
+    /// What a query finds. What it cannot find is said in its place: an answer is never made an error.
+    #[must_use]
+    pub fn by_query(setting: &Setting<'_>, payload: &Payload<'_, '_>) -> Self {
+        let texts = payload.blocks.then(|| blocks(payload.bytes));
+        let (bytes, form) =
+            texts.as_deref().map_or((payload.bytes, payload.form), |bytes| (bytes, Form::Raw));
+        match setting.query.run(bytes, form, setting.limits) {
+            Ok(found) => found.into(),
+            Err(reason) => Found {
+                bytes: b"{}".to_vec(),
+                text: false,
+                what: format!("nothing, because {reason}"),
+            }
+            .into(),
+        }
+    }
+
+    /// What policy makes of an answer; none where it changes nothing.
+    #[must_use]
+    pub fn by_policy(setting: &Setting<'_>, payload: &Payload<'_, '_>) -> Option<Self> {
+        let limits = setting.limits;
+        let survey = payload
+            .survey
+            .filter(|survey| survey.kind != Kind::Scalar && !payload.blocks && !setting.derived)?;
+        let mut bytes = visible(payload.bytes.get(survey.root.clone())?, payload.form).into_owned();
+        let mut done = Vec::new();
+        if let Some(order) = &limits.order_by
+            && let Some(sorted) = sorted(&bytes, order, limits)
+        {
+            bytes = sorted;
+            done.push("sorted");
+        }
+        if !limits.strip.is_empty() || !limits.strip_fields.is_empty() {
+            let outline = Outline::of(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
+            let stripped = strip(&outline, &limits.strip, &limits.strip_fields);
+            if stripped.len() < minify(&bytes).len() {
+                bytes = stripped;
+                done.push("without what says nothing");
+            }
+        }
+        if limits.compact {
+            let outline = Outline::of(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
+            let records = Records::of(&bytes, limits)
+                .filter(|records| records.is_list && records.ids.len() > 1);
+            let over = limits.estimator.cost(&bytes)
+                > setting.limits.budget_for(setting.wish.pages, setting.budget).allowance();
+            if let Some(compact) = records.filter(|_| over).and_then(|_| columns(&outline, 0)) {
+                // Rows are shown where they fit; else the list is paged as it is.
+                if limits.estimator.cost(&compact) <= limits.budget(1).allowance() / 2 {
+                    bytes = compact;
+                    done.push("as a header and rows");
+                }
+            }
+        }
+        let (what, typed) = (done.join(", "), done == ["sorted"]);
+        (!done.is_empty()).then(|| Self {
+            bytes,
+            text: false,
+            facts: Facts::Lossless { what },
+            asked: false,
+            typed,
+        })
+    }
+}
+
+/// The texts of content blocks as a list: those that are JSON as such.
+fn blocks(content: &[u8]) -> Vec<u8> {
+    // The bracket is passed by hand: elements are read one by one.
+    let inner = content.trim_ascii_start().strip_prefix(b"[").unwrap_or(content);
+    let mut scanner = Scanner::new(inner, Form::Raw);
+    let mut texts = Vec::new();
+    while let Ok(Some(block)) = scanner.next_element() {
+        let text = block_text(inner.get(block).unwrap_or_default()).into_owned();
+        texts.push(if is_json(&text, Form::Raw) {
+            text
+        } else {
+            quoted(&String::from_utf8_lossy(&text))
+        });
+    }
+    [b"[".as_slice(), &texts.join(&b','), b"]"].concat()
+}
+
+/// The document with its list in another order; none where it has no list, or no item has the field.
+fn sorted(bytes: &[u8], order: &OrderBy, limits: &Limits) -> Option<Vec<u8>> {
+    let records = Records::of(bytes, limits).filter(|records| records.is_list)?;
+    let keys = keys(&order.field);
+    let mut items: Vec<(Option<String>, Id)> = records
+        .ids
+        .iter()
+        .map(|id| (values(&records.outline, *id, &keys).into_iter().next(), *id))
+        .collect();
+    if items.iter().all(|(value, _)| value.is_none()) {
+        return None;
+    }
+    // Stable: equals stay as the upstream had them; what lacks the field comes last.
+    items.sort_by(|(left, _), (right, _)| match (left, right) {
+        (Some(left), Some(right)) => {
+            let order_of = match (left.parse::<f64>(), right.parse::<f64>()) {
+                (Ok(left), Ok(right)) => left.total_cmp(&right),
+                _ => left.cmp(right),
+            };
+            if order.descending { order_of.reverse() } else { order_of }
+        }
+        (Some(_), None) => std::cmp::Ordering::Less,
+        (None, Some(_)) => std::cmp::Ordering::Greater,
+        (None, None) => std::cmp::Ordering::Equal,
+    });
+    let mut edits = Edits::default();
+    for (place, (_, item)) in records.ids.iter().zip(&items) {
+        let (place, item) = (whole_span(&records, *place)?, whole_span(&records, *item)?);
+        edits.replace(place, bytes.get(item)?);
+    }
+    Some(edits.apply(bytes))
+}
+
+/// From quote to quote, or bracket to bracket.
+fn whole_span(records: &Records<'_>, id: Id) -> Option<crate::json::Span> {
+    let node = records.outline.node(id)?;
+    let quote = usize::from(node.kind == Kind::String);
+    Some(node.span.start - quote..node.span.end + quote)
+}
+
+/// Keeps the original; and gives a cursor to it.
+#[must_use]
+pub fn keep<'a>(
+    setting: &Setting<'_>,
+    payload: &Payload<'a, '_>,
+    cost: Original,
+    home: Option<Home>,
+) -> (Cursor, Vec<Entry<'a>>) {
+    let (snapshot, index) = index_of(setting, payload, cost, home);
+    let whole = Cursor { whole: 1, ..Cursor::new(&snapshot, 0, setting.now_ms) };
+    (whole, entries(&snapshot, &index, payload.bytes))
+}
+
+/// Fits what was made from an answer into `allowance`; `whole` leads to the original, where the caller has nothing that does. `home`: whether, and how, it goes into structured content.
+#[must_use]
+pub fn fit(
+    setting: &Setting<'_>,
+    derived: &Derived,
+    whole: Option<&Cursor>,
+    home: Option<&Home>,
+    text: bool,
+    allowance: u64,
+) -> Cut<'static> {
+    let survey = if derived.text { None } else { Survey::of(&derived.bytes, Form::Raw) };
+    let payload =
+        Payload { bytes: &derived.bytes, form: Form::Raw, survey: survey.as_ref(), blocks: false };
+    let cost = Original::price(&setting.limits.estimator, &derived.bytes, Form::Raw);
+    let as_it_is = || {
+        let frame = setting.frame(allowance, text, home);
+        let body = if derived.text {
+            Body::Text(derived.bytes.clone(), Form::Raw)
+        } else {
+            Body::Json(derived.bytes.clone())
+        };
+        let shown = Shown::new(derived.facts.clone(), whole.cloned(), body).complete();
+        let halves = frame.halves(&shown);
+        Cut { shown, halves, entries: Vec::new(), whole: None }
+    };
+    // A frame that has no room for its content but that of its contract is no answer: then the ladder is gone down.
+    let copies = u64::from(text) + u64::from(home.is_some());
+    if derived.asked && cost.cost.saturating_mul(copies.max(1)) <= allowance {
+        let whole = as_it_is();
+        if whole.halves.cost <= allowance {
+            return whole;
+        }
+    }
+    let wish = Wish {
+        whole: setting.wish.whole || derived.asked,
+        start_line: 0,
+        end_line: 0,
+        ..setting.wish
+    };
+    let setting = setting.with(wish, true);
+    match cut(&setting, &payload, cost, home.cloned(), text, allowance) {
+        Some(mut cut) => {
+            if let Facts::Found { what } = &derived.facts {
+                cut.shown.about = Some(what.clone());
+                let frame = setting.frame(allowance, text, home);
+                let halves = frame.halves(&cut.shown);
+                if halves.cost <= allowance {
+                    cut.halves = halves;
+                } else {
+                    cut.shown.about = None;
+                }
+            }
+            Cut {
+                shown: cut.shown,
+                halves: cut.halves,
+                entries: cut.entries.into_iter().map(Entry::into_owned).collect(),
+                whole: None,
+            }
+        }
+        None => as_it_is(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Long text in few words: the first sentence, then sentences that hold a keyword, in order, and how much is left out (FR-018).
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::json::text::Form;
+
+/// What every mark of the guard in a value begins with.
+pub const MARK: &str = " ... [";
+
+/// Characters of a word without a place to break that are shown of it.
+const STUB: usize = 24;
+
+/// The mark that stands for what was left out: ` ... [12 more words]`.
+#[must_use]
+pub fn mark(count: usize, what: &str) -> String {
+    format!("{MARK}{count} more {what}]")
+}
+
+/// Whether a text holds a mark of the guard: what a model should not send back as if it were data.
+#[must_use]
+pub fn holds_mark(text: &str) -> bool {
+    text.match_indices(MARK).any(|(at, _)| {
+        let rest = text.get(at + MARK.len()..).unwrap_or_default();
+        let number = rest.trim_start_matches(|character: char| character.is_ascii_digit());
+        number.len() < rest.len()
+            && number.strip_prefix(" more ").is_some_and(|what| {
+                ["words]", "characters]", "items]", "fields]"]
+                    .iter()
+                    .any(|end| what.starts_with(end))
+            })
+    })
+}
+
+/// Whether text of this kind reads as prose, so that it can be shortened at words. Anything else is data, and is shown whole or as a stub.
+#[must_use]
+pub fn is_prose(text: &str) -> bool {
+    let head: String = text.chars().take(400).collect();
+    let words = head.split_whitespace().count();
+    words >= 4 && head.chars().count() / words.max(1) <= 16
+        || head.chars().filter(|character| *character > '\u{2e80}').count() * 3
+            > head.chars().count()
+}
+
+/// At most about `most` characters of a text, with a mark for the rest; the text itself where it is no longer. Sentences with one of `keywords` come before others.
+#[must_use]
+pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.to_owned();
+    }
+    if !is_prose(text) {
+        let stub: String = text.chars().take(most.min(STUB)).collect();
+        let left = length - stub.chars().count();
+        return format!("{stub}{}", mark(left, "characters"));
+    }
+    let sentences: Vec<&str> = sentences(text);
+    let mut kept = String::new();
+    let mut room = most;
+    let mut held = 0;
+    for (at, sentence) in sentences.iter().enumerate() {
+        let wanted = at == 0 || has_keyword(sentence, keywords);
+        let count = sentence.chars().count();
+        if !wanted {
+            continue;
+        }
+        if count > room {
+            if at == 0 {
+                kept = words_within(sentence, room);
+                held = kept.split_whitespace().count();
+            }
+            break;
+        }
+        kept.push_str(sentence);
+        held += sentence.split_whitespace().count();
+        room -= count;
+    }
+    // What room is left goes to the sentences that follow the first.
+    if keywords.is_empty()
+        && kept.trim_end() == sentences.first().map_or("", |first| first.trim_end())
+    {
+        let rest = text.get(kept.len()..).unwrap_or_default();
+        let more = words_within(rest, room);
+        held += more.split_whitespace().count();
+        kept.push_str(&more);
+    }
+    let kept = kept.trim_end();
+    let words = text.split_whitespace().count();
+    if words <= held || is_wide(text) {
+        let left = length - kept.chars().count();
+        return format!("{kept}{}", mark(left, "characters"));
+    }
+    format!("{kept}{}", mark(words - held, "words"))
+}
+
+/// Whether a text is of a script that does not part its words.
+fn is_wide(text: &str) -> bool {
+    let head = text.chars().take(200);
+    head.clone().filter(|character| *character > '\u{2e80}').count() * 3 > head.count()
+}
+
+fn has_keyword(sentence: &str, keywords: &[String]) -> bool {
+    let sentence = sentence.to_lowercase();
+    keywords.iter().any(|keyword| sentence.contains(&keyword.to_lowercase()))
+}
+
+/// Sentences, each with the space after it. A line break ends one too. At most the first 64 kB are looked at.
+fn sentences(text: &str) -> Vec<&str> {
+    let head =
+        text.get(..crate::json::text::boundary(text.as_bytes(), 65_536, Form::Raw)).unwrap_or(text);
+    head.split_inclusive('\n').flat_map(|line| line.split_sentence_bounds()).collect()
+}
+
+/// As many whole words as fit; characters where a word alone does not.
+fn words_within(text: &str, most: usize) -> String {
+    let cut = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
+    let head = text.get(..cut).unwrap_or(text);
+    if cut == text.len() {
+        return head.to_owned();
+    }
+    let word_end = head.rfind(char::is_whitespace).filter(|_| !is_wide(text)).unwrap_or(cut);
+    let whole = head.get(..word_end).unwrap_or(head);
+    if whole.is_empty() { String::new() } else { graphemes(whole) }
+}
+
+/// The text without a last grapheme that may have been cut.
+fn graphemes(text: &str) -> String {
+    match text.grapheme_indices(true).next_back() {
+        Some((at, last)) if last.chars().count() > 1 => text.get(..at).unwrap_or(text).to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_sentence_then_keywords_then_the_count() {
+        let text = "The house stands by the sea. It has four rooms and a garden. The deposit is 200 euro. Dogs are welcome.";
+        assert_eq!(
+            shorten(text, 60, &["deposit".to_owned()]),
+            "The house stands by the sea. The deposit is 200 euro. ... [10 more words]"
+        );
+        assert_eq!(shorten(text, 20, &[]), "The house stands by ... [17 more words]");
+        assert_eq!(shorten(text, 500, &[]), text);
+    }
+
+    #[test]
+    fn data_is_a_stub_and_other_scripts_are_counted_in_characters() {
+        let blob = "QUJD".repeat(100);
+        assert_eq!(
+            shorten(&blob, 80, &[]),
+            format!("{}{}", &blob[..24], " ... [376 more characters]")
+        );
+        let japanese = "海のそばの家です。庭があります。犬も泊まれます。".repeat(4);
+        assert!(shorten(&japanese, 20, &[]).ends_with(" more characters]"));
+    }
+
+    #[test]
+    fn marks_are_recognised() {
+        assert!(
+            holds_mark("The house ... [12 more words]") && holds_mark("x ... [1 more items] y")
+        );
+        assert!(!holds_mark("and so on ... [see there]") && !holds_mark(" ... [ more words]"));
+    }
+}

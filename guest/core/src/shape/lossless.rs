@@ -1,0 +1,224 @@
+//! The rung that loses nothing: white space that means nothing, and where policy strips them nulls, empty containers and repeats. Numbers and order stay as they are.
+
+use std::collections::BTreeMap;
+
+use crate::json::outline::{Id, Node, Outline};
+use crate::json::scan::Kind;
+use crate::json::text::quoted;
+use crate::policy::Strip;
+
+/// JSON without the white space between its tokens. O(n).
+#[must_use]
+pub fn minify(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len());
+    let (mut in_string, mut at) = (false, 0);
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => {
+                out.push(*byte);
+                at += 1;
+            }
+            b' ' | b'\n' | b'\r' | b'\t' if !in_string => {
+                at += 1;
+                continue;
+            }
+            _ => {}
+        }
+        out.extend(json.get(at));
+        at += 1;
+    }
+    out
+}
+
+/// Bytes from which an object that stands there again is replaced by a reference.
+const REPEAT: usize = 64;
+
+/// The document without what policy strips, as JSON that is not escaped. O(n).
+#[must_use]
+pub fn strip(outline: &Outline<'_>, strip: &[Strip], fields: &[String]) -> Vec<u8> {
+    let mut stripper = Stripper {
+        outline,
+        nulls: strip.contains(&Strip::Nulls),
+        empty: strip.contains(&Strip::Empty),
+        repeats: strip.contains(&Strip::Repeats),
+        fields,
+        seen: BTreeMap::new(),
+        path: String::new(),
+    };
+    let mut out = Vec::new();
+    stripper.write(&mut out, 0);
+    out
+}
+
+/// A uniform list of objects as a header and rows: `{"columns":[…],"rows":[[…],…]}`; none where the elements do not all have the same keys in the same order.
+#[must_use]
+pub fn columns(outline: &Outline<'_>, id: Id) -> Option<Vec<u8>> {
+    let keys = |id: Id| -> Option<Vec<Vec<u8>>> {
+        (outline.node(id)?.kind == Kind::Object).then(|| {
+            outline
+                .children(id)
+                .map(|(_, member)| outline.inner(&member.key).into_owned())
+                .collect()
+        })
+    };
+    let mut elements = outline.children(id).map(|(id, _)| id);
+    let header = keys(elements.next()?)?;
+    if header.is_empty() || elements.any(|id| keys(id).as_ref() != Some(&header)) {
+        return None;
+    }
+    let mut out = b"{\"columns\":[".to_vec();
+    let names: Vec<Vec<u8>> =
+        header.iter().map(|key| [b"\"", key.as_slice(), b"\""].concat()).collect();
+    out.extend(names.join(&b','));
+    out.extend_from_slice(b"],\"rows\":[");
+    for (at, (row, _)) in outline.children(id).enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        let values: Vec<Vec<u8>> =
+            outline.children(row).map(|(_, value)| minify(&outline.raw(value))).collect();
+        out.push(b'[');
+        out.extend(values.join(&b','));
+        out.push(b']');
+    }
+    out.extend_from_slice(b"]}");
+    Some(out)
+}
+
+struct Stripper<'s, 'a> {
+    outline: &'s Outline<'a>,
+    nulls: bool,
+    empty: bool,
+    repeats: bool,
+    fields: &'s [String],
+    /// Where an object of this hash stood first.
+    seen: BTreeMap<u128, String>,
+    path: String,
+}
+
+impl Stripper<'_, '_> {
+    fn goes(&self, node: &Node) -> bool {
+        let raw = self.outline.raw(node);
+        let named = || {
+            let name = self.outline.decoded(&node.key);
+            self.fields.iter().any(|field| wildmatch::WildMatch::new(field).matches(&name))
+        };
+        (self.nulls && raw.as_ref() == b"null")
+            || (self.empty
+                && node.kind != Kind::Scalar
+                && node.children == 0
+                && !node.closed
+                && node.span.len() <= 2
+                && matches!(minify(&raw).as_slice(), b"{}" | b"[]" | b"\"\""))
+            || (!self.fields.is_empty() && !node.key.is_empty() && named())
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, id: Id) {
+        let outline = self.outline;
+        let Some(node) = outline.node(id) else { return };
+        let container = !node.closed && node.children > 0;
+        match node.kind {
+            Kind::Object if container => {
+                if self.repeats && node.span.len() >= REPEAT {
+                    let hash = xxhash_rust::xxh3::xxh3_128(&minify(&outline.raw(node)));
+                    if let Some(first) = self.seen.get(&hash) {
+                        out.extend_from_slice(b"{\"$ref\":");
+                        out.extend(quoted(&format!("#{first}")));
+                        return out.push(b'}');
+                    }
+                    self.seen.insert(hash, self.path.clone());
+                }
+                let start = out.len();
+                out.push(b'{');
+                for (child, member) in outline.children(id) {
+                    if self.goes(member) {
+                        continue;
+                    }
+                    if out.len() > start + 1 {
+                        out.push(b',');
+                    }
+                    out.push(b'"');
+                    out.extend_from_slice(&outline.inner(&member.key));
+                    out.extend_from_slice(b"\":");
+                    let name = outline.decoded(&member.key).replace('~', "~0").replace('/', "~1");
+                    self.inside(out, child, &name);
+                }
+                out.push(b'}');
+            }
+            // Elements stay: a null among them has its place.
+            Kind::Array if container => {
+                out.push(b'[');
+                for (at, (child, _)) in outline.children(id).enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    self.inside(out, child, &at.to_string());
+                }
+                out.push(b']');
+            }
+            _ => out.extend(minify(&outline.raw(node))),
+        }
+    }
+
+    fn inside(&mut self, out: &mut Vec<u8>, child: Id, step: &str) {
+        let length = self.path.len();
+        self.path.push('/');
+        self.path.push_str(step);
+        self.write(out, child);
+        self.path.truncate(length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::text::Form;
+
+    fn stripped(json: &str, what: &[Strip], fields: &[&str]) -> String {
+        let outline = Outline::of(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
+        let fields: Vec<String> = fields.iter().map(|field| (*field).to_owned()).collect();
+        String::from_utf8(strip(&outline, what, &fields)).unwrap()
+    }
+
+    #[test]
+    fn white_space_goes_but_not_that_of_strings() {
+        assert_eq!(minify(b"{ \"a b\" :\n [1.0, \"x \\\" y\" ] }"), br#"{"a b":[1.0,"x \" y"]}"#);
+    }
+
+    #[test]
+    fn what_policy_names_is_stripped() {
+        let json = r#"{"a":null,"b":{},"c":[null,{}],"d":"","debug_sql":"x","e":1.50}"#;
+        assert_eq!(
+            stripped(json, &[Strip::Nulls], &[]),
+            r#"{"b":{},"c":[null,{}],"d":"","debug_sql":"x","e":1.50}"#
+        );
+        assert_eq!(
+            stripped(json, &[Strip::Nulls, Strip::Empty], &["debug_*"]),
+            r#"{"c":[null,{}],"e":1.50}"#
+        );
+    }
+
+    #[test]
+    fn repeats_point_to_where_they_stood_first() {
+        let user = r#"{"login":"octocat","id":583231,"type":"User","site_admin":false,"name":"The Octocat"}"#;
+        let json = format!(r#"[{{"user":{user}}},{{"user":{user}}}]"#);
+        assert_eq!(
+            stripped(&json, &[Strip::Repeats], &[]),
+            format!(r##"[{{"user":{user}}},{{"$ref":"#/0"}}]"##)
+        );
+    }
+
+    #[test]
+    fn uniform_lists_become_columns_and_rows() {
+        let json = r#"[{"a":1,"b":"x"},{"a":2.0,"b":null}]"#;
+        let outline = Outline::of(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
+        assert_eq!(
+            columns(&outline, 0).unwrap(),
+            br#"{"columns":["a","b"],"rows":[[1,"x"],[2.0,null]]}"#
+        );
+        let odd = r#"[{"a":1},{"b":2}]"#;
+        let outline = Outline::of(odd.as_bytes(), Form::Raw, &(0..odd.len())).unwrap();
+        assert_eq!(columns(&outline, 0), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! Projection: the fields that a caller or a policy names, whole, and nothing else (FR-015, FR-017).
+
+use std::collections::BTreeMap;
+
+use crate::json::outline::{Id, Outline};
+use crate::json::scan::Kind;
+
+/// Fields, as a tree: `id,price.total,items[].id`. Sibling paths share their parents; lists are looked through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mask {
+    members: BTreeMap<String, Mask>,
+    whole: bool,
+}
+
+impl Mask {
+    /// Reads a list of dotted paths, separated by commas. Brackets of list elements may be left out.
+    ///
+    /// # Errors
+    /// With a sentence, where a path is empty.
+    pub fn parse(fields: &str) -> Result<Self, String> {
+        Self::of(fields.split(','))
+    }
+
+    /// The mask of these paths.
+    ///
+    /// # Errors
+    /// With a sentence, where a path is empty.
+    pub fn of<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
+        let mut mask = Self::default();
+        for path in paths {
+            let mut at = &mut mask;
+            for name in path.trim().split('.') {
+                let name = name.trim().trim_end_matches("[]").trim_end_matches("[*]");
+                if name.is_empty() && !path.trim().starts_with("[]") {
+                    return Err(format!(
+                        "fields has an empty path in {path:?}: give names separated by commas, such as \"id,status,price.total\""
+                    ));
+                }
+                if !name.is_empty() {
+                    at = at.members.entry(name.to_owned()).or_default();
+                }
+            }
+            at.whole = true;
+        }
+        Ok(mask)
+    }
+
+    /// Whether the value at these keys is chosen, or stands in one that is.
+    #[must_use]
+    pub fn holds(&self, keys: &[&str]) -> bool {
+        let mut at = self;
+        for key in keys {
+            if at.whole && at.members.is_empty() {
+                return true;
+            }
+            match at.members.get(*key) {
+                Some(next) => at = next,
+                None => return false,
+            }
+        }
+        at.whole
+    }
+
+    /// The mask of one member.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&Mask> {
+        self.members.get(name)
+    }
+
+    /// Whether this names nothing inside of a value: all of it is meant.
+    fn is_end(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Writes what this chooses of a value, as JSON that is not escaped; false where it has nothing of it. O(value).
+    pub fn write(&self, out: &mut Vec<u8>, outline: &Outline<'_>, id: Id) -> bool {
+        let Some(node) = outline.node(id) else { return false };
+        if self.is_end() {
+            out.extend_from_slice(&super::lossless::minify(&outline.raw(node)));
+            return true;
+        }
+        let start = out.len();
+        match node.kind {
+            Kind::Object if !node.closed => {
+                out.push(b'{');
+                for (child, member) in outline.children(id) {
+                    let Some(mask) = self.members.get(&outline.decoded(&member.key)) else {
+                        continue;
+                    };
+                    let before = out.len();
+                    if before > start + 1 {
+                        out.push(b',');
+                    }
+                    out.push(b'"');
+                    out.extend_from_slice(&outline.inner(&member.key));
+                    out.extend_from_slice(b"\":");
+                    if !mask.write(out, outline, child) {
+                        out.truncate(before);
+                    }
+                }
+                out.push(b'}');
+            }
+            Kind::Array if !node.closed => {
+                out.push(b'[');
+                for (child, _) in outline.children(id) {
+                    let before = out.len();
+                    if before > start + 1 {
+                        out.push(b',');
+                    }
+                    // An element without any of the fields keeps its place.
+                    if !self.write(out, outline, child) {
+                        out.truncate(before + usize::from(before > start + 1));
+                        out.extend_from_slice(b"{}");
+                    }
+                }
+                out.push(b']');
+            }
+            _ => return false,
+        }
+        if out.len() == start + 2 {
+            out.truncate(start);
+            return false;
+        }
+        true
+    }
+}
+
+/// The names of an object's members, or of those of the first object in a list: what a caller may choose from.
+#[must_use]
+pub fn names(outline: &Outline<'_>, id: Id) -> Vec<String> {
+    let Some(node) = outline.node(id) else { return Vec::new() };
+    let object = match node.kind {
+        Kind::Object => Some(id),
+        Kind::Array => {
+            outline.children(id).find(|(_, node)| node.kind == Kind::Object).map(|(id, _)| id)
+        }
+        _ => None,
+    };
+    let Some(object) = object else { return Vec::new() };
+    outline.children(object).map(|(_, member)| outline.decoded(&member.key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::text::Form;
+
+    fn project(json: &str, fields: &str) -> Option<String> {
+        let outline = Outline::of(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
+        let mut out = Vec::new();
+        Mask::parse(fields)
+            .unwrap()
+            .write(&mut out, &outline, 0)
+            .then(|| String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn paths_are_merged_and_lists_looked_through() {
+        let json = r#"{"id":1,"price":{"base":90.50,"total":1e2,"tax":3},"items":[{"id":7,"x":1},{"id":8}],"note":"long"}"#;
+        assert_eq!(
+            project(json, "id, price.total,items[].id,price.base").unwrap(),
+            r#"{"id":1,"price":{"base":90.50,"total":1e2},"items":[{"id":7},{"id":8}]}"#
+        );
+        assert_eq!(
+            project(json, "price").unwrap(),
+            r#"{"price":{"base":90.50,"total":1e2,"tax":3}}"#
+        );
+        assert_eq!(project(json, "nothing,note.deeper"), None);
+    }
+
+    #[test]
+    fn elements_without_the_fields_keep_their_place() {
+        assert_eq!(
+            project(r#"[{"a":1},{"b":2},{"a":3}]"#, "a").unwrap(),
+            r#"[{"a":1},{},{"a":3}]"#
+        );
+    }
+
+    #[test]
+    fn empty_paths_are_refused() {
+        assert!(
+            Mask::parse("id,,x").is_err()
+                && Mask::parse("a..b").is_err()
+                && Mask::parse("").is_err()
+        );
+    }
+
+    #[test]
+    fn a_mask_holds_what_stands_in_what_it_names() {
+        let mask = Mask::parse("price,guest.name").unwrap();
+        assert!(mask.holds(&["price", "total"]) && mask.holds(&["guest", "name"]));
+        assert!(!mask.holds(&["guest"]) && !mask.holds(&["guest", "email"]) && !mask.holds(&[]));
+    }
+}

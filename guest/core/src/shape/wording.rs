@@ -1,0 +1,233 @@
+//! The contract that the model reads. Worded so that a part cannot be taken for the whole.
+
+use super::notice::{Facts, Fields};
+use crate::query::short_list;
+
+/// Names of fields in a sentence.
+const NAMES: usize = 8;
+/// The same where there is little room.
+const FEW_NAMES: usize = 3;
+
+impl Facts {
+    /// One sentence on what is shown and what is not.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        self.sentence_of(NAMES)
+    }
+
+    /// The same with so many names of fields.
+    fn sentence_of(&self, names: usize) -> String {
+        match self {
+            Facts::Page { first, shown, total, lists, condensed, .. } => {
+                let hidden = total - shown;
+                let range = if *shown == 0 {
+                    "no item".to_owned()
+                } else {
+                    format!("items {}-{}", first + 1, first + shown)
+                };
+                let lists: Vec<String> = lists
+                    .iter()
+                    .map(|(path, shown, total)| format!("{path} {shown} of {total}"))
+                    .collect();
+                let lists = if lists.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", lists.join(", "))
+                };
+                match condensed {
+                    None if hidden == 0 => format!("all {total} items{lists}."),
+                    None => format!(
+                        "PARTIAL LIST: {range} of {total}{lists}; {hidden} are NOT shown here, so do not count or conclude from this page alone."
+                    ),
+                    Some(fields) => {
+                        let rest = if hidden == 0 {
+                            String::new()
+                        } else {
+                            format!(
+                                " {hidden} items are NOT shown here, so do not count or conclude from this page alone."
+                            )
+                        };
+                        format!(
+                            "CONDENSED LIST: {range} of {total}{lists}, not whole: {}.{rest}",
+                            fields.sentence(names)
+                        )
+                    }
+                }
+            }
+            Facts::Chunk { index, total, start_line, end_line, lines, range, .. } => {
+                let span = format!("lines {start_line}-{end_line} of {lines}");
+                if *range {
+                    format!("PARTIAL TEXT: {span}, as asked for.")
+                } else if *total <= 1 {
+                    format!("all {lines} lines.")
+                } else {
+                    format!(
+                        "PARTIAL TEXT: {span} (chunk {} of {total}); the rest is NOT shown here.",
+                        index + 1
+                    )
+                }
+            }
+            Facts::Part { item, total, from, to, bytes } => {
+                let number = item + 1;
+                format!(
+                    "PARTIAL LIST: item {number} of {total} is too large for one page; bytes {from}-{to} of its {bytes} are shown, the rest of it and the other items are NOT."
+                )
+            }
+            Facts::Summary(fields) => {
+                format!("SUMMARY, not the whole answer: {}.", fields.sentence(names))
+            }
+            Facts::Found { what } => format!("This is a part of the answer: {what}."),
+            Facts::Lossless { what } => format!("The whole answer, {what}."),
+            Facts::Described { what, bytes } => format!("NOT shown: {what} ({bytes} bytes)."),
+        }
+    }
+
+    /// The sentence, and how to go on. `cursor` leads on where `more`, else to the whole.
+    #[must_use]
+    pub fn text(&self, cursor: Option<&str>, more: bool, read_tool: &str, roomy: bool) -> String {
+        let sentence = self.sentence_of(if roomy { NAMES } else { FEW_NAMES });
+        let call = |cursor: &str, extra: &str| {
+            format!("{read_tool} with {{\"cursor\":\"{cursor}\"{extra}}}")
+        };
+        match (cursor, self) {
+            (Some(cursor), Facts::Page { condensed: Some(_), .. }) if more => format!(
+                "[context-guard] {sentence} To continue, call {}; for these items whole add \"fields\":\"all\"{}.",
+                call(cursor, ""),
+                if roomy {
+                    ", for one of all \"path\":\"/0\", for totals \"aggregate\":\"count\""
+                } else {
+                    ""
+                }
+            ),
+            (Some(cursor), _) if more => {
+                format!("[context-guard] {sentence} To continue, call {}", call(cursor, ""))
+            }
+            (
+                Some(cursor),
+                Facts::Page { condensed: Some(fields), .. } | Facts::Summary(fields),
+            ) => {
+                let sections = fields.sections(if roomy { 3 } else { 1 });
+                let sections = if sections.is_empty() { "all".to_owned() } else { sections };
+                format!(
+                    "[context-guard] {sentence} For more, call {} or \"fields\":\"all\"{}.",
+                    call(cursor, &format!(",\"fields\":\"{sections}\"")),
+                    if roomy { ", or \"path\", \"grep\", \"aggregate\"" } else { "" }
+                )
+            }
+            (Some(cursor), Facts::Lossless { .. }) => {
+                format!("[context-guard] {sentence} As it came: {}", call(cursor, ""))
+            }
+            (Some(cursor), _) => {
+                format!("[context-guard] {sentence} For the whole, call {}", call(cursor, ""))
+            }
+            (
+                None,
+                Facts::Chunk { range: true, .. } | Facts::Found { .. } | Facts::Lossless { .. },
+            ) => format!("[context-guard] {sentence}"),
+            (None, _) => format!("[context-guard] {sentence} This is the end: nothing follows."),
+        }
+    }
+
+    /// The same in the fewest words.
+    #[must_use]
+    pub fn brief_text(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> String {
+        let json = self.json(None, more, "");
+        let count = match (json.get("shown"), json.get("total")) {
+            (Some(shown), Some(total)) => format!(" {shown} of {total}"),
+            _ => String::new(),
+        };
+        let what = match self {
+            Facts::Page { condensed: Some(_), .. } | Facts::Summary(_) => "CONDENSED",
+            _ => "PARTIAL",
+        };
+        match cursor {
+            Some(cursor) => {
+                let name = if more { "rest" } else { "whole" };
+                format!(
+                    "[context-guard] {what}{count}; {name}: {read_tool} {{\"cursor\":\"{cursor}\"}}"
+                )
+            }
+            None => format!("[context-guard] {what}{count}; the end."),
+        }
+    }
+
+    /// For structured content: how to get the whole of what is condensed.
+    pub(super) fn whole_hint(&self, cursor: Option<&str>, read_tool: &str) -> String {
+        match (self, cursor) {
+            (Facts::Page { condensed: Some(_), .. } | Facts::Summary(_), Some(name)) => {
+                format!(" Whole: {read_tool} with {name} as cursor and fields \"all\".")
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+impl Fields {
+    fn sentence(&self, names: usize) -> String {
+        let mut parts = vec![format!("{} of {} fields", self.kept.len(), self.total)];
+        if !self.dropped.is_empty() {
+            parts.push(format!("NOT shown: {}", short_list(&self.dropped, names)));
+        }
+        if self.shortened > 0 {
+            parts.push("values ending in \" ... [N more …]\" are cut".to_owned());
+        }
+        parts.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::notice::READ_TOOL;
+    use super::*;
+
+    fn page(first: u64, shown: u64, condensed: Option<Fields>) -> Facts {
+        Facts::Page { first, shown, total: 276, page_size: 50, lists: Vec::new(), condensed }
+    }
+
+    #[test]
+    fn a_page_cannot_be_taken_for_the_whole() {
+        let text = page(50, 50, None).text(Some("CURSOR"), true, READ_TOOL, true);
+        for word in [
+            "PARTIAL",
+            "items 51-100 of 276",
+            "226 are NOT shown",
+            r#"context_guard_read with {"cursor":"CURSOR"}"#,
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+    }
+
+    #[test]
+    fn the_last_page_says_so() {
+        assert!(
+            page(250, 26, None)
+                .text(None, false, READ_TOOL, true)
+                .ends_with("This is the end: nothing follows.")
+        );
+    }
+
+    #[test]
+    fn what_is_condensed_says_what_is_missing_and_leads_to_it() {
+        let fields = Fields {
+            total: 9,
+            kept: vec!["id".to_owned()],
+            dropped: vec!["body".to_owned(), "user.url".to_owned()],
+            shortened: 2,
+        };
+        let text = page(0, 276, Some(fields.clone())).text(Some("C"), false, READ_TOOL, true);
+        for word in [
+            "CONDENSED",
+            "1 of 9 fields",
+            "NOT shown: body, user.url",
+            r#"{"cursor":"C","fields":"body,user"}"#,
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+        let text = page(0, 50, Some(fields)).text(Some("C"), true, READ_TOOL, true);
+        assert!(
+            text.contains("226 items are NOT shown")
+                && text.contains(r#"for these items whole add "fields":"all""#),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! What kind of text it is, told from its first lines.
+
+use super::boundary::{begins_entry, is_heading};
+
+/// What a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Entries with times or levels, one JSON object a line included.
+    Log,
+    /// A difference between files.
+    Diff,
+    /// Sections with headings.
+    Markdown,
+    /// HTML or XML.
+    Markup,
+    /// Lines of fields: CSV, TSV, a Markdown table, columns.
+    Table,
+    /// A program.
+    Source,
+    /// Anything else.
+    Plain,
+}
+
+/// Lines that are looked at.
+const LOOK: usize = 200;
+
+impl Kind {
+    /// The kind of a text with these lines.
+    #[must_use]
+    pub fn of(lines: &[&[u8]]) -> Self {
+        let head: Vec<&[u8]> =
+            lines.iter().take(LOOK).copied().filter(|line| !line.trim_ascii().is_empty()).collect();
+        let count = |test: &dyn Fn(&[u8]) -> bool| head.iter().filter(|line| test(line)).count();
+        let first = head.first().map_or(&[][..], |line| line.trim_ascii_start());
+        if count(&|line| line.starts_with(b"@@ ") || line.starts_with(b"diff --git ")) >= 1
+            && count(&|line| line.starts_with(b"+++ ")) >= 1
+        {
+            return Kind::Diff;
+        }
+        let entries = count(&|line| begins_entry(line));
+        if entries >= 2 && entries * 3 >= head.len() {
+            return Kind::Log;
+        }
+        if first.starts_with(b"<?xml")
+            || first.starts_with(b"<!DOCTYPE")
+            || first.starts_with(b"<!doctype")
+            || is_tag(first)
+        {
+            return Kind::Markup;
+        }
+        if is_table(&head) {
+            return Kind::Table;
+        }
+        if count(&|line| is_heading(line)) >= 2 || count(&|line| line.starts_with(b"```")) >= 2 {
+            return Kind::Markdown;
+        }
+        if count(&|line| super::outline::is_item(line)) >= 2
+            && count(&|line| ends_as_code(line)) * 4 >= head.len()
+        {
+            return Kind::Source;
+        }
+        Kind::Plain
+    }
+}
+
+fn is_tag(line: &[u8]) -> bool {
+    line.first() == Some(&b'<')
+        && line.get(1).is_some_and(u8::is_ascii_alphabetic)
+        && line.contains(&b'>')
+}
+
+fn ends_as_code(line: &[u8]) -> bool {
+    matches!(line.trim_ascii_end().last(), Some(b'{' | b'}' | b';' | b':' | b')' | b',' | b'('))
+}
+
+/// Whether most lines have the same number of fields, more than one.
+fn is_table(head: &[&[u8]]) -> bool {
+    if head.len() < 4 {
+        return false;
+    }
+    [b',', b'\t', b';', b'|'].into_iter().any(|separator| {
+        let fields = |line: &[u8]| memchr::memchr_iter(separator, line).count();
+        let expected = head.get(1).map_or(0, |line| fields(line));
+        let alike = head.iter().filter(|line| fields(line) == expected).count();
+        expected >= 1
+            && alike * 10 >= head.len() * 8
+            && (separator != b',' || !reads_as_prose(head))
+    })
+}
+
+/// Lines that end as sentences do are no rows.
+fn reads_as_prose(head: &[&[u8]]) -> bool {
+    head.iter().filter(|line| line.trim_ascii_end().ends_with(b".")).count() * 2 > head.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(text: &str) -> Kind {
+        Kind::of(&text.split_inclusive('\n').map(str::as_bytes).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn kinds_are_told_apart() {
+        assert_eq!(kind("2026-01-02 10:00:00 INFO a\n2026-01-02 10:00:01 INFO b\n"), Kind::Log);
+        assert_eq!(kind("{\"level\":\"info\"}\n{\"level\":\"info\"}\n"), Kind::Log);
+        assert_eq!(kind("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"), Kind::Diff);
+        assert_eq!(kind("id,name\n1,a\n2,b\n3,c\n"), Kind::Table);
+        assert_eq!(kind("| id | name |\n|---|---|\n| 1 | a |\n| 2 | b |\n"), Kind::Table);
+        assert_eq!(kind("# One\ntext\n## Two\ntext\n"), Kind::Markdown);
+        assert_eq!(kind("<html>\n<body>\n</body></html>\n"), Kind::Markup);
+        assert_eq!(kind("use a;\n\npub fn one() {\n    x();\n}\n\nfn two() {\n}\n"), Kind::Source);
+        assert_eq!(
+            kind(
+                "Once upon a time, there was.\nIt was, so.\nIt went on, and on.\nIt ended, well.\n"
+            ),
+            Kind::Plain
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! How grave an entry of a log is, told from the words of its first line.
+
+/// How grave an entry is. Greater is graver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Anything else.
+    Other,
+    /// A warning.
+    Warn,
+    /// An error, or worse.
+    Error,
+}
+
+/// Bytes of a line in which its level is looked for.
+const LOOK: usize = 240;
+
+const ERRORS: &[&[u8]] = &[
+    b"ERROR",
+    b"FATAL",
+    b"CRITICAL",
+    b"SEVERE",
+    b"PANIC",
+    b"EMERG",
+    b"ALERT",
+    b"ERR",
+    b"CRIT",
+    b"FAILED",
+    b"FAILURE",
+];
+const WARNINGS: &[&[u8]] = &[b"WARN", b"WARNING"];
+
+/// What a line says that begins with one of these is an error, whatever stands round it.
+const ERROR_STARTS: &[&[u8]] = &[
+    b"error:",
+    b"error[",
+    b"Error:",
+    b"ERROR",
+    b"FATAL",
+    b"fatal:",
+    b"panic:",
+    b"Traceback (",
+    b"Exception in ",
+    b"npm ERR!",
+    b"##[error]",
+    b"thread '",
+    b"E   ",
+    b"FAILED ",
+];
+const WARNING_STARTS: &[&[u8]] =
+    &[b"warning:", b"Warning:", b"WARN", b"##[warning]", b"npm WARN", b"npm warn"];
+
+/// The level of a line of a log.
+#[must_use]
+pub fn level(line: &[u8]) -> Level {
+    let look = line.get(..LOOK).unwrap_or(line);
+    if let Some(level) = named(look) {
+        return level;
+    }
+    let strict = strict(line);
+    if strict != Level::Other {
+        return strict;
+    }
+    let (mut found, mut at) = (Level::Other, 0);
+    // Words in capitals, wherever they stand.
+    while let Some(start) =
+        look.get(at..).and_then(|rest| rest.iter().position(u8::is_ascii_uppercase))
+    {
+        let start = at + start;
+        let length = look
+            .get(start..)
+            .map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_uppercase()).count());
+        let inside = start
+            .checked_sub(1)
+            .and_then(|before| look.get(before))
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        let goes_on = look
+            .get(start + length)
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        let word = look.get(start..start + length).unwrap_or_default();
+        if !inside && !goes_on {
+            if ERRORS.contains(&word) {
+                return Level::Error;
+            }
+            if WARNINGS.contains(&word) {
+                found = Level::Warn;
+            }
+        }
+        at = start + length;
+    }
+    if found == Level::Other { klog(look) } else { found }
+}
+
+/// The level of a line that may be of any text: only what begins as errors do counts.
+#[must_use]
+pub fn strict(line: &[u8]) -> Level {
+    let line = line.trim_ascii_start();
+    if ERROR_STARTS.iter().any(|start| line.starts_with(start)) {
+        Level::Error
+    } else if WARNING_STARTS.iter().any(|start| line.starts_with(start)) {
+        Level::Warn
+    } else {
+        Level::Other
+    }
+}
+
+/// `level=error`, `"level":"error"`, `"severity": "WARNING"`, `[error]`, and the numbers of pino and bunyan.
+fn named(look: &[u8]) -> Option<Level> {
+    for name in [b"level".as_slice(), b"severity", b"levelname", b"lvl"] {
+        let Some(at) = memchr::memmem::find(look, name) else { continue };
+        let value: Vec<u8> = look
+            .get(at + name.len()..)?
+            .iter()
+            .skip_while(|byte| matches!(byte, b'"' | b'\'' | b':' | b'=' | b' '))
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .map(u8::to_ascii_lowercase)
+            .collect();
+        match value.as_slice() {
+            b"error" | b"err" | b"fatal" | b"critical" | b"crit" | b"panic" | b"alert"
+            | b"emergency" | b"50" | b"60" => {
+                return Some(Level::Error);
+            }
+            b"warn" | b"warning" | b"40" => return Some(Level::Warn),
+            b"info" | b"debug" | b"trace" | b"notice" | b"10" | b"20" | b"30" => {
+                return Some(Level::Other);
+            }
+            _ => {}
+        }
+    }
+    for (word, level) in [
+        (b"[error]".as_slice(), Level::Error),
+        (b"[crit]", Level::Error),
+        (b"[warn]", Level::Warn),
+        (b"[warning]", Level::Warn),
+    ] {
+        if memchr::memmem::find(look, word).is_some() {
+            return Some(level);
+        }
+    }
+    None
+}
+
+/// `E0102 15:04:05`, as klog writes it.
+fn klog(look: &[u8]) -> Level {
+    let digits = look.get(1..5).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
+        && look.get(5) == Some(&b' ');
+    match look.first() {
+        Some(b'E' | b'F') if digits => Level::Error,
+        Some(b'W') if digits => Level::Warn,
+        _ => Level::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_told_however_they_are_written() {
+        for (line, expected) in [
+            ("2026-01-02 10:00:00 ERROR db: refused", Level::Error),
+            ("2026-01-02T10:00:00Z [WARN] slow", Level::Warn),
+            ("ts=1 level=error msg=x", Level::Error),
+            (r#"{"time":1,"level":"warning","msg":"ERROR in text"}"#, Level::Warn),
+            (r#"{"level":50,"msg":"x"}"#, Level::Error),
+            (r#"{"level":"info","msg":"no ERROR"}"#, Level::Other),
+            ("E0102 15:04:05.000 1 x.go:1] failed", Level::Error),
+            ("2026/01/02 10:00:00 [error] 12#0: upstream", Level::Error),
+            ("error[E0308]: mismatched types", Level::Error),
+            ("2026-01-02 INFO TERRORS and ERRORS_TOTAL 5", Level::Other),
+            ("INFO all is well", Level::Other),
+        ] {
+            assert_eq!(level(line.as_bytes()), expected, "{line}");
+        }
+        assert_eq!(strict(b"An ERROR in prose"), Level::Other);
+    }
+}

@@ -1,0 +1,251 @@
+//! What a text consists of: headings of a document, files and hunks of a diff, items of a program, tags of a page.
+
+use super::boundary::is_heading;
+use super::kind::Kind;
+
+/// A line that stands for a part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its line, from 1.
+    pub line: usize,
+    /// How deep it stands: the deepest go first where there is no room.
+    pub depth: usize,
+    /// What is shown of it.
+    pub text: String,
+}
+
+/// Characters of a part that are shown.
+const WIDTH: usize = 120;
+
+/// The parts of a text. O(n).
+#[must_use]
+pub fn parts(kind: Kind, lines: &[&[u8]]) -> Vec<Part> {
+    match kind {
+        Kind::Markdown => headings(lines),
+        Kind::Diff => files(lines),
+        Kind::Source => items(lines),
+        Kind::Markup => tags(lines),
+        _ => Vec::new(),
+    }
+}
+
+fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(line.trim_ascii()).chars().take(WIDTH).collect()
+}
+
+fn headings(lines: &[&[u8]]) -> Vec<Part> {
+    let (mut parts, mut in_fence) = (Vec::new(), false);
+    for (at, line) in lines.iter().enumerate() {
+        let start = line.trim_ascii_start();
+        in_fence ^= start.starts_with(b"```") || start.starts_with(b"~~~");
+        if !in_fence && is_heading(line) {
+            let depth = line.iter().take_while(|byte| **byte == b'#').count();
+            parts.push(Part { line: at + 1, depth, text: shown(line) });
+        }
+    }
+    parts
+}
+
+/// Files with the number of lines that were added and taken away, and their hunks.
+fn files(lines: &[&[u8]]) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut counts: Vec<(usize, usize, usize)> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        if let Some(name) = line.strip_prefix(b"+++ ") {
+            let deleted = name.starts_with(b"/dev/null");
+            let old = at
+                .checked_sub(1)
+                .and_then(|before| lines.get(before))
+                .and_then(|line| line.strip_prefix(b"--- "));
+            let name = if deleted { old.unwrap_or(name) } else { name };
+            counts.push((parts.len(), 0, 0));
+            parts.push(Part {
+                line: at + 1,
+                depth: 1,
+                text: shown(name.strip_prefix(b"b/").or(name.strip_prefix(b"a/")).unwrap_or(name)),
+            });
+        } else if line.starts_with(b"@@ ") {
+            parts.push(Part { line: at + 1, depth: 2, text: shown(line) });
+        } else if let Some((_, added, removed)) = counts.last_mut() {
+            *added += usize::from(line.starts_with(b"+"));
+            *removed += usize::from(line.starts_with(b"-") && !line.starts_with(b"--- "));
+        }
+    }
+    for (part, added, removed) in counts {
+        if let Some(part) = parts.get_mut(part) {
+            part.text.push_str(&format!(" (+{added} -{removed})"));
+        }
+    }
+    parts
+}
+
+/// Words that begin an item of a program.
+const ITEMS: &[&str] = &[
+    "fn",
+    "struct",
+    "enum",
+    "trait",
+    "impl",
+    "mod",
+    "def",
+    "class",
+    "function",
+    "interface",
+    "type",
+    "func",
+    "package",
+    "namespace",
+    "module",
+    "const",
+    "static",
+    "record",
+    "object",
+    "protocol",
+    "extension",
+    "sub",
+    "proc",
+    "macro_rules!",
+];
+/// Words that may stand before one of them.
+const QUALIFIERS: &[&str] = &[
+    "pub",
+    "pub(crate)",
+    "pub(super)",
+    "async",
+    "unsafe",
+    "export",
+    "default",
+    "public",
+    "private",
+    "protected",
+    "static",
+    "final",
+    "abstract",
+    "extern",
+    "override",
+    "virtual",
+    "inline",
+    "internal",
+    "sealed",
+    "declare",
+];
+
+/// Whether a line begins an item of a program.
+#[must_use]
+pub fn is_item(line: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(line);
+    let indent = text.len() - text.trim_start().len();
+    if indent > 4 {
+        return false;
+    }
+    let mut words = text.split_whitespace().peekable();
+    let mut qualified = false;
+    while words.peek().is_some_and(|word| QUALIFIERS.contains(word)) {
+        let word = words.next();
+        qualified |= word != Some("static");
+        if words.peek().is_none() {
+            return false;
+        }
+    }
+    let Some(word) = words.next() else { return false };
+    let named = words.next().is_some_and(|name| {
+        name.starts_with(|first: char| {
+            first.is_alphabetic() || matches!(first, '_' | '<' | '(' | '*')
+        })
+    });
+    // `public String name(…)`: a member of a class, without a word of its own.
+    (ITEMS.contains(&word.trim_end_matches(['<', '('])) || word.starts_with("impl<")) && named
+        || (qualified && text.contains('('))
+}
+
+fn items(lines: &[&[u8]]) -> Vec<Part> {
+    let parts = lines.iter().enumerate().filter(|(_, line)| is_item(line));
+    parts
+        .map(|(at, line)| Part {
+            line: at + 1,
+            depth: 1 + line
+                .iter()
+                .take_while(|byte| matches!(byte, b' ' | b'\t'))
+                .count()
+                .div_ceil(4),
+            text: shown(line).trim_end_matches(['{', ' ']).to_owned(),
+        })
+        .collect()
+}
+
+/// Titles and headings of a page.
+fn tags(lines: &[&[u8]]) -> Vec<Part> {
+    const TAGS: [(&str, usize); 5] = [("title", 1), ("h1", 1), ("h2", 2), ("h3", 3), ("h4", 4)];
+    let mut parts = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        if !line.contains(&b'<') {
+            continue;
+        }
+        let text = String::from_utf8_lossy(line.get(..65_536).unwrap_or(line)).into_owned();
+        for (tag, depth) in TAGS {
+            let mut rest = text.as_str();
+            while let Some((_, after)) = rest.split_once(&format!("<{tag}")) {
+                rest = after;
+                if !after.starts_with(['>', ' ']) {
+                    continue;
+                }
+                let inner = after
+                    .split_once('>')
+                    .and_then(|(_, inner)| inner.split_once(&format!("</{tag}")))
+                    .map(|(inner, _)| inner);
+                if let Some(inner) = inner.map(without_tags).filter(|inner| !inner.is_empty()) {
+                    parts.push(Part { line: at + 1, depth, text: inner });
+                }
+            }
+        }
+    }
+    parts.sort_by_key(|part| part.line);
+    parts
+}
+
+fn without_tags(html: &str) -> String {
+    let mut text = String::new();
+    let mut inside = false;
+    for character in html.chars() {
+        match character {
+            '<' => inside = true,
+            '>' => inside = false,
+            _ if !inside => text.push(character),
+            _ => {}
+        }
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(WIDTH).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(kind: Kind, text: &str) -> Vec<String> {
+        let lines: Vec<&[u8]> = text.split_inclusive('\n').map(str::as_bytes).collect();
+        parts(kind, &lines)
+            .into_iter()
+            .map(|part| format!("{}:{}:{}", part.line, part.depth, part.text))
+            .collect()
+    }
+
+    #[test]
+    fn parts_of_each_kind() {
+        assert_eq!(texts(Kind::Markdown, "# A\n```\n# no\n```\n### B\n"), ["1:1:# A", "5:3:### B"]);
+        assert_eq!(
+            texts(Kind::Diff, "--- a/x.rs\n+++ b/x.rs\n@@ -1,2 +1,2 @@ fn x\n-a\n+b\n+c\n"),
+            ["2:1:x.rs (+2 -1)", "3:2:@@ -1,2 +1,2 @@ fn x"]
+        );
+        assert_eq!(
+            texts(
+                Kind::Source,
+                "pub fn one(a: u8) {\n    let type_name = 1;\n}\nclass Two(Base):\n    def three(self):\n"
+            ),
+            ["1:1:pub fn one(a: u8)", "4:1:class Two(Base):", "5:2:def three(self):"]
+        );
+        assert_eq!(
+            texts(Kind::Markup, "<title>T <b>x</b></title>\n<h2 id=1>U</h2><head></head>\n"),
+            ["1:1:T x", "2:2:U"]
+        );
+    }
+}
