@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use context_guard_core::shape::highlight::template;
 use context_guard_core::text::kind::Kind;
 use context_guard_core::text::level::{Level, level};
 use serde_json::Value;
@@ -113,12 +114,8 @@ fn without_number(line: &str) -> &str {
     }
 }
 
-/// The beginning of a line, without the digits of its time.
+/// The beginning of a line, without the digits of its time: what folded entries have in common.
 fn normal(line: &str) -> String {
     let line = line.trim().split(" (x").next().unwrap_or_default();
-    line.chars()
-        .take(LONG)
-        .enumerate()
-        .map(|(at, character)| if at < 40 && character.is_ascii_digit() { '0' } else { character })
-        .collect()
+    String::from_utf8_lossy(&template(line.as_bytes(), false)).chars().take(LONG).collect()
 }

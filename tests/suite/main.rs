@@ -22,9 +22,13 @@ mod properties;
 mod replay;
 /// Real servers and real clients, over stdio.
 mod servers;
+/// Answers of odd shapes.
+mod shapes;
 /// The pump: what passes untouched, and how things end.
 mod stdio;
 /// The acceptance scenarios of the specification, by user story.
 mod stories;
+/// User story 2 and the edge cases: summaries, sections, totals, search.
+mod summaries;
 /// Golden vectors, through every form of the guard.
 mod vectors;

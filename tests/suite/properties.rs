@@ -43,6 +43,23 @@ fn item() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A document of any shape: objects that are wide or deep, several lists, long texts, records of different kinds.
+fn document() -> impl Strategy<Value = Value> {
+    let record = ("[a-z]{1,6}", words(), item(), any::<u32>()).prop_map(|(name, text, extra, id)| {
+        json!({"id": id, "name": name, "description": text, "extra": extra, "html_url": format!("https://example.org/{id}")})
+    });
+    let list = prop::collection::vec(prop_oneof![4 => record, 1 => item()], 0..90);
+    let members = prop::collection::vec(("[a-z_]{1,10}", item()), 0..60);
+    (list.clone(), list, members, prop::collection::vec(words(), 0..60), 0usize..4).prop_map(
+        |(first, second, members, text, kind)| match kind {
+            0 => Value::from(first),
+            1 => json!({"items": first, "others": second, "note": text.concat()}),
+            2 => Value::Object(members.into_iter().collect()),
+            _ => json!({"result": {"detail": Value::Object(members.into_iter().collect()), "text": text.concat(), "list": first}}),
+        },
+    )
+}
+
 /// A tool's answer that holds `payload` as text, and as structured content where that is wished.
 fn answer(payload: &Value, pretty: bool, structured: bool) -> Vec<u8> {
     let text =
@@ -87,7 +104,7 @@ proptest! {
     })]
 
     #[test]
-    fn pages_put_together_are_the_list(items in prop::collection::vec(item(), 0..260), budget in 340u64..5_000, bare: bool, pretty: bool, structured: bool) {
+    fn pages_put_together_are_the_list(items in prop::collection::vec(item(), 0..260), budget in 200u64..5_000, bare: bool, pretty: bool, structured: bool) {
         let payload = if bare { Value::from(items.clone()) } else { json!({"total": items.len(), "rows": items, "page": 1}) };
         let structured = structured && !bare;
         let message = answer(&payload, pretty, structured);
@@ -103,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_put_together_are_the_text(lines in prop::collection::vec(line(), 0..400), budget in 340u64..5_000, wrapped: bool) {
+    fn chunks_put_together_are_the_text(lines in prop::collection::vec(line(), 0..400), budget in 200u64..5_000, wrapped: bool) {
         let text = lines.join("\n");
         let structured = wrapped.then(|| json!({ "content": text }));
         let message = text_answer(&text, structured.as_ref());
@@ -115,6 +132,45 @@ proptest! {
                 prop_assert_eq!(pages[0].contract()["totalChunks"].as_u64().unwrap_or(0) > 0, true);
             }
         }
+    }
+
+    /// Whatever shape the answer takes: it is within its budget, sound, says what it is a part of, leads to the whole, and is no error.
+    #[test]
+    fn the_first_answer_holds(payload in document(), budget in 200u64..5_000, pretty: bool, structured: bool) {
+        let structured = structured && payload.is_object();
+        let message = answer(&payload, pretty, structured);
+        let host = Native::usual(&policy(budget)).unwrap();
+        let Some(shaped) = shape(&host, "t", &json!({}), &message).unwrap() else {
+            let whole = Answer::read(&message).unwrap();
+            prop_assert!(whole.tokens() <= budget, "{} tokens over {budget} unshaped: {:?}", whole.tokens(), whole.all_texts());
+            return Ok(());
+        };
+        let shaped = Answer::read(&shaped).unwrap();
+        let contract = shaped.contract();
+        prop_assert!(shaped.tokens() <= budget, "{} tokens over {budget}: {:?}", shaped.tokens(), shaped.all_texts());
+        prop_assert!(!shaped.is_error() && shaped.cursor().is_some());
+        let kind = contract["kind"].as_str().unwrap();
+        prop_assert!(matches!(kind, "chunk" | "part") || shaped.json().is_ok(), "{kind}: {:?}", shaped.all_texts());
+        prop_assert!(shaped.notice().unwrap().contains(&shaped.cursor().unwrap()));
+        if structured {
+            prop_assert!(shaped.result()["structuredContent"]["context_guard"]["loss"] == contract["loss"]);
+        }
+        prop_assert!(walk::original(&host).unwrap().iter().any(|kept| message.windows(kept.len()).any(|window| window == kept)));
+    }
+
+    /// Totals are those of all records, however few are shown.
+    #[test]
+    fn totals_are_of_all_records(prices in prop::collection::vec(-1_000_000i64..1_000_000, 80..400)) {
+        let rows: Vec<Value> = prices.iter().enumerate().map(|(id, price)| json!({"id": id, "price": price, "kind": id % 3})).collect();
+        let host = Native::usual("").unwrap();
+        let first = shape(&host, "t", &json!({}), &answer(&json!({ "rows": rows }), false, false)).unwrap().unwrap();
+        let cursor = Answer::read(&first).unwrap().cursor();
+        let totals = walk::read(&host, &json!({"cursor": cursor, "aggregate": "count, sum(price), min(price), max(price), count by kind"})).unwrap().json().unwrap();
+        prop_assert_eq!(totals["count"].as_u64(), Some(prices.len() as u64));
+        prop_assert_eq!(totals["sum(price)"].as_i64(), Some(prices.iter().sum()));
+        prop_assert_eq!(totals["min(price)"].as_i64(), prices.iter().min().copied());
+        prop_assert_eq!(totals["max(price)"].as_i64(), prices.iter().max().copied());
+        prop_assert_eq!(totals["count by kind"]["1"].as_u64(), Some(prices.len().div_ceil(3) as u64 - u64::from(prices.len() % 3 == 1)));
     }
 
     #[test]

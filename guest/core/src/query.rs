@@ -157,7 +157,8 @@ impl Query {
         };
         let mask = Mask::parse(fields)?;
         match records.project(&mask) {
-            Some(bytes) => {
+            Some((bytes, of_document)) => {
+                let of = if of_document { "the document" } else { of.as_str() };
                 Ok(Found { bytes, text: false, what: format!("fields {fields} of {of}") })
             }
             None => {

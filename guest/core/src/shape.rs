@@ -3,6 +3,7 @@
 pub mod chunk;
 pub mod condense;
 pub mod derive;
+pub mod describe;
 pub mod extract;
 pub mod highlight;
 pub mod list;

@@ -128,27 +128,28 @@ impl<'a> Records<'a> {
         [b"[".as_slice(), &records.join(&b','), b"]"].concat()
     }
 
-    /// Chosen fields: of the document where it has them, else of each record. None where neither has any.
+    /// Chosen fields, and whether they are those of the document: where it has all of them they are, else those of each record. None where neither has any.
     #[must_use]
-    pub fn project(&self, mask: &Mask) -> Option<Vec<u8>> {
-        let mut out = Vec::new();
+    pub fn project(&self, mask: &Mask) -> Option<(Vec<u8>, bool)> {
+        let document = || {
+            let mut out = Vec::new();
+            mask.write(&mut out, &self.outline, self.root).then_some((out, true))
+        };
+        let is_document = self.root == 0 && !self.list_keys.is_empty();
         if !self.is_list {
-            return mask.write(&mut out, &self.outline, self.root).then_some(out);
+            return document();
         }
         // `bookings.id` and `id` are the same on a list of bookings.
-        let from_root = self
-            .list_keys
-            .iter()
-            .try_fold(mask, |mask, key| mask.member(key))
-            .filter(|_| !self.list_keys.is_empty());
-        if let Some(inner) = from_root.filter(|inner| !inner.holds(&[])) {
-            return self.project_records(inner);
+        let inner = self.list_keys.iter().try_fold(mask, |mask, key| mask.member(key));
+        if let Some(inner) = inner.filter(|inner| is_document && !inner.holds(&[])) {
+            return self.project_records(inner).map(|bytes| (bytes, false));
         }
-        self.project_records(mask).or_else(|| {
-            let mut out = Vec::new();
-            let is_document = self.root == 0 && !self.list_keys.is_empty();
-            (is_document && mask.write(&mut out, &self.outline, self.root)).then_some(out)
-        })
+        let names = crate::shape::project::names(&self.outline, self.root);
+        if is_document && mask.names().all(|name| names.iter().any(|known| known == name)) {
+            return document();
+        }
+        let records = self.project_records(mask).map(|bytes| (bytes, false));
+        records.or_else(|| is_document.then(document).flatten())
     }
 
     fn project_records(&self, mask: &Mask) -> Option<Vec<u8>> {

@@ -45,8 +45,10 @@ pub struct Condensed {
     pub kept: Vec<String>,
     /// Paths of those that went.
     pub dropped: Vec<String>,
-    /// Values that were shortened, and lists that were.
+    /// Values that were shortened.
     pub shortened: u64,
+    /// Elements of lists inside it that were left out.
+    pub omitted: u64,
 }
 
 impl<'c, 'a> Condenser<'c, 'a> {
@@ -102,7 +104,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
             else {
                 break;
             };
-            let (values, shortened) = self.write(&selection);
+            let (values, lost) = self.write(&selection);
             let weight: u64 = values
                 .iter()
                 .map(|value| self.taste.estimator.weigh(value) + crate::tokens::FINE / 4)
@@ -110,7 +112,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
             let cost = weight.div_ceil(crate::tokens::FINE).max(1);
             let fits = cost <= allowance;
             if fits && best.as_ref().is_none_or(|(_, _, most)| cost > *most) {
-                best = Some((self.report(values, shortened, &selection), selection.unknown, cost));
+                best = Some((self.report(values, lost, &selection), selection.unknown, cost));
             }
             // What the parts cost one by one is not what the whole costs: the aim is set by how far it was off.
             let next = aim * allowance / cost;
@@ -126,14 +128,15 @@ impl<'c, 'a> Condenser<'c, 'a> {
         best.map(|(condensed, unknown, _)| (condensed, unknown))
     }
 
-    /// Writes what was selected; and how many values were shortened.
-    fn write(&self, selection: &Selection) -> (Vec<Vec<u8>>, u64) {
+    /// Writes what was selected; and how many values were shortened, and elements left out.
+    fn write(&self, selection: &Selection) -> (Vec<Vec<u8>>, (u64, u64)) {
         let mut writer = Writer {
             outline: self.outline,
             schema: &self.schema,
             selection,
             keywords: self.taste.keywords,
             shortened: 0,
+            omitted: 0,
         };
         let roots: Vec<_> = if self.is_list() {
             self.outline.children(0).map(|(id, _)| id).collect()
@@ -146,7 +149,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
             writer.root(&mut value, id, self.is_list());
             values.push(value);
         }
-        (values, writer.shortened)
+        (values, (writer.shortened, writer.omitted))
     }
 
     /// Whether the outline is of several values.
@@ -158,7 +161,12 @@ impl<'c, 'a> Condenser<'c, 'a> {
         })
     }
 
-    fn report(&self, values: Vec<Vec<u8>>, shortened: u64, selection: &Selection) -> Condensed {
+    fn report(
+        &self,
+        values: Vec<Vec<u8>>,
+        (shortened, omitted): (u64, u64),
+        selection: &Selection,
+    ) -> Condensed {
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
         for (at, field) in self.schema.fields.iter().enumerate().skip(1) {
             if field.count == 0 || field.weights.iter().all(|weight| *weight == 0) {
@@ -180,6 +188,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
             kept,
             dropped,
             shortened,
+            omitted,
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::tokens::Estimator;
 const TRACE: usize = 8;
 /// Characters of a line that are shown.
 const WIDTH: usize = 400;
+/// Bytes of the end of a text of one line.
+const TAIL: usize = 240;
 
 /// A text, looked through once.
 pub struct Highlights<'t> {
@@ -65,8 +67,8 @@ impl<'t> Highlights<'t> {
     #[must_use]
     pub fn wish(&self, from: usize, estimator: &Estimator, allowance: u64) -> u64 {
         let rest = self.lines.len().saturating_sub(from);
-        if rest == 0 {
-            return 0;
+        if rest == 0 || self.lines.len() == 1 {
+            return (TAIL as u64 / 2).min(allowance / 4);
         }
         let grave = self.grave.iter().filter(|entry| entry.line >= from);
         let lines: Vec<String> = grave.take(2_000).map(|entry| self.entry(entry, TRACE)).collect();
@@ -102,6 +104,23 @@ impl<'t> Highlights<'t> {
                 text.out.trim_end()
             ),
             omitted,
+        })
+    }
+
+    /// The end of the last line, in at most `allowance` tokens.
+    #[must_use]
+    pub fn tail(&self, estimator: &Estimator, allowance: u64) -> Option<Excerpt> {
+        let last = self.lines.last()?;
+        [TAIL, TAIL / 4].into_iter().find_map(|length| {
+            let from = crate::json::text::boundary(
+                last,
+                last.len().saturating_sub(length),
+                crate::json::text::Form::Raw,
+            );
+            let end = String::from_utf8_lossy(last.get(from..)?);
+            let text = format!("The end: … {end}");
+            (estimator.cost(text.as_bytes()) + 4 <= allowance)
+                .then_some(Excerpt { text, omitted: 0 })
         })
     }
 
@@ -366,21 +385,50 @@ fn strict_lines(lines: &[&[u8]], kind: Kind) -> Vec<Entry> {
     if grave.len() * 2 > lines.len() { Vec::new() } else { grave }
 }
 
-/// Bytes at the beginning of a line in which a time stands.
-const TIME: usize = 40;
-
-/// A line without what differs between repeats: its time; `coarse`: all numbers and ids.
-fn template(line: &[u8], coarse: bool) -> Vec<u8> {
-    let mut out: Vec<u8> = Vec::with_capacity(line.len());
-    for (at, byte) in line.iter().enumerate() {
-        let number = byte.is_ascii_digit() && (coarse || at < TIME);
-        let hex = coarse && matches!(byte, b'a'..=b'f' | b'A'..=b'F') && out.last() == Some(&b'0');
-        if number || hex {
-            if out.last() != Some(&b'0') {
-                out.push(b'0');
+/// Length of the time at the beginning of a line, and of what stands round it.
+fn time_length(line: &[u8]) -> usize {
+    const MONTHS: &[&[u8]] = &[
+        b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
+        b"Dec",
+    ];
+    let mut at = 0;
+    while let Some(byte) = line.get(at) {
+        let letters = line
+            .get(at..)
+            .map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count());
+        let word = line.get(at..at + letters).unwrap_or_default();
+        match letters {
+            0 if byte.is_ascii_digit()
+                || matches!(
+                    byte,
+                    b'-' | b'/' | b':' | b'.' | b',' | b' ' | b'[' | b']' | b'(' | b'+'
+                ) =>
+            {
+                at += 1
             }
-        } else {
+            // `T` and `Z` of a time, the level before the digits of klog.
+            1 if matches!(byte, b'T' | b'Z' | b'I' | b'W' | b'E' | b'F') => at += 1,
+            _ if MONTHS.contains(&word) => at += letters,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// A line without what differs between repeats: its time; `coarse`: all numbers and ids. Two entries of one template say the same.
+#[must_use]
+pub fn template(line: &[u8], coarse: bool) -> Vec<u8> {
+    let rest = line.get(time_length(line)..).unwrap_or_default();
+    if !coarse {
+        return rest.to_vec();
+    }
+    let mut out: Vec<u8> = Vec::with_capacity(rest.len());
+    for byte in rest {
+        let hex = matches!(byte, b'a'..=b'f' | b'A'..=b'F') && out.last() == Some(&b'0');
+        if !byte.is_ascii_digit() && !hex {
             out.push(*byte);
+        } else if out.last() != Some(&b'0') {
+            out.push(b'0');
         }
     }
     out
@@ -464,5 +512,15 @@ mod tests {
             template(one, false) != template(two, false)
                 && template(one, true) == template(two, true)
         );
+        for (left, right) in [
+            (
+                "[2026-01-02T10:00:00Z] ERROR payment 250",
+                "[2026-01-03T11:00:00Z] ERROR payment 250",
+            ),
+            ("Jan 12 10:00:00 host sshd: x", "Feb 3 11:00:00 host sshd: x"),
+            ("E0102 15:04:05.1 1 x.go:1] y", "E0103 15:04:06.2 1 x.go:1] y"),
+        ] {
+            assert_eq!(template(left.as_bytes(), false), template(right.as_bytes(), false));
+        }
     }
 }

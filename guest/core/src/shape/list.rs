@@ -264,7 +264,8 @@ fn condensed_shown(
     let items: Items<'_> =
         items.iter().zip(&values).map(|((at, _), value)| (*at, value.as_slice())).collect();
     let mut shown = page(list, form, items.iter(), ask, base);
-    let lossless = condensed.dropped.is_empty() && condensed.shortened == 0;
+    let lossless =
+        condensed.dropped.is_empty() && condensed.shortened == 0 && condensed.omitted == 0;
     if lossless {
         return shown;
     }
@@ -364,8 +365,15 @@ fn part(
         });
         Shown::new(facts, next, Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form))
     };
-    let room = frame.allowance.saturating_sub(frame.halves(&make(0)).cost) / frame.copies();
-    make(trim(rest, form, &frame.estimator, room.max(1)))
+    let mut room = frame.allowance.saturating_sub(frame.halves(&make(0)).cost) / frame.copies();
+    loop {
+        let shown = make(trim(rest, form, &frame.estimator, room.max(1)));
+        let cost = frame.halves(&shown).cost;
+        if cost <= frame.allowance || room <= 1 {
+            return shown;
+        }
+        room -= (cost - frame.allowance).div_ceil(frame.copies()).min(room - 1).max(1);
+    }
 }
 
 /// Reads the items that were asked for from a snapshot, no more than a page can hold.

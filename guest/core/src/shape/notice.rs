@@ -91,6 +91,8 @@ pub struct Fields {
     pub dropped: Vec<String>,
     /// Values that were shortened.
     pub shortened: u64,
+    /// Elements of lists inside it that went.
+    pub elements: u64,
 }
 
 impl From<&Condensed> for Fields {
@@ -100,6 +102,7 @@ impl From<&Condensed> for Fields {
             kept: condensed.kept.clone(),
             dropped: condensed.dropped.clone(),
             shortened: condensed.shortened,
+            elements: condensed.omitted,
         }
     }
 }
@@ -175,7 +178,7 @@ impl Facts {
                 "shown": 0, "total": total, "omitted": total, "item": item, "fromByte": from, "toByte": to, "bytesInItem": bytes,
             }),
             Facts::Summary(fields) => json!({
-                "shown": fields.kept.len(), "total": fields.total, "omitted": fields.dropped.len(),
+                "shown": fields.kept.len(), "total": fields.total, "omitted": fields.dropped.len(), "omittedItems": fields.elements,
             }),
             Facts::Found { what } | Facts::Lossless { what } => json!({ "what": what }),
             Facts::Described { what, bytes } => {
@@ -222,8 +225,13 @@ impl Facts {
 
     /// The least that says what this is and leads on, for budgets that leave no room for words.
     #[must_use]
-    pub fn brief(&self, cursor: Option<&str>, more: bool) -> Map<String, Value> {
-        let json = self.json(None, more, "");
+    pub fn brief(&self, cursor: Option<&str>, more: bool, counts: bool) -> Map<String, Value> {
+        let mut json = self.json(None, more, "");
+        // The counts stand in the text as well.
+        if !counts {
+            json.remove("shown");
+            json.remove("total");
+        }
         let mut brief: Map<String, Value> = ["shown", "total", "loss"]
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), json.get(name)?.clone())))
@@ -287,6 +295,7 @@ mod tests {
             kept: vec!["id".to_owned()],
             dropped: vec!["price.total".to_owned(), "price.tax".to_owned(), "notes[]".to_owned()],
             shortened: 0,
+            elements: 0,
         };
         let json = Facts::Summary(fields).json(Some("C"), false, READ_TOOL);
         assert_eq!(

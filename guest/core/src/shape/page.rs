@@ -68,7 +68,9 @@ impl Pieces {
     #[must_use]
     pub fn beside(&self, facts: Option<(&Facts, Link<'_>)>) -> Vec<u8> {
         let mut out = self.head.clone();
-        if let Some((facts, link)) = facts {
+        // Only a page has more pages beside it.
+        if let Some((facts, link)) = facts.filter(|(facts, _)| matches!(facts, Facts::Page { .. }))
+        {
             convert(&mut out, &fields(facts, link, self.clash), Form::Raw, self.form);
         }
         out.extend_from_slice(&self.tail);

@@ -4,7 +4,7 @@ use super::condense::Taste;
 use super::list::{self, Ask};
 use super::lossless::minify;
 use super::render::{Frame, Halves, Room};
-use super::{Body, Facts, Shown, range, summary};
+use super::{Body, Facts, Shown, describe, range, summary};
 use crate::json::scan::Kind;
 use crate::json::survey::{List, Survey};
 use crate::json::text::{Form, visible};
@@ -203,7 +203,12 @@ pub fn cut<'a>(
         }
         _ => None,
     };
-    let shown = match (total > allowance).then(lossless).flatten().or_else(summary) {
+    let described = || {
+        let wanted = is_text && !setting.wish.whole && !setting.wish.ranged();
+        raw.as_deref().filter(|_| wanted).and_then(|raw| describe::binary(raw, &base))
+    };
+    let short = (total > allowance).then(|| lossless().or_else(described)).flatten();
+    let shown = match short.or_else(summary) {
         Some(shown) => shown,
         None => match &index.body {
             Kept::List(list) => list::show(
@@ -220,6 +225,7 @@ pub fn cut<'a>(
             }
         },
     };
+    let shown = if all_of_it(&shown) { as_lossless(shown, &base) } else { shown };
     let halves = frame.halves(&shown);
     Some(Cut { shown, halves, entries: entries(&snapshot, &index, payload.bytes), whole: None })
 }
@@ -268,6 +274,20 @@ fn index(
     (snapshot, index)
 }
 
+/// Whether a page shows every item, whole.
+fn all_of_it(shown: &Shown) -> bool {
+    matches!(&shown.facts, Facts::Page { first: 0, shown, total, condensed: None, .. } if shown == total)
+}
+
+/// A page of all items: what it lost is white space.
+fn as_lossless(shown: Shown, whole: &Cursor) -> Shown {
+    let facts = Facts::Lossless { what: WITHOUT_SPACE.to_owned() };
+    Shown { facts, ..Shown::new(shown.facts, Some(whole.clone()), shown.body).complete() }
+}
+
+/// What the lossless rung takes out.
+const WITHOUT_SPACE: &str = "without white space between its values";
+
 /// The whole document without the white space between its tokens, where that makes it fit.
 fn lossless(payload: &Payload<'_, '_>, whole: &Cursor, frame: &Frame<'_>) -> Option<Shown> {
     payload.survey.filter(|survey| survey.kind != Kind::Scalar && !payload.blocks)?;
@@ -277,7 +297,7 @@ fn lossless(payload: &Payload<'_, '_>, whole: &Cursor, frame: &Frame<'_>) -> Opt
     if minified.len() * 10 > raw.len() * 9 {
         return None;
     }
-    let facts = Facts::Lossless { what: "without white space between its values".to_owned() };
+    let facts = Facts::Lossless { what: WITHOUT_SPACE.to_owned() };
     let shown = Shown::new(facts, Some(whole.clone()), Body::Json(minified)).complete();
     (frame.halves(&shown).cost <= frame.allowance).then_some(shown)
 }

@@ -67,6 +67,11 @@ impl Mask {
         self.members.get(name)
     }
 
+    /// The outermost names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.keys().map(String::as_str)
+    }
+
     /// Whether this names nothing inside of a value: all of it is meant.
     fn is_end(&self) -> bool {
         self.members.is_empty()

@@ -116,7 +116,13 @@ fn with_highlights(chunk: Shown, highlights: &Highlights<'_>, frame: &Frame<'_>)
     };
     let mut room = frame.allowance.saturating_sub(frame.halves(&chunk).cost) / frame.copies();
     for _ in 0..6 {
-        let Some(excerpt) = highlights.excerpt(from, &frame.estimator, room) else { break };
+        // Where a single line is cut there are no others: its end is what is told.
+        let excerpt = if from < highlights.lines() {
+            highlights.excerpt(from, &frame.estimator, room)
+        } else {
+            highlights.tail(&frame.estimator, room)
+        };
+        let Some(excerpt) = excerpt else { break };
         let shown = Shown { highlights: Some(excerpt.text), ..chunk.clone() };
         let cost = frame.halves(&shown).cost;
         if cost <= frame.allowance {

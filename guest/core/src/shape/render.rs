@@ -15,6 +15,9 @@ const ROOMY: u64 = 1_200;
 /// Allowances, for each half, below which the contract is as brief as can be.
 const BRIEF: u64 = 400;
 
+/// Allowances below which two cursors, one in each half, leave no room for anything but them.
+const TIGHT: u64 = 220;
+
 /// Under what a part is written.
 pub struct Frame<'a> {
     /// How tokens are counted.
@@ -87,8 +90,10 @@ impl Frame<'_> {
     }
 
     /// Whether a summary or page has to stand under the contract in structured content, since the schema would refuse it elsewhere.
-    fn apart(&self, shown: &Shown) -> bool {
-        matches!(shown.facts, Facts::Page { condensed: Some(_), .. }) && self.room != Room::Any
+    fn apart(&self, home: &Home, shown: &Shown) -> bool {
+        *home == Home::Document
+            || (matches!(shown.facts, Facts::Page { condensed: Some(_), .. })
+                && self.room != Room::Any)
     }
 
     /// Signs a cursor.
@@ -151,17 +156,24 @@ impl Frame<'_> {
             if self.text_alone() {
                 return with_contract(
                     b"{}",
-                    Value::Object(shown.facts.brief(link.cursor, link.more)).to_string().as_bytes(),
+                    Value::Object(shown.facts.brief(
+                        link.cursor,
+                        link.more,
+                        self.allowance >= TIGHT,
+                    ))
+                    .to_string()
+                    .as_bytes(),
                 );
             }
             self.structured(home, shown, link, beside.filter(|_| self.room != Room::Named))
         });
         Measure { tokens: halves.tokens, cost: halves.cost } = measure(&halves, &self.estimator);
         if let Some(cursor) = &cursor {
-            // What a cursor costs is known well: it needs no margin.
+            // What a cursor costs is known well: it needs less of a margin than text does.
             let count = self.halves_sent() + u64::from(beside.is_some());
             let spare = self.estimator.price(cursor.as_bytes()) * count;
-            halves.cost = halves.cost.saturating_sub(spare - self.estimator.allowance(spare));
+            halves.cost =
+                halves.cost.saturating_sub((spare - self.estimator.allowance(spare)) * 2 / 3);
         }
         halves.cursor = cursor;
         halves
@@ -175,13 +187,13 @@ impl Frame<'_> {
         beside: Option<(&Facts, Link<'_>)>,
     ) -> Vec<u8> {
         let mut contract = if self.is_brief() {
-            shown.facts.brief(link.cursor, link.more)
+            shown.facts.brief(link.cursor, link.more, true)
         } else {
             shown.facts.structured(
                 link.cursor,
                 link.more,
                 link.read_tool,
-                beside.is_some() && !self.apart(shown),
+                beside.is_some() && !self.apart(home, shown),
             )
         };
         if let Some(highlights) = &shown.highlights {
@@ -214,7 +226,7 @@ impl Frame<'_> {
             }
             (_, Body::Page(pieces)) => {
                 let mut value = Vec::new();
-                if self.apart(shown) {
+                if self.apart(home, shown) {
                     convert(&mut value, &pieces.beside(None), pieces.form, Form::Raw);
                     return apart(&value);
                 }

@@ -132,8 +132,11 @@ impl Facts {
     #[must_use]
     pub fn brief_text(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> String {
         let json = self.json(None, more, "");
-        let count = match (json.get("shown"), json.get("total")) {
-            (Some(shown), Some(total)) => format!(" {shown} of {total}"),
+        let count = match (self, json.get("shown"), json.get("total")) {
+            (Facts::Summary(fields), Some(shown), Some(total)) => {
+                format!(" {shown} of {total} fields, {} list items left out", fields.elements)
+            }
+            (_, Some(shown), Some(total)) => format!(" {shown} of {total}"),
             _ => String::new(),
         };
         let what = match self {
@@ -167,6 +170,12 @@ impl Fields {
         let mut parts = vec![format!("{} of {} fields", self.kept.len(), self.total)];
         if !self.dropped.is_empty() {
             parts.push(format!("NOT shown: {}", short_list(&self.dropped, names)));
+        }
+        if self.elements > 0 {
+            parts.push(format!(
+                "{} list items NOT shown, where \" ... [N more items]\" stands",
+                self.elements
+            ));
         }
         if self.shortened > 0 {
             parts.push("values ending in \" ... [N more …]\" are cut".to_owned());
@@ -213,6 +222,7 @@ mod tests {
             kept: vec!["id".to_owned()],
             dropped: vec!["body".to_owned(), "user.url".to_owned()],
             shortened: 2,
+            elements: 0,
         };
         let text = page(0, 276, Some(fields.clone())).text(Some("C"), false, READ_TOOL, true);
         for word in [

@@ -158,7 +158,10 @@ impl Guarded {
             "startLine" => self.wish.start_line = number(name, value, u64::MAX)?,
             "endLine" => self.wish.end_line = number(name, value, u64::MAX)?,
             "fields" => {
-                let fields = texts(name, value)?.join(",");
+                let fields = match value {
+                    Value::String(fields) => fields.clone(),
+                    _ => texts(name, value)?.join(","),
+                };
                 if fields.trim() == "all" {
                     self.wish.whole = true;
                 } else {

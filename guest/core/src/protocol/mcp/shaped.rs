@@ -14,6 +14,7 @@ use crate::json::survey::{List, Survey};
 use crate::json::text::{Form, boundary, visible};
 use crate::query::Query;
 use crate::record::Loss;
+use crate::shape::Facts;
 use crate::shape::derive::{self, Derived};
 use crate::shape::plan::{Cut, Payload, Setting, cut};
 use crate::shape::render::{Halves, Room, plain_block, with_contract};
@@ -161,7 +162,12 @@ impl<'a> Shaper<'_, 'a> {
             Some(Derived::by_query(setting, payload))
         };
         let Some(derived) = derived else {
-            return cut(setting, payload, cost, home, text, allowance);
+            let mut cut = cut(setting, payload, cost, home, text, allowance)?;
+            // A caller that has seen ids may ask for the records by them.
+            if let (Facts::Page { .. }, Some(next)) = (&cut.shown.facts, &cut.shown.next) {
+                cut.entries.extend(self.note(&next.clone()));
+            }
+            return Some(cut);
         };
         let apart = derived.asked || (!derived.typed && setting.room != Room::Any);
         let shown_home = home.clone().map(|home| if apart { Home::Document } else { home });
@@ -250,7 +256,8 @@ impl<'a> Shaper<'_, 'a> {
             .max_by_key(|(at, cost)| (cost.cost, usize::MAX - at))?;
         let others = self.cost.text().cost - cost.cost;
         let size = self.setting.page_size();
-        if texts.len() == 1 || (others <= allowance / 4 && texts.len() as u64 <= size) {
+        let beside = others <= allowance / 4 && texts.len() as u64 <= size;
+        if texts.len() == 1 || (beside && self.setting.query.is_empty()) {
             return self.one_text(largest, cost, others, allowance);
         }
         let content = self.answer.content.clone()?;

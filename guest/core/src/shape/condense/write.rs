@@ -17,8 +17,10 @@ pub(super) struct Writer<'w, 'a> {
     pub selection: &'w Selection,
     /// Words that matter in long texts.
     pub keywords: &'w [String],
-    /// Values that were shortened, and list elements that were left out.
+    /// Values that were shortened.
     pub shortened: u64,
+    /// Elements of lists that were left out.
+    pub omitted: u64,
 }
 
 impl Writer<'_, '_> {
@@ -101,7 +103,7 @@ impl Writer<'_, '_> {
         let start = out.len();
         for (at, (child, element)) in outline.children(id).enumerate() {
             if at == head && shown < total {
-                self.shortened += 1;
+                self.omitted += (total - shown) as u64;
                 if out.len() > start {
                     out.push(b',');
                 }

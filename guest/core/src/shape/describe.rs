@@ -1,0 +1,122 @@
+//! What has no sensible short form: binary data in text. It is described, and kept.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Body, Facts, Shown};
+use crate::json::text::Form;
+use crate::snapshot::Cursor;
+
+/// Bytes that are looked at.
+const LOOK: usize = 4_096;
+/// Characters that are shown.
+const SHOWN: usize = 48;
+
+/// What kind of data begins with these bytes.
+const KINDS: [(&[u8], &str); 10] = [
+    (b"\x89PNG", "a PNG image"),
+    (b"\xFF\xD8\xFF", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"RIFF", "a RIFF file (WebP, WAV)"),
+    (b"%PDF", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive or office document"),
+    (b"\x1F\x8B", "gzip data"),
+    (b"\x7FELF", "an ELF program"),
+    (b"\0asm", "WebAssembly"),
+    (b"OggS", "Ogg audio"),
+];
+
+/// A description of a text that is binary data; none where it can be read.
+#[must_use]
+pub fn binary(text: &[u8], whole: &Cursor) -> Option<Shown> {
+    let what = base64(text).or_else(|| control(text))?;
+    let head: String = String::from_utf8_lossy(text)
+        .chars()
+        .filter(|character| !character.is_control())
+        .take(SHOWN)
+        .collect();
+    let body = format!("[{what}, {} bytes, not shown; it begins {head}]", text.len());
+    let facts = Facts::Described { what, bytes: text.len() as u64 };
+    Some(
+        Shown::new(facts, Some(whole.clone()), Body::Text(body.into_bytes(), Form::Raw)).complete(),
+    )
+}
+
+/// Base64, with or without line breaks, or a data URI.
+fn base64(text: &[u8]) -> Option<String> {
+    let (mime, data) = match text.strip_prefix(b"data:") {
+        Some(rest) => {
+            let comma = rest
+                .get(..LOOK.min(rest.len()))?
+                .windows(8)
+                .position(|window| window == b";base64,")?;
+            (Some(String::from_utf8_lossy(rest.get(..comma)?).into_owned()), rest.get(comma + 8..)?)
+        }
+        None => (None, text),
+    };
+    let head = data.get(..LOOK.min(data.len()))?;
+    let letters: Vec<u8> =
+        head.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let alphabet = letters.iter().all(|byte| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_')
+    });
+    let spaces = head.contains(&b' ');
+    // Words and hex digits are of the alphabet as well: base64 mixes cases and digits.
+    let mixed =
+        [u8::is_ascii_lowercase as fn(&u8) -> bool, u8::is_ascii_uppercase, u8::is_ascii_digit]
+            .iter()
+            .all(|kind| letters.iter().filter(|byte| kind(byte)).count() * 20 > letters.len());
+    if spaces || !alphabet || !mixed || letters.len() < 200 {
+        return None;
+    }
+    let quarter = letters.len() / 4 * 4;
+    let decoded = letters
+        .get(..quarter.min(64))
+        .and_then(|head| STANDARD.decode(head).ok())
+        .unwrap_or_default();
+    let kind = KINDS
+        .iter()
+        .find(|(magic, _)| decoded.starts_with(magic))
+        .map(|(_, kind)| (*kind).to_owned());
+    let kind = mime.or(kind).map_or_else(String::new, |kind| format!(" of {kind}"));
+    Some(format!("base64{kind}, about {} bytes decoded", data.len() / 4 * 3))
+}
+
+/// Text in which a tenth is control characters or what no decoder could read.
+fn control(text: &[u8]) -> Option<String> {
+    let head = String::from_utf8_lossy(text.get(..LOOK.min(text.len()))?).into_owned();
+    let odd = |character: &char| {
+        (character.is_control() && !matches!(character, '\n' | '\r' | '\t' | '\u{1b}'))
+            || *character == '\u{FFFD}'
+    };
+    let count = head.chars().count();
+    (head.chars().filter(odd).count() * 10 > count && count > 0).then(|| "binary data".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(text: &str) -> Option<String> {
+        binary(text.as_bytes(), &Cursor::new("snapshot", 0, 0)).map(|shown| match shown.facts {
+            Facts::Described { what, .. } => what,
+            other => format!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn binary_data_is_told_from_text() {
+        let bytes: Vec<u8> =
+            b"\x89PNG".iter().copied().chain((0..600u32).map(|at| (at * 97 % 251) as u8)).collect();
+        let encoded = STANDARD.encode(&bytes);
+        assert_eq!(described(&encoded).unwrap(), "base64 of a PNG image, about 606 bytes decoded");
+        assert!(
+            described(&format!("data:image/webp;base64,{encoded}"))
+                .unwrap()
+                .starts_with("base64 of image/webp")
+        );
+        assert_eq!(described(&"\u{1}\u{2}a".repeat(400)).unwrap(), "binary data");
+        assert_eq!(described(&"deadbeef00".repeat(400)), None);
+        assert_eq!(described(&"The quick brown fox jumps over 13 lazy dogs. ".repeat(30)), None);
+    }
+}

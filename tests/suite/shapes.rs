@@ -1,0 +1,222 @@
+//! Answers of odd shapes: each is within its budget, keeps what a reader would look for, and is recovered whole.
+
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::guards::Native;
+use context_guard_test_support::walk::{pages, shape};
+use context_guard_test_support::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+const WORDS: &str = "The house stands by the sea and has a garden with old trees. Guests arrive after three and leave before eleven. ";
+
+/// Shapes a text within 1,000 tokens; what the model sees must hold all of `needles`, be of this loss, and lead to the text.
+fn check(name: &str, text: &str, loss: &str, needles: &[&str]) -> Result<Answer> {
+    let policy = json!({"tokenBudgetThreshold": 1_000, "summaryThreshold": 1_000});
+    let host = Native::usual(&policy.to_string())?;
+    let message =
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
+    let shaped = shape(&host, "t", &json!({}), message.to_string().as_bytes())?
+        .with_context(|| format!("{name} was not shaped"))?;
+    let shaped = Answer::read(&shaped)?;
+    let seen = shaped.all_texts().join("\n");
+    ensure!(shaped.contract()["loss"] == loss, "{name}: {}", shaped.contract());
+    ensure!(shaped.tokens() <= 1_000, "{name}: {} tokens", shaped.tokens());
+    for needle in needles {
+        ensure!(seen.contains(needle), "{name}: {needle} is not in\n{seen}");
+    }
+    let pieces = pages(&host, shaped.clone())?;
+    let kinds: Vec<&Value> = pieces.iter().map(|piece| &piece.contract()["kind"]).collect();
+    if kinds.iter().all(|kind| **kind == "chunk") {
+        let whole: String = pieces.iter().flat_map(Answer::texts).collect();
+        ensure!(whole == text, "{name}: the chunks are not the text");
+    } else {
+        let items = context_guard_test_support::walk::items(&pieces)?;
+        let mut lists = Vec::new();
+        collect(&serde_json::from_str(text)?, &mut lists);
+        ensure!(
+            lists.contains(&items),
+            "{name}: {} items are not the list, {kinds:?}",
+            items.len()
+        );
+    }
+    Ok(shaped)
+}
+
+fn collect(value: &Value, lists: &mut Vec<Vec<Value>>) {
+    match value {
+        Value::Array(items) => {
+            lists.push(items.clone());
+            items.iter().for_each(|item| collect(item, lists));
+        }
+        Value::Object(members) => {
+            // Lists of one document are numbered through.
+            let together: Vec<Value> =
+                members.values().filter_map(Value::as_array).flatten().cloned().collect();
+            lists.push(together);
+            members.values().for_each(|value| collect(value, lists));
+        }
+        _ => {}
+    }
+}
+
+fn records(count: usize) -> Vec<Value> {
+    (0..count)
+        .map(|id| json!({"id": id, "name": format!("House {id}"), "status": "open", "description": WORDS.repeat(3), "tags": ["sea", "garden", "dogs", "wifi"], "api_url": format!("https://api.example.org/{id}/x")}))
+        .collect()
+}
+
+#[test]
+fn every_record_of_a_list_stays_with_its_name() -> Result<()> {
+    let shaped = check(
+        "list",
+        &Value::from(records(25)).to_string(),
+        "condensed",
+        &[r#""id":24,"name":"House 24""#, "NOT shown"],
+    )?;
+    let items = shaped.json()?["items"].as_array().cloned().context("no items")?;
+    ensure!(
+        items.len() == 25 && items.iter().all(|item| item.get("api_url").is_none()),
+        "{items:?}"
+    );
+    // Uniformly: what one has they all have.
+    let keys =
+        |item: &Value| item.as_object().map(|members| members.keys().cloned().collect::<Vec<_>>());
+    ensure!(items.iter().all(|item| keys(item) == keys(&items[0])));
+    Ok(())
+}
+
+#[test]
+fn records_of_an_odd_shape_are_not_lost() -> Result<()> {
+    let mut list = records(20);
+    list.insert(3, json!("a plain string"));
+    list.insert(7, json!({"kind": "advert", "text": "buy this"}));
+    list.insert(9, json!(null));
+    list.insert(11, json!([1, 2, 3]));
+    let shaped = check(
+        "odd records",
+        &Value::from(list).to_string(),
+        "condensed",
+        &["a plain string", "advert"],
+    )?;
+    ensure!(shaped.json()?["items"].as_array().map(Vec::len) == Some(24));
+    Ok(())
+}
+
+#[test]
+fn several_lists_of_one_object_are_numbered_through() -> Result<()> {
+    let document = json!({"open": records(14), "closed": records(12)});
+    check(
+        "two lists",
+        &document.to_string(),
+        "condensed",
+        &["open 14 of 14", "closed 12 of 12", "House 13"],
+    )
+    .map(drop)
+}
+
+#[test]
+fn lists_inside_records_are_shortened_with_a_mark() -> Result<()> {
+    let nested: Vec<Value> = (0..12)
+        .map(|id| json!({"id": id, "name": format!("order {id}"), "lines": (0..30).map(|line| json!({"sku": format!("S-{line}"), "quantity": line})).collect::<Vec<_>>()}))
+        .collect();
+    check("nested lists", &Value::from(nested).to_string(), "condensed", &["order 11"]).map(drop)
+}
+
+#[test]
+fn a_wide_object_and_a_deep_one_are_summarised() -> Result<()> {
+    let wide: serde_json::Map<String, Value> =
+        (0..600).map(|at| (format!("setting_{at}"), json!(at * 3))).collect();
+    check(
+        "wide",
+        &Value::Object(wide).to_string(),
+        "condensed",
+        &["setting_0", "setting_99", "more fields]", "list items NOT shown"],
+    )?;
+    let mut deep = json!("the bottom of it all ".repeat(40));
+    for level in (0..120).rev() {
+        deep = json!({"level": level, "child": deep});
+    }
+    check("deep", &deep.to_string(), "condensed", &[r#""level":0"#, "SUMMARY"])?;
+    Ok(())
+}
+
+#[test]
+fn one_huge_value_keeps_its_head_and_tail() -> Result<()> {
+    let text = format!("{}And this is how it ended.", WORDS.repeat(80));
+    check(
+        "scalar",
+        &serde_json::to_string(&text)?,
+        "partial",
+        &["The house stands", "this is how it ended"],
+    )?;
+    check("one line", &text, "partial", &["The house stands", "this is how it ended"])?;
+    let literal = format!(
+        "[{}]",
+        (0..400).map(|at| format!("{{'id': {at}, 'ok': True}}")).collect::<Vec<_>>().join(", ")
+    );
+    check(
+        "python literal",
+        &literal,
+        "partial",
+        &["{'id': 0, 'ok': True}", "{'id': 399, 'ok': True}]"],
+    )?;
+    Ok(())
+}
+
+#[test]
+fn lines_of_json_rows_and_tables_say_what_they_hold() -> Result<()> {
+    let ndjson: String = (0..400).map(|at| json!({"id": at, "level": if at == 333 { "error" } else { "info" }, "msg": format!("request {at}")}).to_string() + "\n").collect();
+    check(
+        "ndjson",
+        &ndjson,
+        "partial",
+        &[r#"{"id":0,"#, "request 333", "1 errors", "request 399"],
+    )?;
+    let csv: String = std::iter::once("id,name,total\n".to_owned())
+        .chain((0..500).map(|at| format!("{at},guest {at},{}\n", at * 3)))
+        .collect();
+    check(
+        "csv",
+        &csv,
+        "partial",
+        &["id,name,total", "500 rows", "499,guest 499,1497", "a sample between"],
+    )?;
+    let table: String = "| id | name |\n|---|---|\n".to_owned()
+        + &(0..400).map(|at| format!("| {at} | guest {at} |\n")).collect::<String>();
+    check("markdown table", &table, "partial", &["| id | name |", "| 399 | guest 399 |"])?;
+    Ok(())
+}
+
+#[test]
+fn documents_code_diffs_and_pages_have_an_outline() -> Result<()> {
+    let markdown: String = (0..60).map(|at| format!("# Part {at}\n\n{WORDS}\n\n")).collect();
+    check("markdown", &markdown, "partial", &["# Part 0", "# Part 59"])?;
+    let code: String = (0..60).map(|at| format!("pub fn item_{at}(value: u32) -> u32 {{\n    let sum = value + {at};\n    sum * 2\n}}\n\n")).collect();
+    check("source", &code, "partial", &["pub fn item_0", "items:", "pub fn item_20"])?;
+    let diff: String = (0..50).map(|at| format!("diff --git a/f{at}.rs b/f{at}.rs\n--- a/f{at}.rs\n+++ b/f{at}.rs\n@@ -1,2 +1,2 @@\n-old {at}\n+new {at}\n")).collect();
+    check("diff", &diff, "partial", &["files and hunks:", "f20.rs (+1 -1)"])?;
+    let page: String = "<!DOCTYPE html>\n<html><body>\n".to_owned()
+        + &(0..60).map(|at| format!("<h2>Section {at}</h2>\n<p>{WORDS}</p>\n")).collect::<String>()
+        + "</body></html>\n";
+    check("html", &page, "partial", &["<h2>Section 0</h2>", "Section 40", "</body></html>"])?;
+    Ok(())
+}
+
+#[test]
+fn errors_and_warnings_of_a_log_come_before_anything_else() -> Result<()> {
+    let log: String = (0..2_000)
+        .map(|at| match at % 400 {
+            250 => format!("2026-01-02 10:00:00 ERROR payment {at} failed\njava.lang.Error: refused\n\tat a.b(C.java:1)\n"),
+            300 => "2026-01-02 10:00:00 WARN the disk is nearly full\n".to_owned(),
+            _ => format!("2026-01-02 10:00:00 INFO booking {at} confirmed and paid in full by card\n"),
+        })
+        .collect();
+    let needles = [
+        "payment 250 failed",
+        "payment 650 failed",
+        "payment 1850 failed",
+        "at a.b(C.java:1)",
+        "nearly full (x5",
+        "booking 1999",
+    ];
+    check("log", &log, "partial", &needles).map(drop)
+}
