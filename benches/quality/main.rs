@@ -2,14 +2,20 @@
 //! beside it. Run by `cargo xtask bench quality [--corpus DIR]`.
 //!
 //! A payload is a tool result as text (`DIR/payloads/CLASS/*`) or a captured message (`DIR/mcp-captures/*.json`). Without a folder, the captures of the tests are used.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its table")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    reason = "a bench prints its table, and reads JSON that it made"
+)]
 
 mod needles;
 mod payloads;
 mod peer;
 mod report;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use context_guard_test_support::answer::{Answer, o200k};
 use context_guard_test_support::guards::Native;
 use context_guard_test_support::walk;
@@ -23,7 +29,7 @@ fn main() -> Result<()> {
     let budgets =
         std::env::var("CONTEXT_GUARD_BENCH_BUDGETS").unwrap_or_else(|_| "4000,1000".to_owned());
     let payloads = payloads::read(corpus.as_deref())?;
-    let mut reports = Vec::new();
+    let (mut reports, mut held) = (Vec::new(), true);
     for budget in budgets.split(',') {
         let budget: u64 =
             budget.trim().parse().with_context(|| format!("{budget} is no budget"))?;
@@ -32,6 +38,7 @@ fn main() -> Result<()> {
             report.add(measure(payload, budget).with_context(|| payload.name.clone())?);
         }
         println!("{}", report.markdown());
+        held &= report.holds();
         reports.push(report.json());
     }
     let folder = context_guard_test_support::artifacts::root().join("target/bench");
@@ -42,6 +49,10 @@ fn main() -> Result<()> {
         serde_json::to_string_pretty(&json!({"files": payloads.len(), "budgets": reports}))? + "\n",
     )?;
     eprintln!("written: {}", file.display());
+    ensure!(
+        held,
+        "a budget did not hold, an answer is not valid, or an original is not kept: see the table"
+    );
     Ok(())
 }
 
@@ -70,7 +81,7 @@ fn measure(payload: &Payload, budget: u64) -> Result<Sample> {
         || answer.texts().iter().all(|text| is_whole(text, contract));
     let over = before > budget;
     let peer = over
-        .then(|| payload.json.as_ref())
+        .then_some(payload.json.as_ref())
         .flatten()
         .map(|json| peer::best(json, text_tokens, &needles));
     if std::env::var_os("CONTEXT_GUARD_BENCH_FILES").is_some() && over {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use context_guard_core::shape::highlight::template;
+use context_guard_core::text::entry::template;
 use context_guard_core::text::kind::Kind;
 use context_guard_core::text::level::{Level, level};
 use serde_json::Value;

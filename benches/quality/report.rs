@@ -38,6 +38,11 @@ impl Report {
         self.samples.push(sample);
     }
 
+    /// Whether every budget was held, every answer valid, every original kept.
+    pub(crate) fn holds(&self) -> bool {
+        self.samples.iter().all(|sample| sample.within && sample.valid && sample.recovered)
+    }
+
     fn classes(&self) -> BTreeMap<&str, Vec<&Sample>> {
         let mut classes: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
         for sample in &self.samples {

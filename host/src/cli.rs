@@ -54,6 +54,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one")]
 enum Command {
     /// Run an MCP server over stdio behind the guard.
     Wrap(wrap::Wrap),

@@ -12,6 +12,7 @@ pub mod filter;
 pub mod gateway;
 pub mod keys;
 pub mod policy_file;
+pub mod sampler;
 pub mod store;
 
 pub use clock::Clock;

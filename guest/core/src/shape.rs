@@ -2,6 +2,7 @@
 
 pub mod chunk;
 pub mod condense;
+mod condensed;
 pub mod derive;
 pub mod describe;
 pub mod extract;

@@ -1,6 +1,7 @@
 //! Where a text may be cut: lines, entries, paragraphs, sections, sentences, words. And what kind of text it is, and of what it consists.
 
 pub mod boundary;
+pub mod entry;
 pub mod fit;
 pub mod kind;
 pub mod level;

@@ -11,6 +11,7 @@ const FORMAT: &[u8; 4] = b"cgt2";
 
 /// A ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "there is one a request")]
 pub(crate) enum Ticket {
     /// A tool call, a resource or the result of a task.
     Answer {

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the one front door. Builds the guests and the binary, runs it, tests, fuzzes, checks.
 #![allow(clippy::print_stderr, reason = "a command line tool")]
 
+mod bench;
 mod build;
 mod check;
 mod docs;
@@ -51,6 +52,23 @@ enum Command {
     Check,
     /// Write the generated files anew: policy schema, golden vectors.
     Docs,
+    /// Measure, and print tables: `cargo xtask bench quality --corpus DIR`.
+    Bench {
+        #[command(subcommand)]
+        bench: bench::Bench,
+    },
+    /// Make the tables of the `lexical` estimator anew from a folder of text.
+    Train {
+        /// A folder of UTF-8 text; every fifth file is kept back to judge the tables by.
+        #[arg(long)]
+        texts: std::path::PathBuf,
+        /// `o200k` or `cl100k`.
+        #[arg(long, default_value = "o200k")]
+        tokenizer: String,
+        /// Where the tables go: guest/core/src/tokens/lexical/tables/NAME.bin puts them to use.
+        #[arg(long)]
+        out: std::path::PathBuf,
+    },
     /// Fuzz each target for a while.
     Fuzz {
         /// Seconds a target.
@@ -80,6 +98,8 @@ impl Command {
             }
             Command::Check => check::run(),
             Command::Docs => docs::write(),
+            Command::Bench { bench } => bench.run(),
+            Command::Train { texts, tokenizer, out } => bench::train(&texts, &tokenizer, &out, 0),
             Command::Fuzz { seconds } => fuzz::run(seconds),
         }
     }

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build::{self, Built, all, cargo, embed, target};
-use crate::{check, fuzz};
+use crate::build::{self, Built, all, cargo, embed, root, target};
+use crate::{bench, check, fuzz};
 
 /// What the end-to-end tests talk to. Versions are pinned: a new one is tried on purpose.
 const NPM: [&str; 5] = [
@@ -22,6 +22,9 @@ const PYTHON: [(&str, &[&str]); 2] = [
     // This server was written for the first SDK.
     ("py-sqlite", &["mcp==1.30.0", "mcp-server-sqlite==2025.4.25"]),
 ];
+
+/// So many of 100 captures that tables were not made from must be estimated within a tenth by them: two dozen files are little to learn from.
+const TRAINED_WITHIN_A_TENTH: u32 = 80;
 
 /// How long each target is fuzzed with the tests.
 const FUZZ_SECONDS: u32 = 15;
@@ -74,6 +77,12 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
         .concat(),
     )?;
     if !quick && filter.is_empty() {
+        eprintln!(
+            "Measuring what is kept of the captures, and making the estimator's tables from them."
+        );
+        bench::Bench::captures().run()?;
+        let tables = target().join("tmp-tables.bin");
+        bench::train(&root().join("tests/captures"), "o200k", &tables, TRAINED_WITHIN_A_TENTH)?;
         fuzz::run(FUZZ_SECONDS)?;
     }
     Ok(())

@@ -11,8 +11,13 @@ use context_guard::{Clock, Filter, embedded_component, policy_file};
 use super::GuardOptions;
 
 impl GuardOptions {
-    /// Loads component and policy.
+    /// Loads component and policy, to be shared.
     pub(crate) fn filter(&self, keys: Vec<SigningKey>) -> Result<Arc<Filter>> {
+        self.build(keys).map(Arc::new)
+    }
+
+    /// Loads component and policy.
+    pub(crate) fn build(&self, keys: Vec<SigningKey>) -> Result<Filter> {
         let policy = match &self.policy {
             Some(path) => policy_file::read(path)?,
             None => String::new(),
@@ -33,8 +38,6 @@ impl GuardOptions {
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(MemoryStore::new(Arc::clone(&clock), MemoryLimits::default()));
-        let filter =
-            Filter::new(Arc::new(component), Surroundings { store, clock }, &policy, keys)?;
-        Ok(Arc::new(filter))
+        Ok(Filter::new(Arc::new(component), Surroundings { store, clock }, &policy, keys)?)
     }
 }

@@ -123,7 +123,7 @@ impl Call<'_> {
                 let may_be_kept =
                     guarded.query.refers_back() || (read_only && !guarded.query.is_empty());
                 if may_be_kept
-                    && let Some(plan) = self.from_kept(&reader, &guarded, name, rest.as_deref())
+                    && let Some(plan) = self.kept_answer(&reader, &guarded, name, rest.as_deref())
                 {
                     return plan;
                 }
@@ -133,7 +133,7 @@ impl Call<'_> {
     }
 
     /// Answers a call from what is kept of the same call, if anything is: a caller that names ids has seen an answer.
-    fn from_kept(
+    fn kept_answer(
         &self,
         reader: &Reader<'_>,
         guarded: &Guarded,

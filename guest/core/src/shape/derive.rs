@@ -100,7 +100,7 @@ impl Derived {
             }
         }
         let (what, typed) = (done.join(", "), done == ["sorted"]);
-        (!done.is_empty()).then(|| Self {
+        (!done.is_empty()).then_some(Self {
             bytes,
             text: false,
             facts: Facts::Lossless { what },

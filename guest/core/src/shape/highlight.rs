@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::extract::shorten;
-use crate::text::boundary::begins_entry;
+use crate::text::entry::{Entry, entries, strict_lines, template};
 use crate::text::kind::Kind;
-use crate::text::level::{Level, level, strict};
+use crate::text::level::Level;
 use crate::text::outline::{Part, parts};
 use crate::tokens::Estimator;
 
@@ -22,15 +22,6 @@ pub struct Highlights<'t> {
     kind: Kind,
     grave: Vec<Entry>,
     parts: Vec<Part>,
-}
-
-/// An entry that matters.
-#[derive(Clone, Debug)]
-struct Entry {
-    level: Level,
-    /// Its first line, from 0, and its number of lines.
-    line: usize,
-    length: usize,
 }
 
 /// What stands out, in words, with its cost.
@@ -52,7 +43,11 @@ impl<'t> Highlights<'t> {
             *line = line.strip_suffix(b"\r").unwrap_or(line);
         }
         let kind = Kind::of(&lines);
-        let grave = if kind == Kind::Log { entries(&lines) } else { strict_lines(&lines, kind) };
+        let grave = match kind {
+            Kind::Log => entries(&lines),
+            Kind::Plain => strict_lines(&lines),
+            _ => Vec::new(),
+        };
         let parts = parts(kind, &lines);
         Self { lines, kind, grave, parts }
     }
@@ -350,90 +345,6 @@ impl Text<'_> {
     }
 }
 
-/// The entries of a log that matter, with the lines that belong to them.
-fn entries(lines: &[&[u8]]) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut open: Option<Entry> = None;
-    for (at, line) in lines.iter().enumerate() {
-        let own = level(line);
-        if begins_entry(line)
-            || own != Level::Other && !line.starts_with(b" ") && !line.starts_with(b"\t")
-        {
-            entries.extend(open.take());
-            if own != Level::Other {
-                open = Some(Entry { level: own, line: at, length: 1 });
-            }
-        } else if let Some(entry) = &mut open {
-            entry.length += usize::from(!line.trim_ascii().is_empty());
-        }
-    }
-    entries.extend(open);
-    entries
-}
-
-/// Lines of any other text that begin as errors do; none where half of it does.
-fn strict_lines(lines: &[&[u8]], kind: Kind) -> Vec<Entry> {
-    if !matches!(kind, Kind::Plain) {
-        return Vec::new();
-    }
-    let grave: Vec<Entry> = lines
-        .iter()
-        .enumerate()
-        .map(|(line, text)| Entry { level: strict(text), line, length: 1 })
-        .filter(|entry| entry.level != Level::Other)
-        .collect();
-    if grave.len() * 2 > lines.len() { Vec::new() } else { grave }
-}
-
-/// Length of the time at the beginning of a line, and of what stands round it.
-fn time_length(line: &[u8]) -> usize {
-    const MONTHS: &[&[u8]] = &[
-        b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
-        b"Dec",
-    ];
-    let mut at = 0;
-    while let Some(byte) = line.get(at) {
-        let letters = line
-            .get(at..)
-            .map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count());
-        let word = line.get(at..at + letters).unwrap_or_default();
-        match letters {
-            0 if byte.is_ascii_digit()
-                || matches!(
-                    byte,
-                    b'-' | b'/' | b':' | b'.' | b',' | b' ' | b'[' | b']' | b'(' | b'+'
-                ) =>
-            {
-                at += 1
-            }
-            // `T` and `Z` of a time, the level before the digits of klog.
-            1 if matches!(byte, b'T' | b'Z' | b'I' | b'W' | b'E' | b'F') => at += 1,
-            _ if MONTHS.contains(&word) => at += letters,
-            _ => break,
-        }
-    }
-    at
-}
-
-/// A line without what differs between repeats: its time; `coarse`: all numbers and ids. Two entries of one template say the same.
-#[must_use]
-pub fn template(line: &[u8], coarse: bool) -> Vec<u8> {
-    let rest = line.get(time_length(line)..).unwrap_or_default();
-    if !coarse {
-        return rest.to_vec();
-    }
-    let mut out: Vec<u8> = Vec::with_capacity(rest.len());
-    for byte in rest {
-        let hex = matches!(byte, b'a'..=b'f' | b'A'..=b'F') && out.last() == Some(&b'0');
-        if !byte.is_ascii_digit() && !hex {
-            out.push(*byte);
-        } else if out.last() != Some(&b'0') {
-            out.push(b'0');
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -502,25 +413,5 @@ mod tests {
         );
         let narrow = excerpt(&text, 20, 500).text;
         assert!(narrow.contains("# Part 39") && !narrow.contains("## Detail 4"), "{narrow}");
-    }
-
-    #[test]
-    fn repeats_differ_in_time_or_in_numbers() {
-        let one = b"2026-01-02 10:00:00 WARN attempt 5 of upstream a1b2";
-        let two = b"2026-01-02 11:30:09 WARN attempt 6 of upstream a1b3";
-        assert!(
-            template(one, false) != template(two, false)
-                && template(one, true) == template(two, true)
-        );
-        for (left, right) in [
-            (
-                "[2026-01-02T10:00:00Z] ERROR payment 250",
-                "[2026-01-03T11:00:00Z] ERROR payment 250",
-            ),
-            ("Jan 12 10:00:00 host sshd: x", "Feb 3 11:00:00 host sshd: x"),
-            ("E0102 15:04:05.1 1 x.go:1] y", "E0103 15:04:06.2 1 x.go:1] y"),
-        ] {
-            assert_eq!(template(left.as_bytes(), false), template(right.as_bytes(), false));
-        }
     }
 }

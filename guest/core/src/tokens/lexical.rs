@@ -5,6 +5,8 @@
 mod classes;
 mod scan;
 mod tables;
+#[cfg(feature = "train")]
+pub mod train;
 
 use tables::{FILE_BYTES, ONE, Sum, Tables};
 

@@ -149,7 +149,7 @@ impl Reader<'_> {
             let found =
                 guarded.query.run(&bytes, stored.index.form, &limits).map_err(Refusal::Wish)?;
             // Whoever gave a cursor has it still; whoever did not, gets one.
-            let whole = guarded.cursor.is_none().then(|| Cursor { whole: 1, ..base });
+            let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });
             let home = frame.structured.map(|_| Home::Document);
             let cut = derive::fit(
                 &setting,

@@ -20,6 +20,10 @@ const GOLDEN: u32 = 0x9E37_79B1;
 
 /// What receives the events.
 pub(super) trait Sink {
+    /// The event that comes next ends at this byte; it begins where the one before ended.
+    #[inline]
+    fn ends_at(&mut self, _end: usize) {}
+
     /// A piece of letters; `key` holds prefix, case and length, `shape` prefix and case.
     fn word(&mut self, key: usize, shape: usize, letters: &[u8]);
     /// A run of up to six punctuation characters, or a rule line.
@@ -71,6 +75,7 @@ pub(super) fn scan<S: Sink>(text: &[u8], sink: &mut S) {
         }
     }
     if scan.pending != Pending::Nothing {
+        scan.sink.ends_at(text.len());
         scan.sink.space(0);
     }
 }
@@ -132,6 +137,7 @@ impl<S: Sink> Scan<'_, S> {
             self.at += self.text.iter().skip(self.at).take_while(|byte| continues(byte)).count();
         }
         let run = self.text.get(start..self.at).unwrap_or_default();
+        self.sink.ends_at(self.at);
         self.sink.id(run);
     }
 
@@ -155,6 +161,7 @@ impl<S: Sink> Scan<'_, S> {
                     to += 1;
                 }
                 let length = to - from;
+                self.sink.ends_at(to);
                 let before = match prefix {
                     _ if from > start => 3,
                     1 => 1,
@@ -186,6 +193,7 @@ impl<S: Sink> Scan<'_, S> {
                 };
                 let shape = prefix * 3 + case;
                 let letters = self.text.get(from..to).unwrap_or_default();
+                self.sink.ends_at(to);
                 self.sink.word(shape * 17 + length.min(16), shape, letters);
                 prefix = AFTER_HUMP;
             }
@@ -219,7 +227,10 @@ impl<S: Sink> Scan<'_, S> {
         }
         let key = |indent, next| space_key(after_punctuation, newlines, indent, tabs, next);
         self.pending = Pending::Nothing;
-        let Some(next) = self.class_at(self.at) else { return self.sink.space(key(indent, 3)) };
+        let Some(next) = self.class_at(self.at) else {
+            self.sink.ends_at(self.at);
+            return self.sink.space(key(indent, 3));
+        };
         let next = match next {
             class if class.is_letter() => 0,
             Class::Digit => 1,
@@ -227,10 +238,12 @@ impl<S: Sink> Scan<'_, S> {
         };
         if self.byte(self.at - 1) == b' ' {
             if length > 1 {
+                self.sink.ends_at(self.at - 1);
                 self.sink.space(key(indent - 1, next));
             }
             self.pending = Pending::Space;
         } else {
+            self.sink.ends_at(self.at);
             self.sink.space(key(indent, next));
         }
     }
@@ -284,6 +297,7 @@ impl<S: Sink> Scan<'_, S> {
                 Some(Class::NonAscii) => 4,
                 _ => 0,
             };
+            self.sink.ends_at(self.at);
             self.sink.punctuation(punctuation_key(hash, rest, next));
         }
         self.pending = Pending::Nothing;
@@ -291,6 +305,7 @@ impl<S: Sink> Scan<'_, S> {
 
     /// A rule line such as `----`: by the logarithm of its length, then a token for each 64.
     fn rule(&mut self, length: usize, spaced: bool) {
+        self.sink.ends_at(self.at);
         let logarithm = (usize::BITS - length.min(64).leading_zeros()) as usize;
         self.sink
             .punctuation(PUNCTUATION_KEYS - 64 + logarithm.min(15) * 4 + 2 * usize::from(spaced));
@@ -301,9 +316,11 @@ impl<S: Sink> Scan<'_, S> {
 
     /// A run of more than six, in chunks of six; what is left is hashed anew.
     fn long(&mut self, start: usize, length: usize, hash: u32) -> (u32, usize) {
+        self.sink.ends_at(start + 6);
         self.sink.punctuation(punctuation_key(hash, 6, 6));
         let (mut from, mut rest) = (start + 6, length - 6);
         while rest > 6 {
+            self.sink.ends_at(from + 6);
             let hash = self.slice(from, from + 6).iter().fold(5, |hash, byte| mix(hash, *byte));
             self.sink.punctuation(punctuation_key(hash, 6, 7));
             (from, rest) = (from + 6, rest - 6);
@@ -317,14 +334,17 @@ impl<S: Sink> Scan<'_, S> {
         let digits = self.slice(self.at + 1, self.at + 5);
         if letter == b'u' && digits.len() == 4 && digits.iter().all(u8::is_ascii_hexdigit) {
             if length > 1 {
+                self.sink.ends_at(self.at - 1);
                 self.sink.punctuation(punctuation_key(hash, length, 5));
             }
             let first = self.byte(self.at + 1);
             let key = if first <= b'9' { first - b'0' } else { (first | 32) - b'a' + 10 };
             self.at += 5;
+            self.sink.ends_at(self.at);
             self.sink.unicode_escape(key.into());
         } else {
             self.at += 1;
+            self.sink.ends_at(self.at);
             self.sink.punctuation(punctuation_key(mix(hash, letter), length, 0));
         }
     }
@@ -340,6 +360,7 @@ impl<S: Sink> Scan<'_, S> {
         let first = self.at.checked_sub(1).and_then(|before| self.class_at(before))
             != Some(Class::NonAscii);
         let character = self.text.get(self.at..end).unwrap_or_default();
+        self.sink.ends_at(end);
         self.sink.wide(first, character);
         self.at = end;
         self.pending = Pending::Nothing;

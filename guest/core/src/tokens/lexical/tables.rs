@@ -8,11 +8,11 @@ use super::scan::{
     DIGIT_KEYS, ESCAPE_KEYS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
 };
 
-const LETTER_BITS: u32 = 15;
-const ID_SYMBOLS: usize = 63;
-const TWO_BYTES: usize = 2 * 2048;
-const THREE_BYTES: usize = 2 * 1024;
-const FOUR_BYTES: usize = 4096;
+pub(super) const LETTER_BITS: u32 = 15;
+pub(super) const ID_SYMBOLS: usize = 63;
+pub(super) const TWO_BYTES: usize = 2 * 2048;
+pub(super) const THREE_BYTES: usize = 2 * 1024;
+pub(super) const FOUR_BYTES: usize = 4096;
 
 /// Length of a table file in bytes.
 pub(super) const FILE_BYTES: usize = 2 * (WORD_KEYS + WORD_SHAPES + DIGIT_KEYS + 1 + ESCAPE_KEYS)
@@ -92,6 +92,31 @@ pub(super) struct Sum {
     pub(super) caution: i64,
 }
 
+/// The bucket of each place between two letters: the chance of a token boundary there depends on the two letters before it, the one after, and the next.
+#[inline]
+pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
+    if let [first, second, ..] = letters {
+        let mut window = (u32::from(first & 31) << 5) | u32::from(second & 31);
+        for at in 1..letters.len() {
+            let next = letters.get(at + 1).map_or(0, |letter| u32::from(letter & 31));
+            window = ((window << 5) | next) & 0xF_FFFF;
+            bucket((window.wrapping_mul(0x9E37_79B1) >> (32 - LETTER_BITS)) as usize);
+        }
+    }
+}
+
+/// The place of a character in the tables of wide ones: its width in bytes, and its row.
+#[inline]
+pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
+    let first = usize::from(first);
+    match *character {
+        [a, b] => (2, first * 2048 + usize::from(a & 31) * 64 + usize::from(b & 63)),
+        [a, b, _] => (3, first * 1024 + usize::from(a & 15) * 64 + usize::from(b & 63)),
+        [_, b, c, _] => (4, usize::from(b & 63) * 64 + usize::from(c & 63)),
+        _ => (1, 0),
+    }
+}
+
 /// Letters from which a word is no word.
 const LONG_WORD: usize = 32;
 
@@ -104,17 +129,10 @@ impl Sum {
 impl Sink for Sum {
     #[inline]
     fn word(&mut self, key: usize, shape: usize, letters: &[u8]) {
-        // The chance of a token boundary before a letter depends on the two before it, itself and the next.
         let mut boundaries = 0i64;
-        if let [first, second, ..] = letters {
-            let mut window = (u32::from(first & 31) << 5) | u32::from(second & 31);
-            for at in 1..letters.len() {
-                let next = letters.get(at + 1).map_or(0, |letter| u32::from(letter & 31));
-                window = ((window << 5) | next) & 0xF_FFFF;
-                let bucket = window.wrapping_mul(0x9E37_79B1) >> (32 - LETTER_BITS);
-                boundaries += byte_at(self.tables.letter_pairs, bucket as usize);
-            }
-        }
+        for_each_boundary(letters, |bucket| {
+            boundaries += byte_at(self.tables.letter_pairs, bucket)
+        });
         let cost = word_at(self.tables.words, key)
             + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8);
         self.total += cost;
@@ -155,23 +173,10 @@ impl Sink for Sum {
     }
 
     fn wide(&mut self, first: bool, character: &[u8]) {
-        let first = usize::from(first);
-        self.total += match *character {
-            [a, b] => {
-                byte_at(
-                    self.tables.two_bytes,
-                    first * 2048 + usize::from(a & 31) * 64 + usize::from(b & 63),
-                ) << 6
-            }
-            [a, b, _] => {
-                byte_at(
-                    self.tables.three_bytes,
-                    first * 1024 + usize::from(a & 15) * 64 + usize::from(b & 63),
-                ) << 6
-            }
-            [_, b, c, _] => {
-                byte_at(self.tables.four_bytes, usize::from(b & 63) * 64 + usize::from(c & 63)) << 6
-            }
+        self.total += match wide_key(first, character) {
+            (2, row) => byte_at(self.tables.two_bytes, row) << 6,
+            (3, row) => byte_at(self.tables.three_bytes, row) << 6,
+            (4, row) => byte_at(self.tables.four_bytes, row) << 6,
             _ => ONE,
         };
     }
@@ -190,7 +195,7 @@ impl Sink for Sum {
 
 /// The row of a byte in the id table: digits, lower, upper, then one for all separators.
 #[inline]
-fn id_symbol(byte: u8) -> usize {
+pub(super) fn id_symbol(byte: u8) -> usize {
     match byte {
         b'0'..=b'9' => usize::from(byte - b'0'),
         b'a'..=b'z' => usize::from(byte - b'a') + 10,

@@ -1,0 +1,287 @@
+//! Making the tables: the mean number of token starts in each kind of event, counted over texts with a real tokenizer.
+//!
+//! Means of events, not a regression on totals: so errors in one kind of text do not hide in another.
+
+use super::scan::{
+    DIGIT_KEYS, ESCAPE_KEYS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES, scan,
+};
+use super::tables::{
+    FILE_BYTES, FOUR_BYTES, ID_SYMBOLS, LETTER_BITS, ONE, Sum, THREE_BYTES, TWO_BYTES, Tables,
+    for_each_boundary, id_symbol, wide_key,
+};
+
+/// Length of a file of tables, in bytes.
+pub const TABLE_BYTES: usize = FILE_BYTES;
+
+/// What was counted of one kind of event.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    count: f64,
+    sum: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        self.sum += value;
+    }
+
+    /// The mean; few counts are drawn towards `usual`.
+    fn value(&self, usual: f64) -> f64 {
+        const DRAW: f64 = 2.0;
+        (self.sum + DRAW * usual) / (self.count + DRAW)
+    }
+}
+
+/// A word that was counted: its key and shape, token starts in it, and the chance of boundaries inside it.
+struct Word {
+    key: usize,
+    shape: usize,
+    starts: f64,
+    buckets: Vec<usize>,
+}
+
+/// Counts over many texts.
+pub struct Trainer {
+    letters: Vec<Mean>,
+    words: Vec<Word>,
+    digits: Vec<Mean>,
+    id_pairs: Vec<Mean>,
+    ids: Vec<(f64, Vec<usize>)>,
+    escapes: Vec<Mean>,
+    punctuation: Vec<Mean>,
+    space: Vec<Mean>,
+    wide: [Vec<Mean>; 3],
+}
+
+impl Default for Trainer {
+    fn default() -> Self {
+        let means = |length| vec![Mean::default(); length];
+        Self {
+            letters: means(1 << LETTER_BITS),
+            words: Vec::new(),
+            digits: means(DIGIT_KEYS),
+            id_pairs: means(ID_SYMBOLS * ID_SYMBOLS),
+            ids: Vec::new(),
+            escapes: means(ESCAPE_KEYS),
+            punctuation: means(PUNCTUATION_KEYS),
+            space: means(SPACE_KEYS),
+            wide: [means(TWO_BYTES), means(THREE_BYTES), means(FOUR_BYTES)],
+        }
+    }
+}
+
+/// The events of one text, with where its tokens begin.
+struct Count<'t> {
+    trainer: &'t mut Trainer,
+    /// Whether a token begins at each byte.
+    starts: &'t [bool],
+    from: usize,
+    to: usize,
+}
+
+impl Count<'_> {
+    fn in_event(&self) -> f64 {
+        let starts = self.starts.get(self.from..self.to).unwrap_or_default();
+        starts.iter().filter(|start| **start).count() as f64
+    }
+
+    /// Whether tokens begin at the places between the last `length` bytes of the event.
+    fn inside(&self, length: usize) -> Vec<f64> {
+        let first = self.to.saturating_sub(length) + 1;
+        self.starts
+            .get(first..self.to)
+            .unwrap_or_default()
+            .iter()
+            .map(|start| f64::from(u8::from(*start)))
+            .collect()
+    }
+}
+
+impl Sink for Count<'_> {
+    fn ends_at(&mut self, end: usize) {
+        self.from = self.to;
+        self.to = end;
+    }
+
+    fn word(&mut self, key: usize, shape: usize, letters: &[u8]) {
+        let starts = self.in_event();
+        let inside = self.inside(letters.len());
+        let mut buckets = Vec::new();
+        for_each_boundary(letters, |bucket| buckets.push(bucket));
+        for (bucket, start) in buckets.iter().zip(inside) {
+            if let Some(mean) = self.trainer.letters.get_mut(*bucket) {
+                mean.add(start);
+            }
+        }
+        self.trainer.words.push(Word { key, shape, starts, buckets });
+    }
+
+    fn punctuation(&mut self, key: usize) {
+        let starts = self.in_event();
+        if let Some(mean) = self.trainer.punctuation.get_mut(key) {
+            mean.add(starts);
+        }
+    }
+
+    fn space(&mut self, key: usize) {
+        let starts = self.in_event();
+        if let Some(mean) = self.trainer.space.get_mut(key) {
+            mean.add(starts);
+        }
+    }
+
+    fn digits(&mut self, key: usize, length: usize) {
+        let starts = self.in_event();
+        let value = if key >= 64 { starts / length.max(1) as f64 } else { starts };
+        if let Some(mean) = self.trainer.digits.get_mut(key) {
+            mean.add(value);
+        }
+    }
+
+    fn id(&mut self, run: &[u8]) {
+        let starts = self.in_event();
+        let pairs: Vec<usize> = run
+            .iter()
+            .zip(run.iter().skip(1))
+            .map(|(left, right)| id_symbol(*left) * ID_SYMBOLS + id_symbol(*right))
+            .collect();
+        for (pair, start) in pairs.iter().zip(self.inside(run.len())) {
+            if let Some(mean) = self.trainer.id_pairs.get_mut(*pair) {
+                mean.add(start);
+            }
+        }
+        self.trainer.ids.push((starts, pairs));
+    }
+
+    fn unicode_escape(&mut self, key: usize) {
+        let starts = self.in_event();
+        if let Some(mean) = self.trainer.escapes.get_mut(key) {
+            mean.add(starts);
+        }
+    }
+
+    fn wide(&mut self, first: bool, character: &[u8]) {
+        let starts = self.in_event();
+        let (width, row) = wide_key(first, character);
+        let table = width.checked_sub(2).and_then(|at| self.trainer.wide.get_mut(at));
+        if let Some(mean) = table.and_then(|table| table.get_mut(row)) {
+            mean.add(starts);
+        }
+    }
+
+    fn long_punctuation(&mut self, _: usize, _: bool) {}
+
+    fn tail(&mut self, _: usize) {}
+}
+
+impl Trainer {
+    /// Counts a text. `starts` says for each of its bytes whether a token begins there.
+    pub fn add(&mut self, text: &[u8], starts: &[bool]) {
+        scan(text, &mut Count { trainer: self, starts, from: 0, to: 0 });
+    }
+
+    /// The tables, as they are stored.
+    #[must_use]
+    pub fn tables(&self) -> Vec<u8> {
+        let usual = |means: &[Mean], otherwise: f64| {
+            let (count, sum) = means
+                .iter()
+                .fold((0.0, 0.0), |(count, sum), mean| (count + mean.count, sum + mean.sum));
+            if count > 0.0 { sum / count } else { otherwise }
+        };
+        let letter = usual(&self.letters, 0.1);
+        let letters: Vec<f64> = self.letters.iter().map(|mean| mean.value(letter)).collect();
+        let (bases, slopes) = self.words(&letters);
+        let pair = usual(&self.id_pairs, 0.6);
+        let pairs: Vec<f64> = self.id_pairs.iter().map(|mean| mean.value(pair)).collect();
+        let id = self.ids.iter().fold(Mean::default(), |mut mean, (starts, used)| {
+            mean.add(starts - used.iter().filter_map(|at| pairs.get(*at)).sum::<f64>());
+            mean
+        });
+        let mut file = Vec::with_capacity(FILE_BYTES);
+        let means = |table: &[Mean], otherwise: f64| -> Vec<f64> {
+            let usual = usual(table, otherwise);
+            table.iter().map(|mean| mean.value(usual)).collect()
+        };
+        let digits: Vec<f64> = self
+            .digits
+            .iter()
+            .enumerate()
+            .map(|(key, mean)| {
+                mean.value(if key >= 64 { 0.34 } else { ((key % 16) as f64 / 3.0).ceil() })
+            })
+            .collect();
+        for table in [bases, slopes, digits, vec![id.value(1.0)], means(&self.escapes, 3.6)] {
+            file.extend(table.iter().flat_map(|value| short(*value).to_le_bytes()));
+        }
+        for (table, unit) in [
+            (means(&self.punctuation, 1.0), 64.0),
+            (means(&self.space, 0.5), 64.0),
+            (letters, 256.0),
+            (pairs, 256.0),
+            (means(&self.wide[0], 1.0), 64.0),
+            (means(&self.wide[1], 1.0), 64.0),
+            (means(&self.wide[2], 1.5), 64.0),
+        ] {
+            file.extend(table.iter().map(|value| byte(value * unit)));
+        }
+        file
+    }
+
+    /// What a word costs apart from the boundaries inside it, by key; and how much of those counts, by shape.
+    fn words(&self, letters: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let chance = |word: &Word| {
+            word.buckets.iter().filter_map(|bucket| letters.get(*bucket)).sum::<f64>()
+        };
+        let mut by_key = vec![(Mean::default(), Mean::default()); WORD_KEYS];
+        for word in &self.words {
+            if let Some((starts, chances)) = by_key.get_mut(word.key) {
+                starts.add(word.starts);
+                chances.add(chance(word));
+            }
+        }
+        let mut by_shape = vec![(0.0, 0.0); WORD_SHAPES];
+        for word in &self.words {
+            let Some((starts, chances)) = by_key.get(word.key) else { continue };
+            let off = chance(word) - chances.sum / chances.count.max(1.0);
+            if let Some((with, of)) = by_shape.get_mut(word.shape) {
+                *with += (word.starts - starts.sum / starts.count.max(1.0)) * off;
+                *of += off * off;
+            }
+        }
+        let slopes: Vec<f64> =
+            by_shape.iter().map(|(with, of)| if *of > 1.0 { with / of } else { 1.0 }).collect();
+        let bases = by_key
+            .iter()
+            .enumerate()
+            .map(|(key, (starts, chances))| {
+                let slope = slopes.get(key / 17).copied().unwrap_or(1.0);
+                Mean { count: starts.count, sum: starts.sum - slope * chances.sum }.value(0.9)
+            })
+            .collect();
+        (bases, slopes)
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "within the range that was clamped to")]
+fn short(value: f64) -> i16 {
+    (value * 256.0).round().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "within the range that was clamped to"
+)]
+fn byte(value: f64) -> u8 {
+    value.round().clamp(0.0, 255.0) as u8
+}
+
+/// Estimated tokens of a text by tables that were just made.
+#[must_use]
+pub fn estimate_with(tables: &'static [u8; TABLE_BYTES], text: &[u8]) -> u64 {
+    let mut sum = Sum::new(Tables::new(tables));
+    scan(text, &mut sum);
+    (sum.total.max(0).unsigned_abs() + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
+}

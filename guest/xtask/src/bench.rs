@@ -1,0 +1,74 @@
+//! Measuring: what is kept of answers, and the making of the estimator's tables.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+
+use crate::build::{self, cargo};
+
+/// What is measured.
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// Tokens before and after, budgets held, needles kept, by class of payload, with the crate shrinkfit beside it. Fails where a budget does not hold, an answer is
+    /// not valid, or an original is not kept.
+    Quality {
+        /// A folder with `payloads/CLASS/*` and `mcp-captures/*.json`; without one, the captures of the tests.
+        #[arg(long, env = "CONTEXT_GUARD_CORPUS")]
+        corpus: Option<PathBuf>,
+        /// Budgets in tokens, with commas between them.
+        #[arg(long, default_value = "4000,1000")]
+        budgets: String,
+        /// Print a line for each file over budget, too.
+        #[arg(long)]
+        files: bool,
+        /// Print what a model sees of files whose name holds this.
+        #[arg(long)]
+        show: Option<String>,
+    },
+}
+
+impl Bench {
+    /// The quality of what is kept of the captures of the tests.
+    pub(crate) fn captures() -> Self {
+        Bench::Quality { corpus: None, budgets: "4000,1000".to_owned(), files: false, show: None }
+    }
+
+    pub(crate) fn run(self) -> Result<()> {
+        let Bench::Quality { corpus, budgets, files, show } = self;
+        let mut command = cargo();
+        command.args(["bench", "--quiet", "--profile", "dev", "--bench", "quality"]);
+        command.env("CONTEXT_GUARD_BENCH_BUDGETS", budgets).env_remove("CONTEXT_GUARD_CORPUS");
+        if let Some(corpus) = corpus {
+            let corpus = corpus
+                .canonicalize()
+                .with_context(|| format!("no folder at {}", corpus.display()))?;
+            command.env("CONTEXT_GUARD_CORPUS", corpus);
+        }
+        if files {
+            command.env("CONTEXT_GUARD_BENCH_FILES", "1");
+        }
+        if let Some(show) = show {
+            command.env("CONTEXT_GUARD_BENCH_SHOW", show);
+        }
+        build::run(&mut command)
+    }
+}
+
+/// Makes tables from texts; fails unless `least` of 100 others are estimated within a tenth.
+pub(crate) fn train(texts: &Path, tokenizer: &str, out: &Path, least: u32) -> Result<()> {
+    let mut command = cargo();
+    command.args([
+        "run",
+        "--quiet",
+        "--package",
+        "context-guard-xtask",
+        "--features",
+        "train",
+        "--bin",
+        "train",
+        "--",
+    ]);
+    command.arg("--texts").arg(texts).args(["--tokenizer", tokenizer]).arg("--out").arg(out);
+    build::run(command.args(["--least", &least.to_string()]))
+}

@@ -1,0 +1,104 @@
+//! Makes the tables of the `lexical` estimator anew from a folder of text, and says how well they do. Called by `cargo xtask train`.
+#![allow(clippy::print_stderr, reason = "a command line tool")]
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Parser, ValueEnum};
+use context_guard_core::tokens::lexical::train::{TABLE_BYTES, Trainer, estimate_with};
+use tiktoken_rs::CoreBPE;
+
+/// Which tokenizer is measured.
+#[derive(Clone, Copy, ValueEnum)]
+enum Tokenizer {
+    O200k,
+    Cl100k,
+}
+
+/// Makes the tables of the `lexical` estimator from a folder of text.
+#[derive(Parser)]
+struct Arguments {
+    /// A folder; every UTF-8 file in it, and below it, is counted.
+    #[arg(long)]
+    texts: PathBuf,
+    /// Which tokenizer is measured.
+    #[arg(long, value_enum, default_value = "o200k")]
+    tokenizer: Tokenizer,
+    /// Where the tables go.
+    #[arg(long)]
+    out: PathBuf,
+    /// Fail unless so many of 100 texts that were not counted are estimated within a tenth.
+    #[arg(long, default_value_t = 0)]
+    least: usize,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let tokenizer = match arguments.tokenizer {
+        Tokenizer::O200k => tiktoken_rs::o200k_base_singleton(),
+        Tokenizer::Cl100k => tiktoken_rs::cl100k_base_singleton(),
+    };
+    let mut texts = Vec::new();
+    read(&arguments.texts, &mut texts)?;
+    ensure!(texts.len() >= 2, "{} holds fewer than two texts", arguments.texts.display());
+    texts.sort();
+    // Every fifth text is kept back: what is judged was not counted.
+    let mut trainer = Trainer::default();
+    let mut bytes = 0;
+    for (_, text) in texts.iter().enumerate().filter(|(at, _)| at % 5 != 4) {
+        trainer.add(text.as_bytes(), &starts(tokenizer, text));
+        bytes += text.len();
+    }
+    let tables = trainer.tables();
+    let Ok(file) = <[u8; TABLE_BYTES]>::try_from(tables.as_slice()) else {
+        bail!("the tables have {} bytes, not {TABLE_BYTES}", tables.len())
+    };
+    std::fs::write(&arguments.out, file).with_context(|| arguments.out.display().to_string())?;
+    let file: &'static [u8; TABLE_BYTES] = Box::leak(Box::new(file));
+    let (mut judged, mut within_tenth, mut within_fifth) = (0usize, 0usize, 0usize);
+    for (_, text) in texts.iter().enumerate().filter(|(at, _)| at % 5 == 4) {
+        let real = tokenizer.encode_ordinary(text).len() as u64;
+        let off = estimate_with(file, text.as_bytes()).abs_diff(real);
+        judged += 1;
+        within_tenth += usize::from(off * 10 <= real);
+        within_fifth += usize::from(off * 5 <= real);
+    }
+    eprintln!(
+        "{}: {TABLE_BYTES} bytes from {} texts of {bytes} bytes. Of {judged} others {within_tenth} are estimated within 10 %, {within_fifth} within 20 %.",
+        arguments.out.display(),
+        texts.len() - judged
+    );
+    ensure!(
+        within_tenth * 100 >= judged * arguments.least,
+        "fewer than {} of 100 are within 10 %",
+        arguments.least
+    );
+    Ok(())
+}
+
+/// Whether a token begins at each byte of a text.
+fn starts(tokenizer: &CoreBPE, text: &str) -> Vec<bool> {
+    let mut starts = vec![false; text.len()];
+    let mut at = 0;
+    for token in tokenizer.encode_ordinary(text) {
+        if let Some(start) = starts.get_mut(at) {
+            *start = true;
+        }
+        at += tokenizer.decode_bytes(&[token]).map_or(0, |bytes| bytes.len());
+    }
+    starts
+}
+
+fn read(folder: &Path, texts: &mut Vec<String>) -> Result<()> {
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read(&path, texts)?;
+        } else if let Ok(text) = std::fs::read_to_string(&path)
+            && !text.is_empty()
+        {
+            texts.push(text);
+        }
+    }
+    Ok(())
+}
