@@ -20,6 +20,8 @@ mod hostile;
 mod properties;
 /// Captured messages of real servers, replayed.
 mod replay;
+/// The example search server, and response modes.
+mod search;
 /// Real servers and real clients, over stdio.
 mod servers;
 /// Answers of odd shapes.

@@ -63,3 +63,11 @@ pub fn root() -> PathBuf {
 pub fn corpus() -> Option<PathBuf> {
     std::env::var_os("CONTEXT_GUARD_CORPUS").map(PathBuf::from).filter(|path| path.is_dir())
 }
+
+/// The example server that searches documents.
+///
+/// # Errors
+/// Where the program was not built.
+pub fn search_server() -> Result<PathBuf> {
+    Ok(program()?.with_file_name("examples").join("search_server"))
+}

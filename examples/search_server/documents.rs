@@ -1,0 +1,108 @@
+//! Documents of a folder: Markdown and text files, with a vendor and what they relate to.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+/// The most documents that are taken, and the most bytes of one.
+const MOST: usize = 400;
+const MOST_BYTES: u64 = 60_000;
+
+/// A document.
+pub(crate) struct Document {
+    pub(crate) vendor: String,
+    id: String,
+    title: String,
+    content: String,
+    relationships: Vec<String>,
+}
+
+impl Document {
+    /// What is searched: the title counts twice.
+    pub(crate) fn searched(&self) -> String {
+        format!("{}\n{}\n{}", self.title, self.title, self.content)
+    }
+
+    /// The document as it is answered with.
+    pub(crate) fn json(&self, score: Option<f64>, related: bool) -> Value {
+        let mut json = json!({
+            "id": self.id, "title": self.title, "type": "documentation", "vendor": self.vendor, "words": self.content.split_whitespace().count(),
+        });
+        if let Some(members) = json.as_object_mut() {
+            members.extend(score.map(|score| ("score".to_owned(), score.into())));
+            members.insert("content".to_owned(), self.content.as_str().into());
+            if related {
+                members.insert("relationships".to_owned(), self.relationships.clone().into());
+            }
+        }
+        json
+    }
+}
+
+/// Where cargo keeps the crates that it has downloaded.
+pub(crate) fn of_cargo() -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
+    let registries = std::fs::read_dir(home.join("registry/src")).ok()?;
+    registries.filter_map(|entry| Some(entry.ok()?.path())).find(|path| path.is_dir())
+}
+
+/// The documents of a folder, and of its folders.
+pub(crate) fn read(folder: &Path) -> Vec<Document> {
+    let mut files = Vec::new();
+    collect(folder, 0, &mut files);
+    files.sort();
+    files.iter().filter_map(|path| document(folder, path)).take(MOST).collect()
+}
+
+fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let is_text = path.extension().is_some_and(|ending| ending == "md" || ending == "txt");
+        let is_change_log =
+            path.file_stem().is_some_and(|name| name.to_ascii_lowercase() != "readme");
+        if path.is_dir() && depth < 3 {
+            collect(&path, depth + 1, files);
+        // Beside a crate its documentation is what is meant, not its history.
+        } else if is_text && !(is_change_log && path.with_file_name("Cargo.toml").is_file()) {
+            files.push(path);
+        }
+    }
+}
+
+fn document(root: &Path, path: &Path) -> Option<Document> {
+    let size = path.metadata().ok()?.len();
+    let content =
+        std::fs::read_to_string(path).ok().filter(|_| (200..MOST_BYTES).contains(&size))?;
+    let folder = path.parent()?;
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    let name = folder.strip_prefix(root).ok()?.display().to_string();
+    let name =
+        if name.is_empty() { path.file_stem()?.to_string_lossy().into_owned() } else { name };
+    let heading = content
+        .lines()
+        .find_map(|line| line.strip_prefix("# "))
+        .map(|heading| heading.trim().to_owned());
+    Some(Document {
+        vendor: owner(&manifest)
+            .unwrap_or_else(|| name.split(['/', '-']).next().unwrap_or_default().to_owned()),
+        title: heading.filter(|heading| !heading.contains('<')).unwrap_or_else(|| name.clone()),
+        relationships: relations(&manifest),
+        id: name,
+        content,
+    })
+}
+
+/// Who owns the repository that a manifest names.
+fn owner(manifest: &str) -> Option<String> {
+    let line = manifest.lines().find(|line| line.starts_with("repository"))?;
+    let url = line.split('"').nth(1)?;
+    url.split("://").nth(1)?.split('/').nth(1).map(str::to_owned)
+}
+
+/// The crates that a manifest depends on.
+fn relations(manifest: &str) -> Vec<String> {
+    let names =
+        manifest.lines().filter_map(|line| line.strip_prefix("[dependencies.")?.strip_suffix(']'));
+    names.map(str::to_owned).collect()
+}
