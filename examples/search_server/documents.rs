@@ -60,7 +60,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         let is_text = path.extension().is_some_and(|ending| ending == "md" || ending == "txt");
         let is_change_log =
-            path.file_stem().is_some_and(|name| name.to_ascii_lowercase() != "readme");
+            path.file_stem().is_some_and(|name| !name.eq_ignore_ascii_case("readme"));
         if path.is_dir() && depth < 3 {
             collect(&path, depth + 1, files);
         // Beside a crate its documentation is what is meant, not its history.
@@ -86,7 +86,9 @@ fn document(root: &Path, path: &Path) -> Option<Document> {
     Some(Document {
         vendor: owner(&manifest)
             .unwrap_or_else(|| name.split(['/', '-']).next().unwrap_or_default().to_owned()),
-        title: heading.filter(|heading| !heading.contains('<')).unwrap_or_else(|| name.clone()),
+        title: heading
+            .filter(|heading| !heading.is_empty() && !heading.contains(['<', '[']))
+            .unwrap_or_else(|| name.clone()),
         relationships: relations(&manifest),
         id: name,
         content,

@@ -8,6 +8,8 @@
     reason = "tests: a panic is a failure"
 )]
 
+/// Answers of every shape in every client.
+mod clients;
 /// The program's commands, as a user types them.
 mod commands;
 /// The contract: frozen, and what the component really imports.

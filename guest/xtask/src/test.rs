@@ -17,6 +17,8 @@ const NPM: [&str; 5] = [
     "@modelcontextprotocol/server-memory@2026.8.31",
     "@modelcontextprotocol/server-everything@2026.8.31",
 ];
+/// The inspector brings its own SDK, so it gets a folder of its own. The next major version needs a newer node.
+const INSPECTOR: &str = "@modelcontextprotocol/inspector@1.0.3";
 const PYTHON: [(&str, &[&str]); 2] = [
     ("py", &["mcp==2.3.0", "mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19"]),
     // This server was written for the first SDK.
@@ -108,7 +110,7 @@ pub(crate) fn cargo_test(
 fn peers() -> Result<PathBuf> {
     let folder = target().join("peers");
     std::fs::create_dir_all(&folder)?;
-    let wanted = format!("{NPM:?}{PYTHON:?}");
+    let wanted = format!("{NPM:?}{INSPECTOR}{PYTHON:?}");
     let mark = folder.join("installed");
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
         return Ok(folder);
@@ -130,15 +132,20 @@ fn peers() -> Result<PathBuf> {
         }
     }
     eprintln!("Installing MCP servers and clients from npm and PyPI into {}.", folder.display());
-    let npm = || {
+    let npm = |folder: &Path, packages: &[&str]| {
         build::run(
             Command::new("npm")
                 .args(["install", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
-                .arg(&folder)
-                .args(NPM),
+                .arg(folder)
+                .args(packages),
         )
     };
-    npm().or_else(|_| npm())?;
+    for (folder, packages) in
+        [(folder.clone(), NPM.as_slice()), (folder.join("inspector"), &[INSPECTOR])]
+    {
+        std::fs::create_dir_all(&folder)?;
+        npm(&folder, packages).or_else(|_| npm(&folder, packages))?;
+    }
     for (name, packages) in PYTHON {
         let environment = folder.join(name);
         build::run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;

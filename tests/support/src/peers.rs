@@ -49,14 +49,32 @@ impl Server {
         Self([program.display().to_string()].into_iter().chain(arguments).collect())
     }
 
+    /// The example upstream.
+    ///
+    /// # Errors
+    /// Where it was not built.
+    pub fn property() -> Result<Self> {
+        Ok(Self(vec![artifacts::property_server()?.display().to_string()]))
+    }
+
     /// The same server behind the guard.
     ///
     /// # Errors
     /// Where the program was not built.
     pub fn wrapped(&self) -> Result<Self> {
+        self.wrapped_with(&[])
+    }
+
+    /// The same with options of the guard.
+    ///
+    /// # Errors
+    /// Where the program was not built.
+    pub fn wrapped_with(&self, options: &[&str]) -> Result<Self> {
+        let program = artifacts::program()?.display().to_string();
+        let options = options.iter().map(|option| (*option).to_owned());
         let guard =
-            [artifacts::program()?.display().to_string(), "wrap".to_owned(), "--".to_owned()];
-        Ok(Self(guard.into_iter().chain(self.0.iter().cloned()).collect()))
+            [program, "wrap".to_owned()].into_iter().chain(options).chain(["--".to_owned()]);
+        Ok(Self(guard.chain(self.0.iter().cloned()).collect()))
     }
 }
 
@@ -101,6 +119,40 @@ pub fn run(client: &str, server: &Server, steps: &[Value]) -> Result<Vec<Vec<Ans
         );
     }
     Ok(all)
+}
+
+/// What the inspector says to a call of a tool, with arguments as `name=value`. Every call is a session of its own.
+///
+/// # Errors
+/// Where it reports one.
+pub fn inspect(server: &Server, folder: &Path, tool: &str, arguments: &[&str]) -> Result<Answer> {
+    // The inspector takes what follows `--` for its own: the command goes into a script.
+    let quoted: Vec<String> =
+        server.0.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+    let script = folder.join("server.sh");
+    std::fs::write(&script, format!("exec {}\n", quoted.join(" ")))?;
+    let inspector = artifacts::peers()?
+        .join("inspector/node_modules/@modelcontextprotocol/inspector/cli/build/cli.js");
+    let mut command = Command::new("node");
+    command.arg(inspector).args(["--cli", "sh"]).arg(&script).args([
+        "--method",
+        "tools/call",
+        "--tool-name",
+        tool,
+    ]);
+    for argument in arguments {
+        command.args(["--tool-arg", argument]);
+    }
+    command.env("CONTEXT_GUARD_SIGNING_KEYS", "a key for the tests of the pump");
+    let output = command.output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the inspector refused {tool} {arguments:?}: {errors}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Before the answer it may print a notice about itself.
+    let json = text.find("\n{").map_or(text.as_ref(), |at| text.get(at..).unwrap_or_default());
+    let result: Value = serde_json::from_str(json)
+        .with_context(|| format!("the inspector said no JSON: {text}"))?;
+    Ok(Answer(json!({ "result": result })))
 }
 
 /// A folder for the files of a test, empty.

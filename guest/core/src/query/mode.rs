@@ -9,6 +9,7 @@ use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::policy::Limits;
 use crate::shape::condense::names::{Worth, worth};
+use crate::shape::extract::shorten;
 use crate::shape::project::Mask;
 
 /// How records are shown.
@@ -26,6 +27,10 @@ pub enum Mode {
 
 /// Tokens of a record's metadata.
 const METADATA: u64 = 40;
+/// Tokens of it that are left for short fields, however long id and title are.
+const SHORT_FIELDS: u64 = 12;
+/// Characters of a title.
+const TITLE: usize = 120;
 /// Records whose members are looked at to find out which is what.
 const SAMPLE: usize = 20;
 
@@ -264,8 +269,12 @@ fn metadata(
             Worth::Plain => 3,
             _ => continue,
         };
-        let value =
-            [b"\"".as_slice(), &outline.inner(&node.key), b"\":", &outline.raw(node)].concat();
+        let mut value = outline.raw(node).into_owned();
+        // A title may be long; what it begins with tells it apart.
+        if node.kind == Kind::String && value.len() > TITLE {
+            value = quoted(&shorten(&outline.decoded(&node.span), TITLE, &[]));
+        }
+        let value = [b"\"".as_slice(), &outline.inner(&node.key), b"\":", &value].concat();
         members.push((at, rank, value));
     }
     // The best first, as long as there is room; then in the order in which they stood.
@@ -275,6 +284,9 @@ fn metadata(
         let cost = limits.estimator.price(value) + 1;
         let fits = *rank == 0 || cost <= room;
         room = room.saturating_sub(if fits { cost } else { 0 });
+        if *rank == 0 {
+            room = room.max(SHORT_FIELDS);
+        }
         fits
     });
     members.sort_by_key(|(at, _, _)| *at);

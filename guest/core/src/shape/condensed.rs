@@ -149,7 +149,11 @@ pub(super) fn with_others(
         let some = others.get(..count).unwrap_or_default();
         let (buffer, spans) = together(some);
         let Ok(outline) = Outline::of_all(&buffer, form, &spans) else { return shown };
-        if let Some(condensed) = Condenser::new(&outline, taste).identities(room) {
+        // A part of the ids alone tells a reader nothing; all of them do, and names do.
+        let telling = |condensed: &Condensed| {
+            count == others.len() || condensed.kept.iter().any(|name| !is_id(name))
+        };
+        if let Some(condensed) = Condenser::new(&outline, taste).identities(room).filter(telling) {
             let which = if count == others.len() {
                 format!("The other {count}")
             } else {
@@ -165,6 +169,12 @@ pub(super) fn with_others(
         count = count * 2 / 3;
     }
     shown
+}
+
+/// Whether a field holds ids, which mean nothing to a reader.
+fn is_id(path: &str) -> bool {
+    let name = path.rsplit('.').next().unwrap_or(path).to_lowercase();
+    matches!(name.as_str(), "id" | "_id" | "uuid" | "guid" | "number" | "iid")
 }
 
 /// Items that stand apart in their buffer, put together, so that one outline holds them all.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::extract::shorten;
+use super::extract::mark;
 use crate::text::entry::{Entry, entries, strict_lines, template};
 use crate::text::kind::Kind;
 use crate::text::level::Level;
@@ -121,9 +121,13 @@ impl<'t> Highlights<'t> {
 
     fn line(&self, at: usize) -> String {
         let line = self.lines.get(at).copied().unwrap_or_default();
-        let end = crate::json::text::boundary(line, 4 * WIDTH, crate::json::text::Form::Raw);
+        let end = crate::json::text::boundary(line, WIDTH, crate::json::text::Form::Raw);
         let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
-        if line.len() > WIDTH { shorten(&head, WIDTH, &[]) } else { head }
+        if end < line.len() {
+            format!("{head}{}", mark(line.len() - end, "characters"))
+        } else {
+            head
+        }
     }
 
     /// An entry with so many lines of what belongs to it.

@@ -15,6 +15,8 @@ const ROOMY: u64 = 1_200;
 /// Allowances, for each half, below which the contract is as brief as can be.
 const BRIEF: u64 = 400;
 
+/// Allowances below which the content is not sent twice.
+const TEXT_ALONE: u64 = 440;
 /// Allowances below which two cursors, one in each half, leave no room for anything but them.
 const TIGHT: u64 = 220;
 
@@ -86,7 +88,7 @@ impl Frame<'_> {
 
     /// Whether there is no room for the content twice: then the structured half has the contract alone.
     fn text_alone(&self) -> bool {
-        self.is_brief() && self.text && self.structured.is_some()
+        self.allowance < TEXT_ALONE && self.text && self.structured.is_some()
     }
 
     /// Whether a summary or page has to stand under the contract in structured content, since the schema would refuse it elsewhere.

@@ -1,0 +1,115 @@
+//! Answers of every shape in every client, in the client's own validation: three SDKs, and the inspector.
+
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::peers::{self, CLIENTS, Server, call};
+use context_guard_test_support::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+/// A policy under which little fits.
+fn tight(folder: &std::path::Path) -> Result<String> {
+    let path = folder.join("tight.json");
+    let policy = json!({"tokenBudgetThreshold": 900, "summaryThreshold": 600, "endpoints": [{"match": "list_transactions", "orderBy": {"field": "at"}}]});
+    std::fs::write(&path, policy.to_string())?;
+    Ok(path.display().to_string())
+}
+
+fn once(tool: &str, arguments: Value) -> Value {
+    json!({"op": "call", "name": tool, "arguments": arguments})
+}
+
+#[test]
+fn every_shape_is_accepted_by_every_sdk_client() -> Result<()> {
+    let folder = peers::folder("clients")?;
+    let server = Server::property()?.wrapped_with(&["--policy", &tight(&folder)?])?;
+    let steps = [
+        once("get_booking", json!({})),
+        once("get_booking", json!({"fields": "guest,checkIn"})),
+        once("list_listings", json!({})),
+        once("list_listings", json!({"limit": 10, "fields": "id,title"})),
+        once("list_listings", json!({"response_mode": "ids_only"})),
+        once("list_listings", json!({"response_mode": "preview", "filter_ids": ["LS-003"]})),
+        once("list_listings", json!({"_guard": {"aggregate": "count by city"}})),
+        once("list_transactions", json!({})),
+        once("read_log", json!({})),
+        call("list_bookings", json!({"limit": 200})),
+    ];
+    for client in CLIENTS {
+        let outcomes = peers::run(client, &server, &steps)?;
+        for answer in outcomes.iter().skip(1).flatten() {
+            ensure!(!answer.is_error(), "{client}: {:?}", answer.all_texts());
+            ensure!(
+                answer.tokens() <= 900,
+                "{client}: {} tokens: {:?}",
+                answer.tokens(),
+                answer.notice()
+            );
+        }
+        let losses: Vec<&Value> =
+            outcomes.iter().skip(1).map(|answers| &answers[0].contract()["loss"]).collect();
+        ensure!(losses[0] == "condensed" && losses[1] == "partial", "{client}: {losses:?}");
+        let listing = &outcomes[6][0];
+        ensure!(
+            listing.result()["structuredContent"]["context_guard"]["content"]["results"][0]["metadata"]
+                ["id"]
+                == "LS-003",
+            "{client}: {}",
+            listing.0
+        );
+        let bookings: usize = outcomes[10]
+            .iter()
+            .filter_map(|page| page.json().ok()?["bookings"].as_array().map(Vec::len))
+            .sum();
+        ensure!(bookings == 500, "{client}: {bookings} bookings");
+    }
+    Ok(std::fs::remove_dir_all(folder)?)
+}
+
+#[test]
+fn a_typed_graph_is_condensed_within_its_schema() -> Result<()> {
+    let folder = peers::folder("typed")?;
+    let file = folder.join("memory.jsonl");
+    let lines: String = (0..60)
+        .map(|at| json!({"type": "entity", "name": format!("Entity {at}"), "entityType": "person", "observations": vec!["a long observation that goes on for a while, and then some more"; 6]}).to_string() + "\n")
+        .collect();
+    std::fs::write(&file, lines)?;
+    let server =
+        Server::npm("server-memory", &[])?.wrapped_with(&["--policy", &tight(&folder)?])?;
+    let server = Server(
+        [vec!["env".to_owned(), format!("MEMORY_FILE_PATH={}", file.display())], server.0].concat(),
+    );
+    for client in CLIENTS {
+        let outcomes = peers::run(client, &server, &[once("read_graph", json!({}))])?;
+        let answer = outcomes.get(1).and_then(|answers| answers.first()).context("no answer")?;
+        ensure!(
+            answer.contract()["loss"] == "condensed" && answer.tokens() <= 900,
+            "{client}: {} tokens, {}",
+            answer.tokens(),
+            answer.contract()
+        );
+        let shown = answer.all_texts().concat();
+        ensure!(shown.contains("Entity 0") && shown.contains("CONDENSED"), "{client}: {shown}");
+        ensure!(
+            answer.result()["structuredContent"]["context_guard"]["content"].is_object(),
+            "{client}: {}",
+            answer.0
+        );
+    }
+    Ok(std::fs::remove_dir_all(folder)?)
+}
+
+#[test]
+fn every_shape_is_accepted_by_the_inspector() -> Result<()> {
+    let folder = peers::folder("inspector")?;
+    let server = Server::property()?.wrapped_with(&["--policy", &tight(&folder)?])?;
+    let inspect = |tool: &str, arguments: &[&str]| -> Result<Answer> {
+        let answer = peers::inspect(&server, &folder, tool, arguments)?;
+        ensure!(!answer.is_error() && answer.tokens() <= 900, "{tool}: {:?}", answer.all_texts());
+        Ok(answer)
+    };
+    ensure!(inspect("get_booking", &[])?.contract()["loss"] == "condensed");
+    ensure!(inspect("list_listings", &[])?.contract()["kind"] == "page");
+    ensure!(inspect("list_listings", &["fields=id,title"])?.contract()["total"] == 300);
+    ensure!(inspect("list_listings", &["response_mode=ids_only"])?.notice().is_some());
+    ensure!(inspect("read_log", &[])?.contract()["kind"] == "chunk");
+    Ok(std::fs::remove_dir_all(folder)?)
+}
