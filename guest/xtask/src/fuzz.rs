@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::build::{self, cargo, target};
 
-const TARGETS: [&str; 4] = ["scanner", "message", "cursor", "imports"];
+const TARGETS: [&str; 5] = ["scanner", "message", "payload", "cursor", "imports"];
 /// Tells this program that cargo has called it in the place of the compiler.
 const WRAPPING: &str = "CONTEXT_GUARD_FUZZ_COMPILER";
 
