@@ -197,7 +197,7 @@ fn documents_code_diffs_and_pages_have_an_outline() -> Result<()> {
     let page: String = "<!DOCTYPE html>\n<html><body>\n".to_owned()
         + &(0..60).map(|at| format!("<h2>Section {at}</h2>\n<p>{WORDS}</p>\n")).collect::<String>()
         + "</body></html>\n";
-    check("html", &page, "partial", &["<h2>Section 0</h2>", "Section 40", "</body></html>"])?;
+    check("html", &page, "partial", &["<h2>Section 0</h2>", "Section 20", "</body></html>"])?;
     Ok(())
 }
 
@@ -219,4 +219,20 @@ fn errors_and_warnings_of_a_log_come_before_anything_else() -> Result<()> {
         "booking 1999",
     ];
     check("log", &log, "partial", &needles).map(drop)
+}
+
+#[test]
+fn a_list_of_more_than_a_page_is_paged_although_it_would_fit_without_white_space() -> Result<()> {
+    let rows: Vec<Value> = (0..120).map(|id| json!({ "id": id })).collect();
+    let text = serde_json::to_string_pretty(&rows)?;
+    let host = Native::usual(r#"{"tokenBudgetThreshold": 1100}"#)?;
+    let message =
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
+    for (guard, count) in [(json!({}), 50), (json!({"limit": 20}), 20)] {
+        let shaped =
+            shape(&host, "t", &guard, message.to_string().as_bytes())?.context("not shaped")?;
+        let page = Answer::read(&shaped)?.json()?;
+        ensure!(page["items"].as_array().map(Vec::len) == Some(count), "{page}");
+    }
+    Ok(())
 }

@@ -115,6 +115,18 @@ impl<'a> Outline<'a> {
         Ok(())
     }
 
+    /// How many values are listed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// A value; none beyond the last.
     #[must_use]
     pub fn node(&self, id: Id) -> Option<&Node> {

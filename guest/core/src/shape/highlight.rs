@@ -245,7 +245,8 @@ impl<'t> Highlights<'t> {
             }
         }
         // Even the topmost are too many: as many as fit, and how many there are.
-        let top: Vec<&&Part> = rest.iter().filter(|part| part.depth == 1).collect();
+        let topmost = rest.iter().map(|part| part.depth).min().unwrap_or(0);
+        let top: Vec<&&Part> = rest.iter().filter(|part| part.depth == topmost).collect();
         let mut kept = String::new();
         let mut shown = 0;
         for part in &top {

@@ -188,7 +188,7 @@ pub fn cut<'a>(
     let frame = setting.frame(allowance, text, index.structured.as_ref());
     let base = Cursor::new(&snapshot, 0, setting.now_ms);
     // A list of more than a page is paged, however short it is.
-    let long = matches!(&rung, Rung::Page(_)) && items.len() as u64 > first_page(setting).limit;
+    let long = matches!(&index.body, Kept::List(list) if list.total() > first_page(setting).limit);
     let lossless = || lossless(payload, &base, &frame).filter(|_| !long);
     let summary = || match rung {
         Rung::Summary => {
@@ -291,6 +291,10 @@ const WITHOUT_SPACE: &str = "without white space between its values";
 /// The whole document without the white space between its tokens, where that makes it fit.
 fn lossless(payload: &Payload<'_, '_>, whole: &Cursor, frame: &Frame<'_>) -> Option<Shown> {
     payload.survey.filter(|survey| survey.kind != Kind::Scalar && !payload.blocks)?;
+    // A token is at most 16 bytes: two thirds of it would have to be white space.
+    if payload.bytes.len() as u64 > frame.allowance.saturating_mul(48) {
+        return None;
+    }
     let raw = visible(payload.bytes, payload.form);
     let minified = minify(&raw);
     // A tenth must be gained, or it is not worth trying.

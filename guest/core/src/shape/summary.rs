@@ -11,6 +11,9 @@ use crate::query::short_list;
 use crate::shape::project::names;
 use crate::snapshot::Cursor;
 
+/// Values of a document from which it is described instead: some ten megabytes of small ones.
+const MOST_VALUES: usize = 700_000;
+
 /// The summary of a document within `allowance` in all; `whole` leads to the original. None where it is no JSON object or list.
 #[must_use]
 pub fn of(
@@ -22,6 +25,10 @@ pub fn of(
 ) -> Option<Shown> {
     let survey = payload.survey.filter(|survey| survey.kind != Kind::Scalar)?;
     let outline = Outline::of(payload.bytes, payload.form, &survey.root).ok()?;
+    // Choosing among so many takes longer than an answer may.
+    if outline.len() > MOST_VALUES {
+        return described(&outline, payload, whole, allowance, frame);
+    }
     let taste = Taste {
         estimator: &setting.limits.estimator,
         map: setting.limits.fields.as_ref(),
