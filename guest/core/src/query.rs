@@ -97,19 +97,25 @@ impl Query {
         Ok(())
     }
 
-    /// Answers it on a payload. O(payload).
+    /// Answers it on a payload; a text is searched from `from_line` on. O(payload).
     ///
     /// # Errors
     /// With a sentence for the caller, where the payload has nothing of the kind.
-    pub fn run(&self, bytes: &[u8], form: Form, limits: &Limits) -> Result<Found, String> {
+    pub fn run(
+        &self,
+        bytes: &[u8],
+        form: Form,
+        limits: &Limits,
+        from_line: u64,
+    ) -> Result<Found, String> {
         self.check()?;
         let raw = visible(bytes, form);
         let Some(records) = Records::of(&raw, limits) else {
-            return self.run_on_text(&raw);
+            return self.run_on_text(&raw, from_line);
         };
         let mut records = match &self.path {
             Some(path) => match records.at(&Path::parse(path)?)? {
-                path::Reached::Text(text) => return self.run_on_text(text.as_bytes()),
+                path::Reached::Text(text) => return self.run_on_text(text.as_bytes(), from_line),
                 path::Reached::Records(records) => records,
             },
             None => records,
@@ -142,11 +148,7 @@ impl Query {
         }
         if let Some(pattern) = &self.grep {
             let found = Pattern::new(pattern)?.in_json(&records);
-            return Ok(Found {
-                bytes: found.0,
-                text: false,
-                what: format!("{} matches in {of}", found.1),
-            });
+            return Ok(Found { bytes: found.0, text: false, what: format!("{} in {of}", found.1) });
         }
         let Some(fields) = &self.fields else {
             let what = self
@@ -202,9 +204,10 @@ impl Query {
         Ok(())
     }
 
-    fn run_on_text(&self, text: &[u8]) -> Result<Found, String> {
+    fn run_on_text(&self, text: &[u8], from_line: u64) -> Result<Found, String> {
         if let Some(pattern) = &self.grep {
-            let (bytes, what) = Pattern::new(pattern)?.in_text(text, self.context);
+            let (bytes, what) =
+                Pattern::new(pattern)?.in_text(text, self.context, from_line.max(1));
             return Ok(Found { bytes, text: true, what });
         }
         if self.path.is_some()

@@ -9,8 +9,12 @@ use crate::json::text::{Form, boundary, quoted};
 use crate::shape::extract::mark;
 use crate::text::lines::Lines;
 
-/// Bytes that are searched: a fraction of a second.
+/// The most bytes that are searched.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes that are searched for a pattern of a kilobyte: the engine takes at most some 300 ns a byte and kilobyte, so that the worst patterns take a second.
+const BYTES_A_KILOBYTE: usize = 2 * 1024 * 1024;
+/// The most bytes of a compiled pattern.
+const MOST_PATTERN: usize = 64 * 1024;
 /// Matches that are shown.
 const MOST_MATCHES: usize = 2_000;
 /// Lines before and after a match.
@@ -19,7 +23,11 @@ const MOST_CONTEXT: u64 = 50;
 const MOST_LINE: usize = 4_096;
 
 /// A pattern, ready to be searched for.
-pub struct Pattern(Regex);
+pub struct Pattern {
+    regex: Regex,
+    /// Bytes that may be searched for it.
+    most_bytes: usize,
+}
 
 impl Pattern {
     /// Reads a pattern.
@@ -30,25 +38,39 @@ impl Pattern {
         if pattern.is_empty() || pattern.len() > 1_000 {
             return Err("grep takes a regular expression of 1 to 1000 characters".to_owned());
         }
-        RegexBuilder::new(pattern)
-            .size_limit(256 * 1024)
-            .build()
-            .map(Self)
-            .map_err(|error| format!("grep {pattern:?} is no regular expression: {error}"))
+        // How large it is compiled tells how long it takes: the least limit under which it compiles.
+        let mut size = 256;
+        loop {
+            match RegexBuilder::new(pattern).size_limit(size).build() {
+                Ok(regex) => {
+                    // Small patterns take less than in proportion.
+                    let factor = if size <= 1_024 { 2 } else { 1 };
+                    let most_bytes = (factor * BYTES_A_KILOBYTE * 1_024 / size).min(MOST_BYTES);
+                    return Ok(Self { regex, most_bytes });
+                }
+                Err(error) if size >= MOST_PATTERN => {
+                    return Err(format!("grep {pattern:?} is no regular expression: {error}"));
+                }
+                Err(_) => size *= 2,
+            }
+        }
     }
 
-    /// The lines that match with those round them, numbered as grep does: `12:` matches, `13-` stands by. And what they are, in words.
+    /// The lines from `from` on, counted from 1, that match with those round them, numbered as grep does: `12:` matches, `13-` stands by. And what they are, in words.
     #[must_use]
-    pub fn in_text(&self, text: &[u8], context: u64) -> (Vec<u8>, String) {
+    pub fn in_text(&self, text: &[u8], context: u64, from: u64) -> (Vec<u8>, String) {
         let around = usize::try_from(context.min(MOST_CONTEXT)).unwrap_or(0);
-        let searched = boundary(text, MOST_BYTES, Form::Raw);
+        let before = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
+        let start = Lines::new(text, Form::Raw).take(before).last().map_or(0, |line| line.end);
+        let text = text.get(start..).unwrap_or_default();
+        let searched = boundary(text, self.most_bytes, Form::Raw);
         let head = text.get(..searched).unwrap_or(text);
         let lines: Vec<&[u8]> =
             Lines::new(head, Form::Raw).map(|line| head.get(line).unwrap_or_default()).collect();
         let matches: Vec<usize> = lines
             .iter()
             .enumerate()
-            .filter(|(_, line)| self.0.is_match(&shown(line)))
+            .filter(|(_, line)| self.regex.is_match(&shown(line)))
             .map(|(at, _)| at)
             .collect();
         let mut out = Vec::new();
@@ -63,10 +85,7 @@ impl Pattern {
             for line in from..(at + around + 1).min(until).min(lines.len()) {
                 let sign = if line == *at { ':' } else { '-' };
                 let text = lines.get(line).map(|line| shown(line)).unwrap_or_default();
-                out.extend_from_slice(
-                    format!("{}{sign}{}\n", line + 1, text.trim_end_matches(['\n', '\r']))
-                        .as_bytes(),
-                );
+                out.extend_from_slice(format!("{}{sign}{}\n", before + line + 1, text).as_bytes());
                 next = line + 1;
             }
         }
@@ -76,16 +95,16 @@ impl Pattern {
         }
         if searched < text.len() {
             what.push_str(&format!(
-                "; only the first {searched} bytes were searched, read on from line {}",
-                lines.len()
+                "; only so far was searched: for the rest give startLine {}",
+                before + lines.len().max(2)
             ));
         }
         (out, what)
     }
 
-    /// The values that match, each with its path; and how many there are.
+    /// The values that match, each with its path; and what they are, in words.
     #[must_use]
-    pub fn in_json(&self, records: &Records<'_>) -> (Vec<u8>, usize) {
+    pub fn in_json(&self, records: &Records<'_>) -> (Vec<u8>, String) {
         let mut search = Search {
             pattern: self,
             outline: &records.outline,
@@ -96,8 +115,17 @@ impl Pattern {
         };
         search.visit(records.root);
         let mut out = search.out;
-        out.extend_from_slice(format!("],\"count\":{}}}", search.count).as_bytes());
-        (out, search.count)
+        let complete = search.bytes <= self.most_bytes;
+        out.extend_from_slice(
+            format!("],\"count\":{},\"complete\":{complete}}}", search.count).as_bytes(),
+        );
+        let rest = if complete { "" } else { "; NOT all of it was searched: narrow it by path" };
+        let shown = if search.count > MOST_MATCHES {
+            format!(", the first {MOST_MATCHES} shown")
+        } else {
+            String::new()
+        };
+        (out, format!("{} matches{shown}{rest}", search.count))
     }
 }
 
@@ -114,7 +142,7 @@ impl Search<'_, '_> {
     fn visit(&mut self, id: Id) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
-        if self.bytes > MOST_BYTES {
+        if self.bytes > self.pattern.most_bytes {
             return;
         }
         if node.children > 0 && !node.closed {
@@ -137,7 +165,7 @@ impl Search<'_, '_> {
             _ => String::from_utf8_lossy(&outline.raw(node)).into_owned(),
         };
         self.bytes += value.len();
-        if !self.pattern.0.is_match(&value) {
+        if !self.pattern.regex.is_match(&value) {
             return;
         }
         self.count += 1;
@@ -158,6 +186,8 @@ impl Search<'_, '_> {
 
 /// A line, or the beginning of a long one.
 fn shown(line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
     let end = boundary(line, MOST_LINE, Form::Raw);
     let text = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
     if end < line.len() { format!("{text}{}", mark(line.len() - end, "characters")) } else { text }
@@ -172,7 +202,7 @@ mod tests {
     fn lines_come_with_their_numbers_and_neighbours() {
         let text = b"one\ntwo\nERROR three\nfour\nfive\nsix\nERROR seven\n";
         let grep = |context| {
-            let (bytes, what) = Pattern::new("ERR.R").unwrap().in_text(text, context);
+            let (bytes, what) = Pattern::new("ERR.R").unwrap().in_text(text, context, 1);
             (String::from_utf8(bytes).unwrap(), what)
         };
         assert_eq!(
@@ -187,15 +217,31 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_long_is_searched_in_parts() {
+        let text = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n".repeat(20_000) + "aab\n";
+        let slow = Pattern::new("(a?){60}(a|b|c){60}z").unwrap();
+        let (found, what) = slow.in_text(text.as_bytes(), 0, 1);
+        let next: u64 = what.split("startLine ").nth(1).unwrap().parse().unwrap();
+        assert!(found.is_empty() && next > 1_000 && next < 20_000, "{what}");
+        let (_, what) = slow.in_text(text.as_bytes(), 0, next);
+        assert!(what.split("startLine ").nth(1).unwrap().parse::<u64>().unwrap() > next, "{what}");
+        // A line that is longer than that is passed over.
+        let (_, what) = slow.in_text(&b"a".repeat(600_000), 0, 1);
+        assert!(what.ends_with("startLine 2"), "{what}");
+        let quick = Pattern::new("b$").unwrap();
+        assert_eq!(quick.in_text(text.as_bytes(), 0, 20_001).0, b"20001:aab\n");
+    }
+
+    #[test]
     fn values_come_with_their_paths() {
         let json = br#"{"rows":[{"a/b":"x1"},{"c":["y","x2"]}]}"#;
         let records = Records::of(json, &Limits::default()).unwrap();
-        let (bytes, count) = Pattern::new("^x").unwrap().in_json(&records);
+        let (bytes, what) = Pattern::new("^x").unwrap().in_json(&records);
         assert_eq!(
-            (String::from_utf8(bytes).unwrap().as_str(), count),
+            (String::from_utf8(bytes).unwrap().as_str(), what.as_str()),
             (
-                r#"{"matches":[{"path":"/rows/0/a~1b","value":"x1"},{"path":"/rows/1/c/1","value":"x2"}],"count":2}"#,
-                2
+                r#"{"matches":[{"path":"/rows/0/a~1b","value":"x1"},{"path":"/rows/1/c/1","value":"x2"}],"count":2,"complete":true}"#,
+                "2 matches"
             )
         );
     }

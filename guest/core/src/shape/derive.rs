@@ -51,7 +51,7 @@ impl Derived {
         let texts = payload.blocks.then(|| blocks(payload.bytes));
         let (bytes, form) =
             texts.as_deref().map_or((payload.bytes, payload.form), |bytes| (bytes, Form::Raw));
-        match setting.query.run(bytes, form, setting.limits) {
+        match setting.query.run(bytes, form, setting.limits, setting.wish.start_line) {
             Ok(found) => found.into(),
             Err(reason) => Found {
                 bytes: b"{}".to_vec(),

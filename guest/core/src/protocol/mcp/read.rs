@@ -146,8 +146,10 @@ impl Reader<'_> {
             (shown, halves, Vec::new())
         } else {
             let bytes = stored.bytes(0, stored.index.bytes)?;
-            let found =
-                guarded.query.run(&bytes, stored.index.form, &limits).map_err(Refusal::Wish)?;
+            let found = guarded
+                .query
+                .run(&bytes, stored.index.form, &limits, guarded.wish.start_line)
+                .map_err(Refusal::Wish)?;
             // Whoever gave a cursor has it still; whoever did not, gets one.
             let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });
             let home = frame.structured.map(|_| Home::Document);
