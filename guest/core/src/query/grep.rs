@@ -45,7 +45,7 @@ impl Pattern {
                 Ok(regex) => {
                     // Small patterns take less than in proportion.
                     let factor = if size <= 1_024 { 2 } else { 1 };
-                    let most_bytes = (factor * BYTES_A_KILOBYTE * 1_024 / size).min(MOST_BYTES);
+                    let most_bytes = (BYTES_A_KILOBYTE / size * 1_024 * factor).min(MOST_BYTES);
                     return Ok(Self { regex, most_bytes });
                 }
                 Err(error) if size >= MOST_PATTERN => {
