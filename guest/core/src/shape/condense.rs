@@ -115,7 +115,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
                 best = Some((self.report(values, lost, &selection), selection.unknown, cost));
             }
             // What the parts cost one by one is not what the whole costs: the aim is set by how far it was off.
-            let next = aim * allowance / cost;
+            let next = aim.saturating_mul(allowance) / cost;
             let close = fits && (selection.whole || cost * 20 >= allowance * 19);
             if close || next == aim {
                 break;

@@ -145,6 +145,12 @@ pub(super) fn with_others(
     if frame.allowance / frame.copies() < ROOM_FOR_OTHERS {
         return shown;
     }
+    // A few of them tell how many fit, about.
+    let few = others.get(..PROBE.min(others.len())).unwrap_or_default();
+    if let Some(tokens) = identities_cost(few, form, frame, taste) {
+        let fit = (room * few.len() as u64 / tokens.max(1)).saturating_mul(11) / 10;
+        count = count.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
+    }
     while count >= LEAST_OTHERS.min(others.len()).max(1) {
         let some = others.get(..count).unwrap_or_default();
         let (buffer, spans) = together(some);
@@ -175,6 +181,24 @@ pub(super) fn with_others(
 fn is_id(path: &str) -> bool {
     let name = path.rsplit('.').next().unwrap_or(path).to_lowercase();
     matches!(name.as_str(), "id" | "_id" | "uuid" | "guid" | "number" | "iid")
+}
+
+/// Items by which the cost of the others is judged.
+const PROBE: usize = 24;
+/// More tokens than they can cost.
+const ANY_COST: u64 = 1_000_000;
+
+/// What telling these items apart costs; none where nothing does.
+fn identities_cost(
+    items: &[(usize, &[u8])],
+    form: Form,
+    frame: &Frame<'_>,
+    taste: Taste<'_>,
+) -> Option<u64> {
+    let (buffer, spans) = together(items);
+    let outline = Outline::of_all(&buffer, form, &spans).ok()?;
+    let condensed = Condenser::new(&outline, taste).identities(ANY_COST)?;
+    Some(frame.estimator.cost(&condensed.values.join(&b',')))
 }
 
 /// Items that stand apart in their buffer, put together, so that one outline holds them all.
