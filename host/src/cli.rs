@@ -8,7 +8,6 @@ macro_rules! say {
 }
 
 mod demo;
-mod exact;
 mod payload;
 mod runtime;
 mod shape;

@@ -4,6 +4,7 @@
 //! `response` take whole JSON-RPC messages and say what becomes of them; a fault of the guard never loses one.
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod clock;
 pub mod engine;
 pub mod error;

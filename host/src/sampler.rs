@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
 use tracing::{debug, warn};
 
+use crate::answer::{o200k, visible};
 use crate::engine::Decision;
 
 /// Answers that wait to be counted.
@@ -147,8 +147,11 @@ impl Sampler {
 
 fn count(samples: &Receiver<Sample>, known: &Known) {
     while let Ok(sample) = samples.recv() {
-        let Some(text) = visible(&sample.message) else { continue };
-        let actual = tiktoken_rs::o200k_base_singleton().encode_ordinary(&text).len() as u64;
+        let text = visible(&sample.message);
+        if text.is_empty() {
+            continue;
+        }
+        let actual = o200k(&text);
         if is_off(actual, sample.estimated) {
             warn!(
                 endpoint = sample.endpoint,
@@ -165,19 +168,6 @@ fn count(samples: &Receiver<Sample>, known: &Known) {
             known.moved.store(true, Ordering::Release);
         }
     }
-}
-
-/// The texts and the structured content of an answer, as a model reads them.
-fn visible(message: &[u8]) -> Option<String> {
-    let message: Value = serde_json::from_slice(message).ok()?;
-    let result = message.get("result")?;
-    let blocks = result.get("content").or(result.get("contents")).and_then(Value::as_array);
-    let text = |block: &Value| {
-        Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned())
-    };
-    let mut texts: Vec<String> = blocks.into_iter().flatten().filter_map(text).collect();
-    texts.extend(result.get("structuredContent").map(Value::to_string));
-    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ impl Query {
         Ok(())
     }
 
-    /// Answers it on a payload; a text is searched from `from_line` on. O(payload).
+    /// Answers it, checked before, on a payload; a text is searched from `from_line` on. O(payload).
     ///
     /// # Errors
     /// With a sentence for the caller, where the payload has nothing of the kind.
@@ -108,7 +108,6 @@ impl Query {
         limits: &Limits,
         from_line: u64,
     ) -> Result<Found, String> {
-        self.check()?;
         let raw = visible(bytes, form);
         let Some(records) = Records::of(&raw, limits) else {
             return self.run_on_text(&raw, from_line);

@@ -7,8 +7,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::payload::{next_cursor, texts, visible};
-use super::{exact, table};
+use super::payload::{next_cursor, texts};
+use context_guard::answer::{o200k, visible};
+
+use super::table;
 
 mod client;
 use client::Client;
@@ -61,9 +63,9 @@ impl Demo {
             column.set_cell_alignment(comfy_table::CellAlignment::Left);
         }
         for (tool, what) in CALLS {
-            let before = exact::o200k(&visible(&raw.call(tool, json!({}))?));
+            let before = o200k(&visible(&raw.call(tool, json!({}))?));
             let answer = guarded.call(tool, json!({}))?;
-            let after = exact::o200k(&visible(&answer));
+            let after = o200k(&visible(&answer));
             let told = told(&answer);
             report.add_row([
                 format!("{tool}: {what}"),
@@ -134,7 +136,7 @@ fn walk(
     let (mut pages, mut largest) = (0, 0);
     loop {
         pages += 1;
-        largest = largest.max(exact::o200k(&visible(&answer)));
+        largest = largest.max(o200k(&visible(&answer)));
         page(&answer)?;
         let Some(cursor) = next_cursor(&answer) else { return Ok((pages, largest)) };
         answer = guarded.call("context_guard_read", json!({ "cursor": cursor }))?;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use context_guard::Filter;
 use context_guard::engine::{CallContext, Decision};
 use context_guard::filter::{Request, Ticket};
+use context_guard::{Filter, answer};
 use serde_json::{Value, json};
 
 use super::Refused;
@@ -98,33 +98,16 @@ impl Payload {
     }
 }
 
-/// The text blocks of a message, of whatever kind.
-fn blocks(answer: &Value) -> Vec<String> {
-    let blocks = answer.pointer("/result/content").or(answer.pointer("/result/contents"));
-    let text = |block: &Value| {
-        Some(block.get("text").or(block.pointer("/resource/text"))?.as_str()?.to_owned())
-    };
-    blocks.and_then(Value::as_array).into_iter().flatten().filter_map(text).collect()
-}
-
 /// The texts of an answer that hold its content, without the contract.
 pub(crate) fn texts(message: &[u8]) -> Vec<String> {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();
-    blocks(&answer).into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
+    answer::texts(&answer).into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
 }
 
 /// The contract as a model reads it.
 pub(crate) fn notice(message: &[u8]) -> Option<String> {
     let answer: Value = serde_json::from_slice(message).ok()?;
-    blocks(&answer).into_iter().find(|text| text.starts_with("[context-guard]"))
-}
-
-/// The text that a model reads: every text block, and structured content.
-pub(crate) fn visible(message: &[u8]) -> String {
-    let answer: Value = serde_json::from_slice(message).unwrap_or_default();
-    let mut texts = blocks(&answer);
-    texts.extend(answer.pointer("/result/structuredContent").map(Value::to_string));
-    texts.join("\n")
+    answer::texts(&answer).into_iter().find(|text| text.starts_with("[context-guard]"))
 }
 
 /// What `_meta` says of a shaped answer.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use context_guard::engine::LossClass;
-use context_guard::{Error, keys};
+use context_guard::{Error, answer, keys};
 use serde_json::{Value, json};
 
 use super::payload::{self, Answer, Payload};
@@ -126,7 +126,7 @@ impl Shape {
         }
         let wish = Value::Object(wish);
         let mut report = table::new(&["", "tokens", "bytes"]);
-        let before = payload::visible(payload.original());
+        let before = answer::visible(payload.original());
         let mut answer = payload.call(&wish)?;
         let original = answer.decision.as_ref().map_or(0, |decision| decision.original_tokens);
         report.add_row([
@@ -138,7 +138,7 @@ impl Shape {
         loop {
             parts += 1;
             self.print(&answer)?;
-            let visible = payload::visible(&answer.message);
+            let visible = answer::visible(&answer.message);
             let tokens = answer.decision.as_ref().map_or(0, |decision| decision.estimated_tokens);
             let name = if self.all { format!("part {parts}") } else { "after".to_owned() };
             report.add_row([name, table::number(tokens), table::number(visible.len() as u64)]);

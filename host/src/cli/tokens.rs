@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use context_guard::{Error, keys};
+use context_guard::{Error, answer, keys};
 use serde_json::json;
 
 use super::payload::Payload;
-use super::{GuardOptions, exact, table};
+use super::{GuardOptions, table};
 
 /// Count the tokens of files.
 #[derive(Args)]
@@ -56,7 +56,7 @@ impl Tokens {
             sampled |= decision.original_tokens_sampled;
             let quarter = text.chars().count() as u64 / 4;
             let chars4 = quarter + quarter / 5;
-            let exact = self.exact.then(|| exact::o200k(text));
+            let exact = self.exact.then(|| answer::o200k(text));
             if self.json {
                 let line = json!({"file": path, "bytes": bytes.len(), "chars4": chars4, "estimated": estimated, "sampled": decision.original_tokens_sampled, "exact": exact});
                 say!("{line}");

@@ -171,6 +171,12 @@ impl<'a> Outline<'a> {
         String::from_utf8_lossy(&visible(&self.inner(span), Form::Escaped)).into_owned()
     }
 
+    /// A key as a step of a JSON Pointer.
+    #[must_use]
+    pub fn step(&self, key: &Span) -> String {
+        self.decoded(key).replace('~', "~0").replace('/', "~1")
+    }
+
     /// The member of an object by its key: of two, the last, as parsers have it.
     #[must_use]
     pub fn member(&self, id: Id, name: &str) -> Option<(Id, &Node)> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::condition::{keys, values};
+use super::condition::{keys, order, values};
 use super::decimal::Sum;
 use super::records::Records;
 use crate::json::text::quoted;
@@ -170,12 +170,12 @@ impl Group {
                 Function::Distinct => *self.distinct.entry(value.clone()).or_default() += 1,
                 Function::Sum | Function::Average => self.numbers += u64::from(self.sum.add(value)),
                 Function::Min => {
-                    if self.least.as_ref().is_none_or(|least| less(value, least)) {
+                    if self.least.as_ref().is_none_or(|least| order(value, least).is_lt()) {
                         self.least = Some(value.clone());
                     }
                 }
                 Function::Max => {
-                    if self.most.as_ref().is_none_or(|most| less(most, value)) {
+                    if self.most.as_ref().is_none_or(|most| order(most, value).is_lt()) {
                         self.most = Some(value.clone());
                     }
                 }
@@ -224,13 +224,6 @@ fn value(value: Option<&str>, out: &mut Vec<u8>) {
             out.extend_from_slice(value.as_bytes());
         }
         Some(value) => out.extend(quoted(value)),
-    }
-}
-
-fn less(left: &str, right: &str) -> bool {
-    match (left.parse::<f64>(), right.parse::<f64>()) {
-        (Ok(left), Ok(right)) => left < right,
-        _ => left < right,
     }
 }
 

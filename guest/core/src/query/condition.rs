@@ -1,5 +1,7 @@
 //! Conditions on records: `status=confirmed`, `price.total>=100, city~lis`.
 
+use std::cmp::Ordering;
+
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 
@@ -107,6 +109,17 @@ fn collect(outline: &Outline<'_>, id: Id, keys: &[String], found: &mut Vec<Strin
     }
 }
 
+/// Values in order: numbers as such, before anything else; the rest as text. A total order, whatever stands beside what.
+#[must_use]
+pub fn order(left: &str, right: &str) -> Ordering {
+    match (left.parse::<f64>(), right.parse::<f64>()) {
+        (Ok(left), Ok(right)) => left.total_cmp(&right),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => left.cmp(right),
+    }
+}
+
 impl Test {
     fn compare(&self, value: &str) -> bool {
         let order = match (value.parse::<f64>(), self.value.parse::<f64>()) {
@@ -114,12 +127,12 @@ impl Test {
             _ => Some(value.cmp(self.value.as_str())),
         };
         match self.operator {
-            Operator::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
-            Operator::Unequal => order.is_some_and(std::cmp::Ordering::is_ne),
-            Operator::AtLeast => order.is_some_and(std::cmp::Ordering::is_ge),
-            Operator::AtMost => order.is_some_and(std::cmp::Ordering::is_le),
-            Operator::More => order.is_some_and(std::cmp::Ordering::is_gt),
-            Operator::Less => order.is_some_and(std::cmp::Ordering::is_lt),
+            Operator::Equal => order.is_some_and(Ordering::is_eq),
+            Operator::Unequal => order.is_some_and(Ordering::is_ne),
+            Operator::AtLeast => order.is_some_and(Ordering::is_ge),
+            Operator::AtMost => order.is_some_and(Ordering::is_le),
+            Operator::More => order.is_some_and(Ordering::is_gt),
+            Operator::Less => order.is_some_and(Ordering::is_lt),
             Operator::Contains => value.to_lowercase().contains(&self.value.to_lowercase()),
         }
     }
@@ -147,6 +160,13 @@ mod tests {
         ] {
             assert_eq!(Condition::parse(text).unwrap().holds(&outline, 0), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_and_text_have_one_order() {
+        let mut values = ["1a", "10", "9", "a", "-1", "NaN", "2"];
+        values.sort_by(|left, right| order(left, right));
+        assert_eq!(values, ["-1", "2", "9", "10", "NaN", "1a", "a"]);
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Search<'_, '_> {
         if node.children > 0 && !node.closed {
             for (at, (child, member)) in outline.children(id).enumerate() {
                 let step = if node.kind == Kind::Object {
-                    outline.decoded(&member.key).replace('~', "~0").replace('/', "~1")
+                    outline.step(&member.key)
                 } else {
                     at.to_string()
                 };

@@ -265,7 +265,7 @@ fn metadata(
         let rank = match worth(&name) {
             _ if known => 0,
             Worth::Identity => 1,
-            Worth::Key => 2,
+            Worth::State | Worth::Key => 2,
             Worth::Plain => 3,
             _ => continue,
         };
@@ -379,6 +379,15 @@ mod tests {
         let text = preview["preview"].as_str().unwrap();
         assert!(text.len() <= 200 && text.len() > 150 && !text.ends_with(' '));
         assert!(shown(Mode::Full)["results"][0]["tokens"].as_u64() > Some(100));
+    }
+
+    #[test]
+    fn metadata_holds_states() {
+        let json = br#"[{"id":1,"kind":"guide","severity":"high"},{"id":2,"kind":"guide","severity":"low"}]"#;
+        let limits = Limits::default();
+        let records = Records::of(json, &limits).unwrap();
+        let shown = render(Mode::Metadata, &records, &limits, None).unwrap();
+        assert!(String::from_utf8(shown).unwrap().contains(r#""severity":"high""#));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::json::survey::Survey;
 use crate::json::text::{Form, quoted, visible};
 use crate::policy::{Limits, OrderBy};
 use crate::query::Found;
-use crate::query::condition::{keys, values};
+use crate::query::condition::{keys, order as compare, values};
 use crate::query::records::Records;
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Home};
@@ -85,18 +85,17 @@ impl Derived {
                 done.push("without what says nothing");
             }
         }
-        if limits.compact {
+        let allowance = limits.budget_for(setting.wish.pages, setting.budget).allowance();
+        if limits.compact && limits.estimator.cost(&bytes) > allowance {
             let outline = Outline::of(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
-            let records = Records::of(&bytes, limits)
-                .filter(|records| records.is_list && records.ids.len() > 1);
-            let over = limits.estimator.cost(&bytes)
-                > setting.limits.budget_for(setting.wish.pages, setting.budget).allowance();
-            if let Some(compact) = records.filter(|_| over).and_then(|_| columns(&outline, 0)) {
-                // Rows are shown where they fit; else the list is paged as it is.
-                if limits.estimator.cost(&compact) <= limits.budget(1).allowance() / 2 {
-                    bytes = compact;
-                    done.push("as a header and rows");
-                }
+            let several = outline.node(0).is_some_and(|root| root.children > 1);
+            // Rows are shown where they fit; else the list is paged as it is.
+            let fits = |rows: &Vec<u8>| {
+                several && limits.estimator.cost(rows) <= limits.budget(1).allowance() / 2
+            };
+            if let Some(rows) = columns(&outline, 0).filter(fits) {
+                bytes = rows;
+                done.push("as a header and rows");
             }
         }
         let (what, typed) = (done.join(", "), done == ["sorted"]);
@@ -142,11 +141,8 @@ fn sorted(bytes: &[u8], order: &OrderBy, limits: &Limits) -> Option<Vec<u8>> {
     // Stable: equals stay as the upstream had them; what lacks the field comes last.
     items.sort_by(|(left, _), (right, _)| match (left, right) {
         (Some(left), Some(right)) => {
-            let order_of = match (left.parse::<f64>(), right.parse::<f64>()) {
-                (Ok(left), Ok(right)) => left.total_cmp(&right),
-                _ => left.cmp(right),
-            };
-            if order.descending { order_of.reverse() } else { order_of }
+            let found = compare(left, right);
+            if order.descending { found.reverse() } else { found }
         }
         (Some(_), None) => std::cmp::Ordering::Less,
         (None, Some(_)) => std::cmp::Ordering::Greater,

@@ -62,6 +62,8 @@ pub fn columns(outline: &Outline<'_>, id: Id) -> Option<Vec<u8>> {
                 .collect()
         })
     };
+    // Members of an object have names that rows would lose.
+    outline.node(id).filter(|node| node.kind == Kind::Array)?;
     let mut elements = outline.children(id).map(|(id, _)| id);
     let header = keys(elements.next()?)?;
     if header.is_empty() || elements.any(|id| keys(id).as_ref() != Some(&header)) {
@@ -141,7 +143,7 @@ impl Stripper<'_, '_> {
                     out.push(b'"');
                     out.extend_from_slice(&outline.inner(&member.key));
                     out.extend_from_slice(b"\":");
-                    let name = outline.decoded(&member.key).replace('~', "~0").replace('/', "~1");
+                    let name = outline.step(&member.key);
                     self.inside(out, child, &name);
                 }
                 out.push(b'}');
@@ -217,6 +219,9 @@ mod tests {
             columns(&outline, 0).unwrap(),
             br#"{"columns":["a","b"],"rows":[[1,"x"],[2.0,null]]}"#
         );
+        let map = r#"{"x":{"a":1},"y":{"a":2}}"#;
+        let outline = Outline::of(map.as_bytes(), Form::Raw, &(0..map.len())).unwrap();
+        assert_eq!(columns(&outline, 0), None);
         let odd = r#"[{"a":1},{"b":2}]"#;
         let outline = Outline::of(odd.as_bytes(), Form::Raw, &(0..odd.len())).unwrap();
         assert_eq!(columns(&outline, 0), None);

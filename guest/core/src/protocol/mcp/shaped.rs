@@ -164,9 +164,9 @@ impl<'a> Shaper<'_, 'a> {
         let Some(derived) = derived else {
             let mut cut = cut(setting, payload, cost, home, text, allowance)?;
             // A caller that has seen ids may ask for the records by them.
-            if let (Facts::Page { .. }, Some(next)) = (&cut.shown.facts, &cut.shown.next) {
-                cut.entries.extend(self.note(&next.clone()));
-            }
+            let page = matches!(cut.shown.facts, Facts::Page { .. });
+            let noted = cut.shown.next.as_ref().filter(|_| page).and_then(|next| self.note(next));
+            cut.entries.extend(noted);
             return Some(cut);
         };
         let apart = derived.asked || (!derived.typed && setting.room != Room::Any);

@@ -113,7 +113,7 @@ impl<'s> Choice<'s> {
         for (at, field) in schema.fields.iter().enumerate() {
             if field.container && matches!(field.name.as_str(), "[]" | "*") && !field.nested {
                 choice.spent +=
-                    choice.share(at, field.count) * 2 * FINE + choice.part(at, field.weights[0]);
+                    choice.part(at, field.count) * 2 * FINE + choice.part(at, field.weights[0]);
             }
         }
         choice
@@ -133,10 +133,6 @@ impl<'s> Choice<'s> {
             next = field.parent;
         }
         u64::try_from(share).unwrap_or(u64::MAX)
-    }
-
-    fn share(&self, at: FieldId, count: u64) -> u64 {
-        self.part(at, count)
     }
 
     /// Whether the lists of a field stand inside records.
