@@ -7,9 +7,12 @@ macro_rules! say {
     };
 }
 
+mod config;
 mod demo;
+mod key;
 mod payload;
 mod runtime;
+mod serve;
 mod shape;
 mod table;
 mod tokens;
@@ -29,6 +32,7 @@ Examples:
   context-guard demo                                        see what it does, with numbers
   context-guard wrap -- npx -y @modelcontextprotocol/server-filesystem /data
                                                             put it before a server, in a client's mcpServers
+  context-guard serve --config gateway.yaml                 put it before many servers, for many clients
   curl -s localhost:8080/bookings | context-guard shape -   shape one answer
   context-guard tokens *.json --exact                       what files cost a model
 
@@ -57,6 +61,12 @@ pub(crate) struct Arguments {
 enum Command {
     /// Run an MCP server over stdio behind the guard.
     Wrap(wrap::Wrap),
+    /// Run the gateway: many MCP servers and JSON APIs behind one guarded endpoint.
+    Serve(serve::Serve),
+    /// Check, import and describe gateway configurations.
+    Config(config::Config),
+    /// Make API keys for the gateway.
+    Key(key::Key),
     /// Shape one payload: the answer on standard output, a short table on standard error.
     Shape(shape::Shape),
     /// Count the tokens of files.
@@ -80,6 +90,9 @@ impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self.command {
             Command::Wrap(wrap) => wrap.run(),
+            Command::Serve(serve) => serve.run(),
+            Command::Config(config) => config.run(),
+            Command::Key(key) => key.run(),
             Command::Shape(shape) => shape.run(),
             Command::Tokens(tokens) => tokens.run(),
             Command::Demo(demo) => demo.run(),
@@ -117,7 +130,9 @@ pub(crate) struct Refused(pub(crate) String);
 
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<Error>() {
-        Some(Error::Policy(_) | Error::Format { .. } | Error::File { .. }) => 3,
+        Some(
+            Error::Policy(_) | Error::Config { .. } | Error::Format { .. } | Error::File { .. },
+        ) => 3,
         _ if error.is::<Refused>() => 4,
         _ => 1,
     }

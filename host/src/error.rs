@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// A result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
 #[derive(Debug, Error)]
@@ -41,6 +41,17 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A configuration with faults; all of them.
+    #[error("{} has faults:\n{issues}", path.display())]
+    Config {
+        /// Which.
+        path: PathBuf,
+        /// The faults.
+        issues: crate::config::Issues,
+    },
+    /// Something that cannot be set up as it is configured.
+    #[error("{0}")]
+    Setup(String),
     /// A command that cannot be started.
     #[error(
         "the server cannot be started: {command}: {source}. Give the command as you would type it, after `--`."

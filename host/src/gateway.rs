@@ -1,9 +1,21 @@
-//! The pump: moves messages between a client and an upstream, past the filter.
+//! The pump: moves messages between clients and upstreams, past the filter.
+//!
+//! `stdio` is one client and one child process. [`serve`] is the gateway: a front that speaks HTTP, and behind it either one HTTP upstream whose bytes pass
+//! ([`proxy`]), or many upstreams of any kind ([`hub`]).
 
 mod envelope;
+mod front;
 mod lines;
+mod offload;
 mod pending;
+mod proxy;
+pub mod serve;
 mod session;
 pub mod stdio;
+mod upstream;
+mod wire;
 
+pub(crate) use front::API_KEY;
+pub use serve::Gateway;
 pub use session::Session;
+pub(crate) use upstream::http::HttpClient;

@@ -4,8 +4,11 @@
 //! `response` take whole JSON-RPC messages and say what becomes of them; a fault of the guard never loses one.
 #![forbid(unsafe_code)]
 
+pub mod access;
+mod admin;
 pub mod answer;
 pub mod clock;
+pub mod config;
 pub mod engine;
 pub mod error;
 pub mod fallback;
@@ -15,6 +18,7 @@ pub mod keys;
 pub mod policy_file;
 pub mod sampler;
 pub mod store;
+pub mod telemetry;
 
 pub use clock::Clock;
 pub use error::{Error, Result};

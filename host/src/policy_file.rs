@@ -13,17 +13,26 @@ use crate::{Error, Result};
 pub fn read(path: &Path) -> Result<String> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| Error::File { path: path.to_owned(), source })?;
-    let format = |reason: String| Error::Format { path: path.to_owned(), reason };
-    let value: Value = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("toml") => toml::from_str(&text).map_err(|error| format(error.to_string()))?,
-        Some("json") => serde_json::from_str(&text).map_err(|error| format(error.to_string()))?,
-        Some("yaml" | "yml") => {
-            serde_norway::from_str(&text).map_err(|error| format(error.to_string()))?
-        }
-        _ => return Err(format("a policy file ends in .yaml, .yml, .json or .toml".to_owned())),
-    };
+    let value = parse(path, &text)?;
     // An empty file is an empty policy.
     Ok(if value.is_null() { String::new() } else { value.to_string() })
+}
+
+/// The document in a text that stands, or would stand, in this file.
+///
+/// # Errors
+/// [`Error::Format`].
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Value> {
+    let format = |reason: String| Error::Format { path: path.to_owned(), reason };
+    let value = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("toml") => toml::from_str(text).map_err(|error| format(error.to_string()))?,
+        Some("json") => serde_json::from_str(text).map_err(|error| format(error.to_string()))?,
+        Some("yaml" | "yml") => {
+            serde_norway::from_str(text).map_err(|error| format(error.to_string()))?
+        }
+        _ => return Err(format("its name has to end in .yaml, .yml, .json or .toml".to_owned())),
+    };
+    Ok(value)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Requests that wait for their answers.
 
 use std::num::NonZeroUsize;
+use std::time::Instant;
 
 use lru::LruCache;
 
@@ -15,8 +16,10 @@ const MOST: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 pub(super) struct Waiting {
     /// What is done with its answer.
     pub(super) ticket: Ticket,
-    /// Whether it opened the session: its answer names the revision in use.
-    pub(super) opens: bool,
+    /// What was asked. An answer to `initialize` names the revision in use.
+    pub(super) method: String,
+    /// When.
+    pub(super) since: Instant,
 }
 
 /// All that wait, by id.

@@ -2,19 +2,24 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use super::envelope::{Envelope, batch, join};
 use super::pending::{Pending, Waiting};
-use crate::engine::CallContext;
+use crate::engine::{CallContext, Decision};
 use crate::filter::{Filter, Request, Ticket};
+use crate::telemetry::{Answered, Outcome, Recorder};
 
 /// A session: correlates answers with requests, and gives both to the filter.
 pub struct Session {
     filter: Arc<Filter>,
     principal: String,
     upstream: String,
+    /// The session of the transport, for the record.
+    name: String,
+    recorder: Option<Arc<Recorder>>,
     state: Mutex<State>,
 }
 
@@ -41,8 +46,22 @@ impl Session {
             filter,
             principal: principal.to_owned(),
             upstream: upstream.to_owned(),
+            name: String::new(),
+            recorder: None,
             state: Mutex::new(state),
         }
+    }
+
+    /// The same, of a transport that says its name and revision itself, with every answer recorded.
+    #[must_use]
+    pub(crate) fn recorded(self, recorder: Arc<Recorder>, name: &str, version: &str) -> Self {
+        self.state().protocol_version = version.to_owned();
+        Self { name: name.to_owned(), recorder: Some(recorder), ..self }
+    }
+
+    /// Whose it is.
+    pub(crate) fn principal(&self) -> &str {
+        &self.principal
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -52,7 +71,7 @@ impl Session {
     fn context(&self, request_id: &str) -> CallContext {
         CallContext {
             principal: self.principal.clone(),
-            session: String::new(),
+            session: self.name.clone(),
             request_id: request_id.to_owned(),
             upstream: self.upstream.clone(),
             protocol_version: self.state().protocol_version.clone(),
@@ -89,12 +108,17 @@ impl Session {
         let as_it_came = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
         let Some(envelope) = Envelope::read(message) else { return as_it_came };
         let (Some(id), Some(method)) = (envelope.id(), envelope.method) else { return as_it_came };
-        match self.filter.request(&self.context(id.as_str()), message) {
-            Request::Answer(answer, _) => FromClient { upstream: None, client: Some(answer) },
+        let cx = self.context(id.as_str());
+        let since = Instant::now();
+        match self.filter.request(&cx, message) {
+            Request::Answer(answer, decision) => {
+                self.record(&cx, &method, since, Some(&decision), answer.len(), Outcome::Passed);
+                FromClient { upstream: None, client: Some(answer) }
+            }
             Request::Forward(changed, ticket) => {
-                let opens = method == "initialize";
-                if opens || ticket != Ticket::Pass {
-                    self.state().pending.add(id, Waiting { ticket, opens });
+                if self.recorder.is_some() || method == "initialize" || ticket != Ticket::Pass {
+                    let waiting = Waiting { ticket, method: method.into_owned(), since };
+                    self.state().pending.add(id, waiting);
                 }
                 FromClient {
                     upstream: Some(changed.map_or(Cow::Borrowed(message), Cow::Owned)),
@@ -125,11 +149,49 @@ impl Session {
         };
         let Some(id) = envelope.id() else { return Cow::Borrowed(message) };
         let Some(waiting) = self.state().pending.take(&id) else { return Cow::Borrowed(message) };
-        if waiting.opens {
+        if waiting.method == "initialize" {
             self.opened(message);
         }
-        let changed = self.filter.response(&self.context(id.as_str()), &waiting.ticket, message);
+        let cx = self.context(id.as_str());
+        let (changed, decision) = self.filter.response_with_decision(&cx, &waiting.ticket, message);
+        let outcome = if decision.is_none() && waiting.ticket != Ticket::Pass {
+            Outcome::Fault
+        } else {
+            Outcome::Passed
+        };
+        let bytes = changed.as_deref().unwrap_or(message).len();
+        self.record(&cx, &waiting.method, waiting.since, decision.as_ref(), bytes, outcome);
         changed.map_or(Cow::Borrowed(message), Cow::Owned)
+    }
+
+    /// Notes that a request will never be answered by the upstream.
+    pub(crate) fn failed(&self, request: &[u8], bytes: usize) {
+        let Some(id) = Envelope::read(request).and_then(|envelope| envelope.id()) else { return };
+        let Some(waiting) = self.state().pending.take(&id) else { return };
+        let cx = self.context(id.as_str());
+        self.record(&cx, &waiting.method, waiting.since, None, bytes, Outcome::UpstreamError);
+    }
+
+    fn record(
+        &self,
+        cx: &CallContext,
+        method: &str,
+        since: Instant,
+        decision: Option<&Decision>,
+        bytes: usize,
+        outcome: Outcome,
+    ) {
+        if let Some(recorder) = &self.recorder {
+            let latency = since.elapsed();
+            recorder.answered(&Answered {
+                cx,
+                endpoint: method,
+                decision,
+                latency,
+                bytes,
+                outcome,
+            });
+        }
     }
 
     /// Notes the revision that client and upstream agreed on.

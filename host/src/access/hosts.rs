@@ -1,0 +1,88 @@
+//! Host and Origin checks: a web page in somebody's browser must not reach a gateway on their machine.
+
+use super::Refusal;
+use crate::config::Access;
+
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+pub(super) struct Hosts {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    /// Without a list, a gateway that is reachable from elsewhere takes any name: it cannot know its own.
+    any: bool,
+}
+
+impl Hosts {
+    pub(super) fn new(config: &Access, loopback: bool) -> Self {
+        let lower = |names: &[String]| names.iter().map(|name| name.to_lowercase()).collect();
+        Self {
+            hosts: lower(&config.allow_hosts),
+            origins: lower(&config.allow_origins),
+            any: !loopback && config.allow_hosts.is_empty(),
+        }
+    }
+
+    pub(super) fn check(&self, host: Option<&str>, origin: Option<&str>) -> Result<(), Refusal> {
+        let host = host.unwrap_or_default().to_lowercase();
+        let name = without_port(&host);
+        if !self.any
+            && !LOOPBACK.contains(&name)
+            && !self.hosts.iter().any(|allowed| *allowed == host || allowed == name)
+        {
+            return Err(Refusal::Forbidden(
+                "host",
+                format!(
+                    "Host `{host}` may not be used here: add it to access.allowHosts if it is yours"
+                ),
+            ));
+        }
+        let Some(origin) = origin.map(str::to_lowercase) else { return Ok(()) };
+        let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
+        if !LOOPBACK.contains(&without_port(authority)) && !self.origins.contains(&origin) {
+            return Err(Refusal::Forbidden(
+                "origin",
+                format!(
+                    "Origin `{origin}` may not ask here: add it to access.allowOrigins if it is yours"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_from_elsewhere_are_refused_and_loopback_is_not() {
+        let listed = Access {
+            allow_hosts: vec!["Guard.example".into()],
+            allow_origins: vec!["https://app.example".into()],
+            ..Access::default()
+        };
+        let hosts = Hosts::new(&listed, true);
+        for (host, origin, fits) in [
+            ("localhost:8808", None, true),
+            ("[::1]:8808", Some("http://localhost:3000"), true),
+            ("127.0.0.1", Some("http://127.0.0.1"), true),
+            ("guard.example:443", Some("https://app.example"), true),
+            ("evil.example", None, false),
+            ("localhost.evil.example", None, false),
+            ("localhost", Some("https://evil.example"), false),
+            ("localhost", Some("http://localhost.evil.example"), false),
+            ("localhost", Some("null"), false),
+            ("", None, false),
+        ] {
+            assert_eq!(hosts.check(Some(host), origin).is_ok(), fits, "{host} {origin:?}");
+        }
+        assert!(Hosts::new(&Access::default(), false).check(Some("any.example"), None).is_ok());
+    }
+}

@@ -1,0 +1,110 @@
+//! What operators and their machines ask: whether it is there, what it did.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use serde_json::json;
+use subtle::ConstantTimeEq;
+
+use crate::gateway::Gateway;
+use crate::telemetry;
+
+/// All paths of the endpoint for operators.
+pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
+    let admin = Router::new()
+        .route("/admin/telemetry", get(records))
+        .route("/admin/upstreams", get(upstreams))
+        .route_layer(from_fn_with_state(Arc::clone(&gateway), authorized));
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .merge(admin)
+        .with_state(gateway)
+}
+
+/// `/healthz` and `/readyz`.
+pub(crate) fn probe(gateway: &Gateway, path: &str) -> Response {
+    let ready = path == "/healthz" || gateway.is_ready();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    body(status, "text/plain", if ready { "ok\n".to_owned() } else { "not ready\n".to_owned() })
+}
+
+async fn healthz(State(gateway): State<Arc<Gateway>>) -> Response {
+    probe(&gateway, "/healthz")
+}
+
+async fn readyz(State(gateway): State<Arc<Gateway>>) -> Response {
+    probe(&gateway, "/readyz")
+}
+
+async fn metrics(State(gateway): State<Arc<Gateway>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    body(StatusCode::OK, kind, gateway.recorder.metrics.text())
+}
+
+async fn upstreams(State(gateway): State<Arc<Gateway>>) -> Response {
+    let all = gateway.upstreams();
+    body(StatusCode::OK, "application/json", json!({ "upstreams": all }).to_string())
+}
+
+async fn records(
+    State(gateway): State<Arc<Gateway>>,
+    query: Result<Query<telemetry::Query>, QueryRejection>,
+) -> Response {
+    match query {
+        Ok(Query(query)) => {
+            let records = gateway.recorder.query(&query);
+            let records: Vec<_> = records.iter().map(|record| json!(**record)).collect();
+            body(StatusCode::OK, "application/json", json!({ "records": records }).to_string())
+        }
+        Err(error) => {
+            let detail = format!(
+                "{}. There are endpoint, from, to, outcome and limit; times are milliseconds since 1970.",
+                error.body_text()
+            );
+            let problem = json!({"type": "about:blank", "title": "Bad query", "status": 400, "detail": detail});
+            body(StatusCode::BAD_REQUEST, "application/problem+json", problem.to_string())
+        }
+    }
+}
+
+/// Admin paths need the token; without one configured, loopback.
+async fn authorized(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
+    let token = gateway.config.admin.as_ref().and_then(|admin| admin.token.as_ref());
+    let allowed = match token {
+        Some(token) => {
+            let wanted = format!("Bearer {}", token.expose());
+            let given =
+                request.headers().get(AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
+            given.ct_eq(wanted.as_bytes()).into()
+        }
+        None => request
+            .extensions()
+            .get::<SocketAddr>()
+            .is_some_and(|peer| peer.ip().to_canonical().is_loopback()),
+    };
+    if allowed {
+        return next.run(request).await;
+    }
+    body(
+        StatusCode::UNAUTHORIZED,
+        "text/plain",
+        "The admin token is needed, as `Authorization: Bearer …`.\n".to_owned(),
+    )
+}
+
+fn body(status: StatusCode, kind: &'static str, text: String) -> Response {
+    let mut response = Response::new(text.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

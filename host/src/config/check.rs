@@ -1,0 +1,259 @@
+//! Everything that can be wrong with a configuration, all of it at once.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+use jsonschema::error::ValidationErrorKind;
+use serde_json::Value;
+
+use super::document::{Config, Upstream};
+
+/// A fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// The line of the file, from 1, where it can be told.
+    pub line: Option<usize>,
+    /// The way to the value: member names and list positions.
+    pub steps: Vec<String>,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+impl Issue {
+    fn new(steps: &[&str], reason: impl Into<String>) -> Self {
+        let steps = steps.iter().map(|step| (*step).to_owned()).collect();
+        Self { line: None, steps, reason: reason.into() }
+    }
+
+    /// The path as policy issues have it: `upstreams[0].name`.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.steps.iter().fold(String::new(), |path, step| {
+            if step.parse::<usize>().is_ok() {
+                format!("{path}[{step}]")
+            } else if path.is_empty() {
+                step.clone()
+            } else {
+                format!("{path}.{step}")
+            }
+        })
+    }
+}
+
+/// All faults of a file, in its order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Issues(pub Vec<Issue>);
+
+impl fmt::Display for Issues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, issue) in self.0.iter().enumerate() {
+            let line = issue.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+            let end = if at + 1 < self.0.len() { "\n" } else { "" };
+            let path = issue.path();
+            let path = if path.is_empty() { "the file".to_owned() } else { path };
+            write!(f, "  {line}{path}: {}{end}", issue.reason)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks a document against the schema, then what a schema cannot say, and gives it as what it means.
+pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
+    let mut issues = by_schema(&document);
+    if !issues.is_empty() {
+        // What is well formed of the rest is still told: a second run for the next fault is a nuisance.
+        if let Ok(config) = serde_json::from_value::<Config>(without(document, &issues)) {
+            issues.extend(by_meaning(&config));
+        }
+        return Err(Issues(issues));
+    }
+    let mut config: Config = serde_json::from_value(document)
+        .map_err(|error| Issues(vec![Issue::new(&[], error.to_string())]))?;
+    issues.extend(by_meaning(&config));
+    config.folder = folder.to_owned();
+    config.each_secret(&mut |steps, secret| {
+        if let Err(reason) = secret.resolve(folder) {
+            issues.push(Issue { line: None, steps, reason });
+        }
+    });
+    if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
+}
+
+fn by_schema(document: &Value) -> Vec<Issue> {
+    let schema = super::schema();
+    let validator = match jsonschema::validator_for(&schema) {
+        Ok(validator) => validator,
+        Err(error) => return vec![Issue::new(&[], format!("the schema is unusable: {error}"))],
+    };
+    let mut issues = Vec::new();
+    for error in validator.iter_errors(document) {
+        let path = error.instance_path().to_string();
+        let steps: Vec<String> = path
+            .split('/')
+            .skip(1)
+            .map(|step| step.replace("~1", "/").replace("~0", "~"))
+            .collect();
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                let known = known_beside(&schema, &error.schema_path().to_string());
+                for name in unexpected {
+                    let mut steps = steps.clone();
+                    steps.push(name.clone());
+                    issues.push(Issue { line: None, steps, reason: unknown(name, &known) });
+                }
+            }
+            _ => issues.push(Issue { line: None, steps, reason: masked(&error) }),
+        }
+    }
+    issues
+}
+
+/// What a validation error says, without the value: it may be a secret.
+fn masked(error: &jsonschema::ValidationError<'_>) -> String {
+    let text = error.masked().to_string();
+    text.replacen("value ", "this ", 1)
+}
+
+/// The names that an object may have where a schema refused another.
+fn known_beside(schema: &Value, path: &str) -> Vec<String> {
+    // The path goes to `additionalProperties`; its neighbour holds the names. References on the way are followed by name.
+    let mut at = schema;
+    for step in path.split('/').skip(1) {
+        if step == "additionalProperties" {
+            break;
+        }
+        at = match at.get(step).or_else(|| at.get(step.parse::<usize>().ok()?)) {
+            Some(Value::String(reference)) if step == "$ref" => {
+                schema.pointer(reference.trim_start_matches('#')).unwrap_or(at)
+            }
+            Some(next) => next,
+            None => return Vec::new(),
+        };
+    }
+    let names = at.get("properties").and_then(Value::as_object);
+    names.map(|names| names.keys().cloned().collect()).unwrap_or_default()
+}
+
+fn unknown(name: &str, known: &[String]) -> String {
+    let near = known
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= 3)
+        .min();
+    match near {
+        Some((_, near)) => format!("there is no such setting; did you mean `{near}`?"),
+        None if known.is_empty() => "there is no such setting".to_owned(),
+        None => format!("there is no such setting; there are {}", known.join(", ")),
+    }
+}
+
+/// The document without the members that have faults.
+fn without(mut document: Value, issues: &[Issue]) -> Value {
+    for issue in issues {
+        let Some((last, way)) = issue.steps.split_last() else { continue };
+        let parent = way.iter().try_fold(&mut document, |at, step| match at {
+            Value::Object(members) => members.get_mut(step),
+            Value::Array(entries) => entries.get_mut(step.parse::<usize>().ok()?),
+            _ => None,
+        });
+        if let Some(Value::Object(members)) = parent {
+            members.remove(last);
+        }
+    }
+    document
+}
+
+fn by_meaning(config: &Config) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    let mut names = BTreeSet::new();
+    if config.upstreams.is_empty() {
+        issues.push(Issue::new(&["upstreams"], "at least one upstream is needed"));
+    }
+    for (at, upstream) in config.upstreams.iter().enumerate() {
+        let at = at.to_string();
+        if let Err(reason) = name(&upstream.name) {
+            issues.push(Issue::new(&["upstreams", &at, "name"], reason));
+        } else if !names.insert(&upstream.name) {
+            issues.push(Issue::new(
+                &["upstreams", &at, "name"],
+                format!("there is another upstream `{}`", upstream.name),
+            ));
+        }
+        if let Some(reason) = kind(upstream) {
+            issues.push(Issue::new(&["upstreams", &at], reason));
+        }
+        for (member, url) in
+            [("url", upstream.url.as_ref()), ("rest", upstream.rest.as_ref().map(|rest| &rest.url))]
+        {
+            if let Some(url) = url
+                && !is_url(url)
+            {
+                issues.push(Issue::new(
+                    &["upstreams", &at, member],
+                    "an http:// or https:// URL is needed",
+                ));
+            }
+        }
+    }
+    if config.listen.parse::<std::net::SocketAddr>().is_err() {
+        issues.push(Issue::new(
+            &["listen"],
+            "an address and a port are needed, such as 127.0.0.1:8808",
+        ));
+    }
+    if let Some(admin) = &config.admin
+        && admin.listen.parse::<std::net::SocketAddr>().is_err()
+    {
+        issues.push(Issue::new(
+            &["admin", "listen"],
+            "an address and a port are needed, such as 127.0.0.1:8809",
+        ));
+    }
+    if !config.path.starts_with('/') {
+        issues.push(Issue::new(&["path"], "a path begins with `/`"));
+    }
+    let mcp = config.upstreams.iter().filter(|upstream| upstream.rest.is_none()).count();
+    if config.naming == super::Naming::Plain && mcp > 1 {
+        issues.push(Issue::new(
+            &["naming"],
+            "plain names are for one upstream: with several, names could clash",
+        ));
+    }
+    if let Some(jwt) = &config.access.jwt
+        && jwt.jwks_url.is_some() == jwt.jwks_file.is_some()
+    {
+        issues
+            .push(Issue::new(&["access", "jwt"], "either jwksUrl or jwksFile is needed, not both"));
+    }
+    issues
+}
+
+/// Names stand before `__` in names of tools, and are part of headers and metrics.
+fn name(name: &str) -> Result<(), &'static str> {
+    let fits = (1..=32).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && !name.contains("__")
+        && !name.ends_with('_');
+    if fits {
+        Ok(())
+    } else {
+        Err("a name has 1 to 32 letters, digits, `-`, `_` or `.`, no `__`, and no `_` at its end")
+    }
+}
+
+fn kind(upstream: &Upstream) -> Option<&'static str> {
+    let kinds = usize::from(!upstream.command.is_empty())
+        + usize::from(upstream.url.is_some())
+        + usize::from(upstream.rest.is_some());
+    match kinds {
+        0 => Some("one of `command`, `url` and `rest` is needed"),
+        1 => None,
+        _ => Some("only one of `command`, `url` and `rest` may be given"),
+    }
+}
+
+fn is_url(url: &str) -> bool {
+    url.parse::<http::Uri>()
+        .is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some())
+}

@@ -1,0 +1,66 @@
+//! Values that are never printed.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A text that may hold secrets: `${env:NAME}` and `${file:PATH}` in it stand for what is there.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+impl Secret {
+    /// A secret that is known already.
+    #[must_use]
+    pub fn new(value: &str) -> Self {
+        Self(value.to_owned())
+    }
+
+    /// The text itself.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Puts in what the references stand for. The end of line at the end of a file is no part of it.
+    ///
+    /// # Errors
+    /// What cannot be found, without what was.
+    pub(super) fn resolve(&mut self, folder: &Path) -> Result<(), String> {
+        let mut resolved = String::new();
+        let mut rest = self.0.as_str();
+        while let Some((before, reference)) = rest.split_once("${") {
+            let Some((reference, after)) = reference.split_once('}') else {
+                return Err("`${` is never closed by `}`".to_owned());
+            };
+            resolved.push_str(before);
+            resolved.push_str(&look_up(reference, folder)?);
+            rest = after;
+        }
+        resolved.push_str(rest);
+        self.0 = resolved;
+        Ok(())
+    }
+}
+
+fn look_up(reference: &str, folder: &Path) -> Result<String, String> {
+    match reference.split_once(':') {
+        Some(("env", name)) => {
+            std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))
+        }
+        Some(("file", path)) => {
+            let path = folder.join(path);
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+            Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+        }
+        _ => Err(format!("`${{{reference}}}` is neither ${{env:NAME}} nor ${{file:PATH}}")),
+    }
+}

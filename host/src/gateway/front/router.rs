@@ -1,0 +1,117 @@
+//! From a request to what serves it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::access::Refusal;
+use crate::gateway::Gateway;
+use crate::gateway::wire::reply;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) principal: Arc<str>,
+}
+
+/// All paths of the front.
+pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
+    Router::new().fallback(any).with_state(gateway)
+}
+
+async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response {
+    let peer =
+        request.extensions().get::<SocketAddr>().map_or(IpAddr::from([0, 0, 0, 0]), SocketAddr::ip);
+    let path = request.uri().path();
+    // Whether it is there, anybody may ask.
+    if request.method() == Method::GET && matches!(path, "/healthz" | "/readyz") {
+        return crate::admin::probe(&gateway, path);
+    }
+    let (parts, body) = request.into_parts();
+    let principal = match gateway.access.admit(peer, &parts).await {
+        Ok(principal) => principal,
+        Err(refusal) => return refused(&gateway, peer, &refusal),
+    };
+    let caller = Caller { principal };
+    let body = match Limited::new(body, gateway.config.limits.request_bytes).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            gateway.recorder.refused(&caller.principal, "size", "");
+            let limit = gateway.config.limits.request_bytes;
+            return reply::refuse(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "null",
+                reply::REFUSED,
+                &format!("The request is longer than {limit} bytes (limits.requestBytes)."),
+            );
+        }
+        Err(_) => return reply::empty(StatusCode::BAD_REQUEST),
+    };
+    // Streams that only wait need no place.
+    let place = if parts.method == Method::GET {
+        None
+    } else {
+        match gateway.gate.enter().await {
+            Some(place) => Some(place),
+            None => {
+                gateway.recorder.refused(&caller.principal, "busy", "");
+                let mut response = reply::refuse(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "null",
+                    reply::REFUSED,
+                    "The gateway has as many requests as it can take (limits.concurrency, limits.queue). Try again soon.",
+                );
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                return response;
+            }
+        }
+    };
+    let response = gateway.dispatch(&caller, parts, body).await;
+    drop(place);
+    response
+}
+
+fn refused(gateway: &Gateway, peer: IpAddr, refusal: &Refusal) -> Response {
+    let (status, reason, text) = match refusal {
+        Refusal::Forbidden(reason, text) => (StatusCode::FORBIDDEN, *reason, text.clone()),
+        Refusal::Unauthorized(text) => (StatusCode::UNAUTHORIZED, "key", text.clone()),
+        Refusal::TooMany(wait) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "rate",
+            format!(
+                "more than {} requests a minute (access.rateLimit): try again in {} s",
+                gateway.config.access.rate_limit.per_minute,
+                wait.as_secs() + 1
+            ),
+        ),
+    };
+    gateway.recorder.refused(&peer.to_string(), reason, &text);
+    let mut response = reply::refuse(status, "null", reply::REFUSED, &text);
+    let headers = response.headers_mut();
+    match refusal {
+        Refusal::TooMany(wait) => {
+            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
+        }
+        Refusal::Unauthorized(_) => {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        Refusal::Forbidden(..) => {}
+    }
+    response
+}
+
+/// A path that nothing is at.
+pub(crate) fn not_found(path: &str, endpoint: &str) -> Response {
+    let mut response = Response::new(Body::from(format!(
+        "Nothing is at {path}. The MCP endpoint is {endpoint}.\n"
+    )));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}

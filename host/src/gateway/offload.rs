@@ -1,0 +1,17 @@
+//! The guard works without waiting: where that takes long, other tasks must not wait for it.
+
+use tokio::sync::Semaphore;
+
+/// Messages up to this many bytes are shaped where they are: moving them costs more.
+const SMALL: usize = 16 << 10;
+/// Long work at the same time. Below the number of instances of the engine, so that none is refused.
+static TURNS: Semaphore = Semaphore::const_new(32);
+
+/// Runs work on a message of this many bytes.
+pub(crate) async fn run<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes <= SMALL {
+        return work();
+    }
+    let _turn = TURNS.acquire().await;
+    tokio::task::block_in_place(work)
+}

@@ -1,0 +1,184 @@
+//! The gateway as a whole: built from its configuration, run until it is told to stop.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::response::Response;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::front::gate::Gate;
+use super::front::{Caller, listen, modern, router};
+use super::proxy::Proxy;
+use super::upstream::http::{HttpUpstream, client};
+use super::wire::message::{Head, each};
+use super::wire::reply;
+use crate::access::Access;
+use crate::config::Config;
+use crate::filter::Filter;
+use crate::telemetry::{Audit, Recorder};
+use crate::{Clock, Error, Result};
+
+/// A gateway.
+pub struct Gateway {
+    pub(crate) config: Config,
+    pub(crate) access: Access,
+    pub(crate) gate: Gate,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) filter: Arc<Filter>,
+    pub(crate) proxy: Option<Proxy>,
+    draining: AtomicBool,
+    stop: CancellationToken,
+}
+
+impl Gateway {
+    /// Builds a gateway. Nothing listens yet.
+    ///
+    /// # Errors
+    /// [`Error::Setup`], [`Error::File`], [`Error::Format`].
+    pub fn new(config: Config, filter: Arc<Filter>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+        let audit = match &config.audit {
+            Some(audit) => {
+                Some(Audit::open(&config.folder.join(&audit.folder), audit.retention_days)?)
+            }
+            None => None,
+        };
+        let recorder = Arc::new(Recorder::new(config.telemetry.ring, audit, clock));
+        let client = client();
+        let loopback = config
+            .listen
+            .parse::<std::net::SocketAddr>()
+            .is_ok_and(|address| address.ip().is_loopback());
+        let access = Access::new(&config.access, &config.folder, loopback, client.clone())?;
+        let proxy = match config.upstreams.as_slice() {
+            [upstream] => match &upstream.url {
+                Some(url) => {
+                    let upstream = HttpUpstream::new(
+                        upstream,
+                        url,
+                        access.asks(),
+                        config.limits.response_bytes,
+                        client.clone(),
+                        Arc::clone(&recorder),
+                    )?;
+                    let sessions =
+                        NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
+                    Some(Proxy::new(
+                        Arc::new(upstream),
+                        Arc::clone(&filter),
+                        Arc::clone(&recorder),
+                        sessions,
+                    ))
+                }
+                None => None,
+            },
+            _ => None,
+        };
+        if !loopback && !access.asks() {
+            warn!(
+                "The gateway listens on {} and asks nobody who they are: set access.keys or access.jwt.",
+                config.listen
+            );
+        }
+        let gate = Gate::new(config.limits.concurrency, config.limits.queue);
+        Ok(Arc::new(Self {
+            config,
+            access,
+            gate,
+            recorder,
+            filter,
+            proxy,
+            draining: AtomicBool::new(false),
+            stop: CancellationToken::new(),
+        }))
+    }
+
+    /// Listens and serves until `stop` resolves and requests in flight have ended. `ready` hears the address.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where it cannot listen.
+    pub async fn run(
+        self: &Arc<Self>,
+        stop: impl Future<Output = ()>,
+        ready: impl FnOnce(std::net::SocketAddr),
+    ) -> Result<()> {
+        let tls = self.config.tls.as_ref();
+        let tls = tls.map(|tls| listen::acceptor(tls, &self.config.folder)).transpose()?;
+        let listener = listen::bind(&self.config.listen).await?;
+        let address = listener.local_addr()?;
+        let drain = Duration::from_secs(self.config.limits.drain_seconds);
+        let admin = match &self.config.admin {
+            Some(admin) => {
+                let listener = listen::bind(&admin.listen).await?;
+                let router = crate::admin::router(Arc::clone(self));
+                let stopped = self.stop.clone().cancelled_owned();
+                Some(tokio::spawn(listen::serve(
+                    listener,
+                    None,
+                    router,
+                    stopped,
+                    Duration::from_secs(1),
+                )))
+            }
+            None => None,
+        };
+        ready(address);
+        let draining = async {
+            stop.await;
+            info!("Stopping: requests in flight get {} s to end.", drain.as_secs());
+            self.draining.store(true, Ordering::Release);
+        };
+        listen::serve(listener, tls, router(Arc::clone(self)), draining, drain).await;
+        self.stop.cancel();
+        if let Some(admin) = admin {
+            admin.await.map_err(|error| Error::Setup(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it takes requests and its upstreams can answer some.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.draining.load(Ordering::Acquire)
+            && self.proxy.as_ref().is_none_or(|proxy| !proxy.upstream.breaker.is_open())
+    }
+
+    /// How the upstreams are.
+    pub(crate) fn upstreams(&self) -> Vec<serde_json::Value> {
+        let proxied = self.proxy.iter().map(|proxy| {
+            serde_json::json!({"name": proxy.upstream.name, "up": !proxy.upstream.breaker.is_open()})
+        });
+        proxied.collect()
+    }
+
+    /// Hands a request to what serves it.
+    pub(crate) async fn dispatch(&self, caller: &Caller, parts: Parts, body: Bytes) -> Response {
+        let path = parts.uri.path();
+        if path != self.config.path {
+            return super::front::not_found(path, &self.config.path);
+        }
+        if parts.method == Method::POST {
+            for message in each(&body) {
+                if let Some(head) = Head::read(message)
+                    && let Some(reason) = modern::mismatch(&parts.headers, &head)
+                {
+                    let reason = format!("Header mismatch: {reason}.");
+                    return reply::refuse(
+                        StatusCode::BAD_REQUEST,
+                        head.raw_id(),
+                        reply::HEADER_MISMATCH,
+                        &reason,
+                    );
+                }
+            }
+        }
+        match &self.proxy {
+            Some(proxy) => proxy.serve(caller, &parts, body).await,
+            None => reply::empty(StatusCode::NOT_FOUND),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! What goes over the wire: messages as far as a gateway looks into them, event streams, replies of its own.
+
+pub(crate) mod message;
+pub(crate) mod reply;
+pub(crate) mod sse;

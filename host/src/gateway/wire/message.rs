@@ -1,0 +1,242 @@
+//! A JSON-RPC message, as far as a gateway looks into it. The rest is passed over, and spans are edited in the bytes.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The first stateless revision.
+pub(crate) const MODERN: &str = "2026-07-28";
+/// The `_meta` member that names the revision of a stateless request.
+pub(crate) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+/// The `_meta` member with the capabilities of the client.
+pub(crate) const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The `_meta` member with the name of the client.
+pub(crate) const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
+/// The `_meta` member with the level of log messages that a client wants.
+pub(crate) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+/// The `_meta` member that ties a notification to its subscription.
+pub(crate) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+/// The `_meta` member that names the server.
+pub(crate) const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
+
+/// The head of a message.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Head<'a> {
+    /// As it is spelt.
+    #[serde(borrow, default)]
+    pub(crate) id: Option<&'a RawValue>,
+    /// Requests and notifications have one.
+    #[serde(borrow, default)]
+    pub(crate) method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) error: Option<&'a RawValue>,
+}
+
+/// What kind of message it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It has a method and an id.
+    Request,
+    /// It has a method.
+    Notification,
+    /// It has an id.
+    Response,
+}
+
+impl<'a> Head<'a> {
+    /// The head of a message; none where it is no JSON object.
+    pub(crate) fn read(message: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(message).ok()
+    }
+
+    /// None where it is nothing that JSON-RPC knows.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        let has_id = self.id.is_some_and(|id| id.get() != "null");
+        match (&self.method, has_id) {
+            (Some(_), true) => Some(Kind::Request),
+            (Some(_), false) => Some(Kind::Notification),
+            (None, true) => Some(Kind::Response),
+            (None, false) => self.error.is_some().then_some(Kind::Response),
+        }
+    }
+
+    /// The method, or nothing.
+    pub(crate) fn method(&self) -> &str {
+        self.method.as_deref().unwrap_or_default()
+    }
+
+    /// The members of `params` that requests are routed by.
+    pub(crate) fn parameters(&self) -> Parameters<'a> {
+        self.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+    }
+
+    /// The id as it is spelt, or null.
+    pub(crate) fn raw_id(&self) -> &'a str {
+        self.id.map_or("null", RawValue::get)
+    }
+}
+
+/// Members of `params`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Parameters<'a> {
+    #[serde(borrow, default)]
+    pub(crate) name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) uri: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) task_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) cursor: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) request_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) progress_token: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    pub(crate) meta: Option<&'a RawValue>,
+}
+
+impl Parameters<'_> {
+    /// A member of `_meta`.
+    pub(crate) fn meta(&self, name: &str) -> Option<serde_json::Value> {
+        let meta: serde_json::Value = serde_json::from_str(self.meta?.get()).ok()?;
+        meta.get(name).cloned()
+    }
+
+    /// The revision that a stateless request names.
+    pub(crate) fn version(&self) -> Option<String> {
+        self.meta(VERSION_KEY)?.as_str().map(str::to_owned)
+    }
+}
+
+/// Whether a revision is stateless. Revisions are dates: their order is that of text.
+pub(crate) fn is_modern(version: &str) -> bool {
+    version >= MODERN
+}
+
+/// The messages of a batch, or the one there is.
+pub(crate) fn each(body: &[u8]) -> Vec<&[u8]> {
+    if body.trim_ascii_start().first() == Some(&b'[')
+        && let Ok(messages) = serde_json::from_slice::<Vec<&RawValue>>(body)
+    {
+        return messages.into_iter().map(|message| message.get().as_bytes()).collect();
+    }
+    vec![body]
+}
+
+/// A message with another part in the place of one. The part must lie in the message.
+pub(crate) fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
+    let start = (part.as_ptr() as usize).saturating_sub(message.as_ptr() as usize);
+    let (Some(before), Some(after)) = (message.get(..start), message.get(start + part.len()..))
+    else {
+        return message.to_vec();
+    };
+    [before, by.as_bytes(), after].concat()
+}
+
+/// A message under another id.
+pub(crate) fn with_id(message: &[u8], id: &str) -> Vec<u8> {
+    match Head::read(message).and_then(|head| head.id) {
+        Some(old) => splice(message, old.get(), id),
+        None => message.to_vec(),
+    }
+}
+
+/// An object with more members at its end: `members` is `"name":value`, joined by commas.
+pub(crate) fn append(object: &str, members: &str) -> String {
+    let body = object.trim().strip_suffix('}').unwrap_or(object).trim_end();
+    let comma = if members.is_empty() || body.ends_with('{') { "" } else { "," };
+    format!("{body}{comma}{members}}}")
+}
+
+/// The members of an object in their order, values as they are spelt.
+pub(crate) fn members(object: &str) -> Vec<(String, &RawValue)> {
+    struct Members<'a>(Vec<(String, &'a RawValue)>);
+    impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct Visitor;
+            impl<'de> serde::de::Visitor<'de> for Visitor {
+                type Value = Vec<(String, &'de RawValue)>;
+                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str("an object")
+                }
+                fn visit_map<A: serde::de::MapAccess<'de>>(
+                    self,
+                    mut map: A,
+                ) -> Result<Self::Value, A::Error> {
+                    let mut members = Vec::new();
+                    while let Some(member) = map.next_entry()? {
+                        members.push(member);
+                    }
+                    Ok(members)
+                }
+            }
+            deserializer.deserialize_map(Visitor).map(Members)
+        }
+    }
+    serde_json::from_str::<Members<'_>>(object).map(|members| members.0).unwrap_or_default()
+}
+
+/// An object of these members.
+pub(crate) fn object<'a>(members: impl IntoIterator<Item = (String, &'a str)>) -> String {
+    let members: Vec<String> = members
+        .into_iter()
+        .map(|(name, value)| format!("{}:{value}", serde_json::Value::from(name)))
+        .collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// An object with a member set, added or (by none) removed; the others stay as they are spelt, in their order.
+pub(crate) fn with_member(json: &str, name: &str, value: Option<&str>) -> String {
+    let mut found = false;
+    let mut kept: Vec<(String, &str)> = Vec::new();
+    for (key, old) in members(json) {
+        if key != name {
+            kept.push((key, old.get()));
+        } else if let Some(value) = value.filter(|_| !found) {
+            found = true;
+            kept.push((key, value));
+        }
+    }
+    if let Some(value) = value.filter(|_| !found) {
+        kept.push((name.to_owned(), value));
+    }
+    object(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_told_apart_and_ids_exchanged_in_place() {
+        let message = br#"{"result":{"id":5,"n":1.50},"id": "a\u0062" ,"jsonrpc":"2.0"}"#;
+        let head = Head::read(message).unwrap();
+        assert_eq!(head.kind(), Some(Kind::Response));
+        assert_eq!(
+            with_id(message, "7"),
+            br#"{"result":{"id":5,"n":1.50},"id": 7 ,"jsonrpc":"2.0"}"#
+        );
+        let call = br#"{"id":1,"method":"tools/call","params":{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let head = Head::read(call).unwrap();
+        assert_eq!(head.kind(), Some(Kind::Request));
+        assert_eq!(head.parameters().version().as_deref(), Some(MODERN));
+        assert_eq!(Head::read(br#"{"method":"x"}"#).unwrap().kind(), Some(Kind::Notification));
+        assert!(Head::read(b"no").is_none());
+    }
+
+    #[test]
+    fn members_are_set_added_and_removed_and_the_rest_keeps_its_spelling() {
+        let object = r#"{"b": 1.0, "a":{"x":[1, 2]} }"#;
+        assert_eq!(with_member(object, "b", Some("2")), r#"{"b":2,"a":{"x":[1, 2]}}"#);
+        assert_eq!(with_member(object, "c", Some("2")), r#"{"b":1.0,"a":{"x":[1, 2]},"c":2}"#);
+        assert_eq!(with_member(object, "a", None), r#"{"b":1.0}"#);
+        assert_eq!(append("{ }", r#""a":1"#), r#"{"a":1}"#);
+        assert_eq!(append(r#"{"b":1} "#, r#""a":1"#), r#"{"b":1,"a":1}"#);
+    }
+}
