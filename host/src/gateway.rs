@@ -5,6 +5,7 @@
 
 mod envelope;
 mod front;
+mod hub;
 mod lines;
 mod offload;
 mod pending;

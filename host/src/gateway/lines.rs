@@ -31,6 +31,11 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { from, longest: LONGEST, buffer: Vec::new(), in_part: false }
     }
 
+    /// The same with another longest line.
+    pub(super) fn up_to(from: R, longest: usize) -> Self {
+        Self { longest: longest as u64, ..Self::new(from) }
+    }
+
     /// Reads on. What was read is in [`Lines::bytes`] then.
     pub(super) async fn next(&mut self) -> std::io::Result<Piece> {
         if self.buffer.capacity() > KEPT {
@@ -41,11 +46,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         if read == 0 {
             return Ok(Piece::End);
         }
-        let broken_off = read as u64 == self.longest
-            && !self.buffer.ends_with(
-                b"
-",
-            );
+        let broken_off = read as u64 == self.longest && !self.buffer.ends_with(b"\n");
         let part = std::mem::replace(&mut self.in_part, broken_off) || broken_off;
         Ok(if part { Piece::Part } else { Piece::Line })
     }

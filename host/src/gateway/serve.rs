@@ -14,12 +14,14 @@ use tracing::{info, warn};
 
 use super::front::gate::Gate;
 use super::front::{Caller, listen, modern, router};
+use super::hub::Hub;
 use super::proxy::Proxy;
 use super::upstream::http::{HttpUpstream, client};
+use super::upstream::server::Server;
 use super::wire::message::{Head, each};
 use super::wire::reply;
 use crate::access::Access;
-use crate::config::Config;
+use crate::config::{Config, Naming, Upstream};
 use crate::filter::Filter;
 use crate::telemetry::{Audit, Recorder};
 use crate::{Clock, Error, Result};
@@ -30,8 +32,8 @@ pub struct Gateway {
     pub(crate) access: Access,
     pub(crate) gate: Gate,
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) filter: Arc<Filter>,
-    pub(crate) proxy: Option<Proxy>,
+    proxy: Option<Proxy>,
+    hub: Arc<Hub>,
     draining: AtomicBool,
     stop: CancellationToken,
 }
@@ -55,30 +57,41 @@ impl Gateway {
             .parse::<std::net::SocketAddr>()
             .is_ok_and(|address| address.ip().is_loopback());
         let access = Access::new(&config.access, &config.folder, loopback, client.clone())?;
-        let proxy = match config.upstreams.as_slice() {
-            [upstream] => match &upstream.url {
-                Some(url) => {
-                    let upstream = HttpUpstream::new(
-                        upstream,
-                        url,
-                        access.asks(),
-                        config.limits.response_bytes,
-                        client.clone(),
-                        Arc::clone(&recorder),
-                    )?;
-                    let sessions =
-                        NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
-                    Some(Proxy::new(
-                        Arc::new(upstream),
-                        Arc::clone(&filter),
-                        Arc::clone(&recorder),
-                        sessions,
-                    ))
-                }
-                None => None,
-            },
-            _ => None,
+        let mut servers = Vec::new();
+        let mut proxy = None;
+        let mcp: Vec<&Upstream> =
+            config.upstreams.iter().filter(|upstream| upstream.rest.is_none()).collect();
+        let prefixed = match config.naming {
+            Naming::Auto => mcp.len() > 1,
+            Naming::Prefixed => true,
+            Naming::Plain => false,
         };
+        for upstream in &mcp {
+            let http = match &upstream.url {
+                None => None,
+                Some(url) => Some(Arc::new(HttpUpstream::new(
+                    upstream,
+                    url,
+                    access.asks(),
+                    config.limits.response_bytes,
+                    client.clone(),
+                    Arc::clone(&recorder),
+                )?)),
+            };
+            if let Some(http) = http.as_ref().filter(|_| mcp.len() == 1 && !prefixed) {
+                let most = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
+                let (filter, recorder) = (Arc::clone(&filter), Arc::clone(&recorder));
+                proxy = Some(Proxy::new(Arc::clone(http), filter, recorder, most));
+            }
+            servers.push(Arc::new(Server::new(
+                (*upstream).clone(),
+                config.folder.clone(),
+                http,
+                config.limits.response_bytes,
+                Arc::clone(&recorder),
+            )));
+        }
+        let hub = Hub::new(&config, servers, prefixed, Arc::clone(&filter), Arc::clone(&recorder));
         if !loopback && !access.asks() {
             warn!(
                 "The gateway listens on {} and asks nobody who they are: set access.keys or access.jwt.",
@@ -91,8 +104,8 @@ impl Gateway {
             access,
             gate,
             recorder,
-            filter,
             proxy,
+            hub: Arc::new(hub),
             draining: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }))
@@ -127,6 +140,7 @@ impl Gateway {
             }
             None => None,
         };
+        let sweeping = tokio::spawn(Arc::clone(&self.hub).sweep());
         ready(address);
         let draining = async {
             stop.await;
@@ -135,24 +149,24 @@ impl Gateway {
         };
         listen::serve(listener, tls, router(Arc::clone(self)), draining, drain).await;
         self.stop.cancel();
+        sweeping.abort();
         if let Some(admin) = admin {
             admin.await.map_err(|error| Error::Setup(error.to_string()))?;
         }
         Ok(())
     }
 
-    /// Whether it takes requests and its upstreams can answer some.
+    /// Whether it takes requests and an upstream can answer some.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.draining.load(Ordering::Acquire)
-            && self.proxy.as_ref().is_none_or(|proxy| !proxy.upstream.breaker.is_open())
+        let some = self.hub.servers.is_empty()
+            || self.hub.servers.iter().any(|server| !server.is_left_alone());
+        !self.draining.load(Ordering::Acquire) && some
     }
 
     /// How the upstreams are.
     pub(crate) fn upstreams(&self) -> Vec<serde_json::Value> {
-        let proxied = self.proxy.iter().map(|proxy| {
-            serde_json::json!({"name": proxy.upstream.name, "up": !proxy.upstream.breaker.is_open()})
-        });
-        proxied.collect()
+        let of = |server: &Arc<Server>| serde_json::json!({"name": server.name, "up": !server.is_left_alone()});
+        self.hub.servers.iter().map(of).collect()
     }
 
     /// Hands a request to what serves it.
@@ -178,7 +192,7 @@ impl Gateway {
         }
         match &self.proxy {
             Some(proxy) => proxy.serve(caller, &parts, body).await,
-            None => reply::empty(StatusCode::NOT_FOUND),
+            None => self.hub.serve(caller, &parts, body).await,
         }
     }
 }

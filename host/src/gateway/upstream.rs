@@ -1,7 +1,12 @@
 //! What stands behind the gateway: how it is reached, and when it is left alone.
 
 pub(crate) mod breaker;
+pub(crate) mod calls;
+mod child;
 pub(crate) mod http;
+pub(crate) mod link;
+mod remote;
+pub(crate) mod server;
 
 use thiserror::Error;
 

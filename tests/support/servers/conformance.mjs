@@ -12,7 +12,7 @@ const sdk = await load("@modelcontextprotocol/server");
 const { z } = await load("zod");
 const { McpServer, ResourceTemplate, completable, createMcpHandler, fromJsonSchema, inputRequired, isLegacyRequest } = sdk;
 const { hostHeaderValidationResponse, originValidationResponse, localhostAllowedHostnames, localhostAllowedOrigins } = sdk;
-const { ProtocolError, WebStandardStreamableHTTPServerTransport } = sdk;
+const { WebStandardStreamableHTTPServerTransport } = sdk;
 
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 const WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=";
@@ -22,7 +22,6 @@ const form = (properties, required = Object.keys(properties)) => ({ type: "objec
 const SECRET = randomUUID();
 const sign = (state) => `${state}.${createHmac("sha256", SECRET).update(state).digest("hex")}`;
 const signed = (state) => typeof state === "string" && state === sign(state.split(".")[0]);
-const invalid = (message) => new ProtocolError(-32602, message);
 
 // A server of this era, and what tells its clients that something changed.
 function build({ era }) {
@@ -30,14 +29,19 @@ function build({ era }) {
     { name: "conformance-fixture", version: "1.0.0" },
     {
       instructions: "A server for the conformance suite.",
+      requestState: {
+        verify: (state) => {
+          if (!signed(state)) throw new Error("requestState failed its integrity check");
+        },
+      },
       capabilities: { logging: {}, completions: {}, tools: { listChanged: true }, prompts: { listChanged: true }, resources: { subscribe: true, listChanged: true } },
     },
   );
   const none = z.object({});
   const tool = (name, description, handler, inputSchema = none) => server.registerTool(name, { description, inputSchema }, handler);
   contents(tool);
-  interactive(tool, server);
-  if (era === "modern") rounds(tool, server);
+  interactive(tool, server, era);
+  rounds(tool, server);
   resources(server);
   prompts(server);
   if (era === "legacy") {
@@ -91,7 +95,7 @@ function contents(tool) {
 }
 
 // Tools that talk to the client while they work.
-function interactive(tool, server) {
+function interactive(tool, server, era) {
   tool("test_tool_with_logging", "Logs while it works", async (_, ctx) => {
     for (const [at, message] of ["Tool execution started", "Tool processing data", "Tool execution completed"].entries()) {
       if (at > 0) await wait(50);
@@ -113,12 +117,18 @@ function interactive(tool, server) {
     }
     return text(String(progressToken ?? "none"));
   });
+  // Stateful clients are asked by a request, stateless ones by an answer that is none yet.
+  const stateless = era === "modern";
   tool("test_sampling", "Asks the client's model", async ({ prompt }, ctx) => {
-    const result = await ctx.mcpReq.requestSampling({ messages: [{ role: "user", content: { type: "text", text: prompt } }], maxTokens: 100 });
+    const params = { messages: [{ role: "user", content: { type: "text", text: prompt } }], maxTokens: 100 };
+    const result = stateless ? ctx.mcpReq.inputResponses?.answer : await ctx.mcpReq.requestSampling(params);
+    if (!result) return inputRequired({ inputRequests: { answer: inputRequired.createMessage(params) } });
     return text(`LLM response: ${result.content.text ?? JSON.stringify(result.content)}`);
   }, z.object({ prompt: z.string() }));
   const elicit = (name, description, properties, required) => tool(name, description, async (args, ctx) => {
-    const result = await ctx.mcpReq.elicitInput({ message: args.message ?? description, requestedSchema: form(properties, required) });
+    const params = { message: args.message ?? description, requestedSchema: form(properties, required) };
+    const result = stateless ? ctx.mcpReq.inputResponses?.answer : await ctx.mcpReq.elicitInput(params);
+    if (!result) return inputRequired({ inputRequests: { answer: inputRequired.elicit(params) } });
     return text(`Elicitation completed: action=${result.action}, content=${JSON.stringify(result.content ?? {})}`);
   }, z.object({ message: z.string().optional() }));
   elicit("test_elicitation", "Asks the user", {
@@ -146,11 +156,11 @@ function interactive(tool, server) {
     return text("Reconnection test completed");
   });
   tool("test_trigger_tool_change", "Says that the tools changed", async () => {
-    changed?.toolsChanged();
+    changed ? changed.toolsChanged() : server.sendToolListChanged();
     return text("Tools changed");
   });
   tool("test_trigger_prompt_change", "Says that the prompts changed", async () => {
-    changed?.promptsChanged();
+    changed ? changed.promptsChanged() : server.sendPromptListChanged();
     return text("Prompts changed");
   });
   tool("test_missing_capability", "Needs sampling", async (_, ctx) => {
@@ -168,7 +178,7 @@ function rounds(tool, server) {
   const accepted = (response) => (response?.action === "accept" ? response.content : undefined);
   const named = ask("What is your name?", { name: { type: "string" } });
   const t = (name, handler) => tool(`test_input_required_result_${name}`, `Several rounds: ${name}`, (_, ctx) =>
-    handler(ctx.mcpReq.inputResponses ?? {}, ctx.mcpReq.requestState?.(), ctx));
+    handler(ctx.mcpReq.inputResponses ?? {}, ctx.mcpReq.requestState?.()));
   t("elicitation", ({ user_name }) => {
     const name = accepted(user_name)?.name;
     return typeof name === "string" ? text(`Hello, ${name}!`) : inputRequired({ inputRequests: { user_name: named } });
@@ -190,15 +200,13 @@ function rounds(tool, server) {
     }
     return inputRequired({ inputRequests: { step1: ask("Step 1: What is your name?", { name: { type: "string" } }) }, requestState: sign("one") });
   });
-  t("tampered_state", ({ confirm }, state) => {
-    if (state !== undefined && !signed(state)) throw invalid("requestState failed its integrity check");
-    return confirm && state !== undefined
+  t("tampered_state", ({ confirm }, state) =>
+    confirm && state !== undefined
       ? text("state-ok")
-      : inputRequired({ inputRequests: { confirm: ask("Please confirm", { ok: { type: "boolean" } }) }, requestState: sign("tamper") });
-  });
-  t("capabilities", ({ a, b }, _state, ctx) => {
+      : inputRequired({ inputRequests: { confirm: ask("Please confirm", { ok: { type: "boolean" } }) }, requestState: sign("tamper") }));
+  t("capabilities", ({ a, b }) => {
     if (a || b) return text("Answered");
-    const has = ctx.mcpReq._meta?.["io.modelcontextprotocol/clientCapabilities"] ?? {};
+    const has = server.server.getClientCapabilities() ?? {};
     const inputRequests = {};
     if (has.elicitation) inputRequests.a = named;
     if (has.sampling) inputRequests.b = sample("Hello", 10);

@@ -29,7 +29,9 @@ pub(crate) fn mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
         let Some(body) = body else { continue };
         match header(&header_name) {
             None => {
-                return Some(format!("the header {header_name} is missing; the body says `{body}`"));
+                return Some(format!(
+                    "the header {header_name} is missing; the body says `{body}`"
+                ));
             }
             Some(value) if decoded(value).as_deref() != Some(body) => {
                 return Some(format!("the header {header_name} says `{value}`, the body `{body}`"));

@@ -1,0 +1,251 @@
+//! A request and its answer, with all that is said between them: past the guard, to the upstream, and back.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::session::nobody;
+use super::translate;
+use super::{Ask, Hub};
+use crate::config::Isolation;
+use crate::engine::{CallContext, Decision};
+use crate::filter::{Request, Ticket};
+use crate::gateway::offload;
+use crate::gateway::upstream::Failure;
+use crate::gateway::upstream::calls::Reply;
+use crate::gateway::upstream::link::{Call, Era};
+use crate::gateway::wire::message::{Head, Kind, MODERN, members};
+use crate::gateway::wire::reply;
+use crate::telemetry::{Answered, Outcome};
+
+/// A request that is on its way.
+pub(super) struct Flight {
+    pub(super) server: usize,
+    /// As the client's era has it, under the upstream's names.
+    pub(super) request: Vec<u8>,
+    pub(super) method: String,
+    pub(super) cx: CallContext,
+    pub(super) ticket: Ticket,
+    pub(super) call: Call,
+    pub(super) since: Instant,
+    /// How often the upstream asked for input.
+    pub(super) rounds: usize,
+}
+
+impl Hub {
+    pub(super) fn context(&self, ask: &Ask<'_>, server: Option<usize>) -> CallContext {
+        let upstream = server.and_then(|server| self.servers.get(server));
+        let session = ask.client.session.as_ref();
+        CallContext {
+            principal: ask.client.principal.to_string(),
+            session: session.map(|session| session.id.clone()).unwrap_or_default(),
+            request_id: self.next_request().to_string(),
+            upstream: upstream.map(|upstream| upstream.name.clone()).unwrap_or_default(),
+            protocol_version: match ask.client.era {
+                Era::Modern => MODERN.to_owned(),
+                Era::Legacy => ask.client.hello.version.clone(),
+            },
+            options: Vec::new(),
+        }
+    }
+
+    /// The answer of an upstream to a request under its own names, shaped, in the client's era.
+    pub(super) async fn exchange(
+        self: &Arc<Self>,
+        ask: &Ask<'_>,
+        server: usize,
+        request: Vec<u8>,
+    ) -> Vec<u8> {
+        let since = Instant::now();
+        let (method, state) = match Head::read(&request) {
+            Some(head) => (head.method().to_owned(), self.parked_state(&head)),
+            None => (String::new(), None),
+        };
+        if let Some(state) = state {
+            return self.resume(ask, &state, &request).await;
+        }
+        let cx = self.context(ask, Some(server));
+        let verdict = offload::run(request.len(), || self.filter.request(&cx, &request)).await;
+        let (message, ticket) = match verdict {
+            Request::Answer(answer, decision) => {
+                self.record(&cx, &method, since, Some(&decision), answer.len(), Outcome::Passed);
+                return answer;
+            }
+            Request::Forward(message, ticket) => {
+                (message.map_or(Cow::Borrowed(request.as_slice()), Cow::Owned), ticket)
+            }
+        };
+        let call = self.send(ask, server, message.into_owned()).await;
+        match call {
+            Ok(call) => {
+                let flight = Flight { server, request, method, cx, ticket, call, since, rounds: 0 };
+                self.follow(ask, flight).await
+            }
+            Err(failure) => self.fail(&cx, &method, &request, since, &failure),
+        }
+    }
+
+    /// Sends a request to an upstream, in its era.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        ask: &Ask<'_>,
+        server: usize,
+        message: Vec<u8>,
+    ) -> Result<Call, Failure> {
+        let link = self.link(ask.client, server).await?;
+        let level = ask.client.session.as_ref().and_then(|session| session.log_level());
+        let message = translate::request(
+            ask.client.era,
+            link.era,
+            message,
+            &ask.client.hello,
+            level.as_deref(),
+        );
+        link.request(&message).await
+    }
+
+    /// Follows a request to its answer.
+    pub(super) async fn follow(self: &Arc<Self>, ask: &Ask<'_>, mut flight: Flight) -> Vec<u8> {
+        let upstream = Arc::clone(&flight.call.link().server);
+        let Some(_turn) = upstream.turn().await else { return Vec::new() };
+        loop {
+            match self.next(ask, &mut flight).await {
+                Reply::Related(message) => {
+                    let head = Head::read(&message);
+                    let Some(head) = head else { continue };
+                    if head.kind() != Some(Kind::Request) {
+                        if translate::is_wanted(ask.client.era, &flight.request, &head) {
+                            let _ = ask.out.send(message);
+                        }
+                        continue;
+                    }
+                    // An upstream asks the client something.
+                    let shared = upstream.isolation == Isolation::Shared;
+                    match &ask.client.session {
+                        Some(session) if !shared => {
+                            let _ = ask.out.send(session.ask_for(flight.call.link(), &message));
+                        }
+                        None if !shared => return self.park(ask, flight, &message),
+                        _ => flight.call.link().tell_later(nobody(head.raw_id())),
+                    }
+                }
+                Reply::Failed(failure) => {
+                    return self.fail(
+                        &flight.cx,
+                        &flight.method,
+                        &flight.request,
+                        flight.since,
+                        &failure,
+                    );
+                }
+                Reply::Answer(answer) => {
+                    upstream.succeeded();
+                    if ask.client.era == Era::Legacy
+                        && flight.call.link().era == Era::Modern
+                        && let Some(wanted) = super::rounds::wanted(&answer)
+                    {
+                        match self.another_round(ask, &mut flight, &wanted).await {
+                            Ok(()) => continue,
+                            Err(answer) => return answer,
+                        }
+                    }
+                    return self.finish(ask, &flight, answer).await;
+                }
+            }
+        }
+    }
+
+    /// What comes next on a request, in the upstream's time. While the client is asked something, it has all the time it wants.
+    async fn next(&self, ask: &Ask<'_>, flight: &mut Flight) -> Reply {
+        let asked = ask.client.session.as_ref().is_some_and(|session| session.is_asked());
+        if asked {
+            return flight.call.next().await;
+        }
+        let server = Arc::clone(&flight.call.link().server);
+        match tokio::time::timeout(server.timeout(), flight.call.next()).await {
+            Ok(reply) => reply,
+            Err(_) => {
+                server.failed();
+                Reply::Failed(Failure::Timeout(format!(
+                    "The upstream `{}` did not answer within {} s.",
+                    server.name,
+                    server.timeout().as_secs()
+                )))
+            }
+        }
+    }
+
+    /// Shapes an answer and says it in the client's era.
+    async fn finish(&self, ask: &Ask<'_>, flight: &Flight, answer: Vec<u8>) -> Vec<u8> {
+        self.learn_task(ask, flight, &answer);
+        let (shaped, decision) = offload::run(answer.len(), || {
+            self.filter.response_with_decision(&flight.cx, &flight.ticket, &answer)
+        })
+        .await;
+        let outcome = if decision.is_none() && flight.ticket != Ticket::Pass {
+            Outcome::Fault
+        } else {
+            Outcome::Passed
+        };
+        let answer = shaped.unwrap_or(answer);
+        let era = flight.call.link().era;
+        let answer = translate::response(ask.client.era, era, &flight.method, answer);
+        self.record(
+            &flight.cx,
+            &flight.method,
+            flight.since,
+            decision.as_ref(),
+            answer.len(),
+            outcome,
+        );
+        answer
+    }
+
+    /// Remembers whose a task is that an answer announces.
+    fn learn_task(&self, ask: &Ask<'_>, flight: &Flight, answer: &[u8]) {
+        if flight.method != "tools/call" || memchr::memmem::find(answer, b"\"taskId\"").is_none() {
+            return;
+        }
+        let Some(result) = Head::read(answer).and_then(|head| head.result) else { return };
+        for (name, value) in members(result.get()) {
+            let id = match name.as_str() {
+                "taskId" => Some(value.get()),
+                "task" => members(value.get())
+                    .into_iter()
+                    .find(|(name, _)| name == "taskId")
+                    .map(|(_, id)| id.get()),
+                _ => None,
+            };
+            if let Some(id) = id.and_then(|id| serde_json::from_str::<String>(id).ok()) {
+                self.routes.learn_task(&ask.client.principal, &id, flight.server);
+            }
+        }
+    }
+
+    /// The answer to a request that an upstream failed on.
+    pub(super) fn fail(
+        &self,
+        cx: &CallContext,
+        method: &str,
+        request: &[u8],
+        since: Instant,
+        failure: &Failure,
+    ) -> Vec<u8> {
+        let answer = reply::failure(request, failure.code(), &failure.to_string());
+        self.record(cx, method, since, None, answer.len(), Outcome::UpstreamError);
+        answer
+    }
+
+    pub(super) fn record(
+        &self,
+        cx: &CallContext,
+        endpoint: &str,
+        since: Instant,
+        decision: Option<&Decision>,
+        bytes: usize,
+        outcome: Outcome,
+    ) {
+        let latency = since.elapsed();
+        self.recorder.answered(&Answered { cx, endpoint, decision, latency, bytes, outcome });
+    }
+}

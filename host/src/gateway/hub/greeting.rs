@@ -1,0 +1,213 @@
+//! How the hub introduces itself: `initialize` and `server/discover`, with what all upstreams can do together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Map, Value, json};
+
+use super::translate::modern_result;
+use super::{Ask, Client, Hub};
+use crate::gateway::upstream::Failure;
+use crate::gateway::upstream::link::{Era, LEGACY, Link, own_info};
+use crate::gateway::wire::message::{Head, MODERN, SERVER_KEY};
+use crate::gateway::wire::reply;
+
+/// Revisions of the stateful era.
+const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
+/// How long a greeting waits for upstreams that start slowly.
+pub(super) const PATIENCE: Duration = Duration::from_secs(8);
+
+/// The revision of the stateful era that a client gets which asks for this one.
+pub(super) fn negotiated(asked: &str) -> &str {
+    REVISIONS.into_iter().find(|known| *known == asked).unwrap_or(LEGACY)
+}
+
+/// An upstream and its connection, or why there is none.
+pub(super) type Opened = (usize, Result<Arc<Link>, Failure>);
+
+impl Hub {
+    /// Connections to all upstreams, as far as they are there in time.
+    pub(super) async fn open_all(self: &Arc<Self>, client: &Client) -> Vec<Opened> {
+        let opening = (0..self.servers.len()).map(|server| async move {
+            let opened = tokio::time::timeout(PATIENCE, self.link(client, server)).await;
+            let opened = opened.unwrap_or_else(|_| {
+                let name = self.servers.get(server).map_or("", |server| server.name.as_str());
+                Err(Failure::Timeout(format!("The upstream `{name}` is still starting.")))
+            });
+            (server, opened)
+        });
+        join_all(opening).await
+    }
+
+    /// The answer to `initialize`.
+    pub(super) async fn initialize(self: &Arc<Self>, ask: &Ask<'_>, head: &Head<'_>) -> Vec<u8> {
+        let links = self.open_all(ask.client).await;
+        if self.is_plain() {
+            return match links.into_iter().next() {
+                Some((_, Ok(link))) if link.era == Era::Legacy => {
+                    reply::result(head.raw_id(), &link.hello().result)
+                }
+                Some((_, Ok(link))) => reply::result(head.raw_id(), &self.legacy_hello(ask, &link)),
+                Some((_, Err(failure))) => {
+                    reply::error(head.raw_id(), failure.code(), &failure.to_string())
+                }
+                None => Vec::new(),
+            };
+        }
+        let mut hello = json!({
+            "protocolVersion": negotiated(&ask.client.hello.version),
+            "capabilities": self.capabilities(&links),
+            "serverInfo": serde_json::from_str::<Value>(&own_info()).unwrap_or_default(),
+        });
+        if let Some(members) = hello.as_object_mut() {
+            members.insert("instructions".to_owned(), self.instructions(&links).into());
+        }
+        reply::result(head.raw_id(), &hello.to_string())
+    }
+
+    /// A stateless upstream as a stateful client is introduced to it.
+    fn legacy_hello(&self, ask: &Ask<'_>, link: &Link) -> String {
+        let discovered: Value = serde_json::from_str(&link.hello().result).unwrap_or_default();
+        let info = discovered
+            .pointer(&format!("/_meta/{}", SERVER_KEY.replace('/', "~1")))
+            .or_else(|| discovered.get("serverInfo"))
+            .cloned()
+            .unwrap_or_else(|| json!({"name": link.server.name, "version": "0"}));
+        let mut hello = json!({
+            "protocolVersion": negotiated(&ask.client.hello.version),
+            "capabilities": legacy_capabilities(link.hello().capabilities.clone()),
+            "serverInfo": info,
+        });
+        if let (Some(instructions), Some(members)) =
+            (&link.hello().instructions, hello.as_object_mut())
+        {
+            members.insert("instructions".to_owned(), instructions.as_str().into());
+        }
+        hello.to_string()
+    }
+
+    /// The answer to `server/discover`.
+    pub(super) async fn discover(self: &Arc<Self>, ask: &Ask<'_>, head: &Head<'_>) -> Vec<u8> {
+        let links = self.open_all(ask.client).await;
+        let plain = links.first().filter(|_| self.is_plain());
+        if let Some((_, Ok(link))) = plain
+            && link.era == Era::Modern
+        {
+            return reply::result(head.raw_id(), &link.hello().result);
+        }
+        let (info, instructions) = match plain {
+            Some((_, Err(failure))) => {
+                return reply::error(head.raw_id(), failure.code(), &failure.to_string());
+            }
+            Some((_, Ok(link))) => {
+                let hello: Value = serde_json::from_str(&link.hello().result).unwrap_or_default();
+                let info = hello.get("serverInfo").cloned().unwrap_or_default();
+                (info, link.hello().instructions.clone())
+            }
+            None => (
+                serde_json::from_str(&own_info()).unwrap_or_default(),
+                Some(self.instructions(&links)),
+            ),
+        };
+        let mut result = json!({
+            "supportedVersions": [MODERN],
+            "capabilities": modern_capabilities(self.capabilities(&links)),
+            "_meta": {SERVER_KEY: info},
+        });
+        if let (Some(instructions), Some(members)) = (instructions, result.as_object_mut()) {
+            members.insert("instructions".to_owned(), instructions.into());
+        }
+        reply::result(head.raw_id(), &modern_result("server/discover", &result.to_string()))
+    }
+
+    /// What all can do together. There are tools in any case: the guard's own.
+    fn capabilities(&self, links: &[Opened]) -> Value {
+        let mut all = json!({"tools": {"listChanged": true}});
+        for (_, link) in links {
+            if let Ok(link) = link {
+                unite(&mut all, &link.hello().capabilities);
+            }
+        }
+        all
+    }
+
+    fn instructions(&self, links: &[Opened]) -> String {
+        let mut text = format!(
+            "A gateway to several servers. {}",
+            if self.routes.prefixed {
+                "Names of tools and prompts begin with the server's: server__tool."
+            } else {
+                ""
+            }
+        );
+        for (server, link) in links {
+            let Some(server) = self.servers.get(*server) else { continue };
+            match link {
+                Ok(link) => {
+                    if let Some(instructions) = &link.hello().instructions {
+                        text.push_str(&format!("\n\n# {}\n{instructions}", server.name));
+                    }
+                }
+                Err(failure) => {
+                    text.push_str(&format!("\n\n# {}\nNot available now: {failure}", server.name));
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Adds what one can to what all can: of two flags the one that is set.
+fn unite(all: &mut Value, one: &Value) {
+    match (all, one) {
+        (Value::Object(all), Value::Object(one)) => {
+            for (name, value) in one {
+                match all.get_mut(name) {
+                    Some(known) => unite(known, value),
+                    None => {
+                        all.insert(name.clone(), value.clone());
+                    }
+                }
+            }
+        }
+        (all @ (Value::Null | Value::Bool(false)), one) => *all = one.clone(),
+        _ => {}
+    }
+}
+
+/// Capabilities that the stateful era does not know stand aside, and the other way round.
+fn legacy_capabilities(mut capabilities: Value) -> Value {
+    remove(&mut capabilities, "extensions");
+    capabilities
+}
+
+fn modern_capabilities(mut capabilities: Value) -> Value {
+    remove(&mut capabilities, "tasks");
+    capabilities
+}
+
+fn remove(object: &mut Value, name: &str) {
+    if let Some(members) = object.as_object_mut() {
+        let members: &mut Map<String, Value> = members;
+        members.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_of_all_are_united() {
+        let mut all = json!({"tools": {"listChanged": false}, "logging": {}});
+        unite(&mut all, &json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}}));
+        unite(&mut all, &json!({"tools": {"listChanged": false}}));
+        assert_eq!(
+            all,
+            json!({"tools": {"listChanged": true}, "logging": {}, "resources": {"subscribe": true}})
+        );
+        assert_eq!(negotiated("2025-03-26"), "2025-03-26");
+        assert_eq!(negotiated("1999-01-01"), LEGACY);
+    }
+}

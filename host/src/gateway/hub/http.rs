@@ -1,0 +1,614 @@
+//! Streamable HTTP before the hub: sessions and streams of stateful clients, single requests of stateless ones.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use serde_json::Value;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::session::ClientSession;
+use super::streams::Sent;
+use super::watch::{Filter, named};
+use super::{Ask, Client, Hub};
+use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID};
+use crate::gateway::upstream::link::{ClientHello, Era};
+use crate::gateway::wire::message::{
+    CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, SUBSCRIPTION_KEY, each, is_modern, members,
+};
+use crate::gateway::wire::reply;
+use crate::gateway::wire::sse::Event;
+
+/// How long an answer may take before its stream begins without it.
+const SOON: Duration = Duration::from_secs(2);
+/// How long a stream may be silent.
+const SILENCE: Duration = Duration::from_secs(15);
+/// From this revision on streams begin with an event that clients come back to.
+const PRIMED: &str = "2025-11-25";
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+impl Hub {
+    /// Serves a request of a client.
+    pub(crate) async fn serve(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parts: &Parts,
+        body: Bytes,
+    ) -> Response {
+        match parts.method {
+            Method::POST => self.post(caller, parts, body).await,
+            Method::GET => self.get(caller, parts),
+            Method::DELETE => match self.session(caller, &parts.headers) {
+                Ok(session) => {
+                    self.end(&session.id);
+                    reply::empty(StatusCode::OK)
+                }
+                Err(refused) => *refused,
+            },
+            _ => {
+                let mut response = reply::empty(StatusCode::METHOD_NOT_ALLOWED);
+                response
+                    .headers_mut()
+                    .insert(http::header::ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
+                response
+            }
+        }
+    }
+
+    async fn post(self: &Arc<Self>, caller: &Caller, parts: &Parts, body: Bytes) -> Response {
+        let bad =
+            |code: i64, text: &str| reply::refuse(StatusCode::BAD_REQUEST, "null", code, text);
+        if !header(&parts.headers, CONTENT_TYPE).starts_with("application/json") {
+            let text = "Content-Type must be application/json.";
+            return reply::refuse(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "null",
+                reply::INVALID_REQUEST,
+                text,
+            );
+        }
+        if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
+            return bad(reply::PARSE_ERROR, "Parse error: the body is not JSON.");
+        }
+        let messages = each(&body);
+        let heads: Vec<Head<'_>> =
+            messages.iter().filter_map(|message| Head::read(message)).collect();
+        let [first, ..] = heads.as_slice() else {
+            return bad(reply::INVALID_REQUEST, "No message of JSON-RPC.");
+        };
+        let version = first.parameters().version();
+        let header_version = header(&parts.headers, PROTOCOL_VERSION);
+        if let Some(version) = &version
+            && messages.len() == 1
+        {
+            if version != MODERN {
+                return unsupported(first, version);
+            }
+            return self.modern(caller, parts, body.to_vec()).await;
+        }
+        if is_modern(header_version) {
+            let text = "A request of this revision names it in params._meta.";
+            return reply::refuse(
+                StatusCode::BAD_REQUEST,
+                first.raw_id(),
+                reply::INVALID_PARAMS,
+                text,
+            );
+        }
+        let opens = first.method() == "initialize";
+        let session = if opens {
+            match self.open(caller, first) {
+                Some(session) => session,
+                None => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+            }
+        } else {
+            match self.session(caller, &parts.headers) {
+                Ok(session) => session,
+                Err(refused) => return *refused,
+            }
+        };
+        session.touch();
+        let client = Client {
+            principal: Arc::clone(&caller.principal),
+            era: Era::Legacy,
+            hello: session.hello.clone(),
+            session: Some(Arc::clone(&session)),
+            headers: along(&parts.headers),
+        };
+        let mut requests = Vec::new();
+        for (message, head) in messages.iter().zip(&heads) {
+            match head.kind() {
+                Some(Kind::Request) => requests.push(message.to_vec()),
+                Some(Kind::Notification) => self.notified(&client, head, message).await,
+                Some(Kind::Response) => session.answered(message),
+                None => {}
+            }
+        }
+        if requests.is_empty() {
+            return reply::empty(StatusCode::ACCEPTED);
+        }
+        let streams = header(&parts.headers, ACCEPT).contains("text/event-stream")
+            || header(&parts.headers, ACCEPT).contains("*/*");
+        let mut response = self.run(client, session.clone(), requests, streams).await;
+        if opens && let Ok(id) = HeaderValue::from_str(&session.id) {
+            let failed = response.status() != StatusCode::OK;
+            response.headers_mut().insert(SESSION_ID, id);
+            if failed {
+                self.end(&session.id);
+            }
+        }
+        response
+    }
+
+    /// Opens a session.
+    fn open(&self, caller: &Caller, head: &Head<'_>) -> Option<Arc<ClientSession>> {
+        let mut random = [0u8; 24];
+        getrandom::fill(&mut random).ok()?;
+        let id = URL_SAFE_NO_PAD.encode(random);
+        let params = head.params.map(|params| members(params.get())).unwrap_or_default();
+        let member = |name: &str, default: &str| {
+            let found = params.iter().find(|(key, _)| key == name);
+            found.map_or_else(|| default.to_owned(), |(_, value)| value.get().to_owned())
+        };
+        let asked: String =
+            serde_json::from_str(&member("protocolVersion", "\"\"")).unwrap_or_default();
+        let hello = ClientHello {
+            version: super::greeting::negotiated(&asked).to_owned(),
+            capabilities: member("capabilities", "{}"),
+            info: member("clientInfo", r#"{"name":"unknown","version":"0"}"#),
+        };
+        let session =
+            Arc::new(ClientSession::new(id.clone(), Arc::clone(&caller.principal), hello));
+        let evicted = {
+            let mut sessions = self.sessions();
+            let evicted = (sessions.len() >= sessions.cap().get())
+                .then(|| sessions.peek_lru().map(|(id, _)| id.clone()))
+                .flatten();
+            sessions.put(id, Arc::clone(&session));
+            self.recorder.metrics.sessions(sessions.len());
+            evicted
+        };
+        if let Some(evicted) = evicted {
+            self.end(&evicted);
+        }
+        Some(session)
+    }
+
+    /// The session that a request names, if it is this principal's.
+    fn session(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+    ) -> Result<Arc<ClientSession>, Box<Response>> {
+        let id = header(headers, SESSION_ID);
+        if id.is_empty() {
+            let text = "Bad Request: the Mcp-Session-Id header is missing. Begin with initialize.";
+            return Err(Box::new(reply::refuse(
+                StatusCode::BAD_REQUEST,
+                "null",
+                reply::INVALID_REQUEST,
+                text,
+            )));
+        }
+        let found = self.sessions().get(id).cloned();
+        // Somebody else's is one that there is not.
+        found.filter(|session| session.principal == caller.principal).ok_or_else(|| {
+            Box::new(reply::refuse(
+                StatusCode::NOT_FOUND,
+                "null",
+                reply::REFUSED,
+                "Session not found: begin again with initialize.",
+            ))
+        })
+    }
+
+    /// A notification of a stateful client.
+    async fn notified(self: &Arc<Self>, client: &Client, head: &Head<'_>, message: &[u8]) {
+        let Some(session) = &client.session else { return };
+        match head.method() {
+            // Each connection says that it is ready when it is.
+            "notifications/initialized" => {}
+            "notifications/cancelled" => {
+                if let Some(id) = head.parameters().request_id {
+                    session.cancel(id.get());
+                }
+            }
+            _ => {
+                for server in 0..self.servers.len() {
+                    if let Ok(link) = self.link(client, server).await
+                        && link.era == Era::Legacy
+                    {
+                        link.tell_later(message.to_vec());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs requests of a stateful client. They go on when its connection breaks, and it can come back for the answers.
+    async fn run(
+        self: &Arc<Self>,
+        client: Client,
+        session: Arc<ClientSession>,
+        requests: Vec<Vec<u8>>,
+        streams: bool,
+    ) -> Response {
+        let (id, mut events) = session.streams().open();
+        let left = Arc::new(std::sync::atomic::AtomicUsize::new(requests.len()));
+        let many = requests.len() > 1;
+        for request in requests {
+            let (hub, client, session) = (Arc::clone(self), client.clone(), Arc::clone(&session));
+            let left = Arc::clone(&left);
+            tokio::spawn(async move {
+                let raw = Head::read(&request).map_or("null", |head| head.raw_id()).to_owned();
+                let cancelled = session.begin(&raw);
+                let (out, mut related) = mpsc::unbounded_channel();
+                let ask = Ask { client: &client, out: &out };
+                let mut answer = std::pin::pin!(hub.answer(&ask, &request));
+                let answer = loop {
+                    tokio::select! {
+                        biased;
+                        () = cancelled.cancelled() => break None,
+                        Some(message) = related.recv() => session.streams().send(id, message),
+                        answer = &mut answer => break Some(answer),
+                    }
+                };
+                session.finish(&raw);
+                let mut streams = session.streams();
+                while let Ok(message) = related.try_recv() {
+                    streams.send(id, message);
+                }
+                if let Some(answer) = answer {
+                    streams.send(id, answer);
+                }
+                if left.fetch_sub(1, std::sync::atomic::Ordering::AcqRel) == 1 {
+                    streams.end(id);
+                }
+            });
+        }
+        if !streams || !many {
+            let soon = if streams { SOON } else { Duration::from_secs(86_400) };
+            let mut answers = Vec::new();
+            loop {
+                match tokio::time::timeout(soon, events.recv()).await {
+                    Ok(Some((event, message))) => {
+                        if Head::read(&message)
+                            .is_some_and(|head| head.kind() == Some(Kind::Response))
+                        {
+                            answers.push(message);
+                            if !many {
+                                session.streams().forget(id);
+                                return reply::json(StatusCode::OK, answers.concat());
+                            }
+                        } else if streams {
+                            let first = Some((event, message));
+                            return event_stream(&session, id, first, events);
+                        }
+                    }
+                    Ok(None) => {
+                        session.streams().forget(id);
+                        if answers.is_empty() {
+                            return reply::empty(StatusCode::ACCEPTED);
+                        }
+                        let answers: Vec<_> = answers
+                            .iter()
+                            .map(|answer| std::borrow::Cow::Borrowed(answer.as_slice()))
+                            .collect();
+                        return reply::json(
+                            StatusCode::OK,
+                            crate::gateway::envelope::join(&answers),
+                        );
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+        event_stream(&session, id, None, events)
+    }
+
+    /// The common stream of a stateful client, or one that it takes up again.
+    fn get(self: &Arc<Self>, caller: &Caller, parts: &Parts) -> Response {
+        if !header(&parts.headers, ACCEPT).contains("text/event-stream") {
+            let text = "Not Acceptable: the client must accept text/event-stream.";
+            return reply::refuse(StatusCode::NOT_ACCEPTABLE, "null", reply::INVALID_REQUEST, text);
+        }
+        if is_modern(header(&parts.headers, PROTOCOL_VERSION)) {
+            return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        let session = match self.session(caller, &parts.headers) {
+            Ok(session) => session,
+            Err(refused) => return *refused,
+        };
+        session.touch();
+        let last = header(&parts.headers, LAST_EVENT);
+        let events = if last.is_empty() {
+            session.streams().listen()
+        } else {
+            let resumed = session.streams().resume(last);
+            if resumed.is_none() {
+                let text = "The event is not kept here any more: send the request again.";
+                return reply::refuse(
+                    StatusCode::BAD_REQUEST,
+                    "null",
+                    reply::INVALID_REQUEST,
+                    text,
+                );
+            }
+            resumed
+        };
+        let Some(events) = events else {
+            let text = "Conflict: the session has this stream open already.";
+            return reply::refuse(StatusCode::CONFLICT, "null", reply::INVALID_REQUEST, text);
+        };
+        let watching = last.is_empty().then(|| self.watch_lists(caller, &session, parts));
+        sse(events, watching.unwrap_or_default())
+    }
+
+    /// Stateless upstreams tell of changes only when they are asked to.
+    fn watch_lists(
+        self: &Arc<Self>,
+        caller: &Caller,
+        session: &Arc<ClientSession>,
+        parts: &Parts,
+    ) -> Vec<crate::gateway::upstream::link::AbortOnDrop> {
+        let client = Client {
+            principal: Arc::clone(&caller.principal),
+            era: Era::Legacy,
+            hello: session.hello.clone(),
+            session: Some(Arc::clone(session)),
+            headers: along(&parts.headers),
+        };
+        let (hub, weak) = (Arc::clone(self), Arc::downgrade(session));
+        let watching = tokio::spawn(async move {
+            let (to, mut changes) = mpsc::unbounded_channel::<Vec<u8>>();
+            let mut tasks = Vec::new();
+            for server in 0..hub.servers.len() {
+                if let Ok(link) = hub.link(&client, server).await
+                    && link.era == Era::Modern
+                {
+                    let (hub, client, to) = (Arc::clone(&hub), client.clone(), to.clone());
+                    tasks.push(crate::gateway::upstream::link::AbortOnDrop(tokio::spawn(
+                        async move {
+                            hub.watch_link(&client, &link, &Filter::lists(), &to).await;
+                        },
+                    )));
+                }
+            }
+            drop((to, client));
+            while let Some(change) = changes.recv().await {
+                let Some(session) = weak.upgrade() else { return };
+                session.streams().send(super::streams::COMMON, change);
+            }
+        });
+        vec![crate::gateway::upstream::link::AbortOnDrop(watching)]
+    }
+
+    /// A stateless request: its answer, over a stream where something is said before it. When the client goes, so does the request.
+    async fn modern(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parts: &Parts,
+        message: Vec<u8>,
+    ) -> Response {
+        let Some(head) = Head::read(&message) else { return reply::empty(StatusCode::BAD_REQUEST) };
+        let parameters = head.parameters();
+        let meta = |name: &str, default: &str| {
+            parameters.meta(name).map_or_else(|| default.to_owned(), |value| value.to_string())
+        };
+        let client = Client {
+            principal: Arc::clone(&caller.principal),
+            era: Era::Modern,
+            hello: ClientHello {
+                version: MODERN.to_owned(),
+                capabilities: meta(CAPABILITIES_KEY, "{}"),
+                info: meta(CLIENT_KEY, r#"{"name":"unknown","version":"0"}"#),
+            },
+            session: None,
+            headers: along(&parts.headers),
+        };
+        match head.kind() {
+            Some(Kind::Request) => {}
+            _ => return reply::empty(StatusCode::ACCEPTED),
+        }
+        if parameters.meta(CAPABILITIES_KEY).is_none_or(|capabilities| !capabilities.is_object()) {
+            let text = format!("Invalid params: _meta must hold {CAPABILITIES_KEY}, an object.");
+            return reply::refuse(
+                StatusCode::BAD_REQUEST,
+                head.raw_id(),
+                reply::INVALID_PARAMS,
+                &text,
+            );
+        }
+        if REMOVED.contains(&head.method()) {
+            let text = format!("Method not found: {} is none of revision {MODERN}.", head.method());
+            return reply::refuse(
+                StatusCode::NOT_FOUND,
+                head.raw_id(),
+                reply::METHOD_NOT_FOUND,
+                &text,
+            );
+        }
+        if head.method() == "subscriptions/listen" {
+            return self.listen(client, &head);
+        }
+        let (hub, (out, mut related)) = (Arc::clone(self), mpsc::unbounded_channel());
+        let mut answer = Box::pin(async move {
+            let ask = Ask { client: &client, out: &out };
+            hub.answer(&ask, &message).await
+        });
+        let first = tokio::select! {
+            biased;
+            answer = &mut answer => return modern_json(answer),
+            Some(message) = related.recv() => message,
+            () = tokio::time::sleep(SILENCE) => Vec::new(),
+        };
+        let state = Some((answer, related, (!first.is_empty()).then_some(first)));
+        let body = stream::unfold(state, |state| async move {
+            let (mut answer, mut related, first) = state?;
+            if let Some(first) = first {
+                return Some((event(&first), Some((answer, related, None))));
+            }
+            tokio::select! {
+                biased;
+                Some(message) = related.recv() => Some((event(&message), Some((answer, related, None)))),
+                answered = &mut answer => {
+                    let mut last = Vec::new();
+                    while let Ok(message) = related.try_recv() {
+                        last.extend_from_slice(&Event::message(None, &message).0);
+                    }
+                    last.extend_from_slice(&Event::message(None, &answered).0);
+                    Some((Ok(Bytes::from(last)), None))
+                }
+                () = tokio::time::sleep(SILENCE) => Some((comment(), Some((answer, related, None)))),
+            }
+        });
+        reply::events(Body::from_stream(body))
+    }
+
+    /// `subscriptions/listen`: a stream of changes that ends with its connection.
+    fn listen(self: &Arc<Self>, client: Client, head: &Head<'_>) -> Response {
+        let Some(filter) = Filter::of(head) else {
+            let text = "Invalid params: `notifications` is needed, an object.";
+            return reply::refuse(StatusCode::OK, head.raw_id(), reply::INVALID_PARAMS, text);
+        };
+        let id = head.raw_id().to_owned();
+        let parsed: Value = serde_json::from_str(&id).unwrap_or_default();
+        let acknowledged = json!({
+            "jsonrpc": "2.0",
+            "method": "notifications/subscriptions/acknowledged",
+            "params": {"notifications": filter.json(), "_meta": {SUBSCRIPTION_KEY: parsed}},
+        });
+        let (to, changes) = mpsc::unbounded_channel();
+        let watching = self.watch(&client, &filter, &to);
+        let first = Event::message(None, acknowledged.to_string().as_bytes()).0;
+        let state = (changes, watching, to, id, Some(first));
+        let body = stream::unfold(state, |(mut changes, watching, to, id, first)| async move {
+            let bytes = match first {
+                Some(first) => Ok(Bytes::from(first)),
+                None => tokio::select! {
+                    change = changes.recv() => event(&named(&change?, &id)),
+                    () = tokio::time::sleep(SILENCE) => comment(),
+                },
+            };
+            Some((bytes, (changes, watching, to, id, None)))
+        });
+        reply::events(Body::from_stream(body))
+    }
+}
+
+/// Methods of the stateful era alone.
+const REMOVED: [&str; 6] = [
+    "initialize",
+    "ping",
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "tasks/result",
+];
+
+fn unsupported(head: &Head<'_>, version: &str) -> Response {
+    let text = format!("Unsupported protocol version: {version}");
+    let data = json!({"supported": [MODERN], "requested": version});
+    let body = reply::error_with(head.raw_id(), reply::UNSUPPORTED_VERSION, &text, &data);
+    reply::json(StatusCode::BAD_REQUEST, body)
+}
+
+/// The answer to a stateless request, with the status that goes with it.
+fn modern_json(answer: Vec<u8>) -> Response {
+    let error = Head::read(&answer).and_then(|head| head.error);
+    let error: Option<Value> = error.and_then(|error| serde_json::from_str(error.get()).ok());
+    let status = match error.as_ref().and_then(|error| error.get("code")?.as_i64()) {
+        Some(reply::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(-32021 | reply::UNSUPPORTED_VERSION) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    reply::json(status, answer)
+}
+
+fn event_stream(
+    session: &ClientSession,
+    id: u64,
+    first: Option<Sent>,
+    events: mpsc::UnboundedReceiver<Sent>,
+) -> Response {
+    let mut begin = Vec::new();
+    if session.hello.version.as_str() >= PRIMED {
+        begin.extend_from_slice(format!("id: {id}-0\nretry: 1000\ndata: \n\n").as_bytes());
+    }
+    if let Some((event, message)) = first {
+        begin.extend_from_slice(&Event::message(Some(&event), &message).0);
+    }
+    if begin.is_empty() {
+        begin.extend_from_slice(b": \n\n");
+    }
+    let rest = stream_of(events, Vec::new());
+    let body = futures_util::StreamExt::chain(
+        stream::iter([Ok::<_, Infallible>(Bytes::from(begin))]),
+        rest,
+    );
+    reply::events(Body::from_stream(body))
+}
+
+fn sse(
+    events: mpsc::UnboundedReceiver<Sent>,
+    watching: Vec<crate::gateway::upstream::link::AbortOnDrop>,
+) -> Response {
+    let begin = stream::iter([comment()]);
+    reply::events(Body::from_stream(futures_util::StreamExt::chain(
+        begin,
+        stream_of(events, watching),
+    )))
+}
+
+fn stream_of(
+    events: mpsc::UnboundedReceiver<Sent>,
+    watching: Vec<crate::gateway::upstream::link::AbortOnDrop>,
+) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold((events, watching), |(mut events, watching)| async move {
+        let bytes = tokio::select! {
+            sent = events.recv() => {
+                let (id, message) = sent?;
+                Ok(Bytes::from(Event::message(Some(&id), &message).0))
+            }
+            () = tokio::time::sleep(SILENCE) => comment(),
+        };
+        Some((bytes, (events, watching)))
+    })
+}
+
+fn event(message: &[u8]) -> Result<Bytes, Infallible> {
+    Ok(Bytes::from(Event::message(None, message).0))
+}
+
+fn comment() -> Result<Bytes, Infallible> {
+    Ok(Bytes::from_static(b": \n\n"))
+}
+
+/// Headers of a client that concern upstreams too.
+fn along(headers: &HeaderMap) -> HeaderMap {
+    let names = [
+        AUTHORIZATION,
+        HeaderName::from_static("traceparent"),
+        HeaderName::from_static("tracestate"),
+    ];
+    let named = |name: &HeaderName| names.contains(name) || name.as_str().starts_with("mcp-param-");
+    headers
+        .iter()
+        .filter(|(name, _)| named(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn header(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}

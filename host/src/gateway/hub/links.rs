@@ -1,0 +1,119 @@
+//! The connections to upstreams: opened when they are needed, shared as far as the configuration says, closed when they are idle.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+
+use super::{Client, Hub};
+use crate::config::Isolation;
+use crate::gateway::upstream::Failure;
+use crate::gateway::upstream::link::{ClientHello, Era, Link};
+
+/// Whose a connection is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Owner {
+    Session(String),
+    /// With what makes two clients of a principal different to an upstream.
+    Principal(Arc<str>, u64),
+    Everybody,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    server: usize,
+    owner: Owner,
+    era: Era,
+    /// Of the Authorization header: another token is another connection.
+    authorization: u64,
+}
+
+struct Slot {
+    link: tokio::sync::Mutex<Option<Arc<Link>>>,
+    used: Mutex<Instant>,
+}
+
+/// All connections.
+#[derive(Default)]
+pub(super) struct Links(Mutex<HashMap<Key, Arc<Slot>>>);
+
+impl Links {
+    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Arc<Slot>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, key: Key) -> Arc<Slot> {
+        let mut slots = self.slots();
+        let slot = slots.entry(key).or_insert_with(|| {
+            Arc::new(Slot { link: tokio::sync::Mutex::default(), used: Mutex::new(Instant::now()) })
+        });
+        *slot.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Arc::clone(slot)
+    }
+
+    /// Closes what only this session used.
+    pub(super) fn end_session(&self, id: &str) {
+        self.slots().retain(|key, _| key.owner != Owner::Session(id.to_owned()));
+    }
+
+    /// Closes what nobody used for this long. Sessions end theirs themselves.
+    pub(super) fn end_idle(&self, idle: Duration) {
+        self.slots().retain(|key, slot| {
+            let used = *slot.used.lock().unwrap_or_else(PoisonError::into_inner);
+            let in_use = match slot.link.try_lock() {
+                // The slot itself holds one.
+                Ok(link) => link.as_ref().is_some_and(|link| Arc::strong_count(link) > 1),
+                Err(_) => true,
+            };
+            in_use || matches!(key.owner, Owner::Session(_)) || used.elapsed() < idle
+        });
+    }
+}
+
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Hub {
+    /// The connection of a client to an upstream. Opening goes on when nobody waits for it any more: a server that starts slowly is there the next time.
+    pub(super) async fn link(
+        self: &Arc<Self>,
+        client: &Client,
+        server: usize,
+    ) -> Result<Arc<Link>, Failure> {
+        let Some(upstream) = self.servers.get(server).cloned() else {
+            return Err(Failure::Unavailable("There is no such upstream.".to_owned()));
+        };
+        let shared = upstream.isolation == Isolation::Shared;
+        let owner = match (upstream.isolation, &client.session) {
+            (Isolation::Session, Some(session)) => Owner::Session(session.id.clone()),
+            (Isolation::Shared, _) => Owner::Everybody,
+            _ => Owner::Principal(Arc::clone(&client.principal), hash(&client.hello)),
+        };
+        let authorization = hash(client.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes));
+        let hello = if shared { ClientHello::of_gateway() } else { client.hello.clone() };
+        let headers: HeaderMap = client.headers.clone();
+        let (slot, era) =
+            (self.links.slot(Key { server, owner, era: client.era, authorization }), client.era);
+        let opening = tokio::spawn(async move {
+            let mut link = slot.link.lock().await;
+            if let Some(open) = link.as_ref().filter(|open| !open.has_ended()) {
+                return Ok(Arc::clone(open));
+            }
+            let opened = upstream.open(era, &hello, &headers).await?;
+            *link = Some(Arc::clone(&opened));
+            Ok(opened)
+        });
+        let link =
+            opening.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))?;
+        if let Some(session) = &client.session {
+            session.relay(&link, link.server.isolation != Isolation::Session);
+        }
+        Ok(link)
+    }
+}

@@ -1,0 +1,205 @@
+//! Questions to the client in the middle of a request, between the eras.
+//!
+//! A stateful upstream asks by a request of its own and waits; a stateless one answers `input_required` and is called again. Before the other kind of client the
+//! gateway does what the client would have done.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::value::RawValue;
+
+use super::exchange::Flight;
+use super::{Ask, Hub};
+use crate::gateway::wire::message::{Head, append, members, splice, with_id, with_member};
+use crate::gateway::wire::reply;
+use crate::telemetry::Outcome;
+
+/// Before the state that stands for a request which waits at the gateway.
+const STATE: &str = "cg-parked-";
+/// The name of the one question of a stateful upstream.
+const QUESTION: &str = "question";
+/// A stateless upstream that asks more often is not answered any more.
+const MOST: usize = 16;
+
+/// A request that waits for the client's answer to its upstream's question.
+pub(super) struct Parked {
+    flight: Flight,
+    principal: Arc<str>,
+    /// The id of the upstream's question, as it is spelt.
+    question: String,
+    since: Instant,
+}
+
+/// What a stateless upstream wants to know.
+pub(super) struct Wanted {
+    questions: Vec<(String, String)>,
+    state: Option<String>,
+}
+
+/// What an answer asks for, if it is no answer yet.
+pub(super) fn wanted(answer: &[u8]) -> Option<Wanted> {
+    let result = members(Head::read(answer)?.result?.get());
+    let member = |name: &str| result.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
+    if member("resultType").map(RawValue::get) != Some("\"input_required\"") {
+        return None;
+    }
+    let questions = member("inputRequests").map(|questions| members(questions.get()));
+    Some(Wanted {
+        questions: questions
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(name, question)| (name, question.get().to_owned()))
+            .collect(),
+        state: member("requestState").map(|state| state.get().to_owned()),
+    })
+}
+
+impl Hub {
+    /// Asks a stateful client what a stateless upstream wants to know, and calls the upstream again. Otherwise the answer that the client gets.
+    pub(super) async fn another_round(
+        self: &Arc<Self>,
+        ask: &Ask<'_>,
+        flight: &mut Flight,
+        wanted: &Wanted,
+    ) -> Result<(), Vec<u8>> {
+        let id =
+            Head::read(&flight.request).map_or_else(String::new, |head| head.raw_id().to_owned());
+        let refuse = |reason: &str| Err(reply::error(&id, reply::NOT_TRANSLATABLE, reason));
+        flight.rounds += 1;
+        let Some(session) = ask.client.session.as_ref().filter(|_| flight.rounds <= MOST) else {
+            return refuse("The upstream asks for input again and again.");
+        };
+        let mut responses = Vec::new();
+        for (name, question) in &wanted.questions {
+            let question = members(question);
+            let member = |name: &str| {
+                question.iter().find(|(key, _)| key == name).map(|(_, value)| value.get())
+            };
+            let method: String = member("method")
+                .and_then(|method| serde_json::from_str(method).ok())
+                .unwrap_or_default();
+            let (request, answer) = session.ask(&method, member("params").unwrap_or("{}"));
+            let _ = ask.out.send(request);
+            let Ok(answer) = answer.await else { return refuse("The client is gone.") };
+            let Some(result) = Head::read(&answer).and_then(|head| head.result) else {
+                let reason = format!(
+                    "The upstream asks for {method}, and the client did not answer that: {}",
+                    String::from_utf8_lossy(&answer)
+                );
+                return refuse(&reason);
+            };
+            responses.push(format!("{}:{}", serde_json::Value::from(name.as_str()), result.get()));
+        }
+        let mut added = format!(r#""inputResponses":{{{}}}"#, responses.join(","));
+        if let Some(state) = &wanted.state {
+            added.push_str(&format!(r#","requestState":{state}"#));
+        }
+        let request = Head::read(&flight.request).and_then(|head| head.params).map(|params| {
+            // Of an earlier round nothing stays.
+            let params = with_member(params.get(), "inputResponses", None);
+            append(&with_member(&params, "requestState", None), &added)
+        });
+        if let Some(params) = request
+            && let Some(old) = Head::read(&flight.request).and_then(|head| head.params)
+        {
+            flight.request = splice(&flight.request, old.get(), &params);
+        }
+        match self.send(ask, flight.server, flight.request.clone()).await {
+            Ok(call) => {
+                flight.call = call;
+                Ok(())
+            }
+            Err(failure) => {
+                Err(self.fail(&flight.cx, &flight.method, &flight.request, flight.since, &failure))
+            }
+        }
+    }
+
+    /// Answers a stateless client with the question of a stateful upstream, whose request waits meanwhile.
+    pub(super) fn park(&self, ask: &Ask<'_>, flight: Flight, question: &[u8]) -> Vec<u8> {
+        let id =
+            Head::read(&flight.request).map_or_else(String::new, |head| head.raw_id().to_owned());
+        let mut random = [0u8; 18];
+        let head = Head::read(question);
+        let (Some(head), Ok(())) = (head, getrandom::fill(&mut random)) else {
+            return reply::error(
+                &id,
+                reply::NOT_TRANSLATABLE,
+                "The upstream's question cannot be passed on.",
+            );
+        };
+        let state = format!("{STATE}{}", URL_SAFE_NO_PAD.encode(random));
+        let method = serde_json::Value::from(head.method());
+        let params = head.params.map_or("{}", RawValue::get);
+        let result = format!(
+            r#"{{"resultType":"input_required","inputRequests":{{"{QUESTION}":{{"method":{method},"params":{params}}}}},"requestState":"{state}"}}"#
+        );
+        let answer = reply::result(&id, &result);
+        self.record(&flight.cx, &flight.method, flight.since, None, answer.len(), Outcome::Passed);
+        let parked = Parked {
+            flight,
+            principal: Arc::clone(&ask.client.principal),
+            question: head.raw_id().to_owned(),
+            since: Instant::now(),
+        };
+        self.parked().put(state, parked);
+        answer
+    }
+
+    /// The state of a request that waits here, if this is its continuation.
+    pub(super) fn parked_state(&self, head: &Head<'_>) -> Option<String> {
+        let params = members(head.params?.get());
+        let (_, state) = params.iter().find(|(name, _)| name == "requestState")?;
+        let state: String = serde_json::from_str(state.get()).ok()?;
+        state.starts_with(STATE).then_some(state)
+    }
+
+    /// Hands the client's answer to the upstream that waits for it, and follows its request on.
+    pub(super) async fn resume(
+        self: &Arc<Self>,
+        ask: &Ask<'_>,
+        state: &str,
+        request: &[u8],
+    ) -> Vec<u8> {
+        let id = Head::read(request).map_or("null", |head| head.raw_id()).to_owned();
+        let parked = {
+            let mut all = self.parked();
+            // Somebody else's is one that there is not.
+            let own =
+                all.peek(state).is_some_and(|parked| parked.principal == ask.client.principal);
+            if own { all.pop(state) } else { None }
+        };
+        let Some(Parked { mut flight, question, .. }) = parked else {
+            return reply::error(
+                &id,
+                reply::INVALID_PARAMS,
+                "requestState is not known here, or no longer: begin the request again.",
+            );
+        };
+        let params = Head::read(request).and_then(|head| head.params);
+        let responses = params.map(|params| members(params.get())).unwrap_or_default();
+        let responses = responses.iter().find(|(name, _)| name == "inputResponses");
+        let responses = responses.map(|(_, all)| members(all.get())).unwrap_or_default();
+        let response = responses.into_iter().find(|(name, _)| name == QUESTION);
+        let answer = match response {
+            Some((_, response)) => reply::result(&question, response.get()),
+            None => reply::error(&question, reply::INVALID_PARAMS, "The client did not answer."),
+        };
+        if let Err(failure) = flight.call.link().tell(answer).await {
+            return self.fail(&flight.cx, &flight.method, request, flight.since, &failure);
+        }
+        flight.request = with_id(&flight.request, &id);
+        let answer = Box::pin(self.follow(ask, flight)).await;
+        with_id(&answer, &id)
+    }
+
+    /// Gives up requests whose client did not come back.
+    pub(super) fn forget_parked(&self, idle: Duration) {
+        let mut parked = self.parked();
+        while parked.peek_lru().is_some_and(|(_, parked)| parked.since.elapsed() > idle) {
+            parked.pop_lru();
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A stateful client of the hub: its streams, what it runs, what it was asked.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::streams::{COMMON, Streams};
+use crate::gateway::upstream::link::{AbortOnDrop, ClientHello, Link};
+use crate::gateway::wire::message::{Head, Kind, with_id};
+use crate::gateway::wire::reply;
+
+/// Who waits for the answer to a request that the client was asked.
+enum Asked {
+    /// An upstream, which knows it under this id.
+    Upstream(Weak<Link>, String),
+    /// The gateway.
+    Gateway(oneshot::Sender<Vec<u8>>),
+}
+
+/// A session.
+pub(crate) struct ClientSession {
+    pub(crate) id: String,
+    pub(crate) principal: Arc<str>,
+    pub(crate) hello: ClientHello,
+    streams: Mutex<Streams>,
+    asked: Mutex<HashMap<u64, Asked>>,
+    last_asked: AtomicU64,
+    /// Requests in flight, by id as it is spelt.
+    running: Mutex<HashMap<String, CancellationToken>>,
+    /// What passes on the messages of upstreams that belong to no request.
+    relays: Mutex<HashMap<String, (Weak<Link>, AbortOnDrop)>>,
+    /// Resources that are watched on stateless upstreams.
+    pub(crate) watched: Mutex<HashMap<String, AbortOnDrop>>,
+    log_level: Mutex<Option<String>>,
+    used: Mutex<Instant>,
+    /// Ends everything that belongs to it.
+    pub(crate) ended: CancellationToken,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClientSession {
+    pub(crate) fn new(id: String, principal: Arc<str>, hello: ClientHello) -> Self {
+        Self {
+            id,
+            principal,
+            hello,
+            streams: Mutex::default(),
+            asked: Mutex::default(),
+            last_asked: AtomicU64::new(0),
+            running: Mutex::default(),
+            relays: Mutex::default(),
+            watched: Mutex::default(),
+            log_level: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    pub(crate) fn streams(&self) -> MutexGuard<'_, Streams> {
+        lock(&self.streams)
+    }
+
+    /// It is in use.
+    pub(crate) fn touch(&self) {
+        *lock(&self.used) = Instant::now();
+    }
+
+    /// Since when it is idle; not at all while something runs.
+    pub(crate) fn idle(&self) -> Duration {
+        if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
+    }
+
+    pub(crate) fn log_level(&self) -> Option<String> {
+        lock(&self.log_level).clone()
+    }
+
+    pub(crate) fn set_log_level(&self, level: &str) {
+        *lock(&self.log_level) = Some(level.to_owned());
+    }
+
+    /// A request begins; it can be cancelled by what is given back.
+    pub(crate) fn begin(&self, id: &str) -> CancellationToken {
+        let token = self.ended.child_token();
+        lock(&self.running).insert(id.to_owned(), token.clone());
+        token
+    }
+
+    /// A request has ended.
+    pub(crate) fn finish(&self, id: &str) {
+        lock(&self.running).remove(id);
+        self.touch();
+    }
+
+    /// The client takes no interest in a request any more.
+    pub(crate) fn cancel(&self, id: &str) {
+        if let Some(token) = lock(&self.running).remove(id) {
+            token.cancel();
+        }
+    }
+
+    /// A request of an upstream as the client gets it: under an id that no other upstream uses.
+    pub(crate) fn ask_for(&self, link: &Arc<Link>, request: &[u8]) -> Vec<u8> {
+        let id =
+            Head::read(request).map_or_else(|| "null".to_owned(), |head| head.raw_id().to_owned());
+        let number = self.last_asked.fetch_add(1, Ordering::Relaxed) + 1;
+        lock(&self.asked).insert(number, Asked::Upstream(Arc::downgrade(link), id));
+        with_id(request, &format!("\"cg-{number}\""))
+    }
+
+    /// A request of the gateway's own to the client, and where its answer will come.
+    pub(crate) fn ask(&self, method: &str, params: &str) -> (Vec<u8>, oneshot::Receiver<Vec<u8>>) {
+        let number = self.last_asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.asked).insert(number, Asked::Gateway(sender));
+        let method = serde_json::Value::from(method);
+        let request = format!(
+            r#"{{"jsonrpc":"2.0","id":"cg-{number}","method":{method},"params":{params}}}"#
+        );
+        (request.into_bytes(), receiver)
+    }
+
+    /// How many requests the client has not answered.
+    pub(crate) fn is_asked(&self) -> bool {
+        !lock(&self.asked).is_empty()
+    }
+
+    /// The client answered something that it was asked.
+    pub(crate) fn answered(&self, answer: &[u8]) {
+        let number = Head::read(answer).and_then(|head| {
+            let id: String = serde_json::from_str(head.raw_id()).ok()?;
+            id.strip_prefix("cg-")?.parse::<u64>().ok()
+        });
+        let Some(asked) = number.and_then(|number| lock(&self.asked).remove(&number)) else {
+            return;
+        };
+        match asked {
+            Asked::Upstream(link, id) => {
+                if let Some(link) = link.upgrade() {
+                    link.tell_later(with_id(answer, &id));
+                }
+            }
+            Asked::Gateway(waits) => {
+                let _ = waits.send(answer.to_vec());
+            }
+        }
+    }
+
+    /// Passes on what an upstream says that belongs to no request. Once a connection.
+    pub(crate) fn relay(self: &Arc<Self>, link: &Arc<Link>, shared: bool) {
+        let mut relays = lock(&self.relays);
+        if let Some((old, _)) = relays.get(&link.server.name)
+            && old.ptr_eq(&Arc::downgrade(link))
+        {
+            return;
+        }
+        let mut messages = link.unrelated();
+        let (session, weak) = (Arc::downgrade(self), Arc::downgrade(link));
+        let upstream = weak.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                let message = match messages.recv().await {
+                    Ok(message) => message,
+                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => continue,
+                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                };
+                let (Some(session), Some(link)) = (session.upgrade(), upstream.upgrade()) else {
+                    return;
+                };
+                let Some(head) = Head::read(&message) else { continue };
+                if head.kind() == Some(Kind::Request) {
+                    if shared {
+                        link.tell_later(nobody(head.raw_id()));
+                    } else {
+                        let asked = session.ask_for(&link, &message);
+                        session.streams().send(COMMON, asked);
+                    }
+                } else {
+                    session.streams().send(COMMON, message.to_vec());
+                }
+            }
+        });
+        relays.insert(link.server.name.clone(), (weak, AbortOnDrop(task)));
+    }
+}
+
+impl Drop for ClientSession {
+    fn drop(&mut self) {
+        self.ended.cancel();
+    }
+}
+
+/// The answer to a request of an upstream that can be shown to nobody.
+pub(crate) fn nobody(id: &str) -> Vec<u8> {
+    reply::error(
+        id,
+        reply::NOT_TRANSLATABLE,
+        "There is no client that could be asked: the connection is shared, or the client speaks a revision without requests to clients.",
+    )
+}

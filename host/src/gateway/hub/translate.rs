@@ -1,0 +1,238 @@
+//! Between the eras: what a request or result of one looks like in the other. Whatever needs no change stays as it is spelt.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::gateway::upstream::link::{ClientHello, Era};
+use crate::gateway::wire::message::{
+    CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, VERSION_KEY, append, members, object,
+    splice, with_member,
+};
+
+/// A request of the client as the upstream's era has it. `log_level`: what a stateful client asked for.
+pub(crate) fn request(
+    client: Era,
+    upstream: Era,
+    message: Vec<u8>,
+    hello: &ClientHello,
+    log_level: Option<&str>,
+) -> Vec<u8> {
+    match (client, upstream) {
+        (Era::Modern, Era::Legacy) => without_meta(message),
+        (Era::Legacy, Era::Modern) => with_meta(message, hello, log_level),
+        _ => message,
+    }
+}
+
+fn without_meta(message: Vec<u8>) -> Vec<u8> {
+    let edited = Head::read(&message).and_then(|head| {
+        let meta = head.parameters().meta?;
+        let kept = members(meta.get())
+            .into_iter()
+            .filter(|(name, _)| {
+                ![VERSION_KEY, CAPABILITIES_KEY, CLIENT_KEY, LOG_LEVEL_KEY].contains(&name.as_str())
+            })
+            .map(|(name, value)| (name, value.get()));
+        Some(splice(&message, meta.get(), &object(kept)))
+    });
+    edited.unwrap_or(message)
+}
+
+fn with_meta(message: Vec<u8>, hello: &ClientHello, log_level: Option<&str>) -> Vec<u8> {
+    let level = log_level.map(|level| format!(r#","{LOG_LEVEL_KEY}":{}"#, Value::from(level)));
+    let added = hello.meta() + &level.unwrap_or_default();
+    let Some(head) = Head::read(&message) else { return message };
+    let params = head.params.map_or("{}", RawValue::get);
+    let meta = head.parameters().meta.map_or("{}", RawValue::get);
+    let params = with_member(params, "_meta", Some(&append(meta, &added)));
+    match head.params {
+        Some(old) => splice(&message, old.get(), &params),
+        None => {
+            let text = String::from_utf8_lossy(&message);
+            append(&text, &format!(r#""params":{params}"#)).into_bytes()
+        }
+    }
+}
+
+/// A response of the upstream as the client's era has it. `method`: what was asked.
+pub(crate) fn response(client: Era, upstream: Era, method: &str, message: Vec<u8>) -> Vec<u8> {
+    match (client, upstream) {
+        (Era::Modern, Era::Legacy) => to_modern(method, message),
+        (Era::Legacy, Era::Modern) => to_legacy(method, message),
+        _ => message,
+    }
+}
+
+/// Levels of log messages, in ascending order.
+const LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// Whether the client of a request wants to see a notification. Stateless clients get the log messages that the request asks for, and otherwise none.
+pub(crate) fn is_wanted(client: Era, request: &[u8], notification: &Head<'_>) -> bool {
+    if client == Era::Legacy || notification.method() != "notifications/message" {
+        return true;
+    }
+    let rank = |level: &Value| LEVELS.iter().position(|known| level == known);
+    let asked = Head::read(request).and_then(|head| head.parameters().meta(LOG_LEVEL_KEY));
+    let params = notification.params.map(|params| members(params.get())).unwrap_or_default();
+    let level = params.into_iter().find(|(name, _)| name == "level");
+    let level = level.and_then(|(_, level)| serde_json::from_str::<Value>(level.get()).ok());
+    match (asked.as_ref().and_then(rank), level.as_ref().and_then(rank)) {
+        (Some(asked), Some(level)) => level >= asked,
+        (Some(_), None) => true,
+        (None, _) => false,
+    }
+}
+
+/// Whether results of a method say how long they may be kept.
+fn is_cacheable(method: &str) -> bool {
+    method.ends_with("/list") || matches!(method, "resources/read" | "server/discover")
+}
+
+fn to_modern(method: &str, message: Vec<u8>) -> Vec<u8> {
+    let Some(head) = Head::read(&message) else { return message };
+    if let Some(error) = head.error {
+        // What is not there is a wrong parameter now.
+        let code = serde_json::from_str::<Value>(error.get()).ok();
+        let code = code.as_ref().and_then(|error| error.get("code")?.as_i64());
+        return if code == Some(-32002) {
+            splice(&message, error.get(), &with_member(error.get(), "code", Some("-32602")))
+        } else {
+            message
+        };
+    }
+    let Some(result) = head.result else { return message };
+    splice(&message, result.get(), &modern_result(method, result.get()))
+}
+
+/// A result with the members that every result of the stateless era has.
+pub(crate) fn modern_result(method: &str, result: &str) -> String {
+    let has = members(result);
+    let lacks = |name: &str| !has.iter().any(|(key, _)| key == name);
+    let mut added = Vec::new();
+    if lacks("resultType") {
+        added.push(r#""resultType":"complete""#);
+    }
+    if is_cacheable(method) {
+        if lacks("ttlMs") {
+            added.push(r#""ttlMs":0"#);
+        }
+        if lacks("cacheScope") {
+            added.push(r#""cacheScope":"private""#);
+        }
+    }
+    if added.is_empty() { result.to_owned() } else { append(result, &added.join(",")) }
+}
+
+/// Clients of the stateful era refuse a list of tools in which an output schema is no object, and a result whose structured content is none.
+fn to_legacy(method: &str, message: Vec<u8>) -> Vec<u8> {
+    let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
+    if method == "tools/list" {
+        let tools = members(result.get()).into_iter().find(|(name, _)| name == "tools");
+        let changed = tools.and_then(|(_, tools)| Some((tools, legacy_tools(tools.get())?)));
+        return match changed {
+            Some((tools, changed)) => splice(&message, tools.get(), &changed),
+            None => message,
+        };
+    }
+    if method != "tools/call" {
+        return message;
+    }
+    let content = members(result.get()).into_iter().find(|(name, _)| name == "structuredContent");
+    match content {
+        Some((_, content)) if !content.get().trim_start().starts_with('{') => {
+            splice(&message, result.get(), &with_member(result.get(), "structuredContent", None))
+        }
+        _ => message,
+    }
+}
+
+/// A list of tools as stateful clients take it; none where it is one already.
+fn legacy_tools(tools: &str) -> Option<String> {
+    let listed: Vec<&RawValue> = serde_json::from_str(tools).ok()?;
+    let changed: Vec<Option<String>> = listed.iter().map(|tool| legacy_tool(tool.get())).collect();
+    if changed.iter().all(Option::is_none) {
+        return None;
+    }
+    let tools =
+        listed.iter().zip(&changed).map(|(tool, changed)| changed.as_deref().unwrap_or(tool.get()));
+    Some(format!("[{}]", tools.collect::<Vec<_>>().join(",")))
+}
+
+/// A tool as clients of the stateful era take it: without an output schema that is no object.
+fn legacy_tool(tool: &str) -> Option<String> {
+    let (_, schema) = members(tool).into_iter().find(|(name, _)| name == "outputSchema")?;
+    let schema: Value = serde_json::from_str(schema.get()).ok()?;
+    let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
+    (!is_object).then(|| with_member(tool, "outputSchema", None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> ClientHello {
+        ClientHello {
+            version: "2025-11-25".into(),
+            capabilities: r#"{"sampling":{}}"#.into(),
+            info: r#"{"name":"c","version":"1"}"#.into(),
+        }
+    }
+
+    fn translated(client: Era, upstream: Era, message: &str) -> String {
+        let message = request(client, upstream, message.into(), &hello(), Some("info"));
+        String::from_utf8(message).unwrap()
+    }
+
+    #[test]
+    fn requests_gain_and_lose_what_makes_them_stand_for_themselves() {
+        let legacy = r#"{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1.50},"_meta":{"progressToken":3}}}"#;
+        let modern = translated(Era::Legacy, Era::Modern, legacy);
+        let head = Head::read(modern.as_bytes()).unwrap();
+        assert_eq!(head.parameters().version().as_deref(), Some("2026-07-28"));
+        assert_eq!(head.parameters().meta(LOG_LEVEL_KEY), Some("info".into()));
+        assert!(modern.contains(r#""arguments":{"a":1.50}"#));
+        assert_eq!(translated(Era::Modern, Era::Legacy, &modern), legacy);
+        assert_eq!(translated(Era::Legacy, Era::Legacy, legacy), legacy);
+        let bare = translated(Era::Legacy, Era::Modern, r#"{"id":1,"method":"tools/list"}"#);
+        assert!(Head::read(bare.as_bytes()).unwrap().parameters().version().is_some());
+    }
+
+    #[test]
+    fn results_gain_what_the_stateless_era_has() {
+        let modern = |method, message: &str| {
+            String::from_utf8(response(Era::Modern, Era::Legacy, method, message.into())).unwrap()
+        };
+        assert_eq!(
+            modern("tools/call", r#"{"id":1,"result":{"content":[]}}"#),
+            r#"{"id":1,"result":{"content":[],"resultType":"complete"}}"#
+        );
+        assert!(modern("resources/read", r#"{"id":1,"result":{"contents":[]}}"#).contains("ttlMs"));
+        let missing = r#"{"id":1,"error":{"code":-32002,"message":"x","data":{"uri":"y"}}}"#;
+        assert_eq!(modern("resources/read", missing), missing.replace("-32002", "-32602"));
+    }
+
+    #[test]
+    fn stateless_clients_get_the_log_messages_they_ask_for() {
+        let request = |meta: &str| {
+            format!(r#"{{"id":1,"method":"tools/call","params":{{"_meta":{{{meta}}}}}}}"#)
+        };
+        let info = br#"{"method":"notifications/message","params":{"level":"info","data":1}}"#;
+        let wanted =
+            |era, meta: &str| is_wanted(era, request(meta).as_bytes(), &Head::read(info).unwrap());
+        assert!(wanted(Era::Legacy, ""));
+        assert!(!wanted(Era::Modern, ""));
+        assert!(wanted(Era::Modern, r#""io.modelcontextprotocol/logLevel":"debug""#));
+        assert!(!wanted(Era::Modern, r#""io.modelcontextprotocol/logLevel":"error""#));
+    }
+
+    #[test]
+    fn what_stateful_clients_refuse_is_left_out() {
+        let list = r#"{"id":1,"result":{"content":[{"type":"text","text":"[1]"}],"structuredContent":[1]}}"#;
+        let legacy = response(Era::Legacy, Era::Modern, "tools/call", list.into());
+        assert!(!String::from_utf8(legacy).unwrap().contains("structuredContent"));
+        assert!(legacy_tool(r#"{"name":"x","outputSchema":{"type":"array"}}"#).is_some());
+        assert!(legacy_tool(r#"{"name":"x","outputSchema":{"type":"object"}}"#).is_none());
+        assert!(legacy_tool(r#"{"name":"x"}"#).is_none());
+    }
+}

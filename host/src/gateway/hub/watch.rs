@@ -1,0 +1,255 @@
+//! Changes that clients want to hear of: subscriptions of both eras, whatever the upstream's.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{Ask, Client, Hub};
+use crate::gateway::upstream::calls::Reply;
+use crate::gateway::upstream::link::{AbortOnDrop, Era, Link};
+use crate::gateway::wire::message::{Head, SUBSCRIPTION_KEY, with_member};
+
+/// The changes of lists, as a filter and as a notification name them.
+const LISTS: [(&str, &str); 3] = [
+    ("toolsListChanged", "notifications/tools/list_changed"),
+    ("promptsListChanged", "notifications/prompts/list_changed"),
+    ("resourcesListChanged", "notifications/resources/list_changed"),
+];
+const UPDATED: &str = "notifications/resources/updated";
+
+/// What a subscription asks for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    lists: Vec<&'static str>,
+    uris: Vec<String>,
+}
+
+impl Filter {
+    /// The filter of a `subscriptions/listen` request; none where it has none.
+    pub(super) fn of(head: &Head<'_>) -> Option<Self> {
+        let params: Value = serde_json::from_str(head.params?.get()).ok()?;
+        let wanted = params.get("notifications")?.as_object()?;
+        let lists = LISTS
+            .into_iter()
+            .filter(|(name, _)| wanted.get(*name) == Some(&Value::Bool(true)))
+            .map(|(_, method)| method)
+            .collect();
+        let uris = wanted.get("resourceSubscriptions").and_then(Value::as_array);
+        let uris = uris.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        Some(Self { lists, uris: uris.collect() })
+    }
+
+    /// One resource.
+    pub(super) fn resource(uri: &str) -> Self {
+        Self { lists: Vec::new(), uris: vec![uri.to_owned()] }
+    }
+
+    /// All lists.
+    pub(super) fn lists() -> Self {
+        Self { lists: LISTS.into_iter().map(|(_, method)| method).collect(), uris: Vec::new() }
+    }
+
+    fn fits(&self, head: &Head<'_>) -> bool {
+        if head.method() == UPDATED {
+            return head
+                .parameters()
+                .uri
+                .is_some_and(|uri| self.uris.iter().any(|own| *own == uri));
+        }
+        self.lists.contains(&head.method())
+    }
+
+    /// As it stands in a request, and in its acknowledgement.
+    pub(super) fn json(&self) -> Value {
+        let mut filter = serde_json::Map::new();
+        for (name, method) in LISTS {
+            if self.lists.contains(&method) {
+                filter.insert(name.to_owned(), true.into());
+            }
+        }
+        if !self.uris.is_empty() {
+            filter.insert("resourceSubscriptions".to_owned(), json!(self.uris));
+        }
+        filter.into()
+    }
+
+    /// What of it concerns one upstream.
+    fn only(&self, hub: &Hub, server: usize) -> Self {
+        let mine = |uri: &&String| {
+            let (owner, _) = hub.routes.of_uri(uri);
+            owner.is_none_or(|owner| owner == server)
+        };
+        Self { lists: self.lists.clone(), uris: self.uris.iter().filter(mine).cloned().collect() }
+    }
+}
+
+impl Hub {
+    /// Watches all upstreams for a client. What changes is sent without the subscription's name.
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        client: &Client,
+        filter: &Filter,
+        to: &mpsc::UnboundedSender<Vec<u8>>,
+    ) -> Vec<AbortOnDrop> {
+        let watching = (0..self.servers.len()).map(|server| {
+            let (hub, client, to) = (Arc::clone(self), client.clone(), to.clone());
+            let filter = filter.only(&hub, server);
+            AbortOnDrop(tokio::spawn(async move {
+                loop {
+                    if let Ok(link) = hub.link(&client, server).await {
+                        hub.watch_link(&client, &link, &filter, &to).await;
+                    }
+                    if to.is_closed() {
+                        return;
+                    }
+                    tokio::time::sleep(super::SWEEP / 4).await;
+                }
+            }))
+        });
+        watching.collect()
+    }
+
+    /// Watches one connection until it ends.
+    pub(super) async fn watch_link(
+        self: &Arc<Self>,
+        client: &Client,
+        link: &Arc<Link>,
+        filter: &Filter,
+        to: &mpsc::UnboundedSender<Vec<u8>>,
+    ) {
+        match link.era {
+            Era::Legacy => self.watch_legacy(link, filter, to).await,
+            Era::Modern => self.watch_modern(client, link, filter, to).await,
+        }
+    }
+
+    async fn watch_legacy(
+        &self,
+        link: &Arc<Link>,
+        filter: &Filter,
+        to: &mpsc::UnboundedSender<Vec<u8>>,
+    ) {
+        let mut messages = link.unrelated();
+        for uri in &filter.uris {
+            let (_, uri) = self.routes.of_uri(uri);
+            let request = json!({"jsonrpc": "2.0", "id": 0, "method": "resources/subscribe", "params": {"uri": uri}});
+            if let Ok(mut call) = link.request(request.to_string().as_bytes()).await {
+                let _ = call.next().await;
+            }
+        }
+        loop {
+            match messages.recv().await {
+                Ok(message) => {
+                    if Head::read(&message).is_some_and(|head| filter.fits(&head))
+                        && to.send(message.to_vec()).is_err()
+                    {
+                        return;
+                    }
+                }
+                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+            }
+            if link.has_ended() {
+                return;
+            }
+        }
+    }
+
+    async fn watch_modern(
+        &self,
+        client: &Client,
+        link: &Arc<Link>,
+        filter: &Filter,
+        to: &mpsc::UnboundedSender<Vec<u8>>,
+    ) {
+        let request = format!(
+            r#"{{"jsonrpc":"2.0","id":0,"method":"subscriptions/listen","params":{{"notifications":{},"_meta":{{{}}}}}}}"#,
+            filter.json(),
+            client.hello.meta()
+        );
+        let Ok(mut call) = link.request(request.as_bytes()).await else { return };
+        loop {
+            match call.next().await {
+                Reply::Related(message) => {
+                    let Some(head) = Head::read(&message) else { continue };
+                    if filter.fits(&head) && to.send(unnamed(&message)).is_err() {
+                        return;
+                    }
+                }
+                Reply::Answer(_) | Reply::Failed(_) => return,
+            }
+        }
+    }
+
+    /// `resources/subscribe` of a stateful client at a stateless upstream: watched until it unsubscribes.
+    pub(super) fn watch_resource(self: &Arc<Self>, ask: &Ask<'_>, link: &Arc<Link>, uri: &str) {
+        let Some(session) = ask.client.session.clone() else { return };
+        let (hub, client, link) = (Arc::clone(self), ask.client.clone(), Arc::clone(link));
+        let filter = Filter::resource(uri);
+        let weak = Arc::downgrade(&session);
+        let task = tokio::spawn(async move {
+            let (to, mut changes) = mpsc::unbounded_channel::<Vec<u8>>();
+            let watching = hub.watch_link(&client, &link, &filter, &to);
+            let passing = async {
+                while let Some(change) = changes.recv().await {
+                    let Some(session) = weak.upgrade() else { return };
+                    session.streams().send(super::streams::COMMON, change);
+                }
+            };
+            tokio::select! { () = watching => {}, () = passing => {} }
+        });
+        let mut watched = session.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        watched.insert(uri.to_owned(), AbortOnDrop(task));
+    }
+}
+
+/// A notification without the name of the gateway's own subscription.
+fn unnamed(message: &[u8]) -> Vec<u8> {
+    edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, None))
+}
+
+/// A notification under the name of a subscription, as its id is spelt.
+pub(super) fn named(message: &[u8], subscription: &str) -> Vec<u8> {
+    edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, Some(subscription)))
+}
+
+fn edit_meta(message: &[u8], edit: impl Fn(&str) -> String) -> Vec<u8> {
+    let text = String::from_utf8_lossy(message);
+    let Some(head) = Head::read(message) else { return message.to_vec() };
+    let params = head.params.map_or("{}", |params| params.get());
+    let meta = head.parameters().meta.map_or("{}", |meta| meta.get());
+    let params = with_member(params, "_meta", Some(&edit(meta)));
+    with_member(&text, "params", Some(&params)).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notifications_change_their_subscription_and_nothing_else() {
+        let plain = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+        let own = named(plain, "7");
+        assert_eq!(
+            String::from_utf8(own.clone()).unwrap(),
+            r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}"#
+        );
+        assert!(!String::from_utf8(unnamed(&own)).unwrap().contains("subscriptionId"));
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_heard() {
+        let request = br#"{"id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["x://1"]}}}"#;
+        let filter = Filter::of(&Head::read(request).unwrap()).unwrap();
+        let fits = |message: &str| filter.fits(&Head::read(message.as_bytes()).unwrap());
+        assert!(fits(r#"{"method":"notifications/tools/list_changed"}"#));
+        assert!(!fits(r#"{"method":"notifications/prompts/list_changed"}"#));
+        assert!(fits(r#"{"method":"notifications/resources/updated","params":{"uri":"x://1"}}"#));
+        assert!(!fits(r#"{"method":"notifications/resources/updated","params":{"uri":"x://2"}}"#));
+        assert_eq!(
+            filter.json(),
+            json!({"toolsListChanged": true, "resourceSubscriptions": ["x://1"]})
+        );
+    }
+}

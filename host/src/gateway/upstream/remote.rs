@@ -1,0 +1,288 @@
+//! An upstream that speaks Streamable HTTP, as a connection: a session of the stateful era, or requests that stand for themselves.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
+use hyper::body::Incoming;
+use tracing::debug;
+
+use super::Failure;
+use super::http::{HttpUpstream, data};
+use super::link::{AbortOnDrop, Era, Link};
+use crate::gateway::front::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
+use crate::gateway::wire::message::{Head, Kind, MODERN, each};
+use crate::gateway::wire::sse::Framer;
+
+/// How long to wait before a stream that ended is asked for again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Session {
+    id: Option<HeaderValue>,
+    version: Option<HeaderValue>,
+}
+
+/// The way to an HTTP upstream.
+pub(crate) struct Remote {
+    http: Arc<HttpUpstream>,
+    era: Era,
+    /// Headers of the client that go along: Authorization, and what proxies added.
+    headers: HeaderMap,
+    session: Mutex<Session>,
+    listener: Mutex<Option<AbortOnDrop>>,
+}
+
+impl Remote {
+    pub(super) fn new(http: Arc<HttpUpstream>, era: Era, headers: HeaderMap) -> Self {
+        Self { http, era, headers, session: Mutex::default(), listener: Mutex::default() }
+    }
+
+    fn session(&self) -> std::sync::MutexGuard<'_, Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The revision is named on every request from now on.
+    pub(super) fn agreed_on(&self, version: &str) {
+        self.session().version = HeaderValue::from_str(version).ok();
+    }
+
+    fn headers(&self, message: &[u8]) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        match self.era {
+            Era::Legacy => {
+                let session = self.session();
+                for (name, value) in
+                    [(SESSION_ID, &session.id), (PROTOCOL_VERSION, &session.version)]
+                {
+                    if let Some(value) = value {
+                        headers.insert(name, value.clone());
+                    }
+                }
+            }
+            Era::Modern => {
+                headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(MODERN));
+                if let Some(head) = Head::read(message) {
+                    let parameters = head.parameters();
+                    let name = match head.method() {
+                        "tools/call" | "prompts/get" => parameters.name.as_deref(),
+                        "resources/read" => parameters.uri.as_deref(),
+                        "tasks/get" | "tasks/update" | "tasks/cancel" => {
+                            parameters.task_id.as_deref()
+                        }
+                        _ => None,
+                    };
+                    for (header, value) in [(METHOD, Some(head.method())), (NAME, name)] {
+                        if let Some(value) = value.and_then(encoded) {
+                            headers.insert(header, value);
+                        }
+                    }
+                }
+            }
+        }
+        headers
+    }
+
+    /// Sends a request. What comes back on its stream is handed to those who wait, until the reader is dropped.
+    pub(super) fn request(&self, link: &Arc<Link>, id: u64, message: Vec<u8>) -> AbortOnDrop {
+        let (link, http) = (Arc::downgrade(link), Arc::clone(&self.http));
+        let headers = self.headers(&message);
+        let patient =
+            Head::read(&message).is_some_and(|head| head.method() == "subscriptions/listen");
+        AbortOnDrop(tokio::spawn(async move {
+            let sent = http.send(Method::POST, None, &headers, Bytes::from(message)).await;
+            let read = match sent {
+                Ok(response) => read(&link, &http, response, Some(id), patient).await,
+                Err(failure) => Err(failure),
+            };
+            if let Some(link) = link.upgrade() {
+                let failure = read.err().unwrap_or_else(|| {
+                    Failure::Unavailable(format!(
+                        "The upstream `{}` ended its stream without an answer.",
+                        http.name
+                    ))
+                });
+                link.calls.fail(id, failure);
+            }
+        }))
+    }
+
+    /// Sends a notification or an answer.
+    pub(super) async fn tell(&self, link: &Link, message: Vec<u8>) -> Result<(), Failure> {
+        let _ = link;
+        let headers = self.headers(&message);
+        let response = self.http.send(Method::POST, None, &headers, message.into()).await?;
+        if response.status().is_success() {
+            Ok(())
+        } else {
+            Err(Failure::Unavailable(format!(
+                "The upstream `{}` refused a message: {}.",
+                self.http.name,
+                response.status()
+            )))
+        }
+    }
+
+    /// Reads the stream of messages that belong to no request, where the upstream has one.
+    pub(super) fn listen(&self, link: &Arc<Link>) {
+        if self.era == Era::Modern {
+            return;
+        }
+        let mut headers = self.headers(b"");
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.remove(CONTENT_TYPE);
+        let (weak, http) = (Arc::downgrade(link), Arc::clone(&self.http));
+        let task = tokio::spawn(async move {
+            while weak.strong_count() > 0 {
+                let sent = http.send(Method::GET, None, &headers, Bytes::new()).await;
+                match sent {
+                    Ok(response) if response.status() == StatusCode::OK => {
+                        if let Err(failure) = read(&weak, &http, response, None, true).await {
+                            debug!(upstream = http.name, "The stream ended: {failure}");
+                        }
+                    }
+                    // Most have none, and say so.
+                    Ok(_) => return,
+                    Err(_) => {}
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(AbortOnDrop(task));
+    }
+
+    /// Notes the session that an upstream opened.
+    fn opened(&self, headers: &HeaderMap) {
+        if let Some(id) = headers.get(SESSION_ID) {
+            self.session().id = Some(id.clone());
+        }
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // A session that nobody uses is ended in order.
+        if self.session().id.is_some()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (http, headers) = (Arc::clone(&self.http), self.headers(b""));
+            runtime.spawn(async move {
+                let _ = http.send(Method::DELETE, None, &headers, Bytes::new()).await;
+            });
+        }
+    }
+}
+
+/// Reads a response to its end.
+async fn read(
+    link: &Weak<Link>,
+    http: &HttpUpstream,
+    response: http::Response<Incoming>,
+    of: Option<u64>,
+    patient: bool,
+) -> Result<(), Failure> {
+    let (head, mut body) = response.into_parts();
+    if let Some(link) = link.upgrade()
+        && let super::link::Carrier::Remote(remote) = &link.carrier
+    {
+        remote.opened(&head.headers);
+    }
+    let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+        let answer = http.collect(body).await?;
+        let mut answered = false;
+        for message in each(&answer) {
+            if Head::read(message).is_some_and(|head| head.kind().is_some()) {
+                answered = true;
+                arrived(link, message.to_vec(), of).await;
+            }
+        }
+        if head.status == StatusCode::NOT_FOUND
+            && let Some(link) = link.upgrade()
+            && link.era == Era::Legacy
+        {
+            // The upstream has forgotten the session: a new one has to be opened.
+            let failure =
+                Failure::Unavailable(format!("The upstream `{}` ended the session.", http.name));
+            link.calls.end(&failure);
+            return Err(failure);
+        }
+        if !answered && of.is_some() {
+            return Err(Failure::Unavailable(format!(
+                "The upstream `{}` answered with {} and no message.",
+                http.name, head.status
+            )));
+        }
+        return Ok(());
+    }
+    let mut framer = Framer::default();
+    loop {
+        let part = if patient {
+            data(&mut body).await.map_err(|reason| {
+                Failure::Unavailable(format!("The upstream `{}` broke off: {reason}.", http.name))
+            })?
+        } else {
+            http.part(&mut body).await?
+        };
+        let Some(part) = part else { return Ok(()) };
+        framer.push(&part);
+        while let Some(event) = framer.event() {
+            if let Some(data) = event.data() {
+                for message in each(&data) {
+                    arrived(link, message.to_vec(), of).await;
+                }
+            }
+        }
+        if framer.waiting() > http.longest() {
+            return Err(http.too_large());
+        }
+        if of.is_some_and(|of| link.upgrade().is_none_or(|link| !link.calls.is_in_flight(of))) {
+            return Ok(());
+        }
+    }
+}
+
+async fn arrived(link: &Weak<Link>, message: Vec<u8>, of: Option<u64>) {
+    let Some(link) = link.upgrade() else { return };
+    if of.is_none() && Head::read(&message).is_some_and(|head| head.kind() == Some(Kind::Response))
+    {
+        // An answer on the common stream: its id tells whose it is.
+        link.calls.arrived(message, None);
+        return;
+    }
+    let answer = match of {
+        Some(_) => Link::arrived(&link.calls, &link.unrelated, message, of),
+        // What comes on the common stream belongs to no request.
+        None => {
+            let ping = Head::read(&message).filter(|head| head.method() == "ping");
+            match ping {
+                Some(head) => Some(crate::gateway::wire::reply::result(head.raw_id(), "{}")),
+                None => {
+                    let _ = link.unrelated.send(Arc::new(message));
+                    None
+                }
+            }
+        }
+    };
+    if let Some(answer) = answer {
+        link.tell_later(answer);
+    }
+}
+
+/// A value as a header can hold it: encoded where it is not plain.
+fn encoded(value: &str) -> Option<HeaderValue> {
+    let plain = value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+        && value.trim() == value
+        && !value.starts_with("=?base64?");
+    if plain {
+        HeaderValue::from_str(value).ok()
+    } else {
+        HeaderValue::from_str(&format!("=?base64?{}?=", STANDARD.encode(value))).ok()
+    }
+}
