@@ -10,6 +10,7 @@ mod lines;
 mod offload;
 mod pending;
 mod proxy;
+mod rest;
 pub mod serve;
 mod session;
 pub mod stdio;

@@ -7,6 +7,7 @@ pub use audit::{Audit, Entry};
 pub use metrics::Metrics;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -103,6 +104,7 @@ pub struct Recorder {
     pub metrics: Metrics,
     audit: Option<Audit>,
     clock: Arc<dyn crate::Clock>,
+    last_request: AtomicU64,
 }
 
 impl Recorder {
@@ -115,7 +117,13 @@ impl Recorder {
             metrics: Metrics::new(),
             audit,
             clock,
+            last_request: AtomicU64::new(0),
         }
+    }
+
+    /// A number for a request.
+    pub(crate) fn next_request(&self) -> String {
+        (self.last_request.fetch_add(1, Ordering::Relaxed) + 1).to_string()
     }
 
     /// Records an answer.

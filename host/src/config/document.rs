@@ -226,6 +226,9 @@ pub struct RestEndpoint {
     /// Whether it may be called at all.
     #[serde(default = "yes")]
     pub allow: bool,
+    /// Names of query parameters that are the API's, though the guard has one of that name. The guard's is written with `_guard_` before it then.
+    #[serde(default)]
+    pub own: Vec<String>,
 }
 
 fn any() -> String {

@@ -16,7 +16,6 @@ mod translate;
 mod watch;
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -47,7 +46,6 @@ pub(crate) struct Hub {
     sessions: Mutex<LruCache<String, Arc<ClientSession>>>,
     links: Links,
     parked: Mutex<LruCache<String, Parked>>,
-    last_request: AtomicU64,
     idle: Duration,
 }
 
@@ -89,7 +87,6 @@ impl Hub {
             parked: Mutex::new(LruCache::new(
                 NonZeroUsize::new(1_024).unwrap_or(NonZeroUsize::MIN),
             )),
-            last_request: AtomicU64::new(0),
             idle: Duration::from_secs(config.limits.session_idle_seconds),
         }
     }
@@ -97,10 +94,6 @@ impl Hub {
     /// Whether there is one upstream under its own names: then all that it says passes as it came.
     fn is_plain(&self) -> bool {
         self.servers.len() == 1 && !self.routes.prefixed
-    }
-
-    fn next_request(&self) -> u64 {
-        self.last_request.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     fn sessions(&self) -> std::sync::MutexGuard<'_, LruCache<String, Arc<ClientSession>>> {

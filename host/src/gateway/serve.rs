@@ -16,6 +16,7 @@ use super::front::gate::Gate;
 use super::front::{Caller, listen, modern, router};
 use super::hub::Hub;
 use super::proxy::Proxy;
+use super::rest::Rest;
 use super::upstream::http::{HttpUpstream, client};
 use super::upstream::server::Server;
 use super::wire::message::{Head, each};
@@ -34,6 +35,7 @@ pub struct Gateway {
     pub(crate) recorder: Arc<Recorder>,
     proxy: Option<Proxy>,
     hub: Arc<Hub>,
+    rest: Vec<Rest>,
     draining: AtomicBool,
     stop: CancellationToken,
 }
@@ -91,6 +93,21 @@ impl Gateway {
                 Arc::clone(&recorder),
             )));
         }
+        let mut rest = Vec::new();
+        for upstream in &config.upstreams {
+            if let Some(api) = &upstream.rest {
+                let http = HttpUpstream::new(
+                    upstream,
+                    &api.url,
+                    access.asks(),
+                    config.limits.response_bytes,
+                    client.clone(),
+                    Arc::clone(&recorder),
+                )?;
+                let (filter, recorder) = (Arc::clone(&filter), Arc::clone(&recorder));
+                rest.push(Rest::new(Arc::new(http), api.clone(), filter, recorder));
+            }
+        }
         let hub = Hub::new(&config, servers, prefixed, Arc::clone(&filter), Arc::clone(&recorder));
         if !loopback && !access.asks() {
             warn!(
@@ -106,6 +123,7 @@ impl Gateway {
             recorder,
             proxy,
             hub: Arc::new(hub),
+            rest,
             draining: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }))
@@ -158,21 +176,34 @@ impl Gateway {
 
     /// Whether it takes requests and an upstream can answer some.
     pub(crate) fn is_ready(&self) -> bool {
-        let some = self.hub.servers.is_empty()
-            || self.hub.servers.iter().any(|server| !server.is_left_alone());
+        let some = self.hub.servers.iter().any(|server| !server.is_left_alone())
+            || self.rest.iter().any(|rest| !rest.upstream().breaker.is_open());
         !self.draining.load(Ordering::Acquire) && some
     }
 
     /// How the upstreams are.
     pub(crate) fn upstreams(&self) -> Vec<serde_json::Value> {
         let of = |server: &Arc<Server>| serde_json::json!({"name": server.name, "up": !server.is_left_alone()});
-        self.hub.servers.iter().map(of).collect()
+        let apis = self.rest.iter().map(|rest| {
+            let upstream = rest.upstream();
+            serde_json::json!({"name": upstream.name, "up": !upstream.breaker.is_open()})
+        });
+        self.hub.servers.iter().map(of).chain(apis).collect()
+    }
+
+    /// Whether a path is that of the MCP endpoint.
+    pub(crate) fn is_mcp(&self, path: &str) -> bool {
+        path == self.config.path && !self.hub.servers.is_empty()
     }
 
     /// Hands a request to what serves it.
     pub(crate) async fn dispatch(&self, caller: &Caller, parts: Parts, body: Bytes) -> Response {
         let path = parts.uri.path();
-        if path != self.config.path {
+        if !self.is_mcp(path) {
+            let api = self.rest.iter().filter_map(|rest| Some((rest.claims(path)?, rest)));
+            if let Some((_, api)) = api.max_by_key(|(length, _)| *length) {
+                return api.serve(caller, &parts, body).await;
+            }
             return super::front::not_found(path, &self.config.path);
         }
         if parts.method == Method::POST {

@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::access::Refusal;
 use crate::gateway::Gateway;
+use crate::gateway::rest::problem;
 use crate::gateway::wire::reply;
 
 /// Who asks.
@@ -35,9 +36,17 @@ async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response 
         return crate::admin::probe(&gateway, path);
     }
     let (parts, body) = request.into_parts();
+    let mcp = gateway.is_mcp(parts.uri.path());
+    let refuse = |status: StatusCode, code: &str, text: &str| {
+        if mcp {
+            reply::refuse(status, "null", reply::REFUSED, text)
+        } else {
+            problem(status, code, text)
+        }
+    };
     let principal = match gateway.access.admit(peer, &parts).await {
         Ok(principal) => principal,
-        Err(refusal) => return refused(&gateway, peer, &refusal),
+        Err(refusal) => return refused(&gateway, peer, &refusal, &refuse),
     };
     let caller = Caller { principal };
     let body = match Limited::new(body, gateway.config.limits.request_bytes).collect().await {
@@ -45,10 +54,9 @@ async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response 
         Err(error) if error.is::<LengthLimitError>() => {
             gateway.recorder.refused(&caller.principal, "size", "");
             let limit = gateway.config.limits.request_bytes;
-            return reply::refuse(
+            return refuse(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "null",
-                reply::REFUSED,
+                "request_too_large",
                 &format!("The request is longer than {limit} bytes (limits.requestBytes)."),
             );
         }
@@ -62,10 +70,9 @@ async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response 
             Some(place) => Some(place),
             None => {
                 gateway.recorder.refused(&caller.principal, "busy", "");
-                let mut response = reply::refuse(
+                let mut response = refuse(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "null",
-                    reply::REFUSED,
+                    "busy",
                     "The gateway has as many requests as it can take (limits.concurrency, limits.queue). Try again soon.",
                 );
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -78,7 +85,12 @@ async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response 
     response
 }
 
-fn refused(gateway: &Gateway, peer: IpAddr, refusal: &Refusal) -> Response {
+fn refused(
+    gateway: &Gateway,
+    peer: IpAddr,
+    refusal: &Refusal,
+    refuse: &(dyn Fn(StatusCode, &str, &str) -> Response + Sync),
+) -> Response {
     let (status, reason, text) = match refusal {
         Refusal::Forbidden(reason, text) => (StatusCode::FORBIDDEN, *reason, text.clone()),
         Refusal::Unauthorized(text) => (StatusCode::UNAUTHORIZED, "key", text.clone()),
@@ -93,7 +105,7 @@ fn refused(gateway: &Gateway, peer: IpAddr, refusal: &Refusal) -> Response {
         ),
     };
     gateway.recorder.refused(&peer.to_string(), reason, &text);
-    let mut response = reply::refuse(status, "null", reply::REFUSED, &text);
+    let mut response = refuse(status, reason, &text);
     let headers = response.headers_mut();
     match refusal {
         Refusal::TooMany(wait) => {

@@ -39,7 +39,7 @@ impl Hub {
         CallContext {
             principal: ask.client.principal.to_string(),
             session: session.map(|session| session.id.clone()).unwrap_or_default(),
-            request_id: self.next_request().to_string(),
+            request_id: self.recorder.next_request(),
             upstream: upstream.map(|upstream| upstream.name.clone()).unwrap_or_default(),
             protocol_version: match ask.client.era {
                 Era::Modern => MODERN.to_owned(),
