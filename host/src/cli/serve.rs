@@ -68,11 +68,10 @@ impl Serve {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let names: Vec<String> =
             config.upstreams.iter().map(|upstream| upstream.name.clone()).collect();
-        let admin = config.admin.as_ref().map(|admin| admin.listen.clone());
         runtime.block_on(async {
             let gateway = Gateway::new(config, Arc::new(filter), Arc::new(SystemClock))?;
             gateway
-                .run(stopped(), |address| {
+                .run(stopped(), |address, admin| {
                     eprintln!(
                         "context-guard: serving {} at {scheme}://{address}{path}",
                         names.join(", ")

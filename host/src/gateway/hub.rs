@@ -17,7 +17,7 @@ mod watch;
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::http::header::HeaderMap;
 use lru::LruCache;
@@ -45,6 +45,8 @@ pub(crate) struct Hub {
     recorder: Arc<Recorder>,
     sessions: Mutex<LruCache<String, Arc<ClientSession>>>,
     links: Links,
+    /// Since when the guard knows the tools of an upstream, as a principal sees them.
+    learnt: Mutex<LruCache<(Arc<str>, usize), Instant>>,
     parked: Mutex<LruCache<String, Parked>>,
     idle: Duration,
 }
@@ -84,6 +86,7 @@ impl Hub {
             recorder,
             sessions: Mutex::new(LruCache::new(most)),
             links: Links::default(),
+            learnt: Mutex::new(LruCache::new(most)),
             parked: Mutex::new(LruCache::new(
                 NonZeroUsize::new(1_024).unwrap_or(NonZeroUsize::MIN),
             )),
@@ -98,6 +101,10 @@ impl Hub {
 
     fn sessions(&self) -> std::sync::MutexGuard<'_, LruCache<String, Arc<ClientSession>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn learnt(&self) -> std::sync::MutexGuard<'_, LruCache<(Arc<str>, usize), Instant>> {
+        self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn parked(&self) -> std::sync::MutexGuard<'_, LruCache<String, Parked>> {

@@ -1,5 +1,6 @@
 //! The gateway as a whole: built from its configuration, run until it is told to stop.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,10 +55,8 @@ impl Gateway {
         };
         let recorder = Arc::new(Recorder::new(config.telemetry.ring, audit, clock));
         let client = client();
-        let loopback = config
-            .listen
-            .parse::<std::net::SocketAddr>()
-            .is_ok_and(|address| address.ip().is_loopback());
+        let loopback =
+            config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
         let access = Access::new(&config.access, &config.folder, loopback, client.clone())?;
         let mut servers = Vec::new();
         let mut proxy = None;
@@ -129,23 +128,25 @@ impl Gateway {
         }))
     }
 
-    /// Listens and serves until `stop` resolves and requests in flight have ended. `ready` hears the address.
+    /// Listens and serves until `stop` resolves and requests in flight have ended. `ready` hears the addresses: of the front, and of the endpoint for operators.
     ///
     /// # Errors
     /// [`Error::Setup`] where it cannot listen.
     pub async fn run(
         self: &Arc<Self>,
         stop: impl Future<Output = ()>,
-        ready: impl FnOnce(std::net::SocketAddr),
+        ready: impl FnOnce(SocketAddr, Option<SocketAddr>),
     ) -> Result<()> {
         let tls = self.config.tls.as_ref();
         let tls = tls.map(|tls| listen::acceptor(tls, &self.config.folder)).transpose()?;
         let listener = listen::bind(&self.config.listen).await?;
         let address = listener.local_addr()?;
         let drain = Duration::from_secs(self.config.limits.drain_seconds);
+        let mut admin_address = None;
         let admin = match &self.config.admin {
             Some(admin) => {
                 let listener = listen::bind(&admin.listen).await?;
+                admin_address = Some(listener.local_addr()?);
                 let router = crate::admin::router(Arc::clone(self));
                 let stopped = self.stop.clone().cancelled_owned();
                 Some(tokio::spawn(listen::serve(
@@ -159,7 +160,7 @@ impl Gateway {
             None => None,
         };
         let sweeping = tokio::spawn(Arc::clone(&self.hub).sweep());
-        ready(address);
+        ready(address, admin_address);
         let draining = async {
             stop.await;
             info!("Stopping: requests in flight get {} s to end.", drain.as_secs());

@@ -1,4 +1,4 @@
-// What both TypeScript drivers do with a plan: { server: {command, args}, steps: [{op, name, arguments, walk}] }.
+// What both TypeScript drivers do with a plan: { server: {command, args} or {url, mode}, steps: [{op, name, arguments, walk}] }.
 
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -7,14 +7,19 @@ import { pathToFileURL } from "node:url";
 const load = (name) => import(pathToFileURL(createRequire(process.env.PEERS + "/").resolve(name)));
 
 // Runs the plan with the client of these modules.
-export async function drive(clientModule, stdioModule) {
+export async function drive(clientModule, stdioModule, httpModule) {
   const { Client } = await load(clientModule);
   const { StdioClientTransport } = await load(stdioModule);
-  await runPlan(async ({ command, args }) => {
-    const client = new Client({ name: "test", version: "1" });
-    await client.connect(new StdioClientTransport({ command, args, stderr: "inherit" }));
+  const { StreamableHTTPClientTransport } = await load(httpModule);
+  await runPlan(async ({ command, args, url, mode }) => {
+    const options = mode && mode !== "legacy" ? { versionNegotiation: { mode } } : {};
+    const client = new Client({ name: "test", version: "1" }, options);
+    await client.connect(url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport({ command, args, stderr: "inherit" }));
     return {
       list: () => client.listTools(),
+      resources: () => client.listResources(),
+      prompts: () => client.listPrompts(),
+      prompt: (name) => client.getPrompt({ name }),
       call: (name, args) => client.callTool({ name, arguments: args }),
       read: (uri) => client.readResource({ uri }),
       close: () => client.close(),
@@ -42,6 +47,8 @@ async function runPlan(connect) {
 
 async function run(client, step) {
   if (step.op === "list") return [await client.list()];
+  if (step.op === "resources" || step.op === "prompts") return [await client[step.op]()];
+  if (step.op === "prompt") return [await client.prompt(step.name)];
   if (step.op === "read") return [await client.read(step.name)];
   const results = [await client.call(step.name, step.arguments ?? {})];
   while (step.walk && nextCursor(results.at(-1))) {

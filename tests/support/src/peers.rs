@@ -90,9 +90,21 @@ pub fn call(tool: &str, arguments: Value) -> Value {
 /// Where the client reports an error: that is what must not happen.
 pub fn run(client: &str, server: &Server, steps: &[Value]) -> Result<Vec<Vec<Answer>>> {
     let (program, arguments) = server.0.split_first().context("an empty command")?;
+    plan(client, json!({"command": program, "args": arguments}), steps)
+}
+
+/// The same at a URL. `mode`: how the client agrees on a revision, `legacy`, `auto`, or the revision itself.
+///
+/// # Errors
+/// Where the client reports an error.
+pub fn run_at(client: &str, url: &str, mode: &str, steps: &[Value]) -> Result<Vec<Vec<Answer>>> {
+    plan(client, json!({"url": url, "mode": mode}), steps)
+}
+
+fn plan(client: &str, server: Value, steps: &[Value]) -> Result<Vec<Vec<Answer>>> {
     let list = json!({"op": "list"});
     let steps: Vec<&Value> = [&list].into_iter().chain(steps).collect();
-    let plan = json!({"server": {"command": program, "args": arguments}, "steps": steps});
+    let plan = json!({"server": server, "steps": steps});
     let script = artifacts::root().join("tests/support/clients").join(client);
     let peers = artifacts::peers()?;
     let runner = if script.extension() == Some("py".as_ref()) {
@@ -153,6 +165,36 @@ pub fn inspect(server: &Server, folder: &Path, tool: &str, arguments: &[&str]) -
     let result: Value = serde_json::from_str(json)
         .with_context(|| format!("the inspector said no JSON: {text}"))?;
     Ok(Answer(json!({ "result": result })))
+}
+
+/// What the inspector prints at a URL.
+///
+/// # Errors
+/// Where it reports an error.
+pub fn inspect_at(url: &str, method: &str, arguments: &[&str]) -> Result<String> {
+    let inspector = artifacts::peers()?
+        .join("inspector/node_modules/@modelcontextprotocol/inspector/cli/build/cli.js");
+    let mut command = Command::new("node");
+    command.arg(inspector).args(["--cli", url, "--transport", "http", "--method", method]);
+    said(command.args(arguments))
+}
+
+/// What mcporter prints of a tool's answer.
+///
+/// # Errors
+/// Where it reports an error.
+pub fn mcporter(url: &str, tool: &str, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(artifacts::node()?);
+    command.arg(artifacts::peers()?.join("mcporter/node_modules/mcporter/dist/cli.js"));
+    command.args(["call", &format!("{url}.{tool}")]).args(arguments).arg("--allow-http");
+    said(&mut command)
+}
+
+fn said(command: &mut Command) -> Result<String> {
+    let output = command.output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {errors}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// A folder for the files of a test, empty.

@@ -41,6 +41,9 @@ impl Hub {
             return self.set_level(ask, &head, request).await;
         }
         if self.is_plain() {
+            if method == "tools/call" {
+                self.learn_tools(ask, 0).await;
+            }
             return self.exchange(ask, 0, request.to_vec()).await;
         }
         if let Some(list) = LISTS.iter().find(|list| list.method == method) {
@@ -69,7 +72,12 @@ impl Hub {
             return self.of_guard(ask, renamed(request, READ_TOOLS[0])).await;
         }
         match self.routes.inward(name) {
-            Some((server, inner)) => self.exchange(ask, server, renamed(request, inner)).await,
+            Some((server, inner)) => {
+                if head.method() == "tools/call" {
+                    self.learn_tools(ask, server).await;
+                }
+                self.exchange(ask, server, renamed(request, inner)).await
+            }
             None => {
                 let kind = if head.method() == "tools/call" { "tool" } else { "prompt" };
                 let reason = format!(

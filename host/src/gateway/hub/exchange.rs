@@ -158,7 +158,7 @@ impl Hub {
     /// What comes next on a request, in the upstream's time. While the client is asked something, it has all the time it wants.
     async fn next(&self, ask: &Ask<'_>, flight: &mut Flight) -> Reply {
         let asked = ask.client.session.as_ref().is_some_and(|session| session.is_asked());
-        if asked {
+        if asked || flight.call.link().keeps_time() {
             return flight.call.next().await;
         }
         let server = Arc::clone(&flight.call.link().server);

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use super::session::ClientSession;
 use super::streams::Sent;
-use super::watch::{Filter, named};
+use super::watch::{ACKNOWLEDGED, Filter, named};
 use super::{Ask, Client, Hub};
 use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID};
 use crate::gateway::upstream::link::{ClientHello, Era};
@@ -379,7 +379,8 @@ impl Hub {
                     let (hub, client, to) = (Arc::clone(&hub), client.clone(), to.clone());
                     tasks.push(crate::gateway::upstream::link::AbortOnDrop(tokio::spawn(
                         async move {
-                            hub.watch_link(&client, &link, &Filter::lists(), &to).await;
+                            let (ready, _heard) = mpsc::unbounded_channel();
+                            hub.watch_link(&client, &link, &Filter::lists(), &to, &ready).await;
                         },
                     )));
                 }
@@ -439,7 +440,7 @@ impl Hub {
             );
         }
         if head.method() == "subscriptions/listen" {
-            return self.listen(client, &head);
+            return self.listen(client, &head).await;
         }
         let (hub, (out, mut related)) = (Arc::clone(self), mpsc::unbounded_channel());
         let mut answer = Box::pin(async move {
@@ -476,7 +477,7 @@ impl Hub {
     }
 
     /// `subscriptions/listen`: a stream of changes that ends with its connection.
-    fn listen(self: &Arc<Self>, client: Client, head: &Head<'_>) -> Response {
+    async fn listen(self: &Arc<Self>, client: Client, head: &Head<'_>) -> Response {
         let Some(filter) = Filter::of(head) else {
             let text = "Invalid params: `notifications` is needed, an object.";
             return reply::refuse(StatusCode::OK, head.raw_id(), reply::INVALID_PARAMS, text);
@@ -485,11 +486,11 @@ impl Hub {
         let parsed: Value = serde_json::from_str(&id).unwrap_or_default();
         let acknowledged = json!({
             "jsonrpc": "2.0",
-            "method": "notifications/subscriptions/acknowledged",
+            "method": ACKNOWLEDGED,
             "params": {"notifications": filter.json(), "_meta": {SUBSCRIPTION_KEY: parsed}},
         });
         let (to, changes) = mpsc::unbounded_channel();
-        let watching = self.watch(&client, &filter, &to);
+        let watching = self.watch(&client, &filter, &to).await;
         let first = Event::message(None, acknowledged.to_string().as_bytes()).0;
         let state = (changes, watching, to, id, Some(first));
         let body = stream::unfold(state, |(mut changes, watching, to, id, first)| async move {

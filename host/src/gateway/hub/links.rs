@@ -54,6 +54,14 @@ impl Links {
         Arc::clone(slot)
     }
 
+    /// A connection is somebody else's than was thought, unless that one has another already.
+    fn rename(&self, from: &Key, to: Key) {
+        let mut slots = self.slots();
+        if let Some(slot) = slots.remove(from) {
+            slots.entry(to).or_insert(slot);
+        }
+    }
+
     /// Closes what only this session used.
     pub(super) fn end_session(&self, id: &str) {
         self.slots().retain(|key, _| key.owner != Owner::Session(id.to_owned()));
@@ -93,13 +101,17 @@ impl Hub {
         let owner = match (upstream.isolation, &client.session) {
             (Isolation::Session, Some(session)) => Owner::Session(session.id.clone()),
             (Isolation::Shared, _) => Owner::Everybody,
+            // Stateless requests say themselves what their client can: one connection is enough for all of a principal's.
+            _ if client.era == Era::Modern && upstream.may_be_stateless() => {
+                Owner::Principal(Arc::clone(&client.principal), 0)
+            }
             _ => Owner::Principal(Arc::clone(&client.principal), hash(&client.hello)),
         };
         let authorization = hash(client.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes));
         let hello = if shared { ClientHello::of_gateway() } else { client.hello.clone() };
         let headers: HeaderMap = client.headers.clone();
-        let (slot, era) =
-            (self.links.slot(Key { server, owner, era: client.era, authorization }), client.era);
+        let key = Key { server, owner, era: client.era, authorization };
+        let (slot, era) = (self.links.slot(key.clone()), client.era);
         let opening = tokio::spawn(async move {
             let mut link = slot.link.lock().await;
             if let Some(open) = link.as_ref().filter(|open| !open.has_ended()) {
@@ -111,6 +123,13 @@ impl Hub {
         });
         let link =
             opening.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))?;
+        // It turned out to be stateful: it is for clients like the one that it was opened for, and for no others.
+        if link.era == Era::Legacy
+            && let Owner::Principal(principal, 0) = &key.owner
+        {
+            let owner = Owner::Principal(Arc::clone(principal), hash(&client.hello));
+            self.links.rename(&key, Key { owner, ..key.clone() });
+        }
         if let Some(session) = &client.session {
             session.relay(&link, link.server.isolation != Isolation::Session);
         }

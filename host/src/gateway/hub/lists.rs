@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,6 +21,8 @@ use crate::gateway::wire::reply;
 
 /// How long a list waits for an upstream. Those that come later are announced.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How long it is known that the guard has learnt an upstream's tools. It keeps them longer.
+const LEARNT: Duration = Duration::from_secs(600);
 /// Pages that an upstream's list may have.
 const PAGES: usize = 200;
 /// The guard's own tool, and its name where an upstream has one of that name.
@@ -142,6 +144,23 @@ impl Hub {
         reply::result(head.raw_id(), &result)
     }
 
+    /// Has the guard learn an upstream's tools before the first call of one: a client may know them from an earlier day, the guard has to know which arguments are
+    /// the tools' own.
+    pub(super) async fn learn_tools(self: &Arc<Self>, ask: &Ask<'_>, server: usize) {
+        let Some(list) = LISTS.first() else { return };
+        let known = (Arc::clone(&ask.client.principal), server);
+        let learnt = self.learnt().get(&known).is_some_and(|since| since.elapsed() < LEARNT);
+        if learnt {
+            return;
+        }
+        let meta =
+            (ask.client.era == Era::Modern).then(|| format!("{{{}}}", ask.client.hello.meta()));
+        let meta = meta.and_then(|meta| RawValue::from_string(meta).ok());
+        // What comes of it shows in the call itself.
+        let _ =
+            tokio::time::timeout(PATIENCE, self.fetch(ask, server, list, meta.as_deref())).await;
+    }
+
     /// All entries of an upstream's list, and the guard's own tool apart.
     async fn fetch(
         self: &Arc<Self>,
@@ -175,6 +194,9 @@ impl Hub {
                 list.method
             );
             let answer = self.exchange(&ask, server, request.into_bytes()).await;
+            if list.method == "tools/list" {
+                self.learnt().put((Arc::clone(&ask.client.principal), server), Instant::now());
+            }
             let head = Head::read(&answer);
             let Some(result) = head.as_ref().and_then(|head| head.result) else {
                 let error = head.and_then(|head| head.error).map_or("no answer", RawValue::get);

@@ -1,6 +1,7 @@
 //! Changes that clients want to hear of: subscriptions of both eras, whatever the upstream's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -16,6 +17,10 @@ const LISTS: [(&str, &str); 3] = [
     ("promptsListChanged", "notifications/prompts/list_changed"),
     ("resourcesListChanged", "notifications/resources/list_changed"),
 ];
+/// Says that a subscription is heard of.
+pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// How long a subscription waits for the upstreams to take it up.
+const PATIENCE: Duration = Duration::from_secs(5);
 const UPDATED: &str = "notifications/resources/updated";
 
 /// What a subscription asks for.
@@ -85,21 +90,23 @@ impl Filter {
 }
 
 impl Hub {
-    /// Watches all upstreams for a client. What changes is sent without the subscription's name.
-    pub(super) fn watch(
+    /// Watches all upstreams for a client, when they have been asked to. What changes is sent without the subscription's name.
+    pub(super) async fn watch(
         self: &Arc<Self>,
         client: &Client,
         filter: &Filter,
         to: &mpsc::UnboundedSender<Vec<u8>>,
     ) -> Vec<AbortOnDrop> {
+        let (ready, mut watched) = mpsc::unbounded_channel();
         let watching = (0..self.servers.len()).map(|server| {
             let (hub, client, to) = (Arc::clone(self), client.clone(), to.clone());
-            let filter = filter.only(&hub, server);
+            let (filter, ready) = (filter.only(&hub, server), ready.clone());
             AbortOnDrop(tokio::spawn(async move {
                 loop {
                     if let Ok(link) = hub.link(&client, server).await {
-                        hub.watch_link(&client, &link, &filter, &to).await;
+                        hub.watch_link(&client, &link, &filter, &to, &ready).await;
                     }
+                    let _ = ready.send(());
                     if to.is_closed() {
                         return;
                     }
@@ -107,7 +114,15 @@ impl Hub {
                 }
             }))
         });
-        watching.collect()
+        let watching: Vec<AbortOnDrop> = watching.collect();
+        let all = async {
+            for _ in &watching {
+                watched.recv().await;
+            }
+        };
+        // One that cannot be asked in time is asked again and again; the others are not kept waiting.
+        let _ = tokio::time::timeout(PATIENCE, all).await;
+        watching
     }
 
     /// Watches one connection until it ends.
@@ -117,10 +132,11 @@ impl Hub {
         link: &Arc<Link>,
         filter: &Filter,
         to: &mpsc::UnboundedSender<Vec<u8>>,
+        ready: &mpsc::UnboundedSender<()>,
     ) {
         match link.era {
-            Era::Legacy => self.watch_legacy(link, filter, to).await,
-            Era::Modern => self.watch_modern(client, link, filter, to).await,
+            Era::Legacy => self.watch_legacy(link, filter, to, ready).await,
+            Era::Modern => self.watch_modern(client, link, filter, to, ready).await,
         }
     }
 
@@ -129,6 +145,7 @@ impl Hub {
         link: &Arc<Link>,
         filter: &Filter,
         to: &mpsc::UnboundedSender<Vec<u8>>,
+        ready: &mpsc::UnboundedSender<()>,
     ) {
         let mut messages = link.unrelated();
         for uri in &filter.uris {
@@ -138,6 +155,7 @@ impl Hub {
                 let _ = call.next().await;
             }
         }
+        let _ = ready.send(());
         loop {
             match messages.recv().await {
                 Ok(message) => {
@@ -162,6 +180,7 @@ impl Hub {
         link: &Arc<Link>,
         filter: &Filter,
         to: &mpsc::UnboundedSender<Vec<u8>>,
+        ready: &mpsc::UnboundedSender<()>,
     ) {
         let request = format!(
             r#"{{"jsonrpc":"2.0","id":0,"method":"subscriptions/listen","params":{{"notifications":{},"_meta":{{{}}}}}}}"#,
@@ -173,7 +192,9 @@ impl Hub {
             match call.next().await {
                 Reply::Related(message) => {
                     let Some(head) = Head::read(&message) else { continue };
-                    if filter.fits(&head) && to.send(unnamed(&message)).is_err() {
+                    if head.method() == ACKNOWLEDGED {
+                        let _ = ready.send(());
+                    } else if filter.fits(&head) && to.send(unnamed(&message)).is_err() {
                         return;
                     }
                 }
@@ -190,7 +211,8 @@ impl Hub {
         let weak = Arc::downgrade(&session);
         let task = tokio::spawn(async move {
             let (to, mut changes) = mpsc::unbounded_channel::<Vec<u8>>();
-            let watching = hub.watch_link(&client, &link, &filter, &to);
+            let (ready, _heard) = mpsc::unbounded_channel();
+            let watching = hub.watch_link(&client, &link, &filter, &to, &ready);
             let passing = async {
                 while let Some(change) = changes.recv().await {
                     let Some(session) = weak.upgrade() else { return };

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::Failure;
-use crate::gateway::wire::message::{Head, Kind, members, splice, with_id};
+use crate::gateway::wire::message::{Head, Kind, SUBSCRIPTION_KEY, members, splice, with_id};
 
 /// What comes back on a request.
 #[derive(Debug)]
@@ -113,6 +113,13 @@ impl Calls {
                     let pending = state.pending.get(&by_token?)?;
                     let restored = splice(&message, token?.get(), pending.token.as_deref()?);
                     let _ = pending.replies.send(Reply::Related(restored));
+                    return None;
+                }
+                // What belongs to a subscription says so.
+                let subscription = head.parameters().meta(SUBSCRIPTION_KEY);
+                let subscription = subscription.as_ref().and_then(serde_json::Value::as_u64);
+                if let Some(pending) = subscription.and_then(|id| state.pending.get(&id)) {
+                    let _ = pending.replies.send(Reply::Related(message));
                     return None;
                 }
                 // Where the transport does not tell, what is said while requests are in flight is taken to be about the one that began last.

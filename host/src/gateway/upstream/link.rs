@@ -257,6 +257,11 @@ impl Link {
         self.unrelated.subscribe()
     }
 
+    /// Whether what carries it keeps to the time limit itself: it sees every sign of life.
+    pub(crate) fn keeps_time(&self) -> bool {
+        matches!(self.carrier, Carrier::Remote(_))
+    }
+
     /// Whether it can be used no more.
     pub(crate) fn has_ended(&self) -> bool {
         self.calls.has_ended()

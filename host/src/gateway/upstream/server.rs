@@ -166,6 +166,11 @@ impl Server {
         })
     }
 
+    /// Whether it speaks the stateless era, as far as is known.
+    pub(crate) fn may_be_stateless(&self) -> bool {
+        self.eras().modern != Some(false)
+    }
+
     /// Waits for a turn: so many requests at once and no more.
     pub(crate) async fn turn(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         self.turns.acquire().await.ok()

@@ -1,0 +1,232 @@
+//! Who may come in, and what the others are told.
+
+use context_guard_test_support::gateway::{Gateway, HttpClient, Process, get, post};
+use context_guard_test_support::{Context, Result, artifacts, bail, ensure, peers};
+use serde_json::{Value, json};
+use std::process::Command;
+
+fn houses() -> Result<Value> {
+    Ok(json!([{"name": "houses", "command": [artifacts::property_server()?]}]))
+}
+
+fn key(file: &std::path::Path, name: &str) -> Result<String> {
+    let output = Command::new(artifacts::program()?)
+        .args(["key", "new", "--name", name, "--file"])
+        .arg(file)
+        .output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+
+#[test]
+fn nobody_comes_in_without_a_key_and_nobody_reads_anothers_answers() -> Result<()> {
+    let folder = peers::folder("access")?;
+    let file = folder.join("keys.json");
+    let (alice, bob) = (key(&file, "alice")?, key(&file, "bob")?);
+    let access = json!({"keys": file, "rateLimit": {"perMinute": 0}});
+    let audit = folder.join("audit");
+    let gateway = Gateway::start(houses()?, json!({"access": access, "audit": {"folder": audit}}))?;
+    let refused = post(&gateway.url(), &[], HELLO)?;
+    ensure!(
+        refused.status == 401 && refused.header("www-authenticate") == "Bearer",
+        "{}",
+        refused.body
+    );
+    let wrong = post(&gateway.url(), &[("authorization", "Bearer cg_nobody_x")], HELLO)?;
+    ensure!(wrong.status == 401, "{}", wrong.body);
+    let bearer = |key: &str| format!("Bearer {key}");
+    let (of_alice, of_bob) = (bearer(&alice), bearer(&bob));
+    let mut one = HttpClient::open(&gateway.url(), &[("authorization", &of_alice)], json!({}))?;
+    let mut two = HttpClient::open(&gateway.url(), &[("x-api-key", &bob)], json!({}))?;
+    let page = one.call("list_bookings", json!({"limit": 5}))?;
+    let cursor = page.next_cursor().with_context(|| page.0.to_string())?;
+    ensure!(!one.call("context_guard_read", json!({"cursor": cursor}))?.is_error());
+    let stolen = two.call("context_guard_read", json!({"cursor": cursor}))?;
+    ensure!(
+        stolen.is_error() && stolen.all_texts().join("").contains("cursor_invalid"),
+        "{}",
+        stolen.0
+    );
+    // Somebody else's session is one that there is not.
+    let body = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+    let other = post(
+        &gateway.url(),
+        &[("authorization", &of_bob), ("mcp-session-id", &one.session)],
+        body,
+    )?;
+    ensure!(other.status == 404, "{} {}", other.status, other.body);
+    drop(gateway);
+    let said: String = std::fs::read_dir(&audit)?
+        .map(|entry| std::fs::read_to_string(entry?.path()))
+        .collect::<std::io::Result<Vec<_>>>()?
+        .concat();
+    ensure!(
+        said.contains(r#""principal":"key:alice""#) && said.contains(r#""event":"refused""#),
+        "{said}"
+    );
+    for secret in [&alice, &bob] {
+        ensure!(!said.contains(secret.as_str()), "a key stands in the audit log");
+    }
+    Ok(())
+}
+
+#[test]
+fn rates_sizes_hosts_and_addresses_are_limited() -> Result<()> {
+    let limited =
+        json!({"access": {"rateLimit": {"perMinute": 5}}, "limits": {"requestBytes": 2_000}});
+    let gateway = Gateway::start(houses()?, limited)?;
+    let evil = post(&gateway.url(), &[("origin", "https://evil.example")], HELLO)?;
+    ensure!(evil.status == 403 && evil.body.contains("allowOrigins"), "{}", evil.body);
+    let rebound = post(&gateway.url(), &[("host", "evil.example")], HELLO)?;
+    ensure!(rebound.status == 403 && rebound.body.contains("allowHosts"), "{}", rebound.body);
+    let long = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":"{}"}}}}"#,
+        "x".repeat(3_000)
+    );
+    let long = post(&gateway.url(), &[], &long)?;
+    ensure!(long.status == 413 && long.body.contains("limits.requestBytes"), "{}", long.body);
+    let mut last = long;
+    for _ in 0..6 {
+        last = post(&gateway.url(), &[], HELLO)?;
+    }
+    ensure!(last.status == 429, "{} {}", last.status, last.body);
+    let wait: u64 = last.header("retry-after").parse()?;
+    ensure!((1..=60).contains(&wait), "{wait}");
+    // Whether it is there may always be asked.
+    ensure!(get(&format!("{}/healthz", gateway.base), &[])?.status == 200);
+    let metrics = gateway.ask("/metrics")?.1;
+    for reason in ["origin", "host", "size", "rate"] {
+        ensure!(
+            metrics.contains(&format!("context_guard_refused_total{{reason=\"{reason}\"}}")),
+            "{reason}: {metrics}"
+        );
+    }
+    let elsewhere = Gateway::start(houses()?, json!({"access": {"allowIps": ["10.0.0.0/8"]}}))?;
+    ensure!(post(&elsewhere.url(), &[], HELLO)?.status == 403);
+    Ok(())
+}
+
+#[test]
+fn tokens_are_checked_against_a_set_of_keys() -> Result<()> {
+    let folder = peers::folder("jwt")?;
+    let script = artifacts::root().join("tests/support/clients/tokens.py");
+    let output = Command::new(artifacts::peers()?.join("py/bin/python"))
+        .arg(script)
+        .arg(&folder)
+        .output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tokens: Value = serde_json::from_slice(&output.stdout)?;
+    let jwt = json!({"jwksFile": folder.join("jwks.json"), "issuer": "https://issuer.example", "audience": "guard"});
+    let access = json!({"jwt": jwt, "rateLimit": {"perMinute": 0}});
+    let gateway = Gateway::start(houses()?, json!({"access": access}))?;
+    for (name, token) in tokens.as_object().context("no tokens")? {
+        let bearer = format!("Bearer {}", token.as_str().unwrap_or_default());
+        let reply = post(&gateway.url(), &[("authorization", &bearer)], HELLO)?;
+        let expected = if name == "good" { 200 } else { 401 };
+        ensure!(reply.status == expected, "{name}: {} {}", reply.status, reply.body);
+    }
+    Ok(())
+}
+
+#[test]
+fn connections_are_encrypted_where_a_certificate_is_configured() -> Result<()> {
+    let folder = peers::folder("tls")?;
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+        ])
+        .arg("-keyout")
+        .arg(folder.join("key.pem"))
+        .arg("-out")
+        .arg(folder.join("cert.pem"))
+        .output()?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let tls = json!({"cert": folder.join("cert.pem"), "key": folder.join("key.pem")});
+    let gateway = Gateway::start(houses()?, json!({"tls": tls}))?;
+    ensure!(gateway.base.starts_with("https://"), "{}", gateway.base);
+    let url = gateway.url().replace("127.0.0.1", "localhost");
+    for version in ["--http1.1", "--http2"] {
+        let output = Command::new("curl")
+            .args(["-sS", version, "--cacert"])
+            .arg(folder.join("cert.pem"))
+            .args([
+                "-H",
+                "content-type: application/json",
+                "-H",
+                "accept: application/json, text/event-stream",
+                "-d",
+                HELLO,
+                &url,
+            ])
+            .output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(
+            said.contains("protocolVersion"),
+            "{version}: {said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn faults_of_a_configuration_are_all_listed_and_stop_it() -> Result<()> {
+    let folder = peers::folder("config")?;
+    let file = folder.join("gateway.yaml");
+    std::fs::write(
+        &file,
+        "listen: nowhere\nlimits:\n  concurency: 3\nupstreams:\n  - name: a\n  - name: a\n    command: [cat]\npolicy: {hardCap: 1}\n",
+    )?;
+    for command in [vec!["config", "check"], vec!["serve", "--config"]] {
+        let output = Command::new(artifacts::program()?).args(&command).arg(&file).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.code() == Some(3), "{command:?}: {:?}", output.status);
+        for fault in [
+            "line 1: listen",
+            "line 3: limits.concurency",
+            "did you mean `concurrency`",
+            "line 5: upstreams[0]",
+            "line 6: upstreams[1].name",
+        ] {
+            ensure!(said.contains(fault), "{command:?}: {fault} is not in {said}");
+        }
+    }
+    std::fs::write(&file, "upstreams:\n  - {name: a, command: [cat]}\npolicy: {hardCap: 1}\n")?;
+    let output =
+        Command::new(artifacts::program()?).args(["config", "check"]).arg(&file).output()?;
+    ensure!(
+        output.status.code() == Some(3)
+            && String::from_utf8_lossy(&output.stderr).contains("hardCap"),
+        "{output:?}"
+    );
+    let client = folder.join("client.json");
+    std::fs::write(&client, r#"{"mcpServers":{"files":{"command":"npx","args":["-y","x"]}}}"#)?;
+    let output =
+        Command::new(artifacts::program()?).args(["config", "import"]).arg(&client).output()?;
+    std::fs::write(&file, &output.stdout)?;
+    let output =
+        Command::new(artifacts::program()?).args(["config", "check"]).arg(&file).output()?;
+    ensure!(output.status.success(), "{output:?}");
+    // A second gateway on the same address says what to do.
+    let gateway = Gateway::start(houses()?, json!({}))?;
+    let address = gateway.base.trim_start_matches("http://");
+    let mut again = Command::new(artifacts::program()?);
+    again.args(["serve", "--listen", address, "--config"]).arg(&file);
+    match Process::start(again, false, "serving") {
+        Ok(_) => bail!("two gateways listen on {address}"),
+        Err(error) => ensure!(error.to_string().contains("cannot listen on"), "{error}"),
+    }
+    Ok(())
+}

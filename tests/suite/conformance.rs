@@ -1,0 +1,250 @@
+//! The official conformance suite, which others wrote: what a server passes directly it passes through the gateway, check by check, and nothing else.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use context_guard_test_support::gateway::{Fixture, Gateway};
+use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
+use serde_json::{Value, json};
+
+/// Checks and how they ended, by scenario.
+type Checks = BTreeMap<String, Vec<String>>;
+
+/// What a run left: all checks that judge something.
+fn checks(folder: &Path) -> Result<Checks> {
+    let mut all = Checks::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // The time of the run stands behind the name.
+        let scenario = name.split("-2026-1").next().unwrap_or(&name);
+        let scenario = scenario
+            .rsplit_once("-20")
+            .map_or(scenario, |(name, rest)| if rest.len() > 8 { name } else { scenario });
+        let text = std::fs::read_to_string(entry.path().join("checks.json"))?;
+        let found: Vec<Value> = serde_json::from_str(&text)?;
+        let judged = found.iter().filter(|check| check["status"] != "INFO");
+        let mut listed: Vec<String> = judged
+            .map(|check| {
+                format!(
+                    "{} {}",
+                    check["id"].as_str().unwrap_or("?"),
+                    check["status"].as_str().unwrap_or("?")
+                )
+            })
+            .collect();
+        listed.sort();
+        all.insert(scenario.to_owned(), listed);
+    }
+    Ok(all)
+}
+
+fn suite(version: u8, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Checks> {
+    let folder = peers::folder(&format!("conformance-{}", unique()))?;
+    let output = Command::new(artifacts::node()?)
+        .arg(artifacts::conformance(version)?)
+        .args(arguments)
+        .arg("--output-dir")
+        .arg(&folder)
+        .env("PEERS", artifacts::peers()?)
+        .envs(environment.iter().copied())
+        .output()?;
+    // It ends with 1 where a check fails: what counts is that it is the same on both sides.
+    let found = checks(&folder);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    std::fs::remove_dir_all(&folder)?;
+    let found = found?;
+    ensure!(!found.is_empty(), "no scenario was run: {said}");
+    Ok(found)
+}
+
+fn unique() -> u64 {
+    static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+/// What differs between two runs, a line each.
+fn differences(direct: &Checks, through: &Checks) -> Vec<String> {
+    let mut lines = Vec::new();
+    for scenario in direct.keys().chain(through.keys()).collect::<std::collections::BTreeSet<_>>() {
+        let (a, b) = (direct.get(scenario), through.get(scenario));
+        if a != b {
+            let only = |one: Option<&Vec<String>>, other: Option<&Vec<String>>| -> Vec<String> {
+                let other = other.cloned().unwrap_or_default();
+                one.into_iter().flatten().filter(|check| !other.contains(check)).cloned().collect()
+            };
+            lines.push(format!(
+                "{scenario}: directly {:?}, through the gateway {:?}",
+                only(a, b),
+                only(b, a)
+            ));
+        }
+    }
+    lines
+}
+
+/// Runs a suite on both; where something differs a second time decides, since the suite has scenarios that go by the clock.
+fn same(run: impl Fn(bool) -> Result<Checks>) -> Result<Checks> {
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let (direct, through) = (run(false)?, run(true)?);
+        found = differences(&direct, &through);
+        if found.is_empty() {
+            return Ok(direct);
+        }
+    }
+    ensure!(found.is_empty(), "{}", found.join("\n"));
+    Ok(Checks::new())
+}
+
+fn passed(checks: &Checks) -> usize {
+    checks.values().flatten().filter(|check| check.ends_with("SUCCESS")).count()
+}
+
+fn before(fixture: &Fixture) -> Result<Gateway> {
+    Gateway::start(json!([{"name": "fixture", "url": fixture.url}]), json!({}))
+}
+
+#[test]
+fn servers_pass_the_same_checks_through_the_gateway_in_both_eras() -> Result<()> {
+    let fixture = Fixture::start()?;
+    let gateway = before(&fixture)?;
+    for (revision, least) in [("2025-11-25", 80), ("2026-07-28", 160)] {
+        let found = same(|through| {
+            let url = if through { gateway.url() } else { fixture.url.clone() };
+            suite(2, &["server", "--url", &url, "--requirements", revision], &[])
+        })
+        .context(revision)?;
+        ensure!(passed(&found) >= least, "{revision}: only {} checks passed", passed(&found));
+    }
+    Ok(())
+}
+
+#[test]
+fn servers_pass_the_same_checks_of_the_earlier_suite() -> Result<()> {
+    let fixture = Fixture::start()?;
+    let gateway = before(&fixture)?;
+    let found = same(|through| {
+        let url = if through { gateway.url() } else { fixture.url.clone() };
+        suite(1, &["server", "--url", &url, "--suite", "all"], &[])
+    })?;
+    ensure!(passed(&found) >= 40, "only {} checks passed", passed(&found));
+    Ok(())
+}
+
+/// Over standard input and output there are no streams to break off and no headers, and the gateway knows no tool's parameters.
+const OF_HTTP: [&str; 3] = [
+    "server-server-sse-polling",
+    "server-server-sse-multiple-streams",
+    "server-http-custom-header-server-validation",
+];
+
+/// Runs the suite of a revision against an upstream that is a process, and gives what differs from the same server over HTTP.
+fn over_stdio(revision: &str, upstream: Value) -> Result<Vec<String>> {
+    let fixture = Fixture::start()?;
+    let gateway = Gateway::start(json!([upstream]), json!({}))?;
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let run = |url: &str| suite(2, &["server", "--url", url, "--requirements", revision], &[]);
+        let (mut direct, mut through) = (run(&fixture.url)?, run(&gateway.url())?);
+        for scenario in OF_HTTP {
+            direct.remove(scenario);
+            through.remove(scenario);
+        }
+        ensure!(passed(&through) >= 70, "{through:?}");
+        found = differences(&direct, &through);
+        if found.is_empty() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+#[test]
+fn a_process_behind_the_gateway_passes_what_it_passes_over_http() -> Result<()> {
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let found = over_stdio(revision, Fixture::stdio("fixture", json!({}))?)?;
+        ensure!(found.is_empty(), "{revision}:\n{}", found.join("\n"));
+    }
+    Ok(())
+}
+
+#[test]
+fn stateful_clients_of_a_stateless_server_pass_the_checks_of_their_era() -> Result<()> {
+    let found = over_stdio("2025-11-25", Fixture::stdio("fixture", json!({"era": "modern"}))?)?;
+    ensure!(found.is_empty(), "{}", found.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn stateless_clients_of_a_stateful_server_pass_the_checks_of_theirs() -> Result<()> {
+    // A stateful server asks one question at a time, which has no name, and says nothing of what a client cannot do until it is asked.
+    const ASKED_OTHERWISE: [&str; 4] = [
+        "server-input-required-result-basic-elicitation:",
+        "server-input-required-result-multiple-input-requests:",
+        "server-input-required-result-tampered-state:",
+        "server-server-stateless:",
+    ];
+    let found = over_stdio("2026-07-28", Fixture::stdio("fixture", json!({"era": "legacy"}))?)?;
+    let other: Vec<&String> = found
+        .iter()
+        .filter(|line| !ASKED_OTHERWISE.iter().any(|known| line.starts_with(known)))
+        .collect();
+    ensure!(other.is_empty(), "{other:#?}");
+    Ok(())
+}
+
+/// The scenarios for clients that need no authorization server.
+const CLIENT: [(&str, &[&str]); 2] = [
+    (
+        "2025-11-25",
+        &[
+            "initialize",
+            "tools_call",
+            "elicitation-sep1034-client-defaults",
+            "sse-retry",
+            "json-schema-2020-12-preservation",
+        ],
+    ),
+    (
+        "2026-07-28",
+        &[
+            "tools_call",
+            "request-metadata",
+            "sep-2322-client-request-state",
+            "http-standard-headers",
+            "http-custom-headers",
+            "http-invalid-tool-headers",
+            "json-schema-ref-no-deref",
+            "json-schema-2020-12-preservation",
+        ],
+    ),
+];
+
+#[test]
+fn clients_pass_the_same_checks_through_the_gateway() -> Result<()> {
+    let script = artifacts::root().join("tests/support/clients/conformance.mjs");
+    let command = format!("{} {}", artifacts::node()?.display(), script.display());
+    let program = artifacts::program()?.display().to_string();
+    for (revision, scenarios) in CLIENT {
+        for scenario in scenarios {
+            let arguments = [
+                "client",
+                "--command",
+                &command,
+                "--scenario",
+                scenario,
+                "--spec-version",
+                revision,
+            ];
+            let found = same(|through| {
+                let guard: &[(&str, &str)] = if through { &[("GUARD", &program)] } else { &[] };
+                suite(2, &arguments, guard)
+            })
+            .with_context(|| format!("{scenario} in {revision}"))?;
+            ensure!(passed(&found) > 0, "{scenario} in {revision}: nothing passed");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! What goes wrong behind the gateway, and what its clients see of it: the fault is said, nobody waits for ever, others notice nothing, and what can recover does.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::gateway::{Gateway, HttpClient, Process};
+use context_guard_test_support::{Context, Result, artifacts, ensure};
+use serde_json::{Value, json};
+
+fn script() -> String {
+    artifacts::root().join("tests/support/servers/faulty.mjs").display().to_string()
+}
+
+/// A gateway before the server with faults, and one without.
+fn gateway(upstream: Value) -> Result<Gateway> {
+    let well = json!({"name": "well", "command": [artifacts::property_server()?]});
+    let mut faulty = upstream;
+    faulty["name"] = json!("faulty");
+    faulty["limits"] = json!({"timeoutSeconds": 2, "failures": 50});
+    Gateway::start(json!([well, faulty]), json!({}))
+}
+
+fn process() -> Value {
+    json!({"command": ["node", script(), "--stdio"]})
+}
+
+fn text(answer: &Answer) -> String {
+    answer.all_texts().join("\n")
+}
+
+/// That the others are served, and the one with faults is again.
+fn recovers(client: &mut HttpClient, restarts: bool) -> Result<()> {
+    let well = client.call("well__get_booking", json!({"id": 7}));
+    let well = well.or_else(|_| client.call("well__list_bookings", json!({})))?;
+    ensure!(!well.is_error(), "{}", text(&well));
+    let mut last = String::new();
+    for _ in 0..20 {
+        let answer = client.call("faulty__ok", json!({"n": 1}))?;
+        last = text(&answer);
+        if !answer.is_error() {
+            ensure!(last.contains("all is well"), "{last}");
+            return Ok(());
+        }
+        ensure!(restarts, "{last}");
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    context_guard_test_support::bail!("it never recovers: {last}")
+}
+
+#[test]
+fn a_process_that_fails_costs_its_own_call_and_no_other() -> Result<()> {
+    let gateway = gateway(process())?;
+    // The tool, whether its answer is an error, and what that says.
+    let table = [
+        ("die", true, "ended"),
+        ("hang", true, "did not answer within 2 s"),
+        ("slow", false, "at last"),
+        ("garbage", false, "after garbage"),
+        ("half", true, "ended"),
+        ("huge", true, "more than 10485760 bytes"),
+        ("wrong_id", true, "did not answer within 2 s"),
+        ("twice", false, "first"),
+    ];
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    for (fault, is_error, said) in table {
+        let since = Instant::now();
+        let params = json!({"name": format!("faulty__{fault}"), "arguments": {}, "_meta": {"progressToken": fault}});
+        let answer = client.request("tools/call", params).with_context(|| fault.to_owned())?;
+        ensure!(answer.is_error() == is_error, "{fault}: {}", answer.0);
+        ensure!(text(&answer).contains(said), "{fault}: {}", text(&answer));
+        ensure!(since.elapsed() < Duration::from_secs(20), "{fault} took {:?}", since.elapsed());
+        recovers(&mut client, true).with_context(|| format!("after {fault}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_http_server_that_fails_costs_its_own_call_and_no_other() -> Result<()> {
+    let start = |port: &str| {
+        let mut command = Command::new("node");
+        command.arg(script()).env("PORT", port);
+        Process::start(command, true, "http://")
+    };
+    let mut server = start("0")?;
+    let url = server.said().trim().to_owned();
+    let port = url.trim_end_matches("/mcp").rsplit(':').next().unwrap_or_default().to_owned();
+    let gateway = gateway(json!({"url": url}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let table = [
+        ("hang", true, "within 2 s"),
+        ("slow", false, "at last"),
+        ("garbage", false, "after garbage"),
+        ("huge", true, "more than 10485760 bytes"),
+        ("wrong_id", true, "without an answer"),
+        ("twice", false, "first"),
+    ];
+    for (fault, is_error, said) in table {
+        let answer = client
+            .call(&format!("faulty__{fault}"), json!({}))
+            .with_context(|| fault.to_owned())?;
+        ensure!(answer.is_error() == is_error, "{fault}: {}", answer.0);
+        ensure!(text(&answer).contains(said), "{fault}: {}", text(&answer));
+        recovers(&mut client, false).with_context(|| format!("after {fault}"))?;
+    }
+    for fault in ["die", "half"] {
+        let answer = client.call(&format!("faulty__{fault}"), json!({}))?;
+        ensure!(answer.is_error() && text(&answer).contains("faulty"), "{fault}: {}", answer.0);
+        let gone = client.call("faulty__ok", json!({}))?;
+        ensure!(gone.is_error() && text(&gone).contains("cannot be reached"), "{}", gone.0);
+        server = start(&port)?;
+        recovers(&mut client, true).with_context(|| format!("after {fault}"))?;
+    }
+    drop(server);
+    Ok(())
+}
+
+#[test]
+fn what_is_missing_is_said_and_lists_do_not_wait_for_it() -> Result<()> {
+    let upstreams = json!([
+        {"name": "well", "command": [artifacts::property_server()?]},
+        {"name": "gone", "command": ["no-such-program-anywhere"]},
+        {"name": "mute", "command": ["sleep", "600"], "limits": {"startSeconds": 2}},
+        {"name": "far", "url": "http://127.0.0.1:9/mcp"},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let list = client.request("tools/list", json!({}))?;
+    let names: Vec<&str> = list.result()["tools"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    ensure!(names.iter().any(|name| name.starts_with("well__")), "{names:?}");
+    ensure!(names.last() == Some(&"context_guard_read"), "{names:?}");
+    let missing = &list.result()["_meta"]["dev.context-guard/upstreams"]["unavailable"];
+    let named: Vec<&str> =
+        missing.as_array().into_iter().flatten().filter_map(|one| one["name"].as_str()).collect();
+    ensure!(named == ["gone", "mute", "far"], "{missing}");
+    let answer = client.call("gone__anything", json!({}))?;
+    ensure!(
+        answer.is_error() && text(&answer).contains("no-such-program-anywhere"),
+        "{}",
+        answer.0
+    );
+    let unknown = client.call("nobody__anything", json!({}))?;
+    ensure!(unknown.0["error"]["code"] == -32602, "{}", unknown.0);
+    let (status, said) = gateway.ask("/metrics")?;
+    ensure!(
+        status == 200 && said.contains(r#"context_guard_upstream_failures_total{upstream="gone"}"#),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_stateless_client_that_goes_cancels_its_request() -> Result<()> {
+    use std::io::{Read, Write};
+    let gateway = Gateway::start(
+        json!([{"name": "faulty", "command": ["node", script(), "--stdio"]}]),
+        json!({}),
+    )?;
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 1});
+    let call = |name: &str| {
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}, "_meta": meta}}).to_string()
+    };
+    let headers = |name: &'static str| {
+        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", name)]
+    };
+    let body = call("slow");
+    let address = gateway.base.trim_start_matches("http://").to_owned();
+    let mut connection = std::net::TcpStream::connect(&address)?;
+    write!(
+        connection,
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: slow\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    // The first progress has come: the request is under way. Then the client goes.
+    let mut seen = Vec::new();
+    let mut buffer = [0u8; 4_096];
+    while !String::from_utf8_lossy(&seen).contains("notifications/progress") {
+        let read = connection.read(&mut buffer)?;
+        ensure!(read > 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&buffer[..read]);
+    }
+    drop(connection);
+    let mut last = String::new();
+    for _ in 0..40 {
+        let reply = context_guard_test_support::gateway::post(
+            &gateway.url(),
+            &headers("cancelled"),
+            &call("cancelled"),
+        )?;
+        last = text(&reply.answer()?);
+        if last.starts_with('1') {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    context_guard_test_support::bail!("the upstream was not told: {last}")
+}

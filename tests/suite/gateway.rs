@@ -1,0 +1,250 @@
+//! Eight real servers behind one gateway, used by real clients of both eras: list, call, read, page.
+
+use context_guard_test_support::gateway::{Gateway, HttpClient, get, post};
+use context_guard_test_support::peers::{self, Server};
+use context_guard_test_support::{Context, Result, artifacts, ensure};
+use serde_json::{Value, json};
+
+/// The servers, and a folder with what they show.
+fn servers() -> Result<(Value, std::path::PathBuf)> {
+    let folder = peers::folder(
+        &format!("gateway-{:?}", std::thread::current().id()).replace(['(', ')'], ""),
+    )?;
+    let files = folder.join("files");
+    std::fs::create_dir_all(&files)?;
+    let log: String = (0..20_000)
+        .map(|at| format!("2026-03-01T00:00:{:02}Z INFO booking {at} synchronised\n", at % 60))
+        .collect();
+    std::fs::write(files.join("server.log"), log)?;
+    let repository = folder.join("repository");
+    std::fs::create_dir_all(&repository)?;
+    peers::git(&repository, &["init", "-q", "-b", "main"])?;
+    std::fs::write(repository.join("a.txt"), "one\n")?;
+    peers::git(&repository, &["add", "."])?;
+    peers::git(&repository, &["commit", "-q", "-m", "The first"])?;
+    let path = |path: &std::path::Path| path.display().to_string();
+    let upstream = |name: &str, server: Server| json!({"name": name, "command": server.0});
+    let mut memory = upstream("memory", Server::npm("server-memory", &[])?);
+    memory["env"] = json!({"MEMORY_FILE_PATH": path(&folder.join("memory.jsonl"))});
+    let upstreams = json!([
+        upstream("files", Server::npm("server-filesystem", &[&path(&files)])?),
+        memory,
+        upstream("everything", Server::npm("server-everything", &["stdio"])?),
+        upstream("thinking", Server::npm("server-sequential-thinking", &[])?),
+        upstream(
+            "git",
+            Server::python("py", "mcp-server-git", &["--repository", &path(&repository)])?
+        ),
+        upstream("time", Server::python("py", "mcp-server-time", &["--local-timezone", "UTC"])?),
+        upstream("fetch", Server::python("py", "mcp-server-fetch", &[])?),
+        upstream(
+            "db",
+            Server::python(
+                "py-sqlite",
+                "mcp-server-sqlite",
+                &["--db-path", &path(&folder.join("db.sqlite"))]
+            )?
+        ),
+    ]);
+    Ok((upstreams, folder))
+}
+
+const NAMES: [&str; 8] =
+    ["files", "memory", "everything", "thinking", "git", "time", "fetch", "db"];
+
+#[test]
+fn eight_servers_are_one_to_clients_of_both_eras() -> Result<()> {
+    let (upstreams, folder) = servers()?;
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let log = folder.join("files/server.log").display().to_string();
+    let repository = folder.join("repository").display().to_string();
+    let steps = [
+        json!({"op": "call", "name": "files__read_text_file", "arguments": {"path": log}, "walk": true}),
+        json!({"op": "call", "name": "git__git_log", "arguments": {"repo_path": repository}}),
+        json!({"op": "call", "name": "time__get_current_time", "arguments": {"timezone": "Europe/Paris"}}),
+        json!({"op": "call", "name": "memory__read_graph", "arguments": {}}),
+        json!({"op": "call", "name": "everything__echo", "arguments": {"message": "hello"}}),
+        json!({"op": "call", "name": "db__list_tables", "arguments": {}}),
+        json!({"op": "call", "name": "thinking__sequentialthinking", "arguments": {"thought": "x", "nextThoughtNeeded": false, "thoughtNumber": 1, "totalThoughts": 1}}),
+        json!({"op": "resources"}),
+        json!({"op": "prompts"}),
+        json!({"op": "prompt", "name": "everything__simple-prompt"}),
+    ];
+    let drivers = [
+        ("sdk_v1.mjs", "legacy"),
+        ("client_v2.mjs", "legacy"),
+        ("client_v2.mjs", "auto"),
+        ("python_mcp.py", "legacy"),
+        ("python_mcp.py", "auto"),
+        ("python_mcp.py", "2026-07-28"),
+    ];
+    for (client, mode) in drivers {
+        let outcomes = peers::run_at(client, &gateway.url(), mode, &steps)
+            .with_context(|| format!("{client}, {mode}"))?;
+        let (list, answers) = outcomes.split_first().context("no list of tools")?;
+        let tools: Vec<String> = list
+            .iter()
+            .flat_map(|list| list.result()["tools"].as_array().cloned().unwrap_or_default())
+            .filter_map(|tool| tool["name"].as_str().map(str::to_owned))
+            .collect();
+        for name in NAMES {
+            ensure!(
+                tools.iter().any(|tool| tool.starts_with(&format!("{name}__"))),
+                "{client}, {mode}: {name} is missing in {tools:?}"
+            );
+        }
+        let order: Vec<&str> = tools
+            .iter()
+            .filter_map(|tool| tool.split_once("__"))
+            .map(|(server, _)| server)
+            .collect();
+        let mut distinct = order.clone();
+        distinct.dedup();
+        ensure!(distinct == NAMES, "{client}, {mode}: {distinct:?}");
+        ensure!(tools.last().is_some_and(|tool| tool == "context_guard_read"), "{tools:?}");
+        for answer in answers.iter().take(7).flatten() {
+            ensure!(!answer.is_error(), "{client}, {mode}: {:?}", answer.all_texts());
+            ensure!(answer.tokens() <= 4_000, "{client}, {mode}: {} tokens", answer.tokens());
+        }
+        let walk = answers.first().context("no walk")?;
+        let read: String =
+            walk.iter().flat_map(context_guard_test_support::answer::Answer::texts).collect();
+        ensure!(
+            walk.len() > 5 && read == std::fs::read_to_string(&log)?,
+            "{client}, {mode}: {} parts",
+            walk.len()
+        );
+        let resources = answers.get(7).and_then(|found| found.first()).context("no resources")?;
+        let uris = resources.result()["resources"].as_array().map_or(0, Vec::len);
+        ensure!(uris >= 5, "{client}, {mode}: {}", resources.0);
+        let prompts = answers.get(8).and_then(|found| found.first()).context("no prompts")?;
+        ensure!(prompts.0.to_string().contains("everything__simple-prompt"), "{}", prompts.0);
+    }
+    Ok(())
+}
+
+#[test]
+fn mcporter_and_the_inspector_use_the_gateway() -> Result<()> {
+    let upstreams = json!([
+        {"name": "houses", "command": [artifacts::property_server()?]},
+        {"name": "time", "command": Server::python("py", "mcp-server-time", &["--local-timezone", "UTC"])?.0},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let said = peers::mcporter(&gateway.url(), "time__get_current_time", &["timezone=UTC"])?;
+    ensure!(said.contains("UTC"), "{said}");
+    let listed = peers::inspect_at(&gateway.url(), "tools/list", &[])?;
+    ensure!(listed.contains("houses__") && listed.contains("context_guard_read"), "{listed}");
+    Ok(())
+}
+
+#[test]
+fn a_merged_list_is_read_page_by_page() -> Result<()> {
+    let houses = |name: &str| {
+        Ok::<_, context_guard_test_support::Error>(
+            json!({"name": name, "command": [artifacts::property_server()?]}),
+        )
+    };
+    let gateway = Gateway::start(json!([houses("b")?, houses("a")?]), json!({"listPage": 3}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let (mut names, mut params) = (Vec::new(), json!({}));
+    loop {
+        let page = client.request("tools/list", params)?;
+        let tools = page.result()["tools"].as_array().cloned().unwrap_or_default();
+        names.extend(tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
+        match page.result()["nextCursor"].as_str() {
+            Some(cursor) => params = json!({"cursor": cursor}),
+            None => break,
+        }
+    }
+    let guard = names.iter().filter(|name| *name == "context_guard_read").count();
+    ensure!(guard == 1, "{names:?}");
+    names.retain(|name| name != "context_guard_read");
+    let (of_b, of_a): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.starts_with("b__"));
+    ensure!(!of_a.is_empty() && of_a.len() == of_b.len(), "{names:?}");
+    ensure!(names.iter().position(|name| name.starts_with("a__")) == Some(of_b.len()), "{names:?}");
+    let wrong = client.request("tools/list", json!({"cursor": "nonsense"}))?;
+    ensure!(wrong.0["error"]["code"] == -32602, "{}", wrong.0);
+    Ok(())
+}
+
+#[test]
+fn two_tools_of_one_name_are_two_and_a_page_leads_to_its_own_rest() -> Result<()> {
+    let houses = json!([artifacts::property_server()?]);
+    let upstreams = json!([{"name": "one", "command": houses}, {"name": "two", "command": houses}]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let first = client.call("one__list_bookings", json!({"limit": 5}))?;
+    let cursor = first.next_cursor().with_context(|| first.0.to_string())?;
+    let next = client.call("context_guard_read", json!({"cursor": cursor}))?;
+    ensure!(!next.is_error() && next.next_cursor().is_some(), "{}", next.0);
+    // A cursor is of the tool that gave it.
+    let other = client.call("two__list_bookings", json!({"cursor": cursor}))?;
+    ensure!(
+        other.is_error() && other.all_texts().join("").contains("cursor_invalid"),
+        "{}",
+        other.0
+    );
+    let records = gateway.ask("/admin/telemetry?endpoint=one::*")?.1;
+    let records: Value = serde_json::from_str(&records)?;
+    ensure!(records["records"][0]["endpoint"] == "one::list_bookings", "{records}");
+    ensure!(records["records"][0]["paginationUsed"] == true, "{records}");
+    ensure!(gateway.ask("/admin/telemetry?outcome=fault")?.1 == r#"{"records":[]}"#);
+    ensure!(gateway.ask("/admin/telemetry?colour=red")?.0 == 400);
+    Ok(())
+}
+
+#[test]
+fn streams_are_taken_up_again_and_sessions_end() -> Result<()> {
+    let gateway = Gateway::start(
+        json!([context_guard_test_support::gateway::Fixture::stdio("fixture", json!({}))?]),
+        json!({}),
+    )?;
+    let client = HttpClient::open(&gateway.url(), &[], json!({"sampling": {}}))?;
+    let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "test_tool_with_progress", "arguments": {}, "_meta": {"progressToken": "p"}}});
+    let reply = client.send(&call)?;
+    let ids: Vec<&str> = reply.body.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
+    ensure!(ids.len() == 5, "{}", reply.body);
+    // After the first progress, the connection broke: what followed is sent again, once.
+    let session = client.session.as_str();
+    let headers =
+        [("mcp-session-id", session), ("accept", "text/event-stream"), ("last-event-id", ids[1])];
+    let again = get(&gateway.url(), &headers)?;
+    let messages = again.messages()?;
+    ensure!(messages.len() == 3 && messages[2]["id"] == 5, "{}", again.body);
+    ensure!(messages[0]["params"]["progressToken"] == "p", "{}", again.body);
+    let batch = post(
+        &gateway.url(),
+        &[("mcp-session-id", session)],
+        r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]"#,
+    )?;
+    ensure!(
+        batch.messages()?.len() >= 1
+            && batch.body.contains("\"id\":1")
+            && batch.body.contains("\"id\":2"),
+        "{}",
+        batch.body
+    );
+    let mut request = context_guard_test_support::gateway::agent().delete(gateway.url());
+    request = request.header("mcp-session-id", session);
+    ensure!(request.call()?.status() == 200);
+    ensure!(client.send(&call)?.status == 404);
+    Ok(())
+}
+
+#[test]
+fn a_gateway_that_is_told_to_stop_lets_requests_end() -> Result<()> {
+    let faulty = artifacts::root().join("tests/support/servers/faulty.mjs");
+    let gateway = Gateway::start(
+        json!([{"name": "faulty", "command": ["node", faulty, "--stdio"]}]),
+        json!({}),
+    )?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let pid = gateway.process.pid();
+    let waiting = std::thread::spawn(move || client.call("slow", json!({})));
+    std::thread::sleep(std::time::Duration::from_millis(1_000));
+    context_guard_test_support::gateway::signal(pid, "TERM")?;
+    let answer =
+        waiting.join().map_err(|_| context_guard_test_support::Error::msg("panicked"))??;
+    ensure!(answer.all_texts().join("").contains("at last"), "{}", answer.0);
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! A plain JSON API behind the gateway: a real one, of the npm package json-server.
+
+use std::process::Command;
+
+use context_guard_test_support::gateway::{Gateway, Process, get, post};
+use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
+use serde_json::{Value, json};
+
+struct Api {
+    _server: Process,
+    gateway: Gateway,
+    direct: String,
+    listings: Vec<Value>,
+}
+
+fn api() -> Result<Api> {
+    let folder =
+        peers::folder(&format!("rest-{:?}", std::thread::current().id()).replace(['(', ')'], ""))?;
+    let listings: Vec<Value> = (0..500)
+        .map(|at| {
+            json!({"id": at, "title": format!("Flat {at}"), "status": if at % 2 == 0 { "active" } else { "sold" },
+                "price": {"basePrice": 100 + at, "currency": "EUR"}, "description": "A quiet flat near the river, with a view of the old town. ".repeat(4)})
+        })
+        .collect();
+    let file = folder.join("db.json");
+    std::fs::write(&file, json!({"listings": listings, "profile": {"name": "x"}}).to_string())?;
+    // Of the ports that are free now one is taken: json-server does not tell which it was given.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let mut command = Command::new("node");
+    command.arg(artifacts::peers()?.join("node_modules/json-server/lib/cli/bin.js"));
+    command.args(["--host", "127.0.0.1", "--port", &port.to_string()]).arg(&file);
+    let server = Process::start(command, true, "Home")?;
+    let direct = format!("http://127.0.0.1:{port}");
+    for _ in 0..100 {
+        if get(&format!("{direct}/profile"), &[]).is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let endpoints = json!([
+        {"path": "/profile", "guard": false},
+        {"method": "DELETE", "path": "*", "allow": false},
+        {"method": "GET", "path": "/listings*"},
+        {"path": "*", "guard": false},
+    ]);
+    let gateway = Gateway::start(
+        json!([{"name": "api", "rest": {"url": direct, "endpoints": endpoints}}]),
+        json!({}),
+    )?;
+    Ok(Api { _server: server, gateway, direct, listings })
+}
+
+#[test]
+fn a_list_is_paged_in_place_and_walked_whole() -> Result<()> {
+    let api = api()?;
+    let (mut found, mut query) = (Vec::new(), "limit=50&status=active&fields=all".to_owned());
+    let mut pages = 0;
+    loop {
+        let page = get(&format!("{}/listings?{query}", api.gateway.base), &[])?;
+        ensure!(
+            page.status == 200 && page.header("content-type") == "application/json",
+            "{}",
+            page.body
+        );
+        let body: Value = serde_json::from_str(&page.body)?;
+        found.extend(body["items"].as_array().context("no items")?.iter().cloned());
+        ensure!(body["meta"]["totalCount"] == 250, "{}", body["meta"]);
+        pages += 1;
+        match body["nextCursor"].as_str() {
+            None => break,
+            Some(cursor) => {
+                ensure!(
+                    page.header("link").contains(cursor)
+                        && page.header("x-context-guard") == "partial"
+                );
+                query = format!("cursor={cursor}&status=active&fields=all");
+            }
+        }
+    }
+    let active: Vec<&Value> = api.listings.iter().filter(|one| one["status"] == "active").collect();
+    ensure!(
+        pages > 2 && found.iter().collect::<Vec<_>>() == active,
+        "{pages} pages, {} items",
+        found.len()
+    );
+    Ok(())
+}
+
+#[test]
+fn fields_modes_and_totals_are_the_guards_and_errors_are_problems() -> Result<()> {
+    let api = api()?;
+    let at = |path: &str| get(&format!("{}{path}", api.gateway.base), &[]);
+    let body = |path: &str| -> Result<Value> { Ok(serde_json::from_str(&at(path)?.body)?) };
+    let fields = body("/listings?fields=id,price.basePrice&limit=2")?;
+    ensure!(
+        fields["items"]
+            == json!([{"id": 0, "price": {"basePrice": 100}}, {"id": 1, "price": {"basePrice": 101}}]),
+        "{fields}"
+    );
+    let ids = body("/listings?response_mode=ids_only")?;
+    ensure!(ids["mode"] == "ids_only" && ids["count"] == 500, "{ids}");
+    for (path, status, code) in [
+        ("/listings?limit=201", 400, "bad_request"),
+        ("/listings?limit=many", 400, "bad_request"),
+        ("/listings?cursor=forged.cursor", 400, "cursor_invalid"),
+    ] {
+        let refused = at(path)?;
+        ensure!(
+            refused.status == status
+                && refused.header("content-type") == "application/problem+json",
+            "{path}: {}",
+            refused.body
+        );
+        let problem: Value = serde_json::from_str(&refused.body)?;
+        ensure!(problem["code"] == code && problem["status"] == status, "{problem}");
+    }
+    ensure!(at("/listings?limit=201")?.body.contains("limit exceeds maximum of 200"));
+    // What is small, or not guarded, or no answer at all, is the API's own.
+    for path in ["/profile", "/listings/7", "/nothing"] {
+        let (direct, through) = (get(&format!("{}{path}", api.direct), &[])?, at(path)?);
+        ensure!(
+            (through.status, &through.body) == (direct.status, &direct.body),
+            "{path}: {}",
+            through.body
+        );
+    }
+    let made = post(&format!("{}/listings", api.gateway.base), &[], r#"{"title":"new"}"#)?;
+    ensure!(made.status == 201, "{}", made.body);
+    let off = context_guard_test_support::gateway::agent()
+        .delete(format!("{}/listings/7", api.gateway.base))
+        .call()?;
+    ensure!(off.status() == 403);
+    Ok(())
+}
+
+#[test]
+fn an_api_that_is_gone_is_a_problem() -> Result<()> {
+    let gateway =
+        Gateway::start(json!([{"name": "api", "rest": {"url": "http://127.0.0.1:9"}}]), json!({}))?;
+    let gone = get(&format!("{}/listings", gateway.base), &[])?;
+    ensure!(
+        gone.status == 502 && gone.body.contains("upstream_unavailable"),
+        "{} {}",
+        gone.status,
+        gone.body
+    );
+    Ok(())
+}

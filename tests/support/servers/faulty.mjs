@@ -1,0 +1,89 @@
+// An MCP server that misbehaves on purpose, which none made with an SDK can: each tool is a fault. Stateful era; over HTTP, or with --stdio over standard input and
+// output. Over HTTP it prints its URL and listens on loopback.
+
+import { createServer } from "node:http";
+
+const FAULTS = ["ok", "die", "hang", "slow", "garbage", "half", "huge", "wrong_id", "twice", "cancelled"];
+const text = (text) => ({ content: [{ type: "text", text }] });
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+let cancelled = 0;
+
+// What is answered to a message: pieces to send, each text or { message }, over time.
+async function* answer({ id, method, params }) {
+  const say = (result, other = id) => ({ message: { jsonrpc: "2.0", id: other, result } });
+  if (method === "notifications/cancelled") cancelled += 1;
+  if (id === undefined) return;
+  if (method === "initialize") {
+    yield say({ protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "faulty", version: "1" } });
+  } else if (method === "tools/list") {
+    yield say({ tools: FAULTS.map((name) => ({ name, description: `The fault ${name}`, inputSchema: { type: "object" } })) });
+  } else if (method !== "tools/call") {
+    yield { message: { jsonrpc: "2.0", id, error: { code: -32601, message: "Method not found" } } };
+  } else if (params.name === "ok") {
+    yield say(text(`all is well: ${params.arguments?.n ?? ""}`));
+  } else if (params.name === "die") {
+    process.exit(3);
+  } else if (params.name === "hang") {
+    await wait(3_600_000);
+  } else if (params.name === "slow") {
+    const progressToken = params._meta?.progressToken;
+    for (let progress = 1; progress <= 4; progress += 1) {
+      await wait(900);
+      yield { message: { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken, progress } } };
+    }
+    yield say(text("at last"));
+  } else if (params.name === "garbage") {
+    yield { text: "this is { no message\n" };
+    yield { text: '{"jsonrpc": "2.0", "id": \n' };
+    yield say(text("after garbage"));
+  } else if (params.name === "half") {
+    yield { text: `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[{"ty` };
+    await wait(50);
+    process.exit(4);
+  } else if (params.name === "huge") {
+    yield say(text("x".repeat(50_000_000)));
+  } else if (params.name === "wrong_id") {
+    yield say(text("for somebody else"), 987654321);
+    yield say(text("for nobody"), "no such id");
+  } else if (params.name === "twice") {
+    yield say(text("first"));
+    yield say(text("second"));
+  } else if (params.name === "cancelled") {
+    yield say(text(String(cancelled)));
+  }
+}
+
+if (process.argv.includes("--stdio")) {
+  let rest = "";
+  process.stdin.on("data", async (data) => {
+    const lines = (rest + data).split("\n");
+    rest = lines.pop();
+    for (const line of lines.filter((line) => line.trim())) {
+      (async () => {
+        for await (const piece of answer(JSON.parse(line))) process.stdout.write(piece.text ?? JSON.stringify(piece.message) + "\n");
+      })();
+    }
+  });
+  process.stdin.on("end", () => process.exit(0));
+} else {
+  const http = createServer(async (req, res) => {
+    let body = "";
+    for await (const chunk of req) body += chunk;
+    if (req.method !== "POST") return res.writeHead(405).end();
+    const message = JSON.parse(body);
+    if (message.id === undefined) return res.writeHead(202).end();
+    const events = ["slow", "garbage", "half", "wrong_id", "twice"].includes(message.params?.name);
+    let gone = false;
+    res.on("close", () => {
+      if (!res.writableFinished) gone = true;
+      if (!res.writableFinished && message.params?.name === "slow") cancelled += 1;
+    });
+    res.writeHead(200, { "content-type": events ? "text/event-stream" : "application/json" });
+    for await (const piece of answer(message)) {
+      if (gone) return;
+      res.write(events ? `data: ${piece.text?.trimEnd() ?? JSON.stringify(piece.message)}\n\n` : (piece.text ?? JSON.stringify(piece.message)));
+    }
+    res.end();
+  });
+  http.listen(Number(process.env.PORT ?? 0), "127.0.0.1", () => console.log(`http://127.0.0.1:${http.address().port}/mcp`));
+}

@@ -1,0 +1,369 @@
+//! A gateway of the program, on ports of its own, and what is asked of it over HTTP.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::artifacts;
+
+/// A running process that tells its address on one of its streams; its end is ours.
+pub struct Process {
+    child: Child,
+    said: Arc<Mutex<String>>,
+}
+
+impl Process {
+    /// Starts a command and waits until what it says on standard error, or (`output`) on standard output, holds `mark`.
+    ///
+    /// # Errors
+    /// Where it ends first, or says nothing for a minute.
+    pub fn start(mut command: Command, output: bool, mark: &str) -> Result<Self> {
+        command.stdin(Stdio::null());
+        command.stdout(if output { Stdio::piped() } else { Stdio::null() });
+        command.stderr(if output { Stdio::inherit() } else { Stdio::piped() });
+        let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
+        let stream: Box<dyn Read + Send> = if output {
+            Box::new(child.stdout.take().context("no output")?)
+        } else {
+            Box::new(child.stderr.take().context("no standard error")?)
+        };
+        let said = Arc::new(Mutex::new(String::new()));
+        let shared = Arc::clone(&said);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines().map_while(std::io::Result::ok) {
+                let mut said = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                said.push_str(&line);
+                said.push('\n');
+            }
+        });
+        let mut process = Self { child, said };
+        for _ in 0..1_200 {
+            if process.said().contains(mark) {
+                return Ok(process);
+            }
+            if let Some(status) = process.child.try_wait()? {
+                std::thread::sleep(Duration::from_millis(100));
+                bail!("{command:?} ended with {status}: {}", process.said());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        bail!("{command:?} does not say {mark:?}: {}", process.said())
+    }
+
+    /// What it has said so far.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it to stop, and waits for its end.
+    ///
+    /// # Errors
+    /// Where it cannot be told.
+    pub fn stop(mut self) -> Result<Option<i32>> {
+        signal(self.pid(), "TERM")?;
+        Ok(self.child.wait()?.code())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to a process.
+///
+/// # Errors
+/// Where it is not there.
+pub fn signal(pid: u32, signal: &str) -> Result<()> {
+    let status = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status()?;
+    ensure!(status.success(), "process {pid} cannot be sent {signal}");
+    Ok(())
+}
+
+/// The server for the conformance suite, over HTTP on loopback.
+pub struct Fixture {
+    _process: Process,
+    /// Where it is.
+    pub url: String,
+}
+
+/// The script of that server.
+#[must_use]
+pub fn fixture_script() -> PathBuf {
+    artifacts::root().join("tests/support/servers/conformance.mjs")
+}
+
+impl Fixture {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn start() -> Result<Self> {
+        let mut command = Command::new(artifacts::node()?);
+        command.arg(fixture_script()).env("PEERS", artifacts::peers()?);
+        let process = Process::start(command, true, "http://")?;
+        let url = process.said().trim().to_owned();
+        Ok(Self { _process: process, url })
+    }
+
+    /// The command that runs it over standard input and output.
+    ///
+    /// # Errors
+    /// Where it was not set up.
+    pub fn stdio(name: &str, more: Value) -> Result<Value> {
+        let command = json!([artifacts::node()?, fixture_script(), "--stdio"]);
+        let mut upstream =
+            json!({"name": name, "command": command, "env": {"PEERS": artifacts::peers()?}});
+        merge(&mut upstream, more);
+        Ok(upstream)
+    }
+}
+
+fn merge(into: &mut Value, more: Value) {
+    if let (Some(into), Value::Object(more)) = (into.as_object_mut(), more) {
+        into.extend(more);
+    }
+}
+
+/// A gateway.
+pub struct Gateway {
+    /// The process.
+    pub process: Process,
+    /// The front, without a path.
+    pub base: String,
+    /// The endpoint for operators.
+    pub admin: String,
+    folder: PathBuf,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Gateway {
+    /// Starts a gateway with these upstreams; `more` sets other members of the configuration. Rates are not limited unless it says so.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn start(upstreams: Value, more: Value) -> Result<Self> {
+        static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let last = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let folder = std::env::temp_dir()
+            .join(format!("context-guard-gateway-{}-{last}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let mut config = json!({
+            "listen": "127.0.0.1:0",
+            "admin": {"listen": "127.0.0.1:0"},
+            "access": {"rateLimit": {"perMinute": 0}},
+            "signingKeys": ["a key for the tests of the gateway"],
+            "upstreams": upstreams,
+        });
+        merge(&mut config, more);
+        let file = folder.join("gateway.json");
+        std::fs::write(&file, config.to_string())?;
+        let mut command = Command::new(artifacts::program()?);
+        command.args(["-v", "serve", "--config"]).arg(&file);
+        let process = Process::start(command, false, "telemetry at http://")?;
+        let said = process.said();
+        let after = |mark: &str| {
+            let rest = said.split_once(mark).map_or("", |(_, rest)| rest);
+            rest.split_whitespace().next().unwrap_or_default().to_owned()
+        };
+        let front = after("context-guard: serving ");
+        ensure!(!front.is_empty(), "{said}");
+        let url = said
+            .lines()
+            .find_map(|line| {
+                line.split_once("serving ").and_then(|(_, rest)| rest.rsplit(' ').next())
+            })
+            .context("no address")?;
+        let base = url.trim_end_matches("/mcp").to_owned();
+        let admin = after("telemetry at ");
+        Ok(Self { process, base, admin, folder })
+    }
+
+    /// The MCP endpoint.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("{}/mcp", self.base)
+    }
+
+    /// What the endpoint for operators answers at a path.
+    ///
+    /// # Errors
+    /// Where it does not answer.
+    pub fn ask(&self, path: &str) -> Result<(u16, String)> {
+        let response = agent().get(format!("{}{path}", self.admin)).call()?;
+        let status = response.status().as_u16();
+        Ok((status, response.into_body().read_to_string()?))
+    }
+}
+
+/// What sends requests; every status is an answer.
+#[must_use]
+pub fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(Duration::from_secs(120)))
+        .build()
+        .into()
+}
+
+/// A response.
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: ureq::http::HeaderMap,
+    /// The body.
+    pub body: String,
+}
+
+impl Reply {
+    fn of(response: ureq::http::Response<ureq::Body>) -> Result<Self> {
+        let (head, mut body) = response.into_parts();
+        let body = body.with_config().limit(1 << 28).read_to_string()?;
+        Ok(Self { status: head.status.as_u16(), headers: head.headers, body })
+    }
+
+    /// A header.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The messages in it, of JSON or of events.
+    ///
+    /// # Errors
+    /// Where one is no JSON.
+    pub fn messages(&self) -> Result<Vec<Value>> {
+        if !self.header("content-type").starts_with("text/event-stream") {
+            return Ok(vec![serde_json::from_str(&self.body).with_context(|| self.body.clone())?]);
+        }
+        self.body
+            .lines()
+            .filter_map(|line| line.strip_prefix("data:"))
+            .map(str::trim)
+            .filter(|data| !data.is_empty())
+            .map(|data| serde_json::from_str(data).with_context(|| data.to_owned()))
+            .collect()
+    }
+
+    /// The answer in it: the last message.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn answer(&self) -> Result<Answer> {
+        let last = self.messages()?.pop().context("no message")?;
+        Ok(Answer(last))
+    }
+}
+
+/// Sends a GET request.
+///
+/// # Errors
+/// Where there is no response.
+pub fn get(url: &str, headers: &[(&str, &str)]) -> Result<Reply> {
+    let mut request = agent().get(url);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    Reply::of(request.call()?)
+}
+
+/// Sends a POST request with a JSON body.
+///
+/// # Errors
+/// Where there is no response.
+pub fn post(url: &str, headers: &[(&str, &str)], body: &str) -> Result<Reply> {
+    let mut request = agent()
+        .post(url)
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    Reply::of(request.send(body)?)
+}
+
+/// A stateful client of an MCP endpoint, without an SDK.
+pub struct HttpClient {
+    /// The endpoint.
+    pub url: String,
+    /// Its session.
+    pub session: String,
+    /// Headers that it sends with every request.
+    pub headers: Vec<(String, String)>,
+    last: u64,
+}
+
+impl HttpClient {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// Where the server does not open one.
+    pub fn open(url: &str, headers: &[(&str, &str)], capabilities: Value) -> Result<Self> {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}});
+        let opened = post(url, headers, &hello.to_string())?;
+        ensure!(opened.status == 200, "{}: {}", opened.status, opened.body);
+        let headers =
+            headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let session = opened.header("mcp-session-id").to_owned();
+        let client = Self { url: url.to_owned(), session, headers, last: 0 };
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        client.send(&ready)?;
+        Ok(client)
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// Where there is no response.
+    pub fn send(&self, message: &Value) -> Result<Reply> {
+        let mut headers: Vec<(&str, &str)> =
+            self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        headers.push(("mcp-session-id", &self.session));
+        headers.push(("mcp-protocol-version", "2025-11-25"));
+        post(&self.url, &headers, &message.to_string())
+    }
+
+    /// Sends a request, and gives its answer.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn request(&mut self, method: &str, params: Value) -> Result<Answer> {
+        self.last += 1;
+        let message =
+            json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params});
+        let reply = self.send(&message)?;
+        ensure!(reply.status == 200, "{method}: {} {}", reply.status, reply.body);
+        let answer = reply.answer()?;
+        ensure!(answer.0["id"] == self.last, "{method}: {}", answer.0);
+        Ok(answer)
+    }
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// Where there is no answer.
+    pub fn call(&mut self, name: &str, arguments: Value) -> Result<Answer> {
+        self.request("tools/call", json!({"name": name, "arguments": arguments}))
+    }
+}
