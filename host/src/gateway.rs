@@ -1,7 +1,7 @@
 //! The pump: moves messages between clients and upstreams, past the filter.
 //!
-//! `stdio` is one client and one child process. [`serve`] is the gateway: a front that speaks HTTP, and behind it either one HTTP upstream whose bytes pass
-//! ([`proxy`]), or many upstreams of any kind ([`hub`]).
+//! `stdio` is one client and one child process. `serve` is the gateway: a front that speaks HTTP, and behind it either one HTTP upstream whose bytes pass
+//! (`proxy`), or many upstreams of any kind (`hub`).
 
 mod envelope;
 mod front;

@@ -119,13 +119,27 @@ fn tokens_are_checked_against_a_set_of_keys() -> Result<()> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let tokens: Value = serde_json::from_slice(&output.stdout)?;
     let jwt = json!({"jwksFile": folder.join("jwks.json"), "issuer": "https://issuer.example", "audience": "guard"});
-    let access = json!({"jwt": jwt, "rateLimit": {"perMinute": 0}});
-    let gateway = Gateway::start(houses()?, json!({"access": access}))?;
-    for (name, token) in tokens.as_object().context("no tokens")? {
-        let bearer = format!("Bearer {}", token.as_str().unwrap_or_default());
-        let reply = post(&gateway.url(), &[("authorization", &bearer)], HELLO)?;
-        let expected = if name == "good" { 200 } else { 401 };
-        ensure!(reply.status == expected, "{name}: {} {}", reply.status, reply.body);
+    // The same keys from a URL.
+    let mut command = Command::new(artifacts::peers()?.join("py/bin/python"));
+    command
+        .args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory"])
+        .arg(&folder);
+    let served = Process::start(command, true, "port ")?;
+    let said = served.said();
+    let port = said.split_once("port ").and_then(|(_, rest)| rest.split_whitespace().next());
+    let url = format!("http://127.0.0.1:{}/jwks.json", port.context("no port")?);
+    let mut by_url = jwt.clone();
+    by_url["jwksUrl"] = json!(url);
+    by_url.as_object_mut().context("an object")?.remove("jwksFile");
+    for jwt in [jwt, by_url] {
+        let access = json!({"jwt": jwt, "rateLimit": {"perMinute": 0}});
+        let gateway = Gateway::start(houses()?, json!({"access": access}))?;
+        for (name, token) in tokens.as_object().context("no tokens")? {
+            let bearer = format!("Bearer {}", token.as_str().unwrap_or_default());
+            let reply = post(&gateway.url(), &[("authorization", &bearer)], HELLO)?;
+            let expected = if name == "good" { 200 } else { 401 };
+            ensure!(reply.status == expected, "{name}: {} {}", reply.status, reply.body);
+        }
     }
     Ok(())
 }

@@ -155,6 +155,41 @@ fn what_is_missing_is_said_and_lists_do_not_wait_for_it() -> Result<()> {
 }
 
 #[test]
+fn an_upstream_that_fails_again_and_again_is_left_alone_for_a_while() -> Result<()> {
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    let limits = json!({"failures": 3, "pauseSeconds": 1});
+    let upstreams = json!([{"name": "well", "command": [artifacts::property_server()?]}, {"name": "faulty", "url": url, "limits": limits}]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let mut said = String::new();
+    for _ in 0..6 {
+        let answer = client.call("faulty__ok", json!({}))?;
+        ensure!(answer.is_error(), "{}", answer.0);
+        said = text(&answer);
+    }
+    ensure!(said.contains("left alone for"), "{said}");
+    let state: Value = serde_json::from_str(&gateway.ask("/admin/upstreams")?.1)?;
+    ensure!(
+        state["upstreams"]
+            == json!([{"name": "well", "up": true}, {"name": "faulty", "up": false}]),
+        "{state}"
+    );
+    let mut command = Command::new("node");
+    command.arg(script()).env("PORT", port.to_string());
+    let _server = Process::start(command, true, "http://")?;
+    for _ in 0..60 {
+        let answer = client.call("faulty__ok", json!({"n": 5}))?;
+        if !answer.is_error() {
+            ensure!(text(&answer).contains("all is well: 5"), "{}", answer.0);
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    context_guard_test_support::bail!("it is never tried again")
+}
+
+#[test]
 fn a_stateless_client_that_goes_cancels_its_request() -> Result<()> {
     use std::io::{Read, Write};
     let gateway = Gateway::start(

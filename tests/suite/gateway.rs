@@ -218,7 +218,7 @@ fn streams_are_taken_up_again_and_sessions_end() -> Result<()> {
         r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]"#,
     )?;
     ensure!(
-        batch.messages()?.len() >= 1
+        !batch.messages()?.is_empty()
             && batch.body.contains("\"id\":1")
             && batch.body.contains("\"id\":2"),
         "{}",
@@ -246,5 +246,59 @@ fn a_gateway_that_is_told_to_stop_lets_requests_end() -> Result<()> {
     let answer =
         waiting.join().map_err(|_| context_guard_test_support::Error::msg("panicked"))??;
     ensure!(answer.all_texts().join("").contains("at last"), "{}", answer.0);
+    Ok(())
+}
+
+#[test]
+fn tasks_of_a_server_are_followed_through_the_gateway() -> Result<()> {
+    let upstreams = json!([
+        {"name": "houses", "command": [artifacts::property_server()?]},
+        {"name": "everything", "command": Server::npm("server-everything", &["stdio"])?.0},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({"tasks": {}}))?;
+    let params = json!({"name": "everything__simulate-research-query", "arguments": {"topic": "rivers"}, "task": {"ttl": 60_000}});
+    let created = client.request("tools/call", params)?;
+    let task = created.result()["task"]["taskId"]
+        .as_str()
+        .with_context(|| created.0.to_string())?
+        .to_owned();
+    for _ in 0..100 {
+        let state = client.request("tasks/get", json!({"taskId": task}))?;
+        if state.result()["status"] == "completed" {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let result = client.request("tasks/result", json!({"taskId": task}))?;
+    ensure!(!result.is_error() && result.all_texts().join("").contains("rivers"), "{}", result.0);
+    let unknown = client.request("tasks/get", json!({"taskId": "somebody-elses"}))?;
+    ensure!(unknown.0["error"]["code"] == -32602, "{}", unknown.0);
+    Ok(())
+}
+
+#[test]
+fn waiting_streams_do_not_hold_up_the_end() -> Result<()> {
+    use std::io::{Read, Write};
+    let gateway = Gateway::start(
+        json!([{"name": "houses", "command": [artifacts::property_server()?]}]),
+        json!({}),
+    )?;
+    let client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let address = gateway.base.trim_start_matches("http://").to_owned();
+    let mut stream = std::net::TcpStream::connect(&address)?;
+    write!(
+        stream,
+        "GET /mcp HTTP/1.1\r\nHost: {address}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\n\r\n",
+        client.session
+    )?;
+    let mut head = [0u8; 64];
+    ensure!(stream.read(&mut head)? > 0);
+    let since = std::time::Instant::now();
+    context_guard_test_support::gateway::signal(gateway.process.pid(), "TERM")?;
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest)?;
+    // Far less than the 20 s that requests in flight would get.
+    ensure!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
     Ok(())
 }

@@ -13,6 +13,7 @@ mod access;
 /// Answers of every shape in every client.
 mod clients;
 mod commands;
+mod config_docs;
 mod conformance;
 /// The contract: frozen, and what the component really imports.
 mod contract;

@@ -26,6 +26,18 @@ pub(crate) enum Bench {
         #[arg(long)]
         show: Option<String>,
     },
+    /// Many clients on one gateway: errors, latencies, memory over time. Fails where there is an error, or memory grows. Prints the report that stands in docs/load.md.
+    Load {
+        /// Clients at once.
+        #[arg(long, default_value_t = 500)]
+        clients: u32,
+        /// How long, in seconds.
+        #[arg(long, default_value_t = 300)]
+        seconds: u32,
+        /// Milliseconds between the requests of a client.
+        #[arg(long, default_value_t = 2_500)]
+        pause_ms: u32,
+    },
 }
 
 impl Bench {
@@ -35,24 +47,48 @@ impl Bench {
     }
 
     pub(crate) fn run(self) -> Result<()> {
-        let Bench::Quality { corpus, budgets, files, show } = self;
-        let mut command = cargo();
-        command.args(["bench", "--quiet", "--profile", "dev", "--bench", "quality"]);
-        command.env("CONTEXT_GUARD_BENCH_BUDGETS", budgets).env_remove("CONTEXT_GUARD_CORPUS");
-        if let Some(corpus) = corpus {
-            let corpus = corpus
-                .canonicalize()
-                .with_context(|| format!("no folder at {}", corpus.display()))?;
-            command.env("CONTEXT_GUARD_CORPUS", corpus);
+        match self {
+            Bench::Quality { corpus, budgets, files, show } => {
+                quality(corpus, budgets, files, show)
+            }
+            Bench::Load { clients, seconds, pause_ms } => load(clients, seconds, pause_ms),
         }
-        if files {
-            command.env("CONTEXT_GUARD_BENCH_FILES", "1");
-        }
-        if let Some(show) = show {
-            command.env("CONTEXT_GUARD_BENCH_SHOW", show);
-        }
-        build::run(&mut command)
     }
+}
+
+fn load(clients: u32, seconds: u32, pause_ms: u32) -> Result<()> {
+    let built = build::all(false)?;
+    let mut command = build::embed(cargo(), &built.component);
+    command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
+    command.args(["bench", "--quiet", "--profile", "dev", "--bench", "load", "--"]);
+    for (name, value) in [("--clients", clients), ("--seconds", seconds), ("--pause-ms", pause_ms)]
+    {
+        command.args([name, &value.to_string()]);
+    }
+    build::run(&mut command)
+}
+
+fn quality(
+    corpus: Option<PathBuf>,
+    budgets: String,
+    files: bool,
+    show: Option<String>,
+) -> Result<()> {
+    let mut command = cargo();
+    command.args(["bench", "--quiet", "--profile", "dev", "--bench", "quality"]);
+    command.env("CONTEXT_GUARD_BENCH_BUDGETS", budgets).env_remove("CONTEXT_GUARD_CORPUS");
+    if let Some(corpus) = corpus {
+        let corpus =
+            corpus.canonicalize().with_context(|| format!("no folder at {}", corpus.display()))?;
+        command.env("CONTEXT_GUARD_CORPUS", corpus);
+    }
+    if files {
+        command.env("CONTEXT_GUARD_BENCH_FILES", "1");
+    }
+    if let Some(show) = show {
+        command.env("CONTEXT_GUARD_BENCH_SHOW", show);
+    }
+    build::run(&mut command)
 }
 
 /// Makes tables from texts; fails unless `least` of 100 others are estimated within a tenth.

@@ -1,4 +1,4 @@
-//! Files that are generated: the policy's schema, the golden vectors.
+//! Files that are generated: the schemas and settings of policy and gateway, the golden vectors.
 
 use anyhow::Result;
 
@@ -17,8 +17,13 @@ pub(crate) fn write() -> Result<()> {
         &[("CONTEXT_GUARD_BLESS", "1".as_ref())],
         &["--test", "suite", "--", "vectors::native_core"],
     )?;
+    test::cargo_test(
+        Some(&built),
+        &[("CONTEXT_GUARD_BLESS", "1".as_ref())],
+        &["--test", "suite", "--", "config_docs"],
+    )?;
     eprintln!(
-        "Written: guest/core/policy.schema.json, docs/policy.schema.json, tests/vectors/*.expected.json. Read the difference before you commit it."
+        "Written: guest/core/policy.schema.json, docs/policy.schema.json, docs/gateway.schema.json, docs/gateway-settings.md, tests/vectors/*.expected.json. Read the difference before you commit it."
     );
     Ok(())
 }

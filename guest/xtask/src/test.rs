@@ -140,9 +140,11 @@ fn peers() -> Result<PathBuf> {
         ("npm", "npm"),
         ("python3", "python 3.11 or later, with venv"),
         ("git", "git"),
+        ("curl", "curl"),
+        ("openssl", "openssl 3"),
     ] {
         if !Command::new(program)
-            .arg("--version")
+            .arg(if program == "openssl" { "version" } else { "--version" })
             .output()
             .is_ok_and(|output| output.status.success())
         {

@@ -24,7 +24,7 @@ pub const PREFIX: &str = "cg_";
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// Keys that were found right and need no hashing again.
-const KNOWN: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+const MOST: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
 /// The file: hashes, no secrets.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -99,12 +99,15 @@ fn parse(path: &Path, text: &str) -> Result<KeyFile> {
     })
 }
 
+/// The digest of a key, and whose it is.
+type Known = ([u8; 32], Arc<str>);
+
 /// The keys that are let in. The file is read again when it changes; while it has faults, what was read last counts.
 pub(crate) struct Keys {
     path: PathBuf,
     file: Mutex<(KeyFile, Option<SystemTime>, Instant)>,
-    /// Digests of keys that were found right, with their principals: argon2 is slow on purpose.
-    known: Mutex<LruCache<String, ([u8; 32], Arc<str>)>>,
+    /// Keys that were found right, by id: argon2 is slow on purpose.
+    known: Mutex<LruCache<String, Known>>,
     /// Hashing takes memory and time: two at once are enough.
     turns: Semaphore,
 }
@@ -117,7 +120,7 @@ impl Keys {
         Ok(Self {
             path: path.to_owned(),
             file: Mutex::new((file, changed(path), Instant::now())),
-            known: Mutex::new(LruCache::new(KNOWN)),
+            known: Mutex::new(LruCache::new(MOST)),
             turns: Semaphore::new(2),
         })
     }

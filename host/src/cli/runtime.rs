@@ -39,7 +39,7 @@ impl Guard {
             }
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let store = Arc::new(MemoryStore::new(Arc::clone(&clock), self.store.clone()));
+        let store = Arc::new(MemoryStore::new(Arc::clone(&clock), self.store));
         Ok(Filter::new(Arc::new(component), Surroundings { store, clock }, &self.policy, keys)?)
     }
 }

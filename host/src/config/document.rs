@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::secret::Secret;
 
@@ -112,7 +112,7 @@ pub struct Tls {
 }
 
 /// How tools and prompts are named.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Naming {
     /// Prefixed where there are several upstreams, plain where there is one.
@@ -153,7 +153,7 @@ pub struct Upstream {
 }
 
 /// Who shares a process or session of an upstream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Isolation {
     /// Every session of a client has its own. Requests without a session share by principal.
@@ -166,7 +166,7 @@ pub enum Isolation {
 }
 
 /// What becomes of the client's Authorization header on the way to an upstream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Authorization {
     /// It goes on unless the gateway itself asks for one (access.keys, access.jwt).
@@ -179,7 +179,7 @@ pub enum Authorization {
 }
 
 /// The revisions of MCP that an upstream speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum EraChoice {
     /// It is asked.

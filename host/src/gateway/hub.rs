@@ -11,6 +11,7 @@ mod lists;
 mod rounds;
 mod routes;
 mod session;
+mod stateless;
 mod streams;
 mod translate;
 mod watch;
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use ::http::header::HeaderMap;
 use lru::LruCache;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use self::links::Links;
 use self::rounds::Parked;
@@ -49,6 +51,8 @@ pub(crate) struct Hub {
     learnt: Mutex<LruCache<(Arc<str>, usize), Instant>>,
     parked: Mutex<LruCache<String, Parked>>,
     idle: Duration,
+    /// Streams that only wait end with it.
+    closing: CancellationToken,
 }
 
 /// Who asks, and how.
@@ -76,6 +80,7 @@ impl Hub {
         prefixed: bool,
         filter: Arc<Filter>,
         recorder: Arc<Recorder>,
+        closing: CancellationToken,
     ) -> Self {
         let most = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
         Self {
@@ -91,6 +96,7 @@ impl Hub {
                 NonZeroUsize::new(1_024).unwrap_or(NonZeroUsize::MIN),
             )),
             idle: Duration::from_secs(config.limits.session_idle_seconds),
+            closing,
         }
     }
 

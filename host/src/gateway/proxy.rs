@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use http::header::{self, HeaderMap};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use lru::LruCache;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use super::front::{Caller, PROTOCOL_VERSION, SESSION_ID};
 use super::offload;
@@ -34,6 +35,8 @@ pub(crate) struct Proxy {
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     sessions: Mutex<LruCache<String, Arc<Session>>>,
+    /// Streams that only wait end with it.
+    closing: CancellationToken,
 }
 
 impl Proxy {
@@ -42,8 +45,10 @@ impl Proxy {
         filter: Arc<Filter>,
         recorder: Arc<Recorder>,
         sessions: NonZeroUsize,
+        closing: CancellationToken,
     ) -> Self {
-        Self { upstream, filter, recorder, sessions: Mutex::new(LruCache::new(sessions)) }
+        let sessions = Mutex::new(LruCache::new(sessions));
+        Self { upstream, filter, recorder, sessions, closing }
     }
 
     /// Serves a request of a client.
@@ -207,11 +212,17 @@ impl Proxy {
             resumable: false,
             ready,
         };
+        let patient = stream.patient;
         let body = stream::unfold(stream, |mut stream| async move {
             let part = stream.next().await?;
             Some((Ok::<_, std::convert::Infallible>(Bytes::from(part)), stream))
         });
-        let mut response = Response::new(Body::from_stream(body));
+        let body = if patient {
+            Body::from_stream(body.take_until(self.closing.clone().cancelled_owned()))
+        } else {
+            Body::from_stream(body)
+        };
+        let mut response = Response::new(body);
         *response.status_mut() = head.status;
         *response.headers_mut() = passed_on(&head.headers);
         response
@@ -370,7 +381,7 @@ fn joined(own: &[u8], answer: &[u8]) -> Vec<u8> {
     super::envelope::join(&all)
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: impl header::AsHeaderName) -> &'h str {
+fn text(headers: &HeaderMap, name: impl header::AsHeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 

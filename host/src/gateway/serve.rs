@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::response::Response;
@@ -37,8 +36,9 @@ pub struct Gateway {
     proxy: Option<Proxy>,
     hub: Arc<Hub>,
     rest: Vec<Rest>,
-    draining: AtomicBool,
-    stop: CancellationToken,
+    /// It takes no more requests, and streams that only wait end.
+    closing: CancellationToken,
+    stopped: CancellationToken,
 }
 
 impl Gateway {
@@ -58,6 +58,7 @@ impl Gateway {
         let loopback =
             config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
         let access = Access::new(&config.access, &config.folder, loopback, client.clone())?;
+        let closing = CancellationToken::new();
         let mut servers = Vec::new();
         let mut proxy = None;
         let mcp: Vec<&Upstream> =
@@ -82,7 +83,8 @@ impl Gateway {
             if let Some(http) = http.as_ref().filter(|_| mcp.len() == 1 && !prefixed) {
                 let most = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
                 let (filter, recorder) = (Arc::clone(&filter), Arc::clone(&recorder));
-                proxy = Some(Proxy::new(Arc::clone(http), filter, recorder, most));
+                let closing = closing.clone();
+                proxy = Some(Proxy::new(Arc::clone(http), filter, recorder, most, closing));
             }
             servers.push(Arc::new(Server::new(
                 (*upstream).clone(),
@@ -107,7 +109,14 @@ impl Gateway {
                 rest.push(Rest::new(Arc::new(http), api.clone(), filter, recorder));
             }
         }
-        let hub = Hub::new(&config, servers, prefixed, Arc::clone(&filter), Arc::clone(&recorder));
+        let hub = Hub::new(
+            &config,
+            servers,
+            prefixed,
+            Arc::clone(&filter),
+            Arc::clone(&recorder),
+            closing.clone(),
+        );
         if !loopback && !access.asks() {
             warn!(
                 "The gateway listens on {} and asks nobody who they are: set access.keys or access.jwt.",
@@ -123,8 +132,8 @@ impl Gateway {
             proxy,
             hub: Arc::new(hub),
             rest,
-            draining: AtomicBool::new(false),
-            stop: CancellationToken::new(),
+            closing,
+            stopped: CancellationToken::new(),
         }))
     }
 
@@ -148,7 +157,7 @@ impl Gateway {
                 let listener = listen::bind(&admin.listen).await?;
                 admin_address = Some(listener.local_addr()?);
                 let router = crate::admin::router(Arc::clone(self));
-                let stopped = self.stop.clone().cancelled_owned();
+                let stopped = self.stopped.clone().cancelled_owned();
                 Some(tokio::spawn(listen::serve(
                     listener,
                     None,
@@ -164,10 +173,10 @@ impl Gateway {
         let draining = async {
             stop.await;
             info!("Stopping: requests in flight get {} s to end.", drain.as_secs());
-            self.draining.store(true, Ordering::Release);
+            self.closing.cancel();
         };
         listen::serve(listener, tls, router(Arc::clone(self)), draining, drain).await;
-        self.stop.cancel();
+        self.stopped.cancel();
         sweeping.abort();
         if let Some(admin) = admin {
             admin.await.map_err(|error| Error::Setup(error.to_string()))?;
@@ -179,7 +188,7 @@ impl Gateway {
     pub(crate) fn is_ready(&self) -> bool {
         let some = self.hub.servers.iter().any(|server| !server.is_left_alone())
             || self.rest.iter().any(|rest| !rest.upstream().breaker.is_open());
-        !self.draining.load(Ordering::Acquire) && some
+        !self.closing.is_cancelled() && some
     }
 
     /// How the upstreams are.

@@ -9,30 +9,26 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
-use serde_json::Value;
-use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::session::ClientSession;
 use super::streams::Sent;
-use super::watch::{ACKNOWLEDGED, Filter, named};
+use super::watch::Filter;
 use super::{Ask, Client, Hub};
 use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID};
-use crate::gateway::upstream::link::{ClientHello, Era};
-use crate::gateway::wire::message::{
-    CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, SUBSCRIPTION_KEY, each, is_modern, members,
-};
+use crate::gateway::upstream::link::{AbortOnDrop, ClientHello, Era};
+use crate::gateway::wire::message::{Head, Kind, MODERN, each, is_modern, members};
 use crate::gateway::wire::reply;
 use crate::gateway::wire::sse::Event;
 
 /// How long an answer may take before its stream begins without it.
 const SOON: Duration = Duration::from_secs(2);
 /// How long a stream may be silent.
-const SILENCE: Duration = Duration::from_secs(15);
+pub(super) const SILENCE: Duration = Duration::from_secs(15);
 /// From this revision on streams begin with an event that clients come back to.
 const PRIMED: &str = "2025-11-25";
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -92,7 +88,7 @@ impl Hub {
             && messages.len() == 1
         {
             if version != MODERN {
-                return unsupported(first, version);
+                return super::stateless::unsupported(first, version);
             }
             return self.modern(caller, parts, body.to_vec()).await;
         }
@@ -351,7 +347,10 @@ impl Hub {
             return reply::refuse(StatusCode::CONFLICT, "null", reply::INVALID_REQUEST, text);
         };
         let watching = last.is_empty().then(|| self.watch_lists(caller, &session, parts));
-        sse(events, watching.unwrap_or_default())
+        let rest = stream_of(events, watching.unwrap_or_default());
+        // A stream that only waits does not hold up the end of the gateway.
+        let rest = rest.take_until(self.closing.clone().cancelled_owned());
+        reply::events(Body::from_stream(stream::iter([comment()]).chain(rest)))
     }
 
     /// Stateless upstreams tell of changes only when they are asked to.
@@ -360,7 +359,7 @@ impl Hub {
         caller: &Caller,
         session: &Arc<ClientSession>,
         parts: &Parts,
-    ) -> Vec<crate::gateway::upstream::link::AbortOnDrop> {
+    ) -> Vec<AbortOnDrop> {
         let client = Client {
             principal: Arc::clone(&caller.principal),
             era: Era::Legacy,
@@ -377,12 +376,10 @@ impl Hub {
                     && link.era == Era::Modern
                 {
                     let (hub, client, to) = (Arc::clone(&hub), client.clone(), to.clone());
-                    tasks.push(crate::gateway::upstream::link::AbortOnDrop(tokio::spawn(
-                        async move {
-                            let (ready, _heard) = mpsc::unbounded_channel();
-                            hub.watch_link(&client, &link, &Filter::lists(), &to, &ready).await;
-                        },
-                    )));
+                    tasks.push(AbortOnDrop(tokio::spawn(async move {
+                        let (ready, _heard) = mpsc::unbounded_channel();
+                        hub.watch_link(&client, &link, &Filter::lists(), &to, &ready).await;
+                    })));
                 }
             }
             drop((to, client));
@@ -391,149 +388,8 @@ impl Hub {
                 session.streams().send(super::streams::COMMON, change);
             }
         });
-        vec![crate::gateway::upstream::link::AbortOnDrop(watching)]
+        vec![AbortOnDrop(watching)]
     }
-
-    /// A stateless request: its answer, over a stream where something is said before it. When the client goes, so does the request.
-    async fn modern(
-        self: &Arc<Self>,
-        caller: &Caller,
-        parts: &Parts,
-        message: Vec<u8>,
-    ) -> Response {
-        let Some(head) = Head::read(&message) else { return reply::empty(StatusCode::BAD_REQUEST) };
-        let parameters = head.parameters();
-        let meta = |name: &str, default: &str| {
-            parameters.meta(name).map_or_else(|| default.to_owned(), |value| value.to_string())
-        };
-        let client = Client {
-            principal: Arc::clone(&caller.principal),
-            era: Era::Modern,
-            hello: ClientHello {
-                version: MODERN.to_owned(),
-                capabilities: meta(CAPABILITIES_KEY, "{}"),
-                info: meta(CLIENT_KEY, r#"{"name":"unknown","version":"0"}"#),
-            },
-            session: None,
-            headers: along(&parts.headers),
-        };
-        match head.kind() {
-            Some(Kind::Request) => {}
-            _ => return reply::empty(StatusCode::ACCEPTED),
-        }
-        if parameters.meta(CAPABILITIES_KEY).is_none_or(|capabilities| !capabilities.is_object()) {
-            let text = format!("Invalid params: _meta must hold {CAPABILITIES_KEY}, an object.");
-            return reply::refuse(
-                StatusCode::BAD_REQUEST,
-                head.raw_id(),
-                reply::INVALID_PARAMS,
-                &text,
-            );
-        }
-        if REMOVED.contains(&head.method()) {
-            let text = format!("Method not found: {} is none of revision {MODERN}.", head.method());
-            return reply::refuse(
-                StatusCode::NOT_FOUND,
-                head.raw_id(),
-                reply::METHOD_NOT_FOUND,
-                &text,
-            );
-        }
-        if head.method() == "subscriptions/listen" {
-            return self.listen(client, &head).await;
-        }
-        let (hub, (out, mut related)) = (Arc::clone(self), mpsc::unbounded_channel());
-        let mut answer = Box::pin(async move {
-            let ask = Ask { client: &client, out: &out };
-            hub.answer(&ask, &message).await
-        });
-        let first = tokio::select! {
-            biased;
-            answer = &mut answer => return modern_json(answer),
-            Some(message) = related.recv() => message,
-            () = tokio::time::sleep(SILENCE) => Vec::new(),
-        };
-        let state = Some((answer, related, (!first.is_empty()).then_some(first)));
-        let body = stream::unfold(state, |state| async move {
-            let (mut answer, mut related, first) = state?;
-            if let Some(first) = first {
-                return Some((event(&first), Some((answer, related, None))));
-            }
-            tokio::select! {
-                biased;
-                Some(message) = related.recv() => Some((event(&message), Some((answer, related, None)))),
-                answered = &mut answer => {
-                    let mut last = Vec::new();
-                    while let Ok(message) = related.try_recv() {
-                        last.extend_from_slice(&Event::message(None, &message).0);
-                    }
-                    last.extend_from_slice(&Event::message(None, &answered).0);
-                    Some((Ok(Bytes::from(last)), None))
-                }
-                () = tokio::time::sleep(SILENCE) => Some((comment(), Some((answer, related, None)))),
-            }
-        });
-        reply::events(Body::from_stream(body))
-    }
-
-    /// `subscriptions/listen`: a stream of changes that ends with its connection.
-    async fn listen(self: &Arc<Self>, client: Client, head: &Head<'_>) -> Response {
-        let Some(filter) = Filter::of(head) else {
-            let text = "Invalid params: `notifications` is needed, an object.";
-            return reply::refuse(StatusCode::OK, head.raw_id(), reply::INVALID_PARAMS, text);
-        };
-        let id = head.raw_id().to_owned();
-        let parsed: Value = serde_json::from_str(&id).unwrap_or_default();
-        let acknowledged = json!({
-            "jsonrpc": "2.0",
-            "method": ACKNOWLEDGED,
-            "params": {"notifications": filter.json(), "_meta": {SUBSCRIPTION_KEY: parsed}},
-        });
-        let (to, changes) = mpsc::unbounded_channel();
-        let watching = self.watch(&client, &filter, &to).await;
-        let first = Event::message(None, acknowledged.to_string().as_bytes()).0;
-        let state = (changes, watching, to, id, Some(first));
-        let body = stream::unfold(state, |(mut changes, watching, to, id, first)| async move {
-            let bytes = match first {
-                Some(first) => Ok(Bytes::from(first)),
-                None => tokio::select! {
-                    change = changes.recv() => event(&named(&change?, &id)),
-                    () = tokio::time::sleep(SILENCE) => comment(),
-                },
-            };
-            Some((bytes, (changes, watching, to, id, None)))
-        });
-        reply::events(Body::from_stream(body))
-    }
-}
-
-/// Methods of the stateful era alone.
-const REMOVED: [&str; 6] = [
-    "initialize",
-    "ping",
-    "logging/setLevel",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "tasks/result",
-];
-
-fn unsupported(head: &Head<'_>, version: &str) -> Response {
-    let text = format!("Unsupported protocol version: {version}");
-    let data = json!({"supported": [MODERN], "requested": version});
-    let body = reply::error_with(head.raw_id(), reply::UNSUPPORTED_VERSION, &text, &data);
-    reply::json(StatusCode::BAD_REQUEST, body)
-}
-
-/// The answer to a stateless request, with the status that goes with it.
-fn modern_json(answer: Vec<u8>) -> Response {
-    let error = Head::read(&answer).and_then(|head| head.error);
-    let error: Option<Value> = error.and_then(|error| serde_json::from_str(error.get()).ok());
-    let status = match error.as_ref().and_then(|error| error.get("code")?.as_i64()) {
-        Some(reply::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-        Some(-32021 | reply::UNSUPPORTED_VERSION) => StatusCode::BAD_REQUEST,
-        _ => StatusCode::OK,
-    };
-    reply::json(status, answer)
 }
 
 fn event_stream(
@@ -553,27 +409,13 @@ fn event_stream(
         begin.extend_from_slice(b": \n\n");
     }
     let rest = stream_of(events, Vec::new());
-    let body = futures_util::StreamExt::chain(
-        stream::iter([Ok::<_, Infallible>(Bytes::from(begin))]),
-        rest,
-    );
+    let body = stream::iter([Ok::<_, Infallible>(Bytes::from(begin))]).chain(rest);
     reply::events(Body::from_stream(body))
-}
-
-fn sse(
-    events: mpsc::UnboundedReceiver<Sent>,
-    watching: Vec<crate::gateway::upstream::link::AbortOnDrop>,
-) -> Response {
-    let begin = stream::iter([comment()]);
-    reply::events(Body::from_stream(futures_util::StreamExt::chain(
-        begin,
-        stream_of(events, watching),
-    )))
 }
 
 fn stream_of(
     events: mpsc::UnboundedReceiver<Sent>,
-    watching: Vec<crate::gateway::upstream::link::AbortOnDrop>,
+    watching: Vec<AbortOnDrop>,
 ) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold((events, watching), |(mut events, watching)| async move {
         let bytes = tokio::select! {
@@ -587,16 +429,16 @@ fn stream_of(
     })
 }
 
-fn event(message: &[u8]) -> Result<Bytes, Infallible> {
+pub(super) fn event(message: &[u8]) -> Result<Bytes, Infallible> {
     Ok(Bytes::from(Event::message(None, message).0))
 }
 
-fn comment() -> Result<Bytes, Infallible> {
+pub(super) fn comment() -> Result<Bytes, Infallible> {
     Ok(Bytes::from_static(b": \n\n"))
 }
 
 /// Headers of a client that concern upstreams too.
-fn along(headers: &HeaderMap) -> HeaderMap {
+pub(super) fn along(headers: &HeaderMap) -> HeaderMap {
     let names = [
         AUTHORIZATION,
         HeaderName::from_static("traceparent"),

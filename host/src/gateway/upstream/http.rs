@@ -12,6 +12,8 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tracing::warn;
 
 use super::Failure;
 use super::breaker::Breaker;
@@ -28,12 +30,20 @@ pub(crate) fn client() -> HttpClient {
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(Some(Duration::from_secs(10)));
-    let https = hyper_rustls::HttpsConnectorBuilder::new()
-        .with_webpki_roots()
-        .https_or_http()
-        .enable_http1()
-        .enable_http2()
-        .wrap_connector(http);
+    let builder = hyper_rustls::HttpsConnectorBuilder::new();
+    let builder = match builder.with_native_roots() {
+        Ok(builder) => builder,
+        Err(error) => {
+            warn!(
+                "The system has no certificates of authorities, so no https:// upstream can be trusted: {error}."
+            );
+            let none = ClientConfig::builder()
+                .with_root_certificates(RootCertStore::empty())
+                .with_no_client_auth();
+            hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(none)
+        }
+    };
+    let https = builder.https_or_http().enable_http1().enable_http2().wrap_connector(http);
     Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(Duration::from_secs(30))
