@@ -18,6 +18,7 @@ use super::hub::Hub;
 use super::proxy::Proxy;
 use super::rest::Rest;
 use super::upstream::http::{HttpUpstream, client};
+use super::upstream::link::Era;
 use super::upstream::server::Server;
 use super::wire::message::{Head, each};
 use super::wire::reply;
@@ -216,24 +217,77 @@ impl Gateway {
             }
             return super::front::not_found(path, &self.config.path);
         }
-        if parts.method == Method::POST {
-            for message in each(&body) {
-                if let Some(head) = Head::read(message)
-                    && let Some(reason) = modern::mismatch(&parts.headers, &head)
-                {
-                    let reason = format!("Header mismatch: {reason}.");
-                    return reply::refuse(
-                        StatusCode::BAD_REQUEST,
-                        head.raw_id(),
-                        reply::HEADER_MISMATCH,
-                        &reason,
-                    );
-                }
+        for head in heads(&parts, &body) {
+            if let Some(reason) = modern::mismatch(&parts.headers, &head) {
+                let reason = format!("Header mismatch: {reason}.");
+                return reply::refuse(
+                    StatusCode::BAD_REQUEST,
+                    head.raw_id(),
+                    reply::HEADER_MISMATCH,
+                    &reason,
+                );
             }
         }
-        match &self.proxy {
-            Some(proxy) => proxy.serve(caller, &parts, body).await,
-            None => self.hub.serve(caller, &parts, body).await,
+        let Some(proxy) = &self.proxy else {
+            return self.hub.serve(caller, &parts, body).await;
+        };
+        self.passed(proxy, caller, &parts, &body).await
+    }
+
+    /// Passes a request to the one HTTP upstream; to the hub, which translates, where the upstream does not speak the client's era.
+    async fn passed(
+        &self,
+        proxy: &Proxy,
+        caller: &Caller,
+        parts: &Parts,
+        body: &Bytes,
+    ) -> Response {
+        let Some(server) = self.hub.servers.first() else {
+            return reply::empty(StatusCode::NOT_FOUND);
+        };
+        let (era, tells, discovers) = {
+            let heads = heads(parts, body);
+            let (era, tells) = modern::era(&parts.headers, &heads);
+            (era, tells, heads.iter().any(|head| head.method() == "server/discover"))
+        };
+        // Of other requests of the stateless era a stateful server may answer some, and no answer tells.
+        if era == Era::Modern && tells && !discovers {
+            self.hub.ask_era(server, era, &parts.headers).await;
         }
+        if server.speaks(era) == Some(false) || self.hub.has_session(&parts.headers) {
+            return self.hub.serve(caller, parts, body.clone()).await;
+        }
+        let response = proxy.serve(caller, parts, body.clone()).await;
+        if discovers && server.speaks(era).is_none() {
+            let (response, shows) = modern::shown(response).await;
+            if shows == Some(true) {
+                server.learnt(era, true);
+            } else if shows == Some(false)
+                // The client may have asked badly: only a question of our own decides.
+                && self.hub.ask_era(server, era, &parts.headers).await == Some(false)
+            {
+                return self.hub.serve(caller, parts, body.clone()).await;
+            }
+            return response;
+        }
+        if tells && server.speaks(era).is_none() {
+            if response.status().is_success() {
+                server.learnt(era, true);
+            } else if response.status().is_client_error()
+                && self.hub.ask_era(server, era, &parts.headers).await == Some(false)
+            {
+                return self.hub.serve(caller, parts, body.clone()).await;
+            }
+        }
+        response
+    }
+}
+
+/// The messages of a request, as far as they are some.
+fn heads<'a>(parts: &Parts, body: &'a Bytes) -> Vec<Head<'a>> {
+    if parts.method == Method::POST {
+        each(body).into_iter().filter_map(Head::read).collect()
+    } else {
+        Vec::new()
     }
 }

@@ -1,5 +1,5 @@
-// The upstream that the official conformance suite asks for, on the npm server package: both eras, over HTTP or (with --stdio) over standard input and output.
-// Over HTTP it prints its URL and listens on loopback.
+// The upstream that the official conformance suite asks for, on the npm server package: both eras, or with ERA=legacy or modern that one alone; over HTTP, or with
+// --stdio over standard input and output. Over HTTP it prints its URL and listens on loopback.
 
 import { createHmac, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
@@ -119,15 +119,17 @@ function interactive(tool, server, era) {
   });
   // Stateful clients are asked by a request, stateless ones by an answer that is none yet.
   const stateless = era === "modern";
+  // On the stream of the call: the common one may not be open yet.
+  const onStream = (ctx) => ({ relatedRequestId: ctx.mcpReq.id });
   tool("test_sampling", "Asks the client's model", async ({ prompt }, ctx) => {
     const params = { messages: [{ role: "user", content: { type: "text", text: prompt } }], maxTokens: 100 };
-    const result = stateless ? ctx.mcpReq.inputResponses?.answer : await ctx.mcpReq.requestSampling(params);
+    const result = stateless ? ctx.mcpReq.inputResponses?.answer : await ctx.mcpReq.requestSampling(params, onStream(ctx));
     if (!result) return inputRequired({ inputRequests: { answer: inputRequired.createMessage(params) } });
     return text(`LLM response: ${result.content.text ?? JSON.stringify(result.content)}`);
   }, z.object({ prompt: z.string() }));
   const elicit = (name, description, properties, required) => tool(name, description, async (args, ctx) => {
     const params = { message: args.message ?? description, requestedSchema: form(properties, required) };
-    const result = stateless ? ctx.mcpReq.inputResponses?.answer : await ctx.mcpReq.elicitInput(params);
+    const result = stateless ? ctx.mcpReq.inputResponses?.answer : await ctx.mcpReq.elicitInput(params, onStream(ctx));
     if (!result) return inputRequired({ inputRequests: { answer: inputRequired.elicit(params) } });
     return text(`Elicitation completed: action=${result.action}, content=${JSON.stringify(result.content ?? {})}`);
   }, z.object({ message: z.string().optional() }));
@@ -303,7 +305,9 @@ if (process.argv.includes("--stdio")) {
   };
   const handle = async (request) => {
     const rejected = hostHeaderValidationResponse(request, localhostAllowedHostnames()) ?? originValidationResponse(request, localhostAllowedOrigins());
-    return rejected ?? ((await isLegacyRequest(request)) ? legacy(request) : modern.fetch(request));
+    if (rejected) return rejected;
+    const stateful = process.env.ERA ? process.env.ERA === "legacy" : await isLegacyRequest(request);
+    return stateful ? legacy(request) : modern.fetch(request);
   };
   const http = createServer(async (req, res) => {
     const body = [];

@@ -114,8 +114,16 @@ impl Fixture {
     /// # Errors
     /// Where it does not start.
     pub fn start() -> Result<Self> {
+        Self::of_era("")
+    }
+
+    /// Starts it for one era alone: `legacy` or `modern`.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn of_era(era: &str) -> Result<Self> {
         let mut command = Command::new(artifacts::node()?);
-        command.arg(fixture_script()).env("PEERS", artifacts::peers()?);
+        command.arg(fixture_script()).env("PEERS", artifacts::peers()?).env("ERA", era);
         let process = Process::start(command, true, "http://")?;
         let url = process.said().trim().to_owned();
         Ok(Self { _process: process, url })

@@ -1,11 +1,64 @@
 //! Headers of stateless requests: they must say what the body says.
 
+use axum::body::Body;
+use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{METHOD, NAME, PROTOCOL_VERSION};
+use crate::gateway::upstream::link::Era;
 use crate::gateway::wire::message::{Head, Kind, is_modern};
+use crate::gateway::wire::reply;
+use crate::gateway::wire::sse::Framer;
+
+/// The era of a request, and whether its answer shows whether an upstream speaks that.
+pub(crate) fn era(headers: &HeaderMap, heads: &[Head<'_>]) -> (Era, bool) {
+    let named = headers.get(PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
+    let modern = named.is_some_and(is_modern)
+        || heads.iter().any(|head| head.parameters().version().is_some());
+    if modern {
+        let asks = heads.iter().any(|head| head.kind() == Some(Kind::Request));
+        (Era::Modern, asks)
+    } else {
+        (Era::Legacy, heads.iter().any(|head| head.method() == "initialize"))
+    }
+}
+
+/// Errors that only a stateless server knows.
+const OF_STATELESS: [i64; 3] = [reply::HEADER_MISMATCH, -32021, reply::UNSUPPORTED_VERSION];
+/// The longest answer to `server/discover` that is looked at, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// Whether an error says that its server speaks the stateless era.
+pub(crate) fn is_of_stateless(error: &RawValue) -> bool {
+    let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
+    error.get("code").and_then(Value::as_i64).is_some_and(|code| OF_STATELESS.contains(&code))
+}
+
+/// Whether the response to `server/discover` shows a stateless server; not where it shows nothing but that one is not let in.
+pub(crate) async fn shown(response: Response) -> (Response, Option<bool>) {
+    let status = response.status();
+    if status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 407 | 429) {
+        return (response, None);
+    }
+    let (head, body) = response.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, LONGEST).await else {
+        return (Response::from_parts(head, Body::empty()), None);
+    };
+    let mut framer = Framer::default();
+    framer.push(&body);
+    let data: Vec<Vec<u8>> = std::iter::from_fn(|| framer.event())
+        .filter_map(|event| event.data().map(std::borrow::Cow::into_owned))
+        .collect();
+    let messages = data.iter().map(Vec::as_slice).chain([body.as_ref()]);
+    let shows = messages
+        .filter_map(Head::read)
+        .any(|head| head.result.is_some() || head.error.is_some_and(is_of_stateless));
+    (Response::from_parts(head, Body::from(body)), Some(shows))
+}
 
 /// What does not fit, if anything.
 pub(crate) fn mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {

@@ -21,6 +21,7 @@ use super::watch::Filter;
 use super::{Ask, Client, Hub};
 use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID};
 use crate::gateway::upstream::link::{AbortOnDrop, ClientHello, Era};
+use crate::gateway::upstream::server::Server;
 use crate::gateway::wire::message::{Head, Kind, MODERN, each, is_modern, members};
 use crate::gateway::wire::reply;
 use crate::gateway::wire::sse::Event;
@@ -76,10 +77,11 @@ impl Hub {
         if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
             return bad(reply::PARSE_ERROR, "Parse error: the body is not JSON.");
         }
-        let messages = each(&body);
-        let heads: Vec<Head<'_>> =
-            messages.iter().filter_map(|message| Head::read(message)).collect();
-        let [first, ..] = heads.as_slice() else {
+        let messages: Vec<(&[u8], Head<'_>)> = each(&body)
+            .into_iter()
+            .filter_map(|message| Some((message, Head::read(message)?)))
+            .collect();
+        let [(_, first), ..] = messages.as_slice() else {
             return bad(reply::INVALID_REQUEST, "No message of JSON-RPC.");
         };
         let version = first.parameters().version();
@@ -122,7 +124,7 @@ impl Hub {
             headers: along(&parts.headers),
         };
         let mut requests = Vec::new();
-        for (message, head) in messages.iter().zip(&heads) {
+        for (message, head) in &messages {
             match head.kind() {
                 Some(Kind::Request) => requests.push(message.to_vec()),
                 Some(Kind::Notification) => self.notified(&client, head, message).await,
@@ -178,6 +180,21 @@ impl Hub {
             self.end(&evicted);
         }
         Some(session)
+    }
+
+    /// Asks an upstream whether it speaks an era, where that is not known.
+    pub(crate) async fn ask_era(
+        &self,
+        server: &Arc<Server>,
+        era: Era,
+        headers: &HeaderMap,
+    ) -> Option<bool> {
+        server.ask_era(era, &along(headers)).await
+    }
+
+    /// Whether a request names a session of the hub's.
+    pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
+        self.sessions().contains(header(headers, SESSION_ID))
     }
 
     /// The session that a request names, if it is this principal's.

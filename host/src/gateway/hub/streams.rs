@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tokio::sync::mpsc;
 
 /// Bytes of events that are kept for a session.
-const MOST: usize = 16 << 20;
+const MOST: usize = 4 << 20;
 /// Streams that have ended and are kept.
 const ENDED: usize = 64;
 /// The stream of messages that belong to no request.

@@ -24,6 +24,9 @@ use crate::{Error, Result};
 /// What sends requests. Connections are kept and shared.
 pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
+/// How long a connection is kept that nobody uses. Common servers close theirs after 5 s: a request that is sent in that moment is lost, and must not be sent twice.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// A client for all upstreams.
 pub(crate) fn client() -> HttpClient {
     let mut http = HttpConnector::new();
@@ -46,7 +49,7 @@ pub(crate) fn client() -> HttpClient {
     let https = builder.https_or_http().enable_http1().enable_http2().wrap_connector(http);
     Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(Duration::from_secs(30))
+        .pool_idle_timeout(IDLE)
         .build(https)
 }
 

@@ -12,6 +12,7 @@ use super::calls::{Begun, Calls, Reply};
 use super::child::Child;
 use super::remote::Remote;
 use super::server::Server;
+use crate::gateway::front::modern;
 use crate::gateway::wire::message::{
     CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, VERSION_KEY, is_modern,
 };
@@ -186,7 +187,11 @@ impl Link {
         drop(call);
         let head = Head::read(&answer);
         let Some(result) = head.as_ref().and_then(|head| head.result) else {
-            let error = head.and_then(|head| head.error).map_or("", RawValue::get);
+            let error = head.and_then(|head| head.error);
+            if error.is_some_and(modern::is_of_stateless) {
+                link.server.learnt(Era::Modern, true);
+            }
+            let error = error.map_or("", RawValue::get);
             return Err(Failure::NotTranslatable(format!(
                 "The upstream `{name}` refused the handshake: {error}"
             )));

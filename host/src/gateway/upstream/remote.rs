@@ -15,7 +15,7 @@ use super::Failure;
 use super::http::{HttpUpstream, data};
 use super::link::{AbortOnDrop, Era, Link};
 use crate::gateway::front::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
-use crate::gateway::wire::message::{Head, Kind, MODERN, each};
+use crate::gateway::wire::message::{Head, Kind, MODERN, each, with_member};
 use crate::gateway::wire::sse::Framer;
 
 /// How long to wait before a stream that ended is asked for again.
@@ -193,15 +193,30 @@ async fn read(
     {
         remote.opened(&head.headers);
     }
+    // Not to be let in, or not now, is no answer to what was asked.
+    if matches!(head.status.as_u16(), 401 | 403 | 407 | 429) || head.status.is_server_error() {
+        return Err(Failure::Unavailable(format!(
+            "The upstream `{}` answered with {}.",
+            http.name, head.status
+        )));
+    }
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
         let answer = http.collect(body).await?;
         let mut answered = false;
         for message in each(&answer) {
-            if Head::read(message).is_some_and(|head| head.kind().is_some()) {
-                answered = true;
-                arrived(link, message.to_vec(), of).await;
-            }
+            let Some(head) = Head::read(message) else { continue };
+            // An error before the request was read has no id: it is the answer all the same.
+            let message = match (head.kind(), of) {
+                (None, _) => continue,
+                (Some(Kind::Response), Some(of)) if head.id.is_none() => {
+                    let text = String::from_utf8_lossy(message);
+                    with_member(&text, "id", Some(&of.to_string())).into_bytes()
+                }
+                _ => message.to_vec(),
+            };
+            answered = true;
+            arrived(link, message, of).await;
         }
         if head.status == StatusCode::NOT_FOUND
             && let Some(link) = link.upgrade()

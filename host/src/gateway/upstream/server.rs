@@ -103,27 +103,10 @@ impl Server {
         };
         let mut last = None;
         for era in [wanted, other] {
-            let known = match era {
-                Era::Legacy => self.eras().legacy,
-                Era::Modern => self.eras().modern,
-            };
-            if known == Some(false) {
+            if self.speaks(era) == Some(false) {
                 continue;
             }
-            let opened = self.open_as(era, client, headers).await;
-            // What does not understand the question does not speak the era. What is not there at all says nothing about it.
-            let speaks = match &opened {
-                Ok(_) => Some(true),
-                Err(Failure::NotTranslatable(_)) => Some(false),
-                Err(_) => None,
-            };
-            if let Some(speaks) = speaks {
-                match era {
-                    Era::Legacy => self.eras().legacy = Some(speaks),
-                    Era::Modern => self.eras().modern = Some(speaks),
-                }
-            }
-            match opened {
+            match self.open_as(era, client, headers).await {
                 Ok(link) => return Ok(link),
                 Err(failure) => last = last.or(Some(failure)),
             }
@@ -158,12 +141,48 @@ impl Server {
             )?),
         };
         let agree = Link::agree(Arc::clone(self), era, client, carrier, calls, unrelated);
-        tokio::time::timeout(self.config.limits.start(), agree).await.unwrap_or_else(|_| {
+        let agreed = tokio::time::timeout(self.config.limits.start(), agree).await;
+        let opened = agreed.unwrap_or_else(|_| {
             Err(Failure::Timeout(format!(
                 "The upstream `{}` did not finish the handshake within {} s (limits.startSeconds).",
                 self.name, self.config.limits.start_seconds
             )))
-        })
+        });
+        // What does not understand the question does not speak the era. What is not there at all says nothing about it.
+        match &opened {
+            Ok(_) => self.learnt(era, true),
+            // Unless its error has shown that it does.
+            Err(Failure::NotTranslatable(_)) if self.speaks(era) != Some(true) => {
+                self.learnt(era, false);
+            }
+            Err(_) => {}
+        }
+        opened
+    }
+
+    /// Whether it speaks an era; none where nobody has asked yet.
+    pub(crate) fn speaks(&self, era: Era) -> Option<bool> {
+        match era {
+            Era::Legacy => self.eras().legacy,
+            Era::Modern => self.eras().modern,
+        }
+    }
+
+    /// It has shown whether it speaks an era.
+    pub(crate) fn learnt(&self, era: Era, speaks: bool) {
+        match era {
+            Era::Legacy => self.eras().legacy = Some(speaks),
+            Era::Modern => self.eras().modern = Some(speaks),
+        }
+    }
+
+    /// Asks whether it speaks an era, where that is not known.
+    pub(crate) async fn ask_era(self: &Arc<Self>, era: Era, headers: &HeaderMap) -> Option<bool> {
+        if self.speaks(era).is_none() {
+            // What is to be known is noted on the way.
+            let _ = self.open_as(era, &ClientHello::of_gateway(), headers).await;
+        }
+        self.speaks(era)
     }
 
     /// Whether it speaks the stateless era, as far as is known.
