@@ -71,6 +71,10 @@ fn a_process_that_fails_costs_its_own_call_and_no_other() -> Result<()> {
         ensure!(text(&answer).contains(said), "{fault}: {}", text(&answer));
         ensure!(since.elapsed() < Duration::from_secs(20), "{fault} took {:?}", since.elapsed());
         recovers(&mut client, true).with_context(|| format!("after {fault}"))?;
+        if fault == "hang" {
+            let told = client.call("faulty__cancelled", json!({}))?;
+            ensure!(text(&told).starts_with('1'), "the upstream was not told: {}", text(&told));
+        }
     }
     Ok(())
 }

@@ -141,7 +141,7 @@ impl Hub {
             for id in idle {
                 self.end(&id);
             }
-            self.links.end_idle(self.idle);
+            self.links.end_idle(self.idle, |id| self.sessions().contains(id));
             self.forget_parked(self.idle);
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::session::nobody;
+use super::session::{ClientSession, nobody};
 use super::translate;
 use super::{Ask, Hub};
 use crate::config::Isolation;
@@ -13,7 +13,7 @@ use crate::filter::{Request, Ticket};
 use crate::gateway::offload;
 use crate::gateway::upstream::Failure;
 use crate::gateway::upstream::calls::Reply;
-use crate::gateway::upstream::link::{Call, Era};
+use crate::gateway::upstream::link::{Call, Era, Link};
 use crate::gateway::wire::message::{Head, Kind, MODERN, members};
 use crate::gateway::wire::reply;
 use crate::telemetry::{Answered, Outcome};
@@ -30,6 +30,34 @@ pub(super) struct Flight {
     pub(super) since: Instant,
     /// How often the upstream asked for input.
     pub(super) rounds: usize,
+    pub(super) questions: Questions,
+}
+
+/// What the client of a request was asked in its course. With the request they end too.
+#[derive(Default)]
+pub(super) struct Questions(Option<Arc<ClientSession>>, Vec<u64>);
+
+impl Questions {
+    /// Whether one of them waits for its answer.
+    fn wait(&self) -> bool {
+        self.0.as_ref().is_some_and(|session| session.is_asked(&self.1))
+    }
+
+    /// Puts a question of an upstream to the client: the message for it.
+    fn ask(&mut self, session: &Arc<ClientSession>, link: &Arc<Link>, question: &[u8]) -> Vec<u8> {
+        let (number, message) = session.ask_for(link, question);
+        self.0 = Some(Arc::clone(session));
+        self.1.push(number);
+        message
+    }
+}
+
+impl Drop for Questions {
+    fn drop(&mut self) {
+        if let Some(session) = &self.0 {
+            session.forget(&self.1);
+        }
+    }
 }
 
 impl Hub {
@@ -78,7 +106,18 @@ impl Hub {
         let call = self.send(ask, server, message.into_owned()).await;
         match call {
             Ok(call) => {
-                let flight = Flight { server, request, method, cx, ticket, call, since, rounds: 0 };
+                let questions = Questions::default();
+                let flight = Flight {
+                    server,
+                    request,
+                    method,
+                    cx,
+                    ticket,
+                    call,
+                    since,
+                    rounds: 0,
+                    questions,
+                };
                 self.follow(ask, flight).await
             }
             Err(failure) => self.fail(&cx, &method, &request, since, &failure),
@@ -109,7 +148,7 @@ impl Hub {
         let upstream = Arc::clone(&flight.call.link().server);
         let Some(_turn) = upstream.turn().await else { return Vec::new() };
         loop {
-            match self.next(ask, &mut flight).await {
+            match Self::next(&mut flight).await {
                 Reply::Related(message) => {
                     let head = Head::read(&message);
                     let Some(head) = head else { continue };
@@ -123,7 +162,8 @@ impl Hub {
                     let shared = upstream.isolation == Isolation::Shared;
                     match &ask.client.session {
                         Some(session) if !shared => {
-                            let _ = ask.out.send(session.ask_for(flight.call.link(), &message));
+                            let link = Arc::clone(flight.call.link());
+                            let _ = ask.out.send(flight.questions.ask(session, &link, &message));
                         }
                         None if !shared => return self.park(ask, flight, &message),
                         _ => flight.call.link().tell_later(nobody(head.raw_id())),
@@ -156,9 +196,8 @@ impl Hub {
     }
 
     /// What comes next on a request, in the upstream's time. While the client is asked something, it has all the time it wants.
-    async fn next(&self, ask: &Ask<'_>, flight: &mut Flight) -> Reply {
-        let asked = ask.client.session.as_ref().is_some_and(|session| session.is_asked());
-        if asked || flight.call.link().keeps_time() {
+    async fn next(flight: &mut Flight) -> Reply {
+        if flight.questions.wait() || flight.call.link().keeps_time() {
             return flight.call.next().await;
         }
         let server = Arc::clone(&flight.call.link().server);

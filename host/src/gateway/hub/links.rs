@@ -6,7 +6,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap};
+use sha2::{Digest, Sha256};
 
 use super::{Client, Hub};
 use crate::config::Isolation;
@@ -27,8 +28,8 @@ struct Key {
     server: usize,
     owner: Owner,
     era: Era,
-    /// Of the Authorization header: another token is another connection.
-    authorization: u64,
+    /// The digest of the Authorization header: another token is another connection.
+    authorization: Option<[u8; 32]>,
 }
 
 struct Slot {
@@ -67,8 +68,8 @@ impl Links {
         self.slots().retain(|key, _| key.owner != Owner::Session(id.to_owned()));
     }
 
-    /// Closes what nobody used for this long. Sessions end theirs themselves.
-    pub(super) fn end_idle(&self, idle: Duration) {
+    /// Closes what nobody used for this long, and what belongs to sessions that have ended meanwhile.
+    pub(super) fn end_idle(&self, idle: Duration, is_session: impl Fn(&str) -> bool) {
         self.slots().retain(|key, slot| {
             let used = *slot.used.lock().unwrap_or_else(PoisonError::into_inner);
             let in_use = match slot.link.try_lock() {
@@ -76,7 +77,10 @@ impl Links {
                 Ok(link) => link.as_ref().is_some_and(|link| Arc::strong_count(link) > 1),
                 Err(_) => true,
             };
-            in_use || matches!(key.owner, Owner::Session(_)) || used.elapsed() < idle
+            match &key.owner {
+                Owner::Session(id) => is_session(id),
+                _ => in_use || used.elapsed() < idle,
+            }
         });
     }
 }
@@ -107,7 +111,8 @@ impl Hub {
             }
             _ => Owner::Principal(Arc::clone(&client.principal), hash(&client.hello)),
         };
-        let authorization = hash(client.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes));
+        let authorization = client.headers.get(AUTHORIZATION);
+        let authorization = authorization.map(|value| Sha256::digest(value.as_bytes()).into());
         let hello = if shared { ClientHello::of_gateway() } else { client.hello.clone() };
         let headers: HeaderMap = client.headers.clone();
         let key = Key { server, owner, era: client.era, authorization };

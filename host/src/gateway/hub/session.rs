@@ -105,13 +105,13 @@ impl ClientSession {
         }
     }
 
-    /// A request of an upstream as the client gets it: under an id that no other upstream uses.
-    pub(crate) fn ask_for(&self, link: &Arc<Link>, request: &[u8]) -> Vec<u8> {
+    /// A request of an upstream as the client gets it: under an id that no other upstream uses, which is given with it.
+    pub(crate) fn ask_for(&self, link: &Arc<Link>, request: &[u8]) -> (u64, Vec<u8>) {
         let id =
             Head::read(request).map_or_else(|| "null".to_owned(), |head| head.raw_id().to_owned());
         let number = self.last_asked.fetch_add(1, Ordering::Relaxed) + 1;
         lock(&self.asked).insert(number, Asked::Upstream(Arc::downgrade(link), id));
-        with_id(request, &format!("\"cg-{number}\""))
+        (number, with_id(request, &format!("\"cg-{number}\"")))
     }
 
     /// A request of the gateway's own to the client, and where its answer will come.
@@ -126,9 +126,20 @@ impl ClientSession {
         (request.into_bytes(), receiver)
     }
 
-    /// How many requests the client has not answered.
-    pub(crate) fn is_asked(&self) -> bool {
-        !lock(&self.asked).is_empty()
+    /// Whether the client has not answered one of these questions.
+    pub(crate) fn is_asked(&self, questions: &[u64]) -> bool {
+        let asked = lock(&self.asked);
+        questions.iter().any(|number| asked.contains_key(number))
+    }
+
+    /// The answers to these questions are of no interest any more.
+    pub(crate) fn forget(&self, questions: &[u64]) {
+        let mut asked = lock(&self.asked);
+        for number in questions {
+            asked.remove(number);
+        }
+        // The gateway's own, whose request was cancelled.
+        asked.retain(|_, asked| !matches!(asked, Asked::Gateway(waits) if waits.is_closed()));
     }
 
     /// The client answered something that it was asked.
@@ -178,7 +189,7 @@ impl ClientSession {
                     if shared {
                         link.tell_later(nobody(head.raw_id()));
                     } else {
-                        let asked = session.ask_for(&link, &message);
+                        let (_, asked) = session.ask_for(&link, &message);
                         session.streams().send(COMMON, asked);
                     }
                 } else {
