@@ -15,6 +15,7 @@ use serde::Serialize;
 use tracing::info;
 
 use crate::engine::{CallContext, Decision, LossClass};
+use crate::filter::Ticket;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -30,6 +31,13 @@ pub enum Outcome {
     Fault,
     /// The upstream failed, or was not there.
     UpstreamError,
+}
+
+impl Outcome {
+    /// How an answer ended that was to be treated so: where the guard should have looked at it and says nothing of it, it failed.
+    pub(crate) fn of(ticket: &Ticket, decision: Option<&Decision>) -> Self {
+        if decision.is_none() && *ticket != Ticket::Pass { Self::Fault } else { Self::Passed }
+    }
 }
 
 /// What is known of one request.

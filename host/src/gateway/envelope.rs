@@ -1,4 +1,4 @@
-//! As much of a JSON-RPC message as the pump must know: whose it is, not what it holds.
+//! As much of a JSON-RPC message as the pump must know: whose it is, not what it holds. What it holds need not even be UTF-8: the guard decides on that.
 
 use std::borrow::Cow;
 
@@ -48,13 +48,13 @@ pub(super) fn batch(message: &[u8]) -> Option<Vec<&RawValue>> {
 }
 
 /// Puts messages together to a batch.
-pub(super) fn join(messages: &[Cow<'_, [u8]>]) -> Vec<u8> {
+pub(super) fn join(messages: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut batch = b"[".to_vec();
     for (at, message) in messages.iter().enumerate() {
         if at > 0 {
             batch.push(b',');
         }
-        batch.extend_from_slice(message);
+        batch.extend_from_slice(message.as_ref());
     }
     batch.push(b']');
     batch

@@ -7,7 +7,12 @@ mod router;
 
 pub(crate) use router::{Caller, not_found, router};
 
-use http::HeaderName;
+use http::header::{AsHeaderName, HeaderMap, HeaderName};
+
+/// A header as text; empty where there is none.
+pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
 
 /// The session of a stateful client.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");

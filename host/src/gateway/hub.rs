@@ -118,14 +118,13 @@ impl Hub {
     }
 
     /// Ends a session: its connections close, its requests are cancelled.
-    fn end(&self, id: &str) -> bool {
+    fn end(&self, id: &str) {
         let session = self.sessions().pop(id);
         self.recorder.metrics.sessions(self.sessions().len());
         if let Some(session) = &session {
             session.ended.cancel();
         }
         self.links.end_session(id);
-        session.is_some()
     }
 
     /// Ends what is idle, again and again.

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::header::{self, HeaderMap};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
@@ -18,7 +18,7 @@ use lru::LruCache;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::front::{Caller, PROTOCOL_VERSION, SESSION_ID};
+use super::front::{Caller, PROTOCOL_VERSION, SESSION_ID, header};
 use super::offload;
 use super::session::{FromClient, Session};
 use super::upstream::Failure;
@@ -53,8 +53,8 @@ impl Proxy {
 
     /// Serves a request of a client.
     pub(crate) async fn serve(&self, caller: &Caller, parts: &Parts, body: Bytes) -> Response {
-        let name = text(&parts.headers, SESSION_ID);
-        let session = match self.session(caller, name, text(&parts.headers, PROTOCOL_VERSION)) {
+        let name = header(&parts.headers, SESSION_ID);
+        let session = match self.session(caller, name, header(&parts.headers, PROTOCOL_VERSION)) {
             Some(session) => session,
             // Somebody else's session is one that there is not.
             None => {
@@ -124,7 +124,7 @@ impl Proxy {
             Ok(response) => response,
             Err(failure) => return self.fail(session, &waiting, client, &failure),
         };
-        let name = text(response.headers(), SESSION_ID);
+        let name = header(response.headers(), SESSION_ID);
         self.keep(name, session);
         if is_events(response.headers()) {
             return self.stream(Arc::clone(session), response, Some((waiting, client)));
@@ -174,12 +174,7 @@ impl Proxy {
         let body = match (own, answers.as_slice()) {
             (None, [answer]) if !batch => answer.clone(),
             (own, answers) => {
-                let failed = super::envelope::join(
-                    &answers
-                        .iter()
-                        .map(|answer| Cow::Borrowed(answer.as_slice()))
-                        .collect::<Vec<_>>(),
-                );
+                let failed = super::envelope::join(answers);
                 own.map_or(failed.clone(), |own| joined(&own, &failed))
             }
         };
@@ -376,22 +371,16 @@ fn passed(response: http::Response<Incoming>) -> Response {
 
 /// The answers of guard and upstream to one batch.
 fn joined(own: &[u8], answer: &[u8]) -> Vec<u8> {
-    let all: Vec<Cow<'_, [u8]>> =
-        each(own).into_iter().chain(each(answer)).map(Cow::Borrowed).collect();
-    super::envelope::join(&all)
-}
-
-fn text(headers: &HeaderMap, name: impl header::AsHeaderName) -> &str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    super::envelope::join(&[each(own), each(answer)].concat())
 }
 
 fn is_events(headers: &HeaderMap) -> bool {
-    text(headers, header::CONTENT_TYPE).starts_with("text/event-stream")
+    header(headers, CONTENT_TYPE).starts_with("text/event-stream")
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    text(headers, header::CONTENT_TYPE).starts_with("application/json")
-        && !headers.contains_key(header::CONTENT_ENCODING)
+    header(headers, CONTENT_TYPE).starts_with("application/json")
+        && !headers.contains_key(CONTENT_ENCODING)
 }
 
 fn status(failure: &Failure) -> StatusCode {

@@ -20,7 +20,7 @@ use super::upstream::http::{HttpUpstream, passed_on};
 use crate::answer;
 use crate::config::{Rest as Config, RestEndpoint};
 use crate::engine::{CallContext, Decision};
-use crate::filter::{Filter, Request, Ticket};
+use crate::filter::{Filter, Request};
 use crate::telemetry::{Answered, Outcome, Recorder, glob};
 
 /// Parameters that are the guard's under their own names, unless an endpoint keeps them.
@@ -196,8 +196,7 @@ impl Rest {
             self.filter.response_with_decision(&cx, &ticket, &message)
         })
         .await;
-        let fault = decision.is_none() && ticket != Ticket::Pass;
-        let outcome = if fault { Outcome::Fault } else { Outcome::Passed };
+        let outcome = Outcome::of(&ticket, decision.as_ref());
         let bytes = answer.as_ref().map_or(body.len(), Vec::len);
         record(decision.as_ref(), bytes, outcome);
         match answer {

@@ -60,6 +60,11 @@ impl Gateway {
             config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
         let access = Access::new(&config.access, &config.folder, loopback, client.clone())?;
         let closing = CancellationToken::new();
+        let reach = |upstream: &Upstream, url: &str| {
+            let (longest, recorder) = (config.limits.response_bytes, Arc::clone(&recorder));
+            HttpUpstream::new(upstream, url, access.asks(), longest, client.clone(), recorder)
+                .map(Arc::new)
+        };
         let mut servers = Vec::new();
         let mut proxy = None;
         let mcp: Vec<&Upstream> =
@@ -70,17 +75,7 @@ impl Gateway {
             Naming::Plain => false,
         };
         for upstream in &mcp {
-            let http = match &upstream.url {
-                None => None,
-                Some(url) => Some(Arc::new(HttpUpstream::new(
-                    upstream,
-                    url,
-                    access.asks(),
-                    config.limits.response_bytes,
-                    client.clone(),
-                    Arc::clone(&recorder),
-                )?)),
-            };
+            let http = upstream.url.as_ref().map(|url| reach(upstream, url)).transpose()?;
             if let Some(http) = http.as_ref().filter(|_| mcp.len() == 1 && !prefixed) {
                 let most = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
                 let (filter, recorder) = (Arc::clone(&filter), Arc::clone(&recorder));
@@ -98,16 +93,9 @@ impl Gateway {
         let mut rest = Vec::new();
         for upstream in &config.upstreams {
             if let Some(api) = &upstream.rest {
-                let http = HttpUpstream::new(
-                    upstream,
-                    &api.url,
-                    access.asks(),
-                    config.limits.response_bytes,
-                    client.clone(),
-                    Arc::clone(&recorder),
-                )?;
+                let http = reach(upstream, &api.url)?;
                 let (filter, recorder) = (Arc::clone(&filter), Arc::clone(&recorder));
-                rest.push(Rest::new(Arc::new(http), api.clone(), filter, recorder));
+                rest.push(Rest::new(http, api.clone(), filter, recorder));
             }
         }
         let hub = Hub::new(

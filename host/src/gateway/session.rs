@@ -154,11 +154,7 @@ impl Session {
         }
         let cx = self.context(id.as_str());
         let (changed, decision) = self.filter.response_with_decision(&cx, &waiting.ticket, message);
-        let outcome = if decision.is_none() && waiting.ticket != Ticket::Pass {
-            Outcome::Fault
-        } else {
-            Outcome::Passed
-        };
+        let outcome = Outcome::of(&waiting.ticket, decision.as_ref());
         let bytes = changed.as_deref().unwrap_or(message).len();
         self.record(&cx, &waiting.method, waiting.since, decision.as_ref(), bytes, outcome);
         changed.map_or(Cow::Borrowed(message), Cow::Owned)

@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{METHOD, NAME, PROTOCOL_VERSION};
+use crate::gateway::upstream::http::is_refusal;
 use crate::gateway::upstream::link::Era;
 use crate::gateway::wire::message::{Head, Kind, is_modern};
 use crate::gateway::wire::reply;
@@ -41,7 +42,7 @@ pub(crate) fn is_of_stateless(error: &RawValue) -> bool {
 /// Whether the response to `server/discover` shows a stateless server; not where it shows nothing but that one is not let in.
 pub(crate) async fn shown(response: Response) -> (Response, Option<bool>) {
     let status = response.status();
-    if status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 407 | 429) {
+    if is_refusal(status) {
         return (response, None);
     }
     let (head, body) = response.into_parts();
@@ -62,22 +63,19 @@ pub(crate) async fn shown(response: Response) -> (Response, Option<bool>) {
 
 /// What does not fit, if anything.
 pub(crate) fn mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
-    let parameters = head.parameters();
-    let version = parameters.version()?;
+    let version = head.parameters().version()?;
     if !is_modern(&version) || head.kind() != Some(Kind::Request) {
         return None;
     }
     let header = |name: &http::HeaderName| {
         headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
     };
-    let name = match head.method() {
-        "tools/call" | "prompts/get" => parameters.name.as_deref(),
-        "resources/read" => parameters.uri.as_deref(),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => parameters.task_id.as_deref(),
-        _ => None,
-    };
-    let wanted =
-        [(PROTOCOL_VERSION, Some(version.as_str())), (METHOD, Some(head.method())), (NAME, name)];
+    let name = head.subject();
+    let wanted = [
+        (PROTOCOL_VERSION, Some(version.as_str())),
+        (METHOD, Some(head.method())),
+        (NAME, name.as_deref()),
+    ];
     for (header_name, body) in wanted {
         let Some(body) = body else { continue };
         match header(&header_name) {

@@ -10,7 +10,7 @@ use super::{Ask, Hub};
 use crate::filter::Request;
 use crate::gateway::offload;
 use crate::gateway::upstream::link::Era;
-use crate::gateway::wire::message::{Head, members, splice, with_member};
+use crate::gateway::wire::message::{Head, member, splice, with_member};
 use crate::gateway::wire::reply;
 use crate::telemetry::Outcome;
 
@@ -144,8 +144,7 @@ impl Hub {
 
     /// Completion of an argument of a prompt, or of a resource template.
     async fn complete(self: &Arc<Self>, ask: &Ask<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
-        let params = head.params.map(|params| members(params.get())).unwrap_or_default();
-        let reference = params.iter().find(|(name, _)| name == "ref").map(|(_, value)| *value);
+        let reference = head.params.and_then(|params| member(params.get(), "ref"));
         let parsed: Value =
             reference.and_then(|found| serde_json::from_str(found.get()).ok()).unwrap_or_default();
         let text = |name: &str| parsed.get(name).and_then(Value::as_str);
@@ -159,14 +158,14 @@ impl Hub {
             },
             _ => None,
         };
-        let (Some((server, member, inner)), Some(reference)) = (target, reference) else {
+        let (Some((server, kind, inner)), Some(reference)) = (target, reference) else {
             return reply::error(
                 head.raw_id(),
                 reply::INVALID_PARAMS,
                 "No server behind this gateway has the prompt or template that `ref` names.",
             );
         };
-        let inner = with_member(reference.get(), member, Some(&Value::from(inner).to_string()));
+        let inner = with_member(reference.get(), kind, Some(&Value::from(inner).to_string()));
         self.exchange(ask, server, splice(request, reference.get(), &inner)).await
     }
 
@@ -255,12 +254,12 @@ fn renamed(request: &[u8], name: &str) -> Vec<u8> {
 }
 
 /// A request with another text in a member of `params`, the rest as it is spelt.
-fn with_param(request: &[u8], member: &str, text: &str) -> Vec<u8> {
+fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
     let Some(params) = Head::read(request).and_then(|head| head.params) else {
         return request.to_vec();
     };
-    match members(params.get()).into_iter().find(|(name, _)| name == member) {
-        Some((_, old)) => splice(request, old.get(), &Value::from(text).to_string()),
+    match member(params.get(), name) {
+        Some(old) => splice(request, old.get(), &Value::from(text).to_string()),
         None => request.to_vec(),
     }
 }

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::value::RawValue;
+
 use super::session::{ClientSession, nobody};
 use super::translate;
 use super::{Ask, Hub};
@@ -14,7 +16,7 @@ use crate::gateway::offload;
 use crate::gateway::upstream::Failure;
 use crate::gateway::upstream::calls::Reply;
 use crate::gateway::upstream::link::{Call, Era, Link};
-use crate::gateway::wire::message::{Head, Kind, MODERN, members};
+use crate::gateway::wire::message::{Head, Kind, MODERN, member, members};
 use crate::gateway::wire::reply;
 use crate::telemetry::{Answered, Outcome};
 
@@ -221,11 +223,7 @@ impl Hub {
             self.filter.response_with_decision(&flight.cx, &flight.ticket, &answer)
         })
         .await;
-        let outcome = if decision.is_none() && flight.ticket != Ticket::Pass {
-            Outcome::Fault
-        } else {
-            Outcome::Passed
-        };
+        let outcome = Outcome::of(&flight.ticket, decision.as_ref());
         let answer = shaped.unwrap_or(answer);
         let era = flight.call.link().era;
         let answer = translate::response(ask.client.era, era, &flight.method, answer);
@@ -249,10 +247,7 @@ impl Hub {
         for (name, value) in members(result.get()) {
             let id = match name.as_str() {
                 "taskId" => Some(value.get()),
-                "task" => members(value.get())
-                    .into_iter()
-                    .find(|(name, _)| name == "taskId")
-                    .map(|(_, id)| id.get()),
+                "task" => member(value.get(), "taskId").map(RawValue::get),
                 _ => None,
             };
             if let Some(id) = id.and_then(|id| serde_json::from_str::<String>(id).ok()) {

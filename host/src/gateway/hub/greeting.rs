@@ -15,7 +15,7 @@ use crate::gateway::wire::reply;
 
 /// Revisions of the stateful era.
 const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
-/// How long a greeting waits for upstreams that start slowly.
+/// How long a greeting, or a list, waits for upstreams that are slow. Of a list, those that come later are announced.
 pub(super) const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The revision of the stateful era that a client gets which asks for this one.

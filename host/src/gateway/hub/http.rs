@@ -19,7 +19,7 @@ use super::session::ClientSession;
 use super::streams::Sent;
 use super::watch::Filter;
 use super::{Ask, Client, Hub};
-use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID};
+use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID, header};
 use crate::gateway::upstream::link::{AbortOnDrop, ClientHello, Era};
 use crate::gateway::upstream::server::Server;
 use crate::gateway::wire::message::{Head, Kind, MODERN, each, is_modern, members};
@@ -116,13 +116,7 @@ impl Hub {
             }
         };
         session.touch();
-        let client = Client {
-            principal: Arc::clone(&caller.principal),
-            era: Era::Legacy,
-            hello: session.hello.clone(),
-            session: Some(Arc::clone(&session)),
-            headers: along(&parts.headers),
-        };
+        let client = stateful(&session, &parts.headers);
         let mut requests = Vec::new();
         for (message, head) in &messages {
             match head.kind() {
@@ -313,10 +307,6 @@ impl Hub {
                         if answers.is_empty() {
                             return reply::empty(StatusCode::ACCEPTED);
                         }
-                        let answers: Vec<_> = answers
-                            .iter()
-                            .map(|answer| std::borrow::Cow::Borrowed(answer.as_slice()))
-                            .collect();
                         return reply::json(
                             StatusCode::OK,
                             crate::gateway::envelope::join(&answers),
@@ -363,7 +353,7 @@ impl Hub {
             let text = "Conflict: the session has this stream open already.";
             return reply::refuse(StatusCode::CONFLICT, "null", reply::INVALID_REQUEST, text);
         };
-        let watching = last.is_empty().then(|| self.watch_lists(caller, &session, parts));
+        let watching = last.is_empty().then(|| self.watch_lists(&session, &parts.headers));
         let rest = stream_of(events, watching.unwrap_or_default());
         // A stream that only waits does not hold up the end of the gateway.
         let rest = rest.take_until(self.closing.clone().cancelled_owned());
@@ -373,17 +363,10 @@ impl Hub {
     /// Stateless upstreams tell of changes only when they are asked to.
     fn watch_lists(
         self: &Arc<Self>,
-        caller: &Caller,
         session: &Arc<ClientSession>,
-        parts: &Parts,
+        headers: &HeaderMap,
     ) -> Vec<AbortOnDrop> {
-        let client = Client {
-            principal: Arc::clone(&caller.principal),
-            era: Era::Legacy,
-            hello: session.hello.clone(),
-            session: Some(Arc::clone(session)),
-            headers: along(&parts.headers),
-        };
+        let client = stateful(session, headers);
         let (hub, weak) = (Arc::clone(self), Arc::downgrade(session));
         let watching = tokio::spawn(async move {
             let (to, mut changes) = mpsc::unbounded_channel::<Vec<u8>>();
@@ -406,6 +389,17 @@ impl Hub {
             }
         });
         vec![AbortOnDrop(watching)]
+    }
+}
+
+/// The client of a session. Sessions are used by their own principal alone.
+fn stateful(session: &Arc<ClientSession>, headers: &HeaderMap) -> Client {
+    Client {
+        principal: Arc::clone(&session.principal),
+        era: Era::Legacy,
+        hello: session.hello.clone(),
+        session: Some(Arc::clone(session)),
+        headers: along(headers),
     }
 }
 
@@ -467,8 +461,4 @@ pub(super) fn along(headers: &HeaderMap) -> HeaderMap {
         .filter(|(name, _)| named(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
-}
-
-fn header(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> &str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

@@ -11,16 +11,15 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::greeting::PATIENCE;
 use super::streams::COMMON;
 use super::translate::modern_result;
 use super::{Ask, Client, Hub};
 use crate::gateway::upstream::Failure;
 use crate::gateway::upstream::link::Era;
-use crate::gateway::wire::message::{Head, append, members, with_member};
+use crate::gateway::wire::message::{Head, append, member, members, with_member};
 use crate::gateway::wire::reply;
 
-/// How long a list waits for an upstream. Those that come later are announced.
-const PATIENCE: Duration = Duration::from_secs(8);
 /// How long it is known that the guard has learnt an upstream's tools. It keeps them longer.
 const LEARNT: Duration = Duration::from_secs(600);
 /// Pages that an upstream's list may have.
@@ -203,9 +202,9 @@ impl Hub {
                 return Err(Failure::Unavailable(error.to_owned()));
             };
             let result = members(result.get());
-            let member =
+            let found =
                 |name: &str| result.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
-            let listed: Vec<&RawValue> = member(list.member)
+            let listed: Vec<&RawValue> = found(list.member)
                 .and_then(|all| serde_json::from_str(all.get()).ok())
                 .unwrap_or_default();
             for entry in listed {
@@ -224,7 +223,7 @@ impl Hub {
                 }
                 entries.push(Entry { key, json: entry.get().to_owned() });
             }
-            cursor = member("nextCursor").map(|cursor| cursor.get().to_owned());
+            cursor = found("nextCursor").map(|cursor| cursor.get().to_owned());
             match &cursor {
                 Some(cursor) if cursor != "null" && seen.insert(cursor.clone()) => {}
                 _ => break,
@@ -267,10 +266,8 @@ impl Hub {
 }
 
 fn key(entry: &RawValue, list: &List) -> String {
-    members(entry.get())
-        .into_iter()
-        .find(|(name, _)| name == list.key)
-        .and_then(|(_, key)| serde_json::from_str(key.get()).ok())
+    member(entry.get(), list.key)
+        .and_then(|key| serde_json::from_str(key.get()).ok())
         .unwrap_or_default()
 }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::exchange::Flight;
 use super::{Ask, Hub};
-use crate::gateway::wire::message::{Head, append, members, splice, with_id, with_member};
+use crate::gateway::wire::message::{Head, append, member, members, splice, with_id, with_member};
 use crate::gateway::wire::reply;
 use crate::telemetry::Outcome;
 
@@ -150,8 +150,7 @@ impl Hub {
 
     /// The state of a request that waits here, if this is its continuation.
     pub(super) fn parked_state(&self, head: &Head<'_>) -> Option<String> {
-        let params = members(head.params?.get());
-        let (_, state) = params.iter().find(|(name, _)| name == "requestState")?;
+        let state = member(head.params?.get(), "requestState")?;
         let state: String = serde_json::from_str(state.get()).ok()?;
         state.starts_with(STATE).then_some(state)
     }
@@ -179,12 +178,10 @@ impl Hub {
             );
         };
         let params = Head::read(request).and_then(|head| head.params);
-        let responses = params.map(|params| members(params.get())).unwrap_or_default();
-        let responses = responses.iter().find(|(name, _)| name == "inputResponses");
-        let responses = responses.map(|(_, all)| members(all.get())).unwrap_or_default();
-        let response = responses.into_iter().find(|(name, _)| name == QUESTION);
+        let responses = params.and_then(|params| member(params.get(), "inputResponses"));
+        let response = responses.and_then(|responses| member(responses.get(), QUESTION));
         let answer = match response {
-            Some((_, response)) => reply::result(&question, response.get()),
+            Some(response) => reply::result(&question, response.get()),
             None => reply::error(&question, reply::INVALID_PARAMS, "The client did not answer."),
         };
         if let Err(failure) = flight.call.link().tell(answer).await {

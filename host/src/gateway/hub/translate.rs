@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use crate::gateway::upstream::link::{ClientHello, Era};
 use crate::gateway::wire::message::{
-    CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, VERSION_KEY, append, members, object,
-    splice, with_member,
+    CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, VERSION_KEY, append, member, members,
+    object, splice, with_member,
 };
 
 /// A request of the client as the upstream's era has it. `log_level`: what a stateful client asked for.
@@ -74,9 +74,8 @@ pub(crate) fn is_wanted(client: Era, request: &[u8], notification: &Head<'_>) ->
     }
     let rank = |level: &Value| LEVELS.iter().position(|known| level == known);
     let asked = Head::read(request).and_then(|head| head.parameters().meta(LOG_LEVEL_KEY));
-    let params = notification.params.map(|params| members(params.get())).unwrap_or_default();
-    let level = params.into_iter().find(|(name, _)| name == "level");
-    let level = level.and_then(|(_, level)| serde_json::from_str::<Value>(level.get()).ok());
+    let level = notification.params.and_then(|params| member(params.get(), "level"));
+    let level = level.and_then(|level| serde_json::from_str::<Value>(level.get()).ok());
     match (asked.as_ref().and_then(rank), level.as_ref().and_then(rank)) {
         (Some(asked), Some(level)) => level >= asked,
         (Some(_), None) => true,
@@ -128,8 +127,8 @@ pub(crate) fn modern_result(method: &str, result: &str) -> String {
 fn to_legacy(method: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
     if method == "tools/list" {
-        let tools = members(result.get()).into_iter().find(|(name, _)| name == "tools");
-        let changed = tools.and_then(|(_, tools)| Some((tools, legacy_tools(tools.get())?)));
+        let tools = member(result.get(), "tools");
+        let changed = tools.and_then(|tools| Some((tools, legacy_tools(tools.get())?)));
         return match changed {
             Some((tools, changed)) => splice(&message, tools.get(), &changed),
             None => message,
@@ -138,9 +137,8 @@ fn to_legacy(method: &str, message: Vec<u8>) -> Vec<u8> {
     if method != "tools/call" {
         return message;
     }
-    let content = members(result.get()).into_iter().find(|(name, _)| name == "structuredContent");
-    match content {
-        Some((_, content)) if !content.get().trim_start().starts_with('{') => {
+    match member(result.get(), "structuredContent") {
+        Some(content) if !content.get().trim_start().starts_with('{') => {
             splice(&message, result.get(), &with_member(result.get(), "structuredContent", None))
         }
         _ => message,
@@ -161,8 +159,7 @@ fn legacy_tools(tools: &str) -> Option<String> {
 
 /// A tool as clients of the stateful era take it: without an output schema that is no object.
 fn legacy_tool(tool: &str) -> Option<String> {
-    let (_, schema) = members(tool).into_iter().find(|(name, _)| name == "outputSchema")?;
-    let schema: Value = serde_json::from_str(schema.get()).ok()?;
+    let schema: Value = serde_json::from_str(member(tool, "outputSchema")?.get()).ok()?;
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
     (!is_object).then(|| with_member(tool, "outputSchema", None))
 }

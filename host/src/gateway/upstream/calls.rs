@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::Failure;
-use crate::gateway::wire::message::{Head, Kind, SUBSCRIPTION_KEY, members, splice, with_id};
+use crate::gateway::wire::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
 
 /// What comes back on a request.
 #[derive(Debug)]
@@ -173,10 +173,7 @@ fn progress_token(head: &Head<'_>) -> Option<String> {
 
 fn progress_token_span<'a>(head: &Head<'a>) -> Option<&'a RawValue> {
     let meta = head.parameters().meta?;
-    members(meta.get())
-        .into_iter()
-        .find(|(name, _)| name == "progressToken")
-        .map(|(_, token)| token)
+    member(meta.get(), "progressToken")
 }
 
 #[cfg(test)]

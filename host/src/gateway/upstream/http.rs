@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use ::http::{Method, Request, Response, Uri};
+use ::http::{Method, Request, Response, StatusCode, Uri};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -255,6 +255,11 @@ impl HttpUpstream {
             self.longest
         ))
     }
+}
+
+/// Whether a status says that one is not let in, or not now: then it answers nothing of what was asked.
+pub(crate) fn is_refusal(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 407 | 429)
 }
 
 /// The next part of a body; none at its end.

@@ -243,7 +243,7 @@ impl Link {
     pub(crate) async fn tell(&self, message: Vec<u8>) -> Result<(), Failure> {
         match &self.carrier {
             Carrier::Child(child) => child.send(&message).await,
-            Carrier::Remote(remote) => remote.tell(self, message).await,
+            Carrier::Remote(remote) => remote.tell(message).await,
         }
     }
 

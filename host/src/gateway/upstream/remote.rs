@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tracing::debug;
 
 use super::Failure;
-use super::http::{HttpUpstream, data};
+use super::http::{HttpUpstream, data, is_refusal};
 use super::link::{AbortOnDrop, Era, Link};
 use crate::gateway::front::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
 use crate::gateway::wire::message::{Head, Kind, MODERN, each, with_member};
@@ -69,16 +69,9 @@ impl Remote {
             Era::Modern => {
                 headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(MODERN));
                 if let Some(head) = Head::read(message) {
-                    let parameters = head.parameters();
-                    let name = match head.method() {
-                        "tools/call" | "prompts/get" => parameters.name.as_deref(),
-                        "resources/read" => parameters.uri.as_deref(),
-                        "tasks/get" | "tasks/update" | "tasks/cancel" => {
-                            parameters.task_id.as_deref()
-                        }
-                        _ => None,
-                    };
-                    for (header, value) in [(METHOD, Some(head.method())), (NAME, name)] {
+                    let name = head.subject();
+                    for (header, value) in [(METHOD, Some(head.method())), (NAME, name.as_deref())]
+                    {
                         if let Some(value) = value.and_then(encoded) {
                             headers.insert(header, value);
                         }
@@ -114,8 +107,7 @@ impl Remote {
     }
 
     /// Sends a notification or an answer.
-    pub(super) async fn tell(&self, link: &Link, message: Vec<u8>) -> Result<(), Failure> {
-        let _ = link;
+    pub(super) async fn tell(&self, message: Vec<u8>) -> Result<(), Failure> {
         let headers = self.headers(&message);
         let response = self.http.send(Method::POST, None, &headers, message.into()).await?;
         if response.status().is_success() {
@@ -194,7 +186,7 @@ async fn read(
         remote.opened(&head.headers);
     }
     // Not to be let in, or not now, is no answer to what was asked.
-    if matches!(head.status.as_u16(), 401 | 403 | 407 | 429) || head.status.is_server_error() {
+    if is_refusal(head.status) {
         return Err(Failure::Unavailable(format!(
             "The upstream `{}` answered with {}.",
             http.name, head.status

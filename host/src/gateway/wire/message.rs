@@ -75,6 +75,17 @@ impl<'a> Head<'a> {
         self.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
     }
 
+    /// What a stateless request is about, as the header Mcp-Name has it: a tool, prompt, resource or task.
+    pub(crate) fn subject(&self) -> Option<Cow<'a, str>> {
+        let parameters = self.parameters();
+        match self.method() {
+            "tools/call" | "prompts/get" => parameters.name,
+            "resources/read" => parameters.uri,
+            "tasks/get" | "tasks/update" | "tasks/cancel" => parameters.task_id,
+            _ => None,
+        }
+    }
+
     /// The id as it is spelt, or null.
     pub(crate) fn raw_id(&self) -> &'a str {
         self.id.map_or("null", RawValue::get)
@@ -180,6 +191,11 @@ pub(crate) fn members(object: &str) -> Vec<(String, &RawValue)> {
         }
     }
     serde_json::from_str::<Members<'_>>(object).map(|members| members.0).unwrap_or_default()
+}
+
+/// A member of an object, as it is spelt.
+pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a RawValue> {
+    members(object).into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
 /// An object of these members.
