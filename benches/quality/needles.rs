@@ -5,27 +5,6 @@ use std::collections::BTreeSet;
 use context_guard_core::text::entry::template;
 use context_guard_core::text::kind::Kind;
 use context_guard_core::text::level::{Level, level};
-use serde_json::Value;
-
-/// Names of members that tell records apart.
-const NAMES: &[&str] = &[
-    "id",
-    "_id",
-    "uuid",
-    "number",
-    "iid",
-    "key",
-    "name",
-    "full_name",
-    "title",
-    "login",
-    "slug",
-    "sku",
-    "symbol",
-    "label",
-    "subject",
-    "path",
-];
 
 /// Characters of a value, or line, that must be there.
 const LONG: usize = 80;
@@ -41,12 +20,7 @@ pub(crate) enum Needles {
 impl Needles {
     /// The needles of a payload.
     pub(crate) fn of(text: &str) -> Self {
-        if let Ok(json) = serde_json::from_str::<Value>(text) {
-            let mut members = Vec::new();
-            collect(&json, 0, &mut members);
-            // What stands there twice is found once.
-            members.sort();
-            members.dedup();
+        if let Some(members) = context_guard::needles::members(text) {
             return Needles::Members(members);
         }
         let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
@@ -76,29 +50,6 @@ impl Needles {
                 lines.iter().filter(|line| shown.contains(*line)).count()
             }
         }
-    }
-}
-
-/// The members of records: of the elements of lists, and where there are none of the document and its sections.
-fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
-    match value {
-        Value::Array(elements) => {
-            elements.iter().for_each(|element| collect(element, level, members))
-        }
-        Value::Object(object) if level < 2 => {
-            for (name, member) in object {
-                if member.is_object() || member.is_array() {
-                    collect(member, level + 1, members);
-                } else if NAMES.contains(&name.to_lowercase().as_str()) && !member.is_null() {
-                    let mut needle = format!("\"{name}\":{member}");
-                    if let Some((at, _)) = needle.char_indices().nth(LONG) {
-                        needle.truncate(at);
-                    }
-                    members.push(needle);
-                }
-            }
-        }
-        _ => {}
     }
 }
 

@@ -1,5 +1,7 @@
 //! What operators and their machines ask: whether it is there, what it did.
 
+mod changes;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -11,10 +13,10 @@ use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use serde_json::json;
+use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, problem};
 use crate::telemetry;
 
 /// All paths of the endpoint for operators.
@@ -28,6 +30,7 @@ pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .merge(admin)
+        .merge(changes::router(&gateway))
         .with_state(gateway)
 }
 
@@ -48,12 +51,13 @@ async fn readyz(State(gateway): State<Arc<Gateway>>) -> Response {
 
 async fn metrics(State(gateway): State<Arc<Gateway>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    gateway.recorder.metrics.store_is(gateway.filter.store_is_up());
     body(StatusCode::OK, kind, gateway.recorder.metrics.text())
 }
 
 async fn upstreams(State(gateway): State<Arc<Gateway>>) -> Response {
     let all = gateway.upstreams();
-    body(StatusCode::OK, "application/json", json!({ "upstreams": all }).to_string())
+    json(&json!({ "upstreams": all }))
 }
 
 async fn records(
@@ -64,15 +68,14 @@ async fn records(
         Ok(Query(query)) => {
             let records = gateway.recorder.query(&query);
             let records: Vec<_> = records.iter().map(|record| json!(**record)).collect();
-            body(StatusCode::OK, "application/json", json!({ "records": records }).to_string())
+            json(&json!({ "records": records }))
         }
         Err(error) => {
             let detail = format!(
                 "{}. There are endpoint, from, to, outcome and limit; times are milliseconds since 1970.",
                 error.body_text()
             );
-            let problem = json!({"type": "about:blank", "title": "Bad query", "status": 400, "detail": detail});
-            body(StatusCode::BAD_REQUEST, "application/problem+json", problem.to_string())
+            problem(StatusCode::BAD_REQUEST, "bad_query", &detail)
         }
     }
 }
@@ -100,6 +103,10 @@ async fn authorized(State(gateway): State<Arc<Gateway>>, request: Request, next:
         "text/plain",
         "The admin token is needed, as `Authorization: Bearer …`.\n".to_owned(),
     )
+}
+
+fn json(value: &Value) -> Response {
+    body(StatusCode::OK, "application/json", value.to_string())
 }
 
 fn body(status: StatusCode, kind: &'static str, text: String) -> Response {

@@ -26,3 +26,36 @@ pub fn visible(message: &[u8]) -> String {
 pub fn o200k(text: &str) -> u64 {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64
 }
+
+/// The texts of an answer that hold its content, without the contract.
+#[must_use]
+pub fn content(message: &[u8]) -> Vec<String> {
+    let answer: Value = serde_json::from_slice(message).unwrap_or_default();
+    texts(&answer).into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
+}
+
+/// The contract as a model reads it.
+#[must_use]
+pub fn notice(message: &[u8]) -> Option<String> {
+    let answer: Value = serde_json::from_slice(message).ok()?;
+    texts(&answer).into_iter().find(|text| text.starts_with("[context-guard]"))
+}
+
+/// What `_meta` says of a shaped answer.
+#[must_use]
+pub fn contract(message: &[u8]) -> Option<Value> {
+    let answer: Value = serde_json::from_slice(message).ok()?;
+    answer.pointer("/result/_meta/dev.context-guard~1result").cloned()
+}
+
+/// The cursor to what follows.
+#[must_use]
+pub fn next_cursor(message: &[u8]) -> Option<String> {
+    Some(contract(message)?.get("nextCursor")?.as_str()?.to_owned())
+}
+
+/// The cursor to the whole, where nothing follows.
+#[must_use]
+pub fn whole_cursor(message: &[u8]) -> Option<String> {
+    Some(contract(message)?.get("cursor")?.as_str()?.to_owned())
+}

@@ -9,8 +9,11 @@ macro_rules! say {
 
 mod config;
 mod demo;
+mod generations;
 mod key;
 mod payload;
+mod policy;
+mod replay;
 mod runtime;
 mod serve;
 mod shape;
@@ -43,6 +46,7 @@ Environment:
 Exit codes:
   0  done         1  something failed     2  the command line is wrong
   3  the policy, or another file, has faults                     4  a cursor or limit was refused
+  5  a dry run went past a limit
   wrap ends with the exit code of the server; 128 + n where signal n ended it.";
 
 /// Stands between an MCP client and its server and makes every answer fit the context window. Nothing is lost: what is held back can be fetched through it.
@@ -65,6 +69,12 @@ enum Command {
     Serve(serve::Serve),
     /// Check, import and describe gateway configurations.
     Config(config::Config),
+    /// Check, explain and compare policies.
+    Policy(policy::Policy),
+    /// Run recorded traffic under another policy or component, and compare.
+    Replay(replay::Replay),
+    /// Show what serves a running gateway, and change it: reload, promote, roll back.
+    Generations(generations::Generations),
     /// Make API keys for the gateway.
     Key(key::Key),
     /// Shape one payload: the answer on standard output, a short table on standard error.
@@ -76,7 +86,7 @@ enum Command {
 }
 
 /// What every command that runs the guard takes.
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub(crate) struct GuardOptions {
     /// The policy: a .yaml, .json or .toml file. Without one, the defaults: 4000 tokens an answer, 50 items a page.
     #[arg(long, value_name = "FILE")]
@@ -92,6 +102,9 @@ impl Arguments {
             Command::Wrap(wrap) => wrap.run(),
             Command::Serve(serve) => serve.run(),
             Command::Config(config) => config.run(),
+            Command::Policy(policy) => policy.run(),
+            Command::Replay(replay) => replay.run(),
+            Command::Generations(generations) => generations.run(),
             Command::Key(key) => key.run(),
             Command::Shape(shape) => shape.run(),
             Command::Tokens(tokens) => tokens.run(),

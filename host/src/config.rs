@@ -5,13 +5,12 @@
 mod check;
 mod document;
 mod import;
-mod locate;
 mod secret;
 
-pub use check::{Issue, Issues};
 pub use document::{
-    Access, Admin, Audit, Authorization, Config, EraChoice, Isolation, Jwt, Limits, Naming, Policy,
-    RateLimit, Rest, RestEndpoint, Telemetry, Tls, Upstream, UpstreamLimits,
+    Access, Admin, Audit, Authorization, Component, Config, EraChoice, Isolation, Jwt, Limits,
+    Naming, Policy, RateLimit, Requirement, Rest, RestEndpoint, Store, Telemetry, Tls, Upstream,
+    UpstreamLimits,
 };
 pub use import::import;
 pub use secret::Secret;
@@ -20,10 +19,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::document::{self as file, OVERRIDE, POLICY_OVERRIDE};
 use crate::{Error, Result};
-
-/// The prefix of environment variables that override the file: `CONTEXT_GUARD__LIMITS__CONCURRENCY=64` sets `limits.concurrency`.
-pub const OVERRIDE: &str = "CONTEXT_GUARD__";
 
 /// Reads, overrides and checks a configuration. Relative paths in it are taken from the folder of the file.
 ///
@@ -32,7 +29,9 @@ pub const OVERRIDE: &str = "CONTEXT_GUARD__";
 pub fn read(path: &Path) -> Result<Config> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| Error::File { path: path.to_owned(), source })?;
-    let environment = std::env::vars().filter(|(name, _)| name.starts_with(OVERRIDE));
+    // What overrides the policy is laid over it when that is read.
+    let environment = std::env::vars()
+        .filter(|(name, _)| name.starts_with(OVERRIDE) && !name.starts_with(POLICY_OVERRIDE));
     parse(path, &text, environment)
 }
 
@@ -45,17 +44,17 @@ pub fn parse(
     text: &str,
     overrides: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Config> {
-    let mut document = crate::policy_file::parse(path, text)?;
+    let mut document = file::parse(path, text)?;
     if document.is_null() {
         document = Value::Object(serde_json::Map::new());
     }
     for (name, value) in overrides {
-        override_with(&mut document, name.trim_start_matches(OVERRIDE), &value);
+        file::override_with(&mut document, name.trim_start_matches(OVERRIDE), &value);
     }
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     check::check(document, &folder).map_err(|issues| Error::Config {
         path: path.to_owned(),
-        issues: locate::with_lines(issues, path, text),
+        issues: file::with_lines(issues, path, text),
     })
 }
 
@@ -63,41 +62,6 @@ pub fn parse(
 #[must_use]
 pub fn schema() -> Value {
     serde_json::to_value(schemars::schema_for!(Config)).unwrap_or_default()
-}
-
-/// Sets the member that `A__B__C` names. Names are compared without case and underscores, numbers pick list entries, values are JSON where they are.
-fn override_with(document: &mut Value, name: &str, value: &str) {
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-    let mut at = document;
-    for part in name.split("__") {
-        let plain = |name: &str| name.replace('_', "").to_lowercase();
-        at = match at {
-            Value::Array(list) => match part.parse::<usize>().ok().and_then(|i| list.get_mut(i)) {
-                Some(entry) => entry,
-                None => return,
-            },
-            other => {
-                if !other.is_object() {
-                    *other = Value::Object(serde_json::Map::new());
-                }
-                let Some(members) = other.as_object_mut() else { return };
-                let known = members.keys().find(|key| plain(key) == plain(part)).cloned();
-                members.entry(known.unwrap_or_else(|| camel(part))).or_insert(Value::Null)
-            }
-        };
-    }
-    *at = value;
-}
-
-/// `REQUEST_BYTES` as it is spelt in the file: `requestBytes`.
-fn camel(name: &str) -> String {
-    let mut words = name.split('_').filter(|word| !word.is_empty()).map(str::to_lowercase);
-    let first = words.next().unwrap_or_default();
-    words.fold(first, |name, word| {
-        let mut letters = word.chars();
-        let initial = letters.next().map(|letter| letter.to_ascii_uppercase());
-        name + &initial.into_iter().chain(letters).collect::<String>()
-    })
 }
 
 #[cfg(test)]

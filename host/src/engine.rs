@@ -11,7 +11,7 @@ pub use bindings::context_guard::guard::types::{
     PolicyIssue, RequestVerdict, ResponseVerdict, Settings, Severity, SigningKey, StoreError,
 };
 pub use bindings::exports::context_guard::guard::guard::Description;
-pub use component::{Component, Surroundings};
+pub use component::{Component, Surroundings, issues};
 
 use std::time::Duration;
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::document::Issues;
+
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -22,9 +24,15 @@ pub enum Error {
     /// The guard says that it cannot work on a message.
     #[error("the guard cannot shape this message: {0}")]
     Fault(String),
+    /// The guard could not keep what it holds back, or not read it.
+    #[error("the cursor store failed: {0}")]
+    Store(crate::store::StoreFault),
+    /// A component, policy or key that was not taken over, with why.
+    #[error("{0}")]
+    Refused(String),
     /// A policy with faults; all of them, a line each.
     #[error("the policy has faults:\n{0}")]
-    Policy(String),
+    Policy(Issues),
     /// A file that cannot be read.
     #[error("{} cannot be read: {source}", path.display())]
     File {
@@ -41,13 +49,13 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// A configuration with faults; all of them.
+    /// A configuration or policy with faults; all of them.
     #[error("{} has faults:\n{issues}", path.display())]
     Config {
         /// Which.
         path: PathBuf,
         /// The faults.
-        issues: crate::config::Issues,
+        issues: Issues,
     },
     /// Something that cannot be set up as it is configured.
     #[error("{0}")]

@@ -1,51 +1,55 @@
 //! The guard as the rest of the host sees it: messages in, messages out, and no way for a fault to lose one.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+mod correct;
+mod ticket;
 
-use serde_json::{Value, json};
+pub use ticket::Ticket;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 
+use self::ticket::{Guarded, Way};
+use crate::cache::{Cache, Hit, Key};
 use crate::engine::{
-    CallContext, CompiledPolicy, Component, Decision, LossClass, OnFault, Outcome, RequestVerdict,
-    Settings, SigningKey, Surroundings,
+    CallContext, Component, Decision, LossClass, Outcome, RequestVerdict, ResponseVerdict,
+    SigningKey, Surroundings,
 };
+use crate::generation::{Generation, Generations, RolloutOptions, Sent, share_of};
+use crate::message::{Head, Kind, with_id};
+use crate::recording::Recording;
 use crate::sampler::Sampler;
-use crate::{Result, fallback};
+use crate::{Error, Result, fallback};
 
-/// A guard component under a policy, with keys, a store and a clock.
+/// The longest request that is kept until its response, for another generation to do it again.
+const LONGEST_AGAIN: usize = 64 << 10;
+/// The option of a call context by which the guard knows that nothing can be kept (see `cursorMode`).
+const STORE: &str = "store";
+/// The option of a call context whose answers are not kept: they have headers of their own.
+pub(crate) const UNCACHED: &str = "uncached";
+/// The option of a decision that names the generation.
+pub(crate) const GENERATION: &str = "generation";
+/// The option of a decision that names the tier of the cache that an answer came from.
+pub(crate) const CACHE: &str = "cache";
+
+/// The guard, in whatever generation serves, with keys, a store and a clock.
 pub struct Filter {
-    component: Arc<Component>,
-    surroundings: Surroundings,
-    /// The policy as it was given.
-    policy: String,
-    settings: RwLock<Arc<Settings>>,
+    generations: Arc<Generations>,
     sampler: Option<(Arc<Sampler>, bool)>,
-    on_fault: OnFault,
-    hard_byte_limit: usize,
+    cache: Option<Arc<Cache>>,
+    recording: Option<Recording>,
     faults: AtomicU64,
 }
 
 /// What becomes of a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Request {
     /// It is sent on, with other bytes if there are any.
     Forward(Option<Vec<u8>>, Ticket),
     /// It is not: this is the answer.
     Answer(Vec<u8>, Box<Decision>),
-}
-
-/// What is done with the response to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ticket {
-    /// Nothing.
-    Pass,
-    /// The guard looks at it.
-    Guard(Vec<u8>),
-    /// The byte limit decides, because the guard failed on the request.
-    Limit,
 }
 
 impl Filter {
@@ -59,21 +63,14 @@ impl Filter {
         policy: &str,
         keys: Vec<SigningKey>,
     ) -> Result<Self> {
-        let CompiledPolicy { resolved, on_fault, hard_byte_limit, warnings, .. } =
-            component.compile_policy(&surroundings, policy)?;
-        for issue in warnings {
-            warn!(path = issue.path, "{}", issue.reason);
-        }
-        Ok(Self {
-            component,
-            surroundings,
-            policy: policy.to_owned(),
-            settings: RwLock::new(Arc::new(Settings { policy: resolved, keys })),
-            sampler: None,
-            on_fault,
-            hard_byte_limit: usize::try_from(hard_byte_limit).unwrap_or(usize::MAX),
-            faults: AtomicU64::new(0),
-        })
+        let options = RolloutOptions::default();
+        Ok(Self::of(Generations::new(component, surroundings, policy, keys, options)?.into()))
+    }
+
+    /// A filter of these generations.
+    #[must_use]
+    pub fn of(generations: Arc<Generations>) -> Self {
+        Self { generations, sampler: None, cache: None, recording: None, faults: AtomicU64::new(0) }
     }
 
     /// The same, with estimates checked. `learn`: what the sampler finds corrects the estimates of each endpoint for which policy sets no scale itself.
@@ -82,28 +79,40 @@ impl Filter {
         Self { sampler: sampler.map(|sampler| (sampler, learn)), ..self }
     }
 
-    fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    /// The same, with answers of read-only tools kept.
+    #[must_use]
+    pub fn with_cache(self, cache: Option<Arc<Cache>>) -> Self {
+        Self { cache, ..self }
     }
 
-    /// Shows an answer as it is sent to the sampler, and takes over what it has learnt.
-    fn sample(&self, decision: &Decision, message: &[u8]) {
-        let Some((sampler, learn)) = &self.sampler else { return };
-        sampler.offer(decision, message);
-        if let Some(corrections) = learn.then(|| sampler.moved()).flatten()
-            && let Some(policy) = corrected(&self.policy, &corrections)
-        {
-            match self.component.compile_policy(&self.surroundings, &policy) {
-                Ok(compiled) => {
-                    let keys = self.settings().keys.clone();
-                    let settings = Settings { policy: compiled.resolved, keys };
-                    *self.settings.write().unwrap_or_else(PoisonError::into_inner) =
-                        Arc::new(settings);
-                    info!(?corrections, "Estimates are corrected by what was counted.");
-                }
-                Err(error) => warn!("Estimates could not be corrected: {error}"),
-            }
-        }
+    /// The same, with traffic recorded for dry runs.
+    #[must_use]
+    pub fn with_recording(self, recording: Option<Recording>) -> Self {
+        Self { recording, ..self }
+    }
+
+    /// What serves, and what did.
+    #[must_use]
+    pub fn generations(&self) -> &Arc<Generations> {
+        &self.generations
+    }
+
+    /// What is kept of answers.
+    #[must_use]
+    pub fn cache(&self) -> Option<&Arc<Cache>> {
+        self.cache.as_ref()
+    }
+
+    /// Whether a call may wait for a store elsewhere: then it is not made where others would wait too.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.generations.surroundings().store.waits()
+    }
+
+    /// Whether the store can be reached, as far as is known.
+    #[must_use]
+    pub fn store_is_up(&self) -> bool {
+        self.generations.surroundings().store.is_up()
     }
 
     /// How often the guard has failed.
@@ -115,25 +124,81 @@ impl Filter {
     /// Looks at a request, a whole JSON-RPC message.
     #[must_use]
     pub fn request(&self, cx: &CallContext, message: &[u8]) -> Request {
-        match self.component.on_request(&self.surroundings, &self.settings(), cx, message) {
-            Ok(RequestVerdict::Forward(forward)) => {
-                let ticket = if forward.ticket.is_empty() {
-                    Ticket::Pass
-                } else {
-                    Ticket::Guard(forward.ticket)
-                };
-                Request::Forward(changed(forward.message), ticket)
-            }
-            Ok(RequestVerdict::Answer(answer)) => {
-                log(cx, &answer.decision);
-                self.sample(&answer.decision, &answer.message);
-                Request::Answer(answer.message, Box::new(answer.decision))
-            }
+        let generation = self.generations.choose(cx);
+        let (generation, verdict) = match self.ask(&generation, cx, message) {
+            Ok(verdict) => (generation, verdict),
             Err(fault) => {
-                self.fault(cx, "request", &fault);
-                Request::Forward(None, Ticket::Limit)
+                self.fault(cx, "request", &generation, &fault);
+                let again = self.generations.instead_of(&generation).filter(|_| is_own(&fault));
+                let again = again.and_then(|other| {
+                    Some((Arc::clone(&other), self.ask(&other, cx, message).ok()?))
+                });
+                match again {
+                    Some(again) => again,
+                    None => return Request::Forward(None, Ticket(Way::Limit(generation))),
+                }
+            }
+        };
+        match verdict {
+            RequestVerdict::Forward(forward) => {
+                let changed = changed(forward.message);
+                if forward.ticket.is_empty() {
+                    return Request::Forward(changed, Ticket(Way::Pass));
+                }
+                let sent = changed.as_deref().unwrap_or(message);
+                let uncached = cx.options.iter().any(|(name, _)| name == UNCACHED);
+                let cache = self.cache.as_ref().filter(|_| !uncached);
+                let key = cache.and_then(|cache| cache.key(cx, &generation.origin.policy, sent));
+                if let Some(answer) = key
+                    .as_ref()
+                    .and_then(|key| self.kept(&generation, cx, &forward.ticket, key, message))
+                {
+                    return answer;
+                }
+                let guarded = Guarded {
+                    request: self.keeps_request(&generation, message),
+                    generation,
+                    bytes: forward.ticket,
+                    key,
+                };
+                Request::Forward(changed, Ticket(Way::Guard(Box::new(guarded))))
+            }
+            RequestVerdict::Answer(answer) => {
+                let decision = self.done(cx, &generation, answer.decision, &answer.message);
+                Request::Answer(answer.message, Box::new(decision))
             }
         }
+    }
+
+    /// The request, where its answer may have to be shaped more than once.
+    fn keeps_request(&self, generation: &Generation, message: &[u8]) -> Option<Arc<[u8]>> {
+        let current = self.generations.current();
+        let again = current.trial.is_some()
+            || current.standby.is_some()
+            || current.active.number != generation.number;
+        let wanted = (again && message.len() <= LONGEST_AGAIN) || self.recording.is_some();
+        wanted.then(|| message.into())
+    }
+
+    /// The answer to a call whose answer is kept, and young enough.
+    fn kept(
+        &self,
+        generation: &Arc<Generation>,
+        cx: &CallContext,
+        ticket: &[u8],
+        key: &Key,
+        request: &[u8],
+    ) -> Option<Request> {
+        let cache = self.cache.as_ref()?;
+        let hit: Hit = cache.get(key)?;
+        let id = Head::read(request)?.raw_id().to_owned();
+        let message = with_id(&hit.message, &id);
+        let verdict = self.tell(generation, cx, ticket, &message).ok()?;
+        let tier = cache.serves(&hit, &verdict.decision)?;
+        let shaped = changed(verdict.message).unwrap_or(message);
+        let mut decision = self.done(cx, generation, verdict.decision, &shaped);
+        decision.options.push((CACHE.to_owned(), tier.name().to_owned()));
+        Some(Request::Answer(shaped, Box::new(decision)))
     }
 
     /// Looks at the response to a request. None: it is sent as it came.
@@ -150,55 +215,243 @@ impl Filter {
         ticket: &Ticket,
         message: &[u8],
     ) -> (Option<Vec<u8>>, Option<Decision>) {
-        let ticket = match ticket {
-            Ticket::Pass => return (None, None),
-            Ticket::Limit => {
-                return (fallback::limit(message, self.on_fault, self.hard_byte_limit), None);
-            }
-            Ticket::Guard(ticket) => ticket,
+        let guarded = match &ticket.0 {
+            Way::Pass => return (None, None),
+            Way::Limit(generation) => return (limited(generation, message), None),
+            Way::Guard(guarded) => guarded,
         };
-        match self.component.on_response(&self.surroundings, &self.settings(), cx, ticket, message)
-        {
-            Ok(verdict) => {
-                log(cx, &verdict.decision);
-                let shaped = changed(verdict.message);
-                self.sample(&verdict.decision, shaped.as_deref().unwrap_or(message));
-                (shaped, Some(verdict.decision))
-            }
-            Err(fault) => {
-                self.fault(cx, "response", &fault);
-                (fallback::limit(message, self.on_fault, self.hard_byte_limit), None)
-            }
+        let mut by = Arc::clone(&guarded.generation);
+        let verdict = self.tell(&by, cx, &guarded.bytes, message).or_else(|fault| {
+            self.fault(cx, "response", &by, &fault);
+            let (other, verdict) = self.again(guarded, cx, message, &fault).ok_or(fault)?;
+            by = other;
+            Ok::<_, Error>(verdict)
+        });
+        let Ok(verdict) = verdict else { return (limited(&by, message), None) };
+        let shaped = changed(verdict.message);
+        let decision = self.done(cx, &by, verdict.decision, shaped.as_deref().unwrap_or(message));
+        if let (Some(cache), Some(key)) = (&self.cache, &guarded.key) {
+            cache.put(key, &decision, message);
+        }
+        self.show(guarded, cx, message, &decision, shaped.as_deref());
+        let unshaped = self.generations.options().unshaped;
+        if unshaped > 0 && share_of(cx, 0) < unshaped {
+            let decision = Decision {
+                options: [decision.options, vec![("unshaped".to_owned(), "true".to_owned())]]
+                    .concat(),
+                ..decision
+            };
+            return (None, Some(decision));
+        }
+        (shaped, Some(decision))
+    }
+
+    /// Has the generation that is known to be sound do a call again that another has failed on.
+    fn again(
+        &self,
+        guarded: &Guarded,
+        cx: &CallContext,
+        message: &[u8],
+        fault: &Error,
+    ) -> Option<(Arc<Generation>, ResponseVerdict)> {
+        let request = guarded.request.as_ref().filter(|_| is_own(fault))?;
+        let other = self.generations.instead_of(&guarded.generation)?;
+        let RequestVerdict::Forward(forward) = self.ask(&other, cx, request).ok()? else {
+            return None;
+        };
+        let verdict = self.tell(&other, cx, &forward.ticket, message).ok()?;
+        Some((other, verdict))
+    }
+
+    /// Shows an answer to those that look on.
+    fn show(
+        &self,
+        guarded: &Guarded,
+        cx: &CallContext,
+        message: &[u8],
+        decision: &Decision,
+        shaped: Option<&[u8]>,
+    ) {
+        let Some(request) = &guarded.request else { return };
+        if let Some(recording) = &self.recording {
+            recording.offer(cx, request, message, decision);
+        }
+        let current = self.generations.current();
+        if let Some(shadow) = current.trial.as_ref().and_then(|trial| trial.shadow.as_ref()) {
+            shadow.offer(Sent {
+                cx: cx.clone(),
+                request: Arc::clone(request),
+                response: message.to_vec(),
+                decision: decision.clone(),
+                shaped: shaped.map(<[u8]>::to_vec),
+            });
         }
     }
 
-    fn fault(&self, cx: &CallContext, on: &str, fault: &crate::Error) {
+    /// An upstream has said something of its own accord: what is kept may be old.
+    pub(crate) fn said(&self, upstream: &str, notification: &Head<'_>) {
+        if let Some(cache) = &self.cache {
+            cache.changed(upstream, notification);
+        }
+    }
+
+    /// Has a generation look at a request, and looks at what it says.
+    fn ask(
+        &self,
+        generation: &Generation,
+        cx: &CallContext,
+        message: &[u8],
+    ) -> Result<RequestVerdict> {
+        self.counted(generation, || {
+            let surroundings = self.generations.surroundings();
+            let verdict = generation.request(surroundings, cx, message).or_else(|fault| {
+                let (surroundings, cx) = without_store(surroundings, cx, &fault).ok_or(fault)?;
+                generation.request(&surroundings, &cx, message)
+            })?;
+            let sound = match &verdict {
+                RequestVerdict::Forward(forward) => match &forward.message {
+                    Outcome::Unchanged => true,
+                    Outcome::Shaped(changed) => same_request(message, changed),
+                },
+                RequestVerdict::Answer(answer) => is_answer(message, &answer.message),
+            };
+            if sound { Ok(verdict) } else { Err(garbage()) }
+        })
+    }
+
+    /// Has a generation look at a response, and looks at what it says.
+    fn tell(
+        &self,
+        generation: &Generation,
+        cx: &CallContext,
+        ticket: &[u8],
+        message: &[u8],
+    ) -> Result<ResponseVerdict> {
+        self.counted(generation, || {
+            let surroundings = self.generations.surroundings();
+            let verdict =
+                generation.response(surroundings, cx, ticket, message).or_else(|fault| {
+                    let (surroundings, cx) =
+                        without_store(surroundings, cx, &fault).ok_or(fault)?;
+                    generation.response(&surroundings, &cx, ticket, message)
+                })?;
+            let sound = match &verdict.message {
+                Outcome::Unchanged => true,
+                Outcome::Shaped(shaped) => is_answer(message, shaped),
+            };
+            if sound { Ok(verdict) } else { Err(garbage()) }
+        })
+    }
+
+    fn counted<T>(&self, generation: &Generation, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        let since = Instant::now();
+        let ended = call();
+        let failed = ended.as_ref().is_err_and(is_own);
+        let span = Duration::from_secs(self.generations.options().limits.window_seconds);
+        generation.numbers.called(since.elapsed(), failed, span);
+        ended
+    }
+
+    /// What is done once an answer is there.
+    fn done(
+        &self,
+        cx: &CallContext,
+        generation: &Arc<Generation>,
+        mut decision: Decision,
+        message: &[u8],
+    ) -> Decision {
+        generation.numbers.answered(&decision);
+        decision.options.push((GENERATION.to_owned(), generation.number.to_string()));
+        log(cx, &decision);
+        if let Some((sampler, learn)) = &self.sampler {
+            sampler.offer(&decision, message);
+            if *learn {
+                self.learn(generation, sampler);
+            }
+        }
+        decision
+    }
+
+    /// Takes over what the sampler has learnt.
+    fn learn(&self, generation: &Generation, sampler: &Sampler) {
+        let Some(corrections) = sampler.moved() else { return };
+        let Some(policy) = correct::corrected(&generation.policy, &corrections) else { return };
+        match generation.correct(self.generations.surroundings(), &policy) {
+            Ok(()) => info!(?corrections, "Estimates are corrected by what was counted."),
+            Err(error) => warn!("Estimates could not be corrected: {error}"),
+        }
+    }
+
+    fn fault(&self, cx: &CallContext, on: &str, generation: &Generation, fault: &Error) {
         self.faults.fetch_add(1, Ordering::Relaxed);
         error!(
             request = cx.request_id,
             upstream = cx.upstream,
-            "On a {on}: {fault}. The byte limit of {} decides instead.",
-            self.hard_byte_limit
+            generation = generation.number,
+            "On a {on}: {fault}."
         );
+        if is_own(fault) {
+            self.generations.failed(generation);
+        }
     }
 }
 
-/// The policy with a scale for each endpoint whose estimates are off; none where nothing would change. Where an operator has set a scale, it stays.
-fn corrected(policy: &str, corrections: &BTreeMap<String, f64>) -> Option<String> {
-    let mut document: Value =
-        if policy.trim().is_empty() { json!({}) } else { serde_json::from_str(policy).ok()? };
-    let has_scale = |settings: &Value| settings.pointer("/estimator/scale").is_some();
-    let rules = document.get("endpoints").and_then(Value::as_array).cloned().unwrap_or_default();
-    if has_scale(&document) || rules.iter().any(has_scale) {
-        return None;
+/// Whether a fault is the component's own, and not the message's or the store's.
+fn is_own(fault: &Error) -> bool {
+    matches!(fault, Error::Trap(_))
+}
+
+fn garbage() -> Error {
+    Error::Trap("what it gave is no message, or none to this request".to_owned())
+}
+
+/// The same call where the store has failed: what can be kept here is kept here, and the guard is told.
+fn without_store(
+    surroundings: &Surroundings,
+    cx: &CallContext,
+    fault: &Error,
+) -> Option<(Surroundings, CallContext)> {
+    let Error::Store(_) = fault else { return None };
+    let store = surroundings.store.instead().unwrap_or_else(|| Arc::clone(&surroundings.store));
+    let mut cx = cx.clone();
+    cx.options.push((STORE.to_owned(), "down".to_owned()));
+    Some((Surroundings { store, clock: Arc::clone(&surroundings.clock) }, cx))
+}
+
+/// What is sent of a response that the guard failed on.
+fn limited(generation: &Generation, message: &[u8]) -> Option<Vec<u8>> {
+    let (on_fault, limit) = generation.on_fault();
+    fallback::limit(message, on_fault, limit)
+}
+
+/// Whether a request was changed to one of the same method and id.
+fn same_request(before: &[u8], after: &[u8]) -> bool {
+    match (Head::read(before), Head::read(after)) {
+        (Some(before), Some(after)) => {
+            before.raw_id() == after.raw_id() && before.method() == after.method()
+        }
+        _ => false,
     }
-    let learnt = corrections
-        .iter()
-        .filter(|(name, _)| !name.contains(['*', '?']))
-        .map(|(name, scale)| json!({"match": name, "estimator": {"scale": scale}}));
-    let rules: Vec<Value> = rules.into_iter().chain(learnt).collect();
-    document.as_object_mut()?.insert("endpoints".to_owned(), rules.into());
-    Some(document.to_string())
+}
+
+/// Whether a message is an answer under the id of another, a request or a response.
+fn is_answer(to: &[u8], message: &[u8]) -> bool {
+    let Some(answer) = Head::read(message).filter(|head| head.kind() == Some(Kind::Response))
+    else {
+        return false;
+    };
+    (answer.result.is_some() || answer.error.is_some()) && starts_with_id(to, answer.raw_id())
+}
+
+/// Whether a message has this id. Most have it at their beginning, so that few are read to their end for it.
+fn starts_with_id(message: &[u8], id: &str) -> bool {
+    let head = message.get(..message.len().min(96)).unwrap_or_default();
+    let at = memchr::memmem::find(head, b"\"id\"").map(|at| at + 4);
+    let value = at.and_then(|at| message.get(at..)).map(|rest| rest.trim_ascii_start());
+    let near = value.and_then(|rest| rest.strip_prefix(b":")).map(|rest| rest.trim_ascii_start());
+    let ends = |rest: &[u8]| rest.first().is_some_and(|next| b",} \t\r\n".contains(next));
+    near.and_then(|rest| rest.strip_prefix(id.as_bytes())).is_some_and(ends)
+        || Head::read(message).is_some_and(|head| head.raw_id() == id)
 }
 
 fn changed(outcome: Outcome) -> Option<Vec<u8>> {
@@ -222,26 +475,4 @@ fn log(cx: &CallContext, decision: &Decision) {
         bytes = decision.response_bytes,
         "Shaped an answer."
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn corrections_are_rules_and_leave_an_operators_scale_alone() {
-        let learnt: BTreeMap<String, f64> = [("files::read".to_owned(), 1.2)].into();
-        let policy =
-            corrected(r#"{"endpoints":[{"match":"files::*","hardCap":9000}]}"#, &learnt).unwrap();
-        let policy: Value = serde_json::from_str(&policy).unwrap();
-        assert_eq!(
-            policy["endpoints"][1],
-            json!({"match": "files::read", "estimator": {"scale": 1.2}})
-        );
-        assert_eq!(corrected(r#"{"estimator":{"scale":1.3}}"#, &learnt), None);
-        assert_eq!(
-            corrected(r#"{"endpoints":[{"match":"*","estimator":{"scale":1.3}}]}"#, &learnt),
-            None
-        );
-    }
 }

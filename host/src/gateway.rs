@@ -17,7 +17,8 @@ pub mod stdio;
 mod upstream;
 mod wire;
 
-pub(crate) use front::API_KEY;
+pub(crate) use front::{API_KEY, header};
+pub(crate) use rest::problem;
 pub use serve::Gateway;
 pub use session::Session;
-pub(crate) use upstream::http::HttpClient;
+pub(crate) use upstream::http::{HttpClient, client as http_client};

@@ -6,16 +6,25 @@
 
 pub mod access;
 mod admin;
+pub mod admin_client;
 pub mod answer;
+mod breaker;
+pub mod cache;
 pub mod clock;
 pub mod config;
+pub mod document;
+pub mod dry_run;
 pub mod engine;
 pub mod error;
 pub mod fallback;
 pub mod filter;
 pub mod gateway;
+pub mod generation;
 pub mod keys;
-pub mod policy_file;
+mod message;
+pub mod needles;
+pub mod policy;
+pub mod recording;
 pub mod sampler;
 pub mod store;
 pub mod telemetry;

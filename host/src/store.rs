@@ -1,6 +1,10 @@
 //! Cursor stores: where snapshots are kept until their cursors expire.
 
 pub mod memory;
+mod none;
+mod open;
+pub mod redis;
+mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +12,9 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use memory::{MemoryLimits, MemoryStore};
+pub use none::NoStore;
+pub use open::{StoreOptions, open};
+pub use shared::SharedStore;
 
 /// Why a store cannot serve.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -53,4 +60,19 @@ pub trait CursorStore: Send + Sync {
     /// # Errors
     /// [`StoreFault`].
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreFault>;
+
+    /// Whether a call may wait for another machine.
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// What keeps entries while this cannot, for this process alone. None: nothing does.
+    fn instead(&self) -> Option<Arc<dyn CursorStore>> {
+        None
+    }
+
+    /// Whether it can be reached, as far as is known.
+    fn is_up(&self) -> bool {
+        true
+    }
 }

@@ -15,7 +15,8 @@ use serde::Serialize;
 use tracing::info;
 
 use crate::engine::{CallContext, Decision, LossClass};
-use crate::filter::Ticket;
+use crate::filter::{CACHE, GENERATION, Ticket};
+use crate::generation::Change;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -36,7 +37,7 @@ pub enum Outcome {
 impl Outcome {
     /// How an answer ended that was to be treated so: where the guard should have looked at it and says nothing of it, it failed.
     pub(crate) fn of(ticket: &Ticket, decision: Option<&Decision>) -> Self {
-        if decision.is_none() && *ticket != Ticket::Pass { Self::Fault } else { Self::Passed }
+        if decision.is_none() && !ticket.is_pass() { Self::Fault } else { Self::Passed }
     }
 }
 
@@ -78,6 +79,10 @@ pub struct TelemetryRecord {
     pub principal: String,
     /// The upstream's name.
     pub upstream: String,
+    /// The generation that shaped it; 0 where none did.
+    pub generation: u64,
+    /// The tier of the cache that it came from; empty where the upstream was asked.
+    pub cache: String,
 }
 
 /// How an answer was shaped.
@@ -137,6 +142,10 @@ impl Recorder {
     /// Records an answer.
     pub(crate) fn answered(&self, answered: &Answered<'_>) {
         let Answered { cx, endpoint, decision, latency, bytes, outcome } = *answered;
+        let option = |name: &str| {
+            let options = decision.map(|decision| decision.options.as_slice()).unwrap_or_default();
+            options.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value.as_str())
+        };
         let record = TelemetryRecord {
             request_id: cx.request_id.clone(),
             endpoint: decision
@@ -161,6 +170,8 @@ impl Recorder {
             },
             principal: cx.principal.clone(),
             upstream: cx.upstream.clone(),
+            generation: option(GENERATION).parse().unwrap_or_default(),
+            cache: option(CACHE).to_owned(),
         };
         self.metrics.answered(&record);
         info!(
@@ -206,6 +217,21 @@ impl Recorder {
                 endpoint: "",
                 outcome: reason,
                 detail,
+            });
+        }
+    }
+
+    /// Records a change of what serves, with old and new values (FR-026).
+    pub(crate) fn changed(&self, change: &Change) {
+        self.metrics.changed(change);
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry {
+                timestamp: self.now_ms(),
+                event: "change",
+                principal: &change.source,
+                endpoint: "",
+                outcome: change.event.name(),
+                detail: &serde_json::to_string(change).unwrap_or_default(),
             });
         }
     }

@@ -10,6 +10,7 @@ pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
         principal: &cx.principal,
         upstream: &cx.upstream,
         protocol_version: &cx.protocol_version,
+        store_down: cx.options.iter().any(|(name, value)| name == "store" && value == "down"),
     }
 }
 
@@ -71,6 +72,10 @@ pub(crate) fn decision(record: Record) -> types::Decision {
         original_bytes: record.original_bytes,
         budget: record.budget,
         item_count: record.item_count,
-        options: Vec::new(),
+        options: if record.read_only {
+            vec![("readOnly".to_owned(), "true".to_owned())]
+        } else {
+            Vec::new()
+        },
     }
 }

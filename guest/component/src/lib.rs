@@ -27,6 +27,8 @@ mod bindings {
 }
 
 mod convert;
+#[cfg(feature = "sabotage")]
+mod sabotage;
 
 use bindings::context_guard::guard::cursor_store;
 use bindings::context_guard::guard::types::{
@@ -64,10 +66,16 @@ impl Guest for Component {
         let guard = guard(&settings)?;
         let mut loaded = Loaded::new();
         loop {
-            let plan = guard
-                .on_request(&convert::context(&cx), &message, &loaded, now_ms())
-                .map_err(convert::fault)?;
+            let cx = convert::context(&cx);
+            let plan =
+                guard.on_request(&cx, &message, &loaded, now_ms()).map_err(convert::fault)?;
             match plan {
+                // What cannot be reached is not there; the core knows of it.
+                Plan::Load(keys) if cx.store_down => {
+                    let found = cursor_store::get(&names(&keys)).unwrap_or_default();
+                    let found = found.into_iter().chain(std::iter::repeat_with(|| None));
+                    loaded.extend(keys.into_iter().zip(found));
+                }
                 Plan::Load(keys) => load(keys, &mut loaded)?,
                 Plan::Forward { message, ticket } => {
                     let message = message.map_or(Outcome::Unchanged, Outcome::Shaped);
@@ -97,11 +105,17 @@ impl Guest for Component {
         let shaped = guard
             .on_response(&convert::context(&cx), &ticket, &message, now_ms())
             .map_err(convert::fault)?;
-        put(&shaped.entries, shaped.ttl_ms)?;
-        Ok(ResponseVerdict {
+        let kept = put(&shaped.entries, shaped.ttl_ms);
+        if shaped.must_be_kept {
+            kept?;
+        }
+        let verdict = ResponseVerdict {
             message: shaped.message.map_or(Outcome::Unchanged, Outcome::Shaped),
             decision: convert::decision(shaped.record),
-        })
+        };
+        #[cfg(feature = "sabotage")]
+        let verdict = sabotage::by(&message, verdict);
+        Ok(verdict)
     }
 }
 

@@ -1,14 +1,15 @@
 //! The entry points: a request, and a response.
 
 mod call;
+mod replay;
 
 use thiserror::Error;
 
-use call::Call;
+use call::{Call, Tool};
 
 use crate::json::scan::{ScanError, is_json};
 use crate::json::text::Form;
-use crate::policy::Policy;
+use crate::policy::{CursorMode, Policy};
 use crate::protocol::mcp::answer::Answer;
 use crate::protocol::mcp::arguments::Guarded;
 use crate::protocol::mcp::catalog::{self, READ_TOOL_RENAMED};
@@ -65,6 +66,8 @@ pub struct Context<'a> {
     pub upstream: &'a str,
     /// The MCP revision in use; empty where the host does not know.
     pub protocol_version: &'a str,
+    /// Whether the store cannot be reached: what can be fetched again is not kept, and what is kept is not there.
+    pub store_down: bool,
 }
 
 /// What to do with a request.
@@ -103,6 +106,8 @@ pub struct Shaped<'a> {
     pub entries: Vec<Entry<'a>>,
     /// How long to keep it, in milliseconds.
     pub ttl_ms: u64,
+    /// Whether the message may only be sent if that is kept. What is learnt of tools may be lost.
+    pub must_be_kept: bool,
     /// What was done.
     pub record: Record,
 }
@@ -144,9 +149,12 @@ impl Guard {
             }),
             "tools/call" => Ok(call.tool()),
             "resources/read" => Ok(call.resource()),
-            "tasks/result" => {
-                Ok(call.forward("tasks/result", None, &Guarded::default(), Output::Closed))
-            }
+            "tasks/result" => Ok(call.forward(
+                "tasks/result",
+                None,
+                &Guarded::default(),
+                Tool { output: Output::Closed, ..Tool::default() },
+            )),
             _ => Ok(pass()),
         }
     }
@@ -167,7 +175,18 @@ impl Guard {
             Fault::Other("a ticket that this version of the guard did not give".to_owned())
         })? {
             Ticket::Tools { first } => self.tools(cx, message, first),
-            Ticket::Answer { name, arguments, wish, query, budget, output, renamed } => {
+            Ticket::Replay(replayed) => self.replayed(cx, *replayed, message, now_ms),
+            Ticket::Answer {
+                name,
+                arguments,
+                wish,
+                query,
+                budget,
+                output,
+                renamed,
+                read_only,
+                replay,
+            } => {
                 let limits = self.policy.limits(cx.upstream, &name);
                 let endpoint = crate::endpoint(cx.upstream, &name);
                 let setting = Setting {
@@ -183,8 +202,16 @@ impl Guard {
                     now_ms,
                     read_tool: read_tool(renamed),
                     room: room(output),
+                    replay: replay
+                        .as_ref()
+                        .filter(|_| cx.store_down || limits.cursor_mode == CursorMode::Replay),
                 };
-                answer(&setting, message)
+                let mut shaped = answer(&setting, message)?;
+                shaped.record.read_only = read_only;
+                if setting.replay.is_some() {
+                    shaped.entries.clear();
+                }
+                Ok(shaped)
             }
         }
     }
@@ -202,7 +229,7 @@ impl Guard {
         let mut record = Record::unchanged("tools/list", original, message.len(), base.threshold);
         let catalog = catalog::shape(message, first, |name| self.policy.limits(cx.upstream, name))?;
         let Some(catalog) = catalog.filter(|_| base.shape) else {
-            return Ok(Shaped { message: None, entries: Vec::new(), ttl_ms: 0, record });
+            return Ok(unchanged(record));
         };
         let entries = catalog.facts.into_iter().filter_map(|(name, facts)| {
             let endpoint = crate::endpoint(cx.upstream, &name);
@@ -221,6 +248,7 @@ impl Guard {
             entries: entries.collect(),
             message: Some(catalog.message),
             ttl_ms: FACTS_TTL_MS,
+            must_be_kept: false,
             record,
         })
     }
@@ -241,6 +269,10 @@ fn room(output: Output) -> Room {
 
 fn pass() -> Plan {
     Plan::Forward { message: None, ticket: Vec::new() }
+}
+
+fn unchanged(record: Record) -> Shaped<'static> {
+    Shaped { message: None, entries: Vec::new(), ttl_ms: 0, must_be_kept: false, record }
 }
 
 fn check(message: &[u8]) -> Result<(), Fault> {
@@ -265,7 +297,7 @@ fn answer<'m>(setting: &Setting<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fa
         .then(|| shaped::shape(setting, message, &found, &cost, budget.allowance()))
         .flatten();
     let Some(shaped) = shaped else {
-        return Ok(Shaped { message: None, entries: Vec::new(), ttl_ms: 0, record });
+        return Ok(unchanged(record));
     };
     debug_assert!(is_json(&shaped.message, Form::Raw), "a shaped message is JSON");
     record.mode = shaped.mode.to_owned();
@@ -277,6 +309,7 @@ fn answer<'m>(setting: &Setting<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fa
         message: Some(shaped.message),
         entries: shaped.entries,
         ttl_ms: 2 * limits.cursor_ttl_ms,
+        must_be_kept: true,
         record,
     })
 }

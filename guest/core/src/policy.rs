@@ -4,9 +4,10 @@ mod compile;
 mod document;
 mod limits;
 
-pub use compile::{Compiled, Issue, Policy, compile};
+pub use compile::{Compiled, Issue, Policy, RANGES, compile};
 pub use document::{
-    Advertise, Document, EstimatorSettings, ItemFields, OnFault, OrderBy, Rule, Settings, Strip,
+    Advertise, CursorMode, Document, EstimatorSettings, ItemFields, OnFault, OrderBy, Rule,
+    Settings, Strip,
 };
 pub use limits::Limits;
 

@@ -43,6 +43,9 @@ pub struct Record {
     pub budget: u64,
     /// Items shown, where it is a list.
     pub item_count: Option<u64>,
+    /// The tool is known to change nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }
 
 impl Record {
@@ -60,6 +63,7 @@ impl Record {
             original_bytes: bytes as u64,
             budget,
             item_count: None,
+            read_only: false,
         }
     }
 

@@ -5,7 +5,7 @@ pub mod index;
 pub mod key;
 pub mod stored;
 
-pub use cursor::{Cursor, CursorError};
+pub use cursor::{Cursor, CursorError, Replay};
 pub use index::{Body, Home, Index};
 pub use key::{Keys, Scope};
 pub use stored::{Entry, Loaded, Missing, Stored};

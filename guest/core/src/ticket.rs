@@ -6,8 +6,9 @@ use crate::packed::{pack, unpack};
 use crate::protocol::mcp::facts::Output;
 use crate::query::Query;
 use crate::shape::plan::Wish;
+use crate::snapshot::{Cursor, Replay};
 
-const FORMAT: &[u8; 4] = b"cgt2";
+const FORMAT: &[u8; 4] = b"cgt3";
 
 /// A ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,12 +30,76 @@ pub(crate) enum Ticket {
         output: Output,
         /// Whether the reading tool goes by its other name.
         renamed: bool,
+        /// Whether the tool is known to change nothing.
+        read_only: bool,
+        /// The call itself, where it may be made again.
+        replay: Option<Replay>,
     },
+    /// A call that is made again, for a cursor.
+    Replay(Box<Replayed>),
     /// A list of tools; its first page or a later one.
     Tools {
         /// The first page.
         first: bool,
     },
+}
+
+/// What a call that is made again is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Replayed {
+    /// The id of the request, as it is spelt.
+    pub(crate) id: Vec<u8>,
+    /// Whether the request is of the stateless era.
+    pub(crate) modern: bool,
+    /// Whether the tool itself was called, not the reading tool: then structured content may be expected.
+    pub(crate) structured: bool,
+    /// The cursor's snapshot, and the place in it.
+    pub(crate) cursor: Place,
+    /// The call.
+    pub(crate) replay: Replay,
+    /// A hash of its arguments without the guard's.
+    pub(crate) arguments: u128,
+    /// What it asked of the guard.
+    pub(crate) first: Asked,
+    /// What is asked now.
+    pub(crate) now: Asked,
+    /// Tokens that the answer may cost, if the caller said.
+    pub(crate) budget: Option<u64>,
+    /// What the tool's schema allows.
+    pub(crate) output: Output,
+    /// Whether the reading tool goes by its other name.
+    pub(crate) renamed: bool,
+}
+
+/// What was asked of the guard.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) wish: Wish,
+    pub(crate) query: Query,
+}
+
+/// A place in a snapshot: what a cursor holds, in an order of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    snapshot: String,
+    numbers: [u64; 7],
+}
+
+impl From<&Cursor> for Place {
+    fn from(cursor: &Cursor) -> Self {
+        let Cursor { offset, within, limit, end, first, whole, issued, .. } = *cursor;
+        Self {
+            snapshot: cursor.snapshot.clone(),
+            numbers: [offset, within, limit, end, first, whole, issued],
+        }
+    }
+}
+
+impl From<Place> for Cursor {
+    fn from(place: Place) -> Self {
+        let [offset, within, limit, end, first, whole, issued] = place.numbers;
+        Self { within, limit, end, first, whole, issued, ..Self::new(&place.snapshot, offset, 0) }
+    }
 }
 
 impl Ticket {

@@ -76,17 +76,36 @@ pub(crate) fn guest(triple: &str) -> Result<PathBuf> {
     Ok(target().join(triple).join("guest/context_guard_component.wasm"))
 }
 
-/// Builds the component that ships: core wasm without WASI, encoded with its world.
+/// Builds the component that ships.
 pub(crate) fn component() -> Result<PathBuf> {
     targets()?;
     eprintln!("Building the guard component.");
-    let module = std::fs::read(guest("wasm32-unknown-unknown")?)?;
+    encode(&guest("wasm32-unknown-unknown")?, "context-guard.wasm")
+}
+
+/// Builds a component that does harm on demand, for the tests of hot swap. In a folder of its own, so that neither build undoes the other.
+pub(crate) fn sabotaged() -> Result<PathBuf> {
+    eprintln!("Building the component that does harm on demand.");
+    let folder = target().join("sabotage");
+    let package = ["--package", "context-guard-component", "--features", "sabotage"];
+    run(cargo()
+        .args(["build", "--quiet", "--profile", "guest", "--target", "wasm32-unknown-unknown"])
+        .args(package)
+        .arg("--target-dir")
+        .arg(&folder))?;
+    let module = folder.join("wasm32-unknown-unknown/guest/context_guard_component.wasm");
+    encode(&module, "sabotaged.wasm")
+}
+
+/// Makes core wasm without WASI a component, with its world.
+fn encode(module: &Path, name: &str) -> Result<PathBuf> {
+    let module = std::fs::read(module)?;
     let component = ComponentEncoder::default()
         .module(&module)?
         .validate(true)
         .encode()
         .context("the module could not be made a component")?;
-    let path = target().join("context-guard.wasm");
+    let path = target().join(name);
     // An unchanged file keeps its time, so that the binary is not linked anew.
     if std::fs::read(&path).ok().as_deref() != Some(&component) {
         std::fs::write(&path, component)?;

@@ -59,6 +59,7 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
     let peers = peers()?;
     eprintln!("Building the component for wasm32-wasip2, by plain cargo.");
     let plain = build::guest("wasm32-wasip2")?;
+    let sabotaged = build::sabotaged()?;
     let corpus = corpus
         .map(|corpus| {
             corpus.canonicalize().with_context(|| format!("no folder at {}", corpus.display()))
@@ -67,6 +68,7 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
     let mut environment: Vec<(&str, &OsStr)> = vec![
         ("CONTEXT_GUARD_PEERS", peers.as_os_str()),
         ("CONTEXT_GUARD_WASIP2", plain.as_os_str()),
+        ("CONTEXT_GUARD_SABOTAGED", sabotaged.as_os_str()),
     ];
     if let Some(corpus) = &corpus {
         environment.push(("CONTEXT_GUARD_CORPUS", corpus.as_os_str()));
@@ -126,6 +128,28 @@ pub(crate) fn cargo_test(
     build::run(command.envs(environment.iter().copied()).arg("test").args(arguments))
 }
 
+/// Installs programs that the tests start from the system's packages of the same names, where they are missing.
+fn system(programs: &[&str]) -> Result<()> {
+    let is_there = |program: &str| {
+        std::env::var_os("PATH").is_some_and(|path| {
+            std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+        })
+    };
+    let missing: Vec<&str> =
+        programs.iter().copied().filter(|program| !is_there(program)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    eprintln!("Installing {}.", missing.join(", "));
+    let apt = |arguments: &[&str]| {
+        build::run(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(arguments))
+    };
+    let install = [&["install", "--yes", "--no-install-recommends"], missing.as_slice()].concat();
+    apt(&["update"]).and_then(|()| apt(&install)).with_context(|| {
+        format!("the end-to-end tests need {}: install them by hand", missing.join(" and "))
+    })
+}
+
 /// Installs the real servers and clients below target/, once.
 fn peers() -> Result<PathBuf> {
     let folder = target().join("peers");
@@ -135,6 +159,7 @@ fn peers() -> Result<PathBuf> {
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
         return Ok(folder);
     }
+    system(&["redis-server", "minisign"])?;
     for (program, needed) in [
         ("node", "node 20 or later"),
         ("npm", "npm"),

@@ -6,11 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, Subcommand};
 use context_guard::config;
-use context_guard::engine::EngineOptions;
-use context_guard::keys;
-use context_guard::store::MemoryLimits;
 
-use super::runtime::Guard;
+use super::runtime::{self, GatewayFiles};
 
 /// Check, import and describe gateway configurations.
 #[derive(Args)]
@@ -40,13 +37,9 @@ impl Config {
         match self.command {
             Command::Check { file } => {
                 let config = config::read(&file)?;
-                let guard = Guard {
-                    policy: super::serve::policy(&config)?,
-                    component: None,
-                    engine: EngineOptions::default(),
-                    store: MemoryLimits::default(),
-                };
-                guard.build(vec![keys::random()?])?;
+                let files = GatewayFiles { config: file.clone(), component: None };
+                let content = files.of(&config)?;
+                runtime::check(&content)?;
                 let names: Vec<&str> =
                     config.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
                 say!("{}: no faults. Upstreams: {}.", file.display(), names.join(", "));

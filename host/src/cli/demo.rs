@@ -7,8 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::payload::{next_cursor, texts};
-use context_guard::answer::{o200k, visible};
+use context_guard::answer::{content as texts, next_cursor, o200k, visible};
 
 use super::table;
 

@@ -86,7 +86,7 @@ impl Payload {
         // The guard's own refusals are known by their mode; an error that the payload holds is a payload.
         match &answer.decision {
             Some(decision) if decision.mode == "error" => {
-                Err(Refused(texts(&answer.message).concat()).into())
+                Err(Refused(answer::content(&answer.message).concat()).into())
             }
             _ => Ok(answer),
         }
@@ -96,32 +96,4 @@ impl Payload {
         let (message, decision) = self.filter.response_with_decision(cx, ticket, &self.message);
         Answer { message: message.unwrap_or_else(|| self.message.clone()), decision }
     }
-}
-
-/// The texts of an answer that hold its content, without the contract.
-pub(crate) fn texts(message: &[u8]) -> Vec<String> {
-    let answer: Value = serde_json::from_slice(message).unwrap_or_default();
-    answer::texts(&answer).into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
-}
-
-/// The contract as a model reads it.
-pub(crate) fn notice(message: &[u8]) -> Option<String> {
-    let answer: Value = serde_json::from_slice(message).ok()?;
-    answer::texts(&answer).into_iter().find(|text| text.starts_with("[context-guard]"))
-}
-
-/// What `_meta` says of a shaped answer.
-pub(crate) fn contract(message: &[u8]) -> Option<Value> {
-    let answer: Value = serde_json::from_slice(message).ok()?;
-    answer.pointer("/result/_meta/dev.context-guard~1result").cloned()
-}
-
-/// The cursor to what follows.
-pub(crate) fn next_cursor(message: &[u8]) -> Option<String> {
-    Some(contract(message)?.get("nextCursor")?.as_str()?.to_owned())
-}
-
-/// The cursor to the whole, where nothing follows.
-pub(crate) fn whole_cursor(message: &[u8]) -> Option<String> {
-    Some(contract(message)?.get("cursor")?.as_str()?.to_owned())
 }

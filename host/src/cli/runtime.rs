@@ -1,67 +1,177 @@
-//! The guard, ready for a command.
+//! The guard, ready for a command: read from where the command says, and read again while it runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use context_guard::clock::SystemClock;
+use context_guard::config::{self, Config, Policy};
+use context_guard::document::Issues;
 use context_guard::engine::{Component, Engine, EngineOptions, SigningKey, Surroundings};
-use context_guard::store::{MemoryLimits, MemoryStore};
-use context_guard::{Clock, Filter, embedded_component, policy_file};
+use context_guard::generation::{self, Content, Generations, RolloutOptions, Sources, Trust};
+use context_guard::policy::Source;
+use context_guard::store::{self, CursorStore, MemoryLimits, MemoryStore, StoreOptions};
+use context_guard::{Clock, Error, Filter, embedded_component, keys};
+use tracing::warn;
 
 use super::GuardOptions;
 
-/// What a filter is made of.
-pub(crate) struct Guard {
-    /// As JSON; empty: the default policy.
-    pub(crate) policy: String,
-    /// None: the one inside this program.
-    pub(crate) component: Option<PathBuf>,
-    pub(crate) engine: EngineOptions,
-    pub(crate) store: MemoryLimits,
+/// The component of a file, or the one inside this program.
+fn component(content: &Content) -> Result<Arc<Component>> {
+    let engine = Engine::new(EngineOptions::default())?;
+    let component = match &content.component {
+        Some((path, trust)) => Component::load(&engine, &generation::read_component(path, trust)?)?,
+        None => {
+            let embedded = embedded_component().ok_or_else(|| {
+                anyhow!("this program was built without the guard component: build it with `cargo xtask build`, or name one with --component FILE")
+            })?;
+            Component::load(&engine, embedded)?
+        }
+    };
+    Ok(Arc::new(component))
 }
 
-impl Guard {
-    /// Loads component and policy.
-    pub(crate) fn build(&self, keys: Vec<SigningKey>) -> Result<Filter> {
-        let engine = Engine::new(self.engine.clone())?;
-        let component = match &self.component {
-            Some(path) => {
-                let bytes = std::fs::read(path)
-                    .with_context(|| format!("the component {} cannot be read", path.display()))?;
-                Component::load(&engine, &bytes)?
-            }
-            None => {
-                let embedded = embedded_component().ok_or_else(|| {
-                    anyhow!("this program was built without the guard component: build it with `cargo xtask build`, or name one with --component FILE")
-                })?;
-                Component::load(&engine, embedded)?
-            }
-        };
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let store = Arc::new(MemoryStore::new(Arc::clone(&clock), self.store));
-        Ok(Filter::new(Arc::new(component), Surroundings { store, clock }, &self.policy, keys)?)
+/// The first generation of what was read.
+pub(crate) fn generations(
+    content: &Content,
+    surroundings: Surroundings,
+    keys: Vec<SigningKey>,
+    options: RolloutOptions,
+) -> Result<Arc<Generations>> {
+    let policy = content.policy.json();
+    let generations = Generations::new(component(content)?, surroundings, &policy, keys, options);
+    Ok(generations.map(Arc::new).map_err(|error| located(error, &content.policy))?)
+}
+
+fn located(error: Error, policy: &Source) -> Error {
+    match error {
+        Error::Policy(issues) => policy.located(issues),
+        error => error,
     }
+}
+
+fn in_memory(limits: MemoryLimits) -> Surroundings {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let store = Arc::new(MemoryStore::new(Arc::clone(&clock), limits));
+    Surroundings { store, clock }
 }
 
 impl GuardOptions {
-    /// Loads component and policy, to be shared.
-    pub(crate) fn filter(&self, keys: Vec<SigningKey>) -> Result<Arc<Filter>> {
-        self.build(keys).map(Arc::new)
+    /// What the options name.
+    fn content(&self) -> Result<Content, Error> {
+        let policy = match &self.policy {
+            Some(path) => Source::read(path)?,
+            None => Source::inline(None),
+        };
+        let files = self.policy.iter().chain(&self.component).cloned().collect();
+        let component = self.component.clone().map(|path| (path, Trust::Any));
+        Ok(Content { policy, component, keys: None, files })
     }
 
     /// Loads component and policy.
     pub(crate) fn build(&self, keys: Vec<SigningKey>) -> Result<Filter> {
-        let policy = match &self.policy {
-            Some(path) => policy_file::read(path)?,
-            None => String::new(),
-        };
-        let guard = Guard {
-            policy,
-            component: self.component.clone(),
-            engine: EngineOptions::default(),
-            store: MemoryLimits::default(),
-        };
-        guard.build(keys)
+        let surroundings = in_memory(MemoryLimits::default());
+        let options = RolloutOptions::default();
+        Ok(Filter::of(generations(&self.content()?, surroundings, keys, options)?))
     }
+
+    /// Takes over what changes in the files, while the filter is there.
+    pub(crate) fn watch(&self, filter: &Filter) -> Result<()> {
+        let options = self.clone();
+        let sources = Arc::new(Sources::new(move || options.content()));
+        if !sources.files().is_empty() {
+            generation::watch(filter.generations(), sources)?;
+        }
+        Ok(())
+    }
+
+    /// As [`check`].
+    pub(crate) fn check(&self) -> Result<Issues> {
+        check(&self.content()?)
+    }
+}
+
+/// All faults of a policy as an error, else what is odd but allowed.
+pub(crate) fn check(content: &Content) -> Result<Issues> {
+    let compiled = component(content)?
+        .compile_policy(&in_memory(MemoryLimits::default()), &content.policy.json())
+        .map_err(|error| located(error, &content.policy))?;
+    Ok(context_guard::engine::issues(&compiled.warnings))
+}
+
+/// What the configuration of a gateway names, read anew each time.
+pub(crate) struct GatewayFiles {
+    pub(crate) config: PathBuf,
+    /// The component, where the command line names one.
+    pub(crate) component: Option<PathBuf>,
+}
+
+impl GatewayFiles {
+    /// What is in the files now.
+    pub(crate) fn content(&self) -> Result<Content, Error> {
+        self.of(&config::read(&self.config)?)
+    }
+
+    /// The same, of a configuration that was read already.
+    pub(crate) fn of(&self, config: &Config) -> Result<Content, Error> {
+        let mut files = vec![self.config.clone()];
+        let policy = match &config.policy {
+            Some(Policy::File(path)) => {
+                let path = config.folder.join(path);
+                files.push(path.clone());
+                Source::read(&path)?
+            }
+            Some(Policy::Inline(policy)) => Source::inline(Some(policy.clone())),
+            None => Source::inline(None),
+        };
+        let named = config.component.file.as_ref().map(|file| config.folder.join(file));
+        let component = match self.component.clone().or(named) {
+            Some(path) => {
+                let trust = config.component.trust()?;
+                files.push(path.clone());
+                files.extend(trust.beside(&path));
+                Some((path, trust))
+            }
+            None => None,
+        };
+        files.extend(config.signing_keys.iter().flat_map(|key| key.files().iter().cloned()));
+        Ok(Content { policy, component, keys: signing_keys(config), files })
+    }
+}
+
+/// The keys of the configuration, or of the environment.
+fn signing_keys(config: &Config) -> Option<Vec<SigningKey>> {
+    let keys = config.signing_keys.iter().enumerate().map(|(at, key)| SigningKey {
+        id: at.to_string(),
+        secret: key.expose().as_bytes().to_vec(),
+    });
+    let keys: Vec<SigningKey> = keys.collect();
+    if keys.is_empty() { keys::from_environment() } else { Some(keys) }
+}
+
+/// These keys, or one that is made up for this run.
+pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<SigningKey>> {
+    match keys {
+        Some(keys) => Ok(keys),
+        None => {
+            warn!(
+                "No signing key is configured (signingKeys, or {}): one was made up for this run, and cursors end with it.",
+                keys::VARIABLE
+            );
+            Ok(vec![keys::random()?])
+        }
+    }
+}
+
+/// The store that a configuration names.
+pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn CursorStore>> {
+    let options = StoreOptions {
+        url: config.store.url.expose(),
+        prefix: &config.store.prefix,
+        timeout: Duration::from_millis(config.store.timeout_ms),
+        memory_bytes: config.limits.store_bytes,
+        local_bytes: config.store.local_bytes,
+    };
+    Ok(store::open(&options, clock)?)
 }

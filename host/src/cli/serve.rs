@@ -4,19 +4,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
+use context_guard::cache::Cache;
 use context_guard::clock::SystemClock;
-use context_guard::config::{self, Config, Policy};
-use context_guard::engine::{EngineOptions, SigningKey};
+use context_guard::config;
+use context_guard::engine::Surroundings;
 use context_guard::gateway::Gateway;
-use context_guard::keys;
-use context_guard::policy_file;
+use context_guard::generation::{self, Generations, Sources};
+use context_guard::recording::Recording;
 use context_guard::sampler::Sampler;
-use context_guard::store::MemoryLimits;
-use tracing::{info, warn};
+use context_guard::{Clock, Filter};
+use tracing::info;
 
-use super::runtime::Guard;
+use super::runtime::{self, GatewayFiles};
 
 const AFTER_HELP: &str = "\
 A small gateway.yaml:
@@ -52,24 +53,39 @@ impl Serve {
         if let Some(listen) = self.listen {
             config.listen = listen;
         }
-        let guard = Guard {
-            policy: policy(&config)?,
-            component: self.component,
-            engine: EngineOptions::default(),
-            store: MemoryLimits {
-                principal_bytes: config.limits.store_bytes,
-                total_bytes: config.limits.store_bytes,
-            },
+        let files = GatewayFiles { config: self.config, component: self.component };
+        let content = files.of(&config)?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let store = runtime::store(&config, &clock)?;
+        let surroundings = Surroundings { store, clock: Arc::clone(&clock) };
+        let keys = runtime::keys_or_random(content.keys.clone())?;
+        let generations =
+            runtime::generations(&content, surroundings, keys, config.rollout.clone())?;
+        let cache =
+            config.cache.clone().map(|options| Arc::new(Cache::new(options, Arc::clone(&clock))));
+        let recording = match &config.recording {
+            Some(options) => Recording::start(options, &config.folder, Arc::clone(&clock))?,
+            None => None,
         };
         let sampler = Sampler::start(config.telemetry.sample)?;
-        let filter = guard.build(signing_keys(&config)?)?.with_sampler(sampler, false);
+        let filter = Filter::of(Arc::clone(&generations))
+            .with_sampler(sampler, false)
+            .with_cache(cache)
+            .with_recording(recording);
+        let sources = Arc::new(Sources::new(move || files.content()));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let path = config.path.clone();
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let names: Vec<String> =
             config.upstreams.iter().map(|upstream| upstream.name.clone()).collect();
         runtime.block_on(async {
-            let gateway = Gateway::new(config, Arc::new(filter), Arc::new(SystemClock))?;
+            let watched = config.watch;
+            let gateway = Gateway::new(config, Arc::new(filter), clock)?;
+            let gateway = gateway.with_sources(Arc::clone(&sources));
+            if watched {
+                generation::watch(&generations, Arc::clone(&sources))?;
+            }
+            reload_on_hangup(&generations, &sources);
             gateway
                 .run(stopped(), |address, admin| {
                     eprintln!(
@@ -88,37 +104,24 @@ impl Serve {
     }
 }
 
-/// The policy that a configuration names or holds, as JSON.
-pub(super) fn policy(config: &Config) -> Result<String> {
-    match &config.policy {
-        None => Ok(String::new()),
-        Some(Policy::File(path)) => Ok(policy_file::read(&config.folder.join(path))?),
-        Some(Policy::Inline(policy)) => {
-            serde_json::to_string(policy).context("the policy cannot be read")
-        }
+/// Reads the files again when the process is told to, as daemons do.
+fn reload_on_hangup(generations: &Arc<Generations>, sources: &Arc<Sources>) {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (generations, sources) = (Arc::clone(generations), Arc::clone(sources));
+        tokio::spawn(async move {
+            let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+            while hangup.recv().await.is_some() {
+                let (generations, sources) = (Arc::clone(&generations), Arc::clone(&sources));
+                // What is wrong is logged where it is found.
+                let _ = tokio::task::spawn_blocking(move || {
+                    sources.reload(&generations, true).map(drop)
+                })
+                .await;
+            }
+        });
     }
-}
-
-fn signing_keys(config: &Config) -> Result<Vec<SigningKey>> {
-    if !config.signing_keys.is_empty() {
-        return Ok(config
-            .signing_keys
-            .iter()
-            .enumerate()
-            .map(|(at, key)| SigningKey {
-                id: at.to_string(),
-                secret: key.expose().as_bytes().to_vec(),
-            })
-            .collect());
-    }
-    if let Some(keys) = keys::from_environment() {
-        return Ok(keys);
-    }
-    warn!(
-        "No signing key is configured (signingKeys, or {}): one was made up for this run, and cursors end with it.",
-        keys::VARIABLE
-    );
-    Ok(vec![keys::random()?])
 }
 
 /// Resolves when the process is told to stop.

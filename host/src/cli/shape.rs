@@ -10,7 +10,7 @@ use context_guard::engine::LossClass;
 use context_guard::{Error, answer, keys};
 use serde_json::{Value, json};
 
-use super::payload::{self, Answer, Payload};
+use super::payload::{Answer, Payload};
 use super::{GuardOptions, table};
 
 const AFTER_HELP: &str = "\
@@ -116,7 +116,7 @@ impl Shape {
             Some(keys) => keys,
             None => vec![keys::from_file(&state_folder().join("signing-key"))?],
         };
-        let payload = Payload::new(self.guard.filter(keys)?, &self.tool, &bytes)?;
+        let payload = Payload::new(self.guard.build(keys)?.into(), &self.tool, &bytes)?;
         let mut wish = serde_json::Map::new();
         wish.extend(self.limit.map(|limit| ("limit".to_owned(), limit.into())));
         wish.extend(self.cursor.as_deref().map(|cursor| ("cursor".to_owned(), cursor.into())));
@@ -142,18 +142,18 @@ impl Shape {
             let tokens = answer.decision.as_ref().map_or(0, |decision| decision.estimated_tokens);
             let name = if self.all { format!("part {parts}") } else { "after".to_owned() };
             report.add_row([name, table::number(tokens), table::number(visible.len() as u64)]);
-            let next = payload::next_cursor(&answer.message);
+            let next = answer::next_cursor(&answer.message);
             let Some(cursor) = next.filter(|_| self.all) else { break };
             answer = payload.call(&json!({"cursor": cursor, "fields": "all"}))?;
         }
         let cursor =
-            match (payload::next_cursor(&answer.message), payload::whole_cursor(&answer.message)) {
+            match (answer::next_cursor(&answer.message), answer::whole_cursor(&answer.message)) {
                 (Some(next), _) => next,
                 (None, Some(whole)) => format!("{whole} (leads to the whole; nothing follows)"),
                 (None, None) => "none: nothing follows".to_owned(),
             };
         eprintln!("{report}\nloss   {}\ncursor {cursor}", loss(&answer));
-        if let Some(notice) = payload::notice(&answer.message).filter(|_| !self.json) {
+        if let Some(notice) = answer::notice(&answer.message).filter(|_| !self.json) {
             eprintln!("\n{notice}");
         }
         Ok(ExitCode::SUCCESS)
@@ -164,9 +164,9 @@ impl Shape {
         let written = if self.json {
             out.write_all(&answer.message).and_then(|()| out.write_all(b"\n"))
         } else {
-            let texts = payload::texts(&answer.message).join("\n");
+            let texts = answer::content(&answer.message).join("\n");
             // Chunks of a text follow each other without a seam.
-            let chunk = payload::contract(&answer.message)
+            let chunk = answer::contract(&answer.message)
                 .is_some_and(|contract| contract.get("kind") == Some(&Value::from("chunk")));
             out.write_all(texts.as_bytes())
                 .and_then(|()| if chunk { Ok(()) } else { out.write_all(b"\n") })

@@ -5,11 +5,17 @@ use comfy_table::{CellAlignment, Table};
 
 /// A table with this head; all columns but the first are numbers.
 pub(crate) fn new(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN).set_header(head.iter().copied());
+    let mut table = texts(head);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
+    table
+}
+
+/// A table of texts.
+pub(crate) fn texts(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header(head.iter().copied());
     table
 }
 

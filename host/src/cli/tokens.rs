@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
@@ -29,7 +30,7 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let filter = self.guard.filter(vec![keys::random()?])?;
+        let filter = Arc::new(self.guard.build(vec![keys::random()?])?);
         let head = if self.exact {
             &["file", "bytes", "chars4", "estimated", "exact (o200k)", "off"][..]
         } else {

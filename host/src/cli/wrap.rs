@@ -8,9 +8,9 @@ use clap::Args;
 use context_guard::gateway::{Session, stdio};
 use context_guard::keys;
 use context_guard::sampler::Sampler;
-use tracing::{info, warn};
+use tracing::info;
 
-use super::GuardOptions;
+use super::{GuardOptions, runtime};
 
 const AFTER_HELP: &str = "\
 In a client's configuration, put `context-guard wrap --` before the command:
@@ -47,18 +47,10 @@ pub(crate) struct Wrap {
 
 impl Wrap {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let keys = match keys::from_environment() {
-            Some(keys) => keys,
-            None => {
-                warn!(
-                    "No signing key is configured ({}): one was made up for this run, and cursors end with it.",
-                    keys::VARIABLE
-                );
-                vec![keys::random()?]
-            }
-        };
+        let keys = runtime::keys_or_random(keys::from_environment())?;
         let sampler = Sampler::start(self.sample)?;
         let filter = self.guard.build(keys)?.with_sampler(sampler.clone(), self.learn);
+        self.guard.watch(&filter)?;
         let session = Session::new(Arc::new(filter), "local", &self.name);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

@@ -9,6 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::secret::Secret;
+use crate::cache::CacheOptions;
+use crate::generation::{RolloutOptions, Trust};
+use crate::recording::RecordingOptions;
 
 /// The gateway: where it listens, what stands behind it, who may come in.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -22,6 +25,18 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// The policy of the guard: the path of a file, or the policy itself.
     pub policy: Option<Policy>,
+    /// The guard component. Without a file, the one inside the program.
+    pub component: Component,
+    /// Whether this file, the policy, the component and the files of signing keys are watched, and taken over when they change. What else stands in this file needs a restart.
+    pub watch: bool,
+    /// How a new component or policy comes in, and when it is taken back.
+    pub rollout: RolloutOptions,
+    /// Where snapshots are kept until their cursors expire.
+    pub store: Store,
+    /// Answers of read-only tools that are kept and given again. Without it none are.
+    pub cache: Option<CacheOptions>,
+    /// Traffic on record, for dry runs of policies. Without it there is none.
+    pub recording: Option<RecordingOptions>,
     /// Whether names of tools and prompts get the upstream's name before them.
     pub naming: Naming,
     /// The most entries of one page of a merged list.
@@ -39,7 +54,7 @@ pub struct Config {
     pub audit: Option<Audit>,
     /// What is recorded of requests.
     pub telemetry: Telemetry,
-    /// Secrets that sign cursors: the first signs, all verify. Without any, CONTEXT_GUARD_SIGNING_KEYS, or one made up for this run.
+    /// Secrets that sign cursors: the first signs, all verify. Those of `${file:…}` may change while the gateway runs. Without any, CONTEXT_GUARD_SIGNING_KEYS, or one made up for this run.
     pub signing_keys: Vec<Secret>,
     /// The folder that relative paths start from.
     #[serde(skip)]
@@ -54,6 +69,12 @@ impl Default for Config {
             path: "/mcp".to_owned(),
             tls: None,
             policy: None,
+            component: Component::default(),
+            watch: true,
+            rollout: RolloutOptions::default(),
+            store: Store::default(),
+            cache: None,
+            recording: None,
             naming: Naming::default(),
             list_page: 500,
             upstreams: Vec::new(),
@@ -85,6 +106,7 @@ impl Config {
         {
             see(way(&["admin", "token"]), token);
         }
+        see(way(&["store", "url"]), &mut self.store.url);
         for (at, key) in self.signing_keys.iter_mut().enumerate() {
             see(way(&["signingKeys", &at.to_string()]), key);
         }
@@ -99,6 +121,71 @@ pub enum Policy {
     File(PathBuf),
     /// The policy itself.
     Inline(serde_json::Map<String, serde_json::Value>),
+}
+
+/// The guard component.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Component {
+    /// The .wasm file.
+    pub file: Option<PathBuf>,
+    /// What a file must have beside it before it is taken.
+    pub require: Requirement,
+    /// minisign public keys, the base64 line of each; a signature of one of them is enough.
+    pub public_keys: Vec<String>,
+}
+
+impl Component {
+    /// What a component needs before it is taken.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] with a public key that is none.
+    pub fn trust(&self) -> crate::Result<Trust> {
+        match self.require {
+            Requirement::Nothing => Ok(Trust::Any),
+            Requirement::Checksum => Ok(Trust::Checksum),
+            Requirement::Signature => Trust::signed(&self.public_keys),
+        }
+    }
+}
+
+/// What a component must have beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Requirement {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// `FILE.sha256`, as sha256sum writes it.
+    Checksum,
+    /// `FILE.minisig`, as minisign writes it, by one of `publicKeys`.
+    Signature,
+}
+
+/// Where snapshots are kept.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Store {
+    /// `memory:`; `none:`; `redis://`, `rediss://` (TLS), `valkey://` or `valkeys://` with host, port and database; `redis-cluster://` or `rediss-cluster://` with several hosts and commas
+    /// between them. Gateways on one Redis read on in each other's answers, if they have the same signing keys.
+    pub url: Secret,
+    /// What stands before every key.
+    pub prefix: String,
+    /// How long an operation may take.
+    pub timeout_ms: u64,
+    /// Bytes of what was used last that are kept in this process beside a shared store; what cannot be kept there while it is down is kept here too. 0: nothing is.
+    pub local_bytes: usize,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            url: Secret::new("memory:"),
+            prefix: "context-guard".to_owned(),
+            timeout_ms: 1_000,
+            local_bytes: 64 << 20,
+        }
+    }
 }
 
 /// Certificate and key, both PEM.

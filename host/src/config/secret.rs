@@ -1,6 +1,6 @@
 //! Values that are never printed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +8,13 @@ use serde::Deserialize;
 /// A text that may hold secrets: `${env:NAME}` and `${file:PATH}` in it stand for what is there.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Secret(String);
+pub struct Secret(
+    String,
+    /// The files that parts of it came from.
+    #[serde(skip)]
+    #[schemars(skip)]
+    Vec<PathBuf>,
+);
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -20,7 +26,7 @@ impl Secret {
     /// A secret that is known already.
     #[must_use]
     pub fn new(value: &str) -> Self {
-        Self(value.to_owned())
+        Self(value.to_owned(), Vec::new())
     }
 
     /// The text itself.
@@ -29,19 +35,27 @@ impl Secret {
         &self.0
     }
 
+    /// The files that parts of it came from.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.1
+    }
+
     /// Puts in what the references stand for. The end of line at the end of a file is no part of it.
     ///
     /// # Errors
     /// What cannot be found, without what was.
     pub(super) fn resolve(&mut self, folder: &Path) -> Result<(), String> {
         let mut resolved = String::new();
-        let mut rest = self.0.as_str();
+        let text = std::mem::take(&mut self.0);
+        let mut rest = text.as_str();
         while let Some((before, reference)) = rest.split_once("${") {
             let Some((reference, after)) = reference.split_once('}') else {
                 return Err("`${` is never closed by `}`".to_owned());
             };
             resolved.push_str(before);
             resolved.push_str(&look_up(reference, folder)?);
+            self.1.extend(reference.strip_prefix("file:").map(|path| folder.join(path)));
             rest = after;
         }
         resolved.push_str(rest);

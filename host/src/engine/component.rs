@@ -14,6 +14,8 @@ use super::{
     CallContext, CompiledPolicy, Description, Engine, Fault, PolicyIssue, RequestVerdict,
     ResponseVerdict, Settings, Severity,
 };
+use crate::document::{Issue, Issues};
+use crate::generation::digest;
 use crate::store::CursorStore;
 use crate::{Clock, Error, Result};
 
@@ -26,9 +28,17 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
 }
 
+impl Surroundings {
+    /// Milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
 /// A component that fits this host, compiled and linked.
 pub struct Component {
     engine: Engine,
+    digest: String,
     pre: ContextGuardPre<State>,
     imports: Vec<String>,
 }
@@ -59,7 +69,19 @@ impl Component {
         }
         let pre =
             linker.instantiate_pre(&component).and_then(ContextGuardPre::new).map_err(load)?;
-        Ok(Self { engine: engine.clone(), pre, imports })
+        Ok(Self { engine: engine.clone(), digest: digest(bytes), pre, imports })
+    }
+
+    /// The engine that it was compiled for.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// SHA-256 of its bytes, in hex.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
     }
 
     /// The names of what it imports.
@@ -103,7 +125,11 @@ impl Component {
     ) -> Result<CompiledPolicy> {
         let compiled =
             self.call(surroundings, "", |guard, store| guard.call_compile_policy(store, json))?;
-        compiled.map_err(|issues| Error::Policy(list(&issues)))
+        compiled.map_err(|all| {
+            let faults: Vec<_> =
+                all.into_iter().filter(|issue| issue.severity == Severity::Error).collect();
+            Error::Policy(issues(&faults))
+        })
     }
 
     /// Looks at a request.
@@ -120,7 +146,7 @@ impl Component {
         let verdict = self.call(surroundings, &cx.principal, |guard, store| {
             guard.call_on_request(store, settings, cx, message)
         })?;
-        verdict.map_err(|fault| Error::Fault(say(&fault)))
+        verdict.map_err(failed)
     }
 
     /// Looks at a response.
@@ -138,7 +164,7 @@ impl Component {
         let verdict = self.call(surroundings, &cx.principal, |guard, store| {
             guard.call_on_response(store, settings, cx, ticket, message)
         })?;
-        verdict.map_err(|fault| Error::Fault(say(&fault)))
+        verdict.map_err(failed)
     }
 }
 
@@ -146,27 +172,22 @@ fn trap(error: wasmtime::Error) -> Error {
     Error::Trap(format!("{:#}", error.root_cause()))
 }
 
-fn list(issues: &[PolicyIssue]) -> String {
-    let faults = issues.iter().filter(|issue| issue.severity == Severity::Error);
-    faults
-        .map(|issue| {
-            format!(
-                "  {}: {}",
-                if issue.path.is_empty() { "policy" } else { &issue.path },
-                issue.reason
-            )
-        })
-        .collect::<Vec<_>>()
-        .join("\n")
+/// Issues of a policy as those of a file.
+#[must_use]
+pub fn issues(issues: &[PolicyIssue]) -> Issues {
+    Issues(issues.iter().map(|issue| Issue::at(&issue.path, &issue.reason)).collect())
 }
 
-fn say(fault: &Fault) -> String {
+/// A fault by whose it is: the message's, the store's, or the guard's own.
+fn failed(fault: Fault) -> Error {
     match fault {
-        Fault::Malformed(at) => format!("not JSON at byte {at}"),
-        Fault::UnexpectedShape(expected) => format!("not what the method announces: {expected}"),
-        Fault::TooDeep => "nested too deep".to_owned(),
-        Fault::TooLarge(limit) => format!("longer than {limit} bytes"),
-        Fault::Store(error) => format!("the store failed: {error:?}"),
-        Fault::Other(reason) => reason.clone(),
+        Fault::Malformed(at) => Error::Fault(format!("not JSON at byte {at}")),
+        Fault::UnexpectedShape(expected) => {
+            Error::Fault(format!("not what the method announces: {expected}"))
+        }
+        Fault::TooDeep => Error::Fault("nested too deep".to_owned()),
+        Fault::TooLarge(limit) => Error::Fault(format!("longer than {limit} bytes")),
+        Fault::Store(error) => Error::Store(error.into()),
+        Fault::Other(reason) => Error::Trap(reason),
     }
 }

@@ -66,6 +66,17 @@ impl From<StoreFault> for StoreError {
     }
 }
 
+impl From<StoreError> for StoreFault {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable => StoreFault::Unavailable,
+            StoreError::QuotaExceeded => StoreFault::QuotaExceeded,
+            StoreError::NoExpiry => StoreFault::Other("the store cannot expire".to_owned()),
+            StoreError::Other(reason) => StoreFault::Other(reason),
+        }
+    }
+}
+
 impl WallClockHost for State {
     fn now(&mut self) -> Datetime {
         datetime(self.surroundings.clock.now())

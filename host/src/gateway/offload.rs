@@ -2,14 +2,16 @@
 
 use tokio::sync::Semaphore;
 
+use crate::filter::Filter;
+
 /// Messages up to this many bytes are shaped where they are: moving them costs more.
 const SMALL: usize = 16 << 10;
 /// Long work at the same time. Below the number of instances of the engine, so that none is refused.
 static TURNS: Semaphore = Semaphore::const_new(32);
 
-/// Runs work on a message of this many bytes.
-pub(crate) async fn run<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    if bytes <= SMALL {
+/// Runs work of a filter on a message of this many bytes.
+pub(crate) async fn run<T>(filter: &Filter, bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes <= SMALL && !filter.waits() {
         return work();
     }
     let _turn = TURNS.acquire().await;

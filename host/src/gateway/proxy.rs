@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
@@ -18,15 +18,15 @@ use lru::LruCache;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::front::{Caller, PROTOCOL_VERSION, SESSION_ID, header};
+use super::front::{Caller, NAME, PROTOCOL_VERSION, SESSION_ID, header};
 use super::offload;
 use super::session::{FromClient, Session};
 use super::upstream::Failure;
 use super::upstream::http::{HttpUpstream, data, passed_on};
-use super::wire::message::{Head, Kind, each};
 use super::wire::reply;
 use super::wire::sse::{Event, Framer};
 use crate::filter::Filter;
+use crate::message::{Head, Kind, each};
 use crate::telemetry::Recorder;
 
 /// The one upstream.
@@ -110,16 +110,20 @@ impl Proxy {
 
     async fn post(&self, session: &Arc<Session>, parts: &Parts, body: Bytes) -> Response {
         let FromClient { upstream, client } =
-            offload::run(body.len(), || session.from_client(&body)).await;
+            offload::run(&self.filter, body.len(), || session.from_client(&body)).await;
         let Some(message) = upstream else {
             return reply::json(StatusCode::OK, client.unwrap_or_default());
         };
+        let mut headers = Cow::Borrowed(&parts.headers);
         let message = match message {
             Cow::Borrowed(_) => body.clone(),
-            Cow::Owned(message) => message.into(),
+            Cow::Owned(message) => {
+                rename(&mut headers, &message);
+                message.into()
+            }
         };
         let waiting = Waiting::of(&message);
-        let sent = self.upstream.send(Method::POST, None, &parts.headers, message).await;
+        let sent = self.upstream.send(Method::POST, None, &headers, message).await;
         let response = match sent {
             Ok(response) => response,
             Err(failure) => return self.fail(session, &waiting, client, &failure),
@@ -137,11 +141,12 @@ impl Proxy {
             Ok(answer) => answer,
             Err(failure) => return self.fail(session, &waiting, client, &failure),
         };
-        let shaped = offload::run(answer.len(), || match session.from_upstream(&answer) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(shaped) => Some(shaped),
-        })
-        .await;
+        let shaped =
+            offload::run(&self.filter, answer.len(), || match session.from_upstream(&answer) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(shaped) => Some(shaped),
+            })
+            .await;
         // What has no answer in it, such as an error of the transport, ends the request as well.
         for request in &waiting.0 {
             session.failed(request, answer.len());
@@ -348,11 +353,12 @@ impl Stream {
             }
         }
         let session = &self.session;
-        let shaped = offload::run(data.len(), || match session.from_upstream(&data) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(shaped) => Some(shaped),
-        })
-        .await;
+        let shaped =
+            offload::run(session.filter(), data.len(), || match session.from_upstream(&data) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(shaped) => Some(shaped),
+            })
+            .await;
         match shaped {
             Some(shaped) => event.with_data(&shaped).0,
             None => event.0,
@@ -367,6 +373,17 @@ fn passed(response: http::Response<Incoming>) -> Response {
     *response.status_mut() = head.status;
     *response.headers_mut() = passed_on(&head.headers);
     response
+}
+
+/// Has a header that mirrors a name tell the one that a changed message has.
+fn rename(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
+    let subject = Head::read(message).and_then(|head| head.subject().map(Cow::into_owned));
+    if let Some(name) =
+        subject.filter(|name| headers.contains_key(NAME) && header(headers, NAME) != name)
+        && let Ok(name) = HeaderValue::from_str(&name)
+    {
+        headers.to_mut().insert(NAME, name);
+    }
 }
 
 /// The answers of guard and upstream to one batch.

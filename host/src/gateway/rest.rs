@@ -20,7 +20,7 @@ use super::upstream::http::{HttpUpstream, passed_on};
 use crate::answer;
 use crate::config::{Rest as Config, RestEndpoint};
 use crate::engine::{CallContext, Decision};
-use crate::filter::{Filter, Request};
+use crate::filter::{Filter, Request, UNCACHED};
 use crate::telemetry::{Answered, Outcome, Recorder, glob};
 
 /// Parameters that are the guard's under their own names, unless an endpoint keeps them.
@@ -126,7 +126,7 @@ impl Rest {
             request_id: self.recorder.next_request(),
             upstream: self.upstream.name.clone(),
             protocol_version: String::new(),
-            options: Vec::new(),
+            options: vec![(UNCACHED.to_owned(), "true".to_owned())],
         };
         let record = |decision: Option<&Decision>, bytes: usize, outcome: Outcome| {
             let (endpoint, latency) = (asked.endpoint.as_str(), since.elapsed());
@@ -143,7 +143,11 @@ impl Rest {
         arguments.insert("_guard".to_owned(), asked.guard.clone().into());
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": asked.endpoint, "arguments": arguments}});
         let call = call.to_string().into_bytes();
-        let ticket = match offload::run(call.len(), || self.filter.request(&cx, &call)).await {
+        let ticket = match offload::run(&self.filter, call.len(), || {
+            self.filter.request(&cx, &call)
+        })
+        .await
+        {
             Request::Forward(_, ticket) => ticket,
             Request::Answer(answer, decision) => {
                 record(Some(&decision), answer.len(), Outcome::Passed);
@@ -192,7 +196,7 @@ impl Rest {
             record(None, body.len(), Outcome::Passed);
             return respond(head.status, headers, Body::from(body));
         };
-        let (answer, decision) = offload::run(message.len(), || {
+        let (answer, decision) = offload::run(&self.filter, message.len(), || {
             self.filter.response_with_decision(&cx, &ticket, &message)
         })
         .await;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::response::Response;
@@ -20,11 +20,12 @@ use super::rest::Rest;
 use super::upstream::http::{HttpUpstream, client};
 use super::upstream::link::Era;
 use super::upstream::server::Server;
-use super::wire::message::{Head, each};
 use super::wire::reply;
 use crate::access::Access;
 use crate::config::{Config, Naming, Upstream};
 use crate::filter::Filter;
+use crate::generation::Sources;
+use crate::message::{Head, each};
 use crate::telemetry::{Audit, Recorder};
 use crate::{Clock, Error, Result};
 
@@ -34,6 +35,9 @@ pub struct Gateway {
     pub(crate) access: Access,
     pub(crate) gate: Gate,
     pub(crate) recorder: Arc<Recorder>,
+    pub(crate) filter: Arc<Filter>,
+    /// What is read again when an operator asks for it.
+    pub(crate) sources: OnceLock<Arc<Sources>>,
     proxy: Option<Proxy>,
     hub: Arc<Hub>,
     rest: Vec<Rest>,
@@ -55,6 +59,8 @@ impl Gateway {
             None => None,
         };
         let recorder = Arc::new(Recorder::new(config.telemetry.ring, audit, clock));
+        let observer = Arc::clone(&recorder);
+        filter.generations().observe(move |change| observer.changed(change));
         let client = client();
         let loopback =
             config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
@@ -118,12 +124,21 @@ impl Gateway {
             access,
             gate,
             recorder,
+            filter,
+            sources: OnceLock::new(),
             proxy,
             hub: Arc::new(hub),
             rest,
             closing,
             stopped: CancellationToken::new(),
         }))
+    }
+
+    /// The same, with files that are read again when an operator asks for it.
+    #[must_use]
+    pub fn with_sources(self: Arc<Self>, sources: Arc<Sources>) -> Arc<Self> {
+        let _ = self.sources.set(sources);
+        self
     }
 
     /// Listens and serves until `stop` resolves and requests in flight have ended. `ready` hears the addresses: of the front, and of the endpoint for operators.

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::envelope::{Envelope, batch, join};
 use super::pending::{Pending, Waiting};
 use crate::engine::{CallContext, Decision};
-use crate::filter::{Filter, Request, Ticket};
+use crate::filter::{Filter, Request};
+use crate::message::Head;
 use crate::telemetry::{Answered, Outcome, Recorder};
 
 /// A session: correlates answers with requests, and gives both to the filter.
@@ -57,6 +58,11 @@ impl Session {
     pub(crate) fn recorded(self, recorder: Arc<Recorder>, name: &str, version: &str) -> Self {
         self.state().protocol_version = version.to_owned();
         Self { name: name.to_owned(), recorder: Some(recorder), ..self }
+    }
+
+    /// What its messages go past.
+    pub(crate) fn filter(&self) -> &Filter {
+        &self.filter
     }
 
     /// Whose it is.
@@ -116,7 +122,7 @@ impl Session {
                 FromClient { upstream: None, client: Some(answer) }
             }
             Request::Forward(changed, ticket) => {
-                if self.recorder.is_some() || method == "initialize" || ticket != Ticket::Pass {
+                if self.recorder.is_some() || method == "initialize" || !ticket.is_pass() {
                     let waiting = Waiting { ticket, method: method.into_owned(), since };
                     self.state().pending.add(id, waiting);
                 }
@@ -143,10 +149,13 @@ impl Session {
     }
 
     fn one_from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
-        let Some(envelope) = Envelope::read(message).filter(|envelope| envelope.method.is_none())
-        else {
+        let Some(envelope) = Envelope::read(message) else { return Cow::Borrowed(message) };
+        if envelope.method.is_some() {
+            if let Some(head) = Head::read(message) {
+                self.filter.said(&self.upstream, &head);
+            }
             return Cow::Borrowed(message);
-        };
+        }
         let Some(id) = envelope.id() else { return Cow::Borrowed(message) };
         let Some(waiting) = self.state().pending.take(&id) else { return Cow::Borrowed(message) };
         if waiting.method == "initialize" {

@@ -1,6 +1,5 @@
 //! What stands behind the gateway: how it is reached, and when it is left alone.
 
-pub(crate) mod breaker;
 pub(crate) mod calls;
 mod child;
 pub(crate) mod http;

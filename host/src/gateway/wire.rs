@@ -1,5 +1,4 @@
 //! What goes over the wire: messages as far as a gateway looks into them, event streams, replies of its own.
 
-pub(crate) mod message;
 pub(crate) mod reply;
 pub(crate) mod sse;

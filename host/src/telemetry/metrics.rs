@@ -10,6 +10,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Outcome, TelemetryRecord};
+use crate::cache::Tier;
+use crate::generation::{Change, Event};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
@@ -45,6 +47,17 @@ impl EncodeLabelValue for Outcome {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Changed {
+    event: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kept {
+    tier: &'static str,
+    hit: &'static str,
+}
+
 /// All of them. Their names begin with `context_guard_`.
 pub struct Metrics {
     registry: Registry,
@@ -58,6 +71,10 @@ pub struct Metrics {
     up: Family<Upstream, Gauge>,
     restarts: Family<Upstream, Counter>,
     sessions: Gauge,
+    generation: Gauge,
+    changes: Family<Changed, Counter>,
+    cache: Family<Kept, Counter>,
+    store: Gauge,
 }
 
 impl Metrics {
@@ -112,6 +129,24 @@ impl Metrics {
         );
         let sessions = Gauge::default();
         registry.register("sessions", "Sessions of clients", sessions.clone());
+        let generation = Gauge::default();
+        generation.set(1);
+        registry.register("generation", "The generation that serves", generation.clone());
+        let changes = Family::default();
+        registry.register(
+            "changes",
+            "Changes of what serves, and what was refused, by event",
+            changes.clone(),
+        );
+        let cache = Family::default();
+        registry.register(
+            "cache_lookups",
+            "Answers of tools by tier, and whether they came from the cache",
+            cache.clone(),
+        );
+        let store = Gauge::default();
+        store.set(1);
+        registry.register("store_up", "Whether the cursor store is there: 1 or 0", store.clone());
         Self {
             registry,
             requests,
@@ -124,6 +159,10 @@ impl Metrics {
             up,
             restarts,
             sessions,
+            generation,
+            changes,
+            cache,
+            store,
         }
     }
 
@@ -145,11 +184,31 @@ impl Metrics {
             self.tokens.get_or_create(&labels).inc_by(tokens);
             self.bytes.get_or_create(&labels).inc_by(bytes);
         }
+        let tiers = [Tier::Metadata, Tier::Preview, Tier::Full].map(Tier::name);
+        let kept = tiers.into_iter().find(|tier| *tier == record.cache);
+        if let Some(tier) = kept {
+            self.cache.get_or_create(&Kept { tier, hit: "true" }).inc();
+        } else if record.generation > 0 && record.outcome != Outcome::Refused {
+            let tier = Tier::of_mode(&record.mode).name();
+            self.cache.get_or_create(&Kept { tier, hit: "false" }).inc();
+        }
         if record.optimization_metadata.budget > 0
             && record.original_tokens > record.optimization_metadata.budget
         {
             self.oversized.get_or_create(&Upstream { upstream: upstream() }).inc();
         }
+    }
+
+    pub(super) fn changed(&self, change: &Change) {
+        if matches!(change.event, Event::Activated | Event::Promoted | Event::RolledBack) {
+            self.generation.set(i64::try_from(change.to).unwrap_or(i64::MAX));
+        }
+        self.changes.get_or_create(&Changed { event: change.event.name() }).inc();
+    }
+
+    /// The cursor store is there, or not.
+    pub fn store_is(&self, up: bool) {
+        self.store.set(i64::from(up));
     }
 
     pub(super) fn refused(&self, reason: &'static str) {

@@ -128,7 +128,7 @@ impl Native {
     }
 
     fn context(&self) -> Context<'_> {
-        Context { principal: &self.principal, upstream: "", protocol_version: "" }
+        Context { principal: &self.principal, upstream: "", ..Context::default() }
     }
 }
 
@@ -274,6 +274,7 @@ fn record(decision: Decision) -> Record {
         original_bytes: decision.original_bytes,
         budget: decision.budget,
         item_count: decision.item_count,
+        read_only: decision.options.iter().any(|(name, _)| name == "readOnly"),
     }
 }
 

@@ -1,9 +1,9 @@
 //! A request on its way: what is the guard's of it, and what becomes of it.
 
+use super::replay::LONGEST;
 use super::{Context, Guard, Plan, pass, read_tool, room};
 use crate::json::edit::Edits;
-use crate::json::scan::is_json;
-use crate::json::text::Form;
+use crate::json::text::quoted;
 use crate::policy::Limits;
 use crate::protocol::mcp::READ_URI;
 use crate::protocol::mcp::arguments::{self, Guarded, Sorted, VERBATIM, Whose};
@@ -11,20 +11,23 @@ use crate::protocol::mcp::facts::{Output, ToolFacts};
 use crate::protocol::mcp::read::{Read, Reader, Refusal};
 use crate::protocol::mcp::reply::Envelope;
 use crate::protocol::mcp::request::Request;
-use crate::protocol::mcp::shaped;
+use crate::protocol::mcp::serve::{Served, part};
 use crate::record::Record;
 use crate::shape::extract::{MARK, holds_mark};
 use crate::shape::lossless::minify;
 use crate::shape::notice::READ_TOOL;
 use crate::shape::render::Room;
 use crate::snapshot::stored::Loaded;
-use crate::snapshot::{Cursor, Scope};
-use crate::ticket::Ticket;
+use crate::snapshot::{Cursor, CursorError, Replay, Scope};
+use crate::ticket::{Asked, Replayed, Ticket};
 use crate::tokens::Original;
 
 /// What a call is refused with whose arguments hold the guard's marks.
 const MARKED: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
      Read the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
+
+/// What is said where a resource is read by a cursor that only a tool can follow.
+const CURSOR_OF_TOOL: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
 
 /// The code of a protocol error about a cursor: outside the range that JSON-RPC keeps for itself.
 const CURSOR_ERROR: i64 = 1_001;
@@ -38,6 +41,14 @@ pub(super) struct Call<'a> {
     pub(super) loaded: &'a Loaded,
     pub(super) now_ms: u64,
     pub(super) id: &'a [u8],
+}
+
+/// What is known of a tool that is called.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Tool {
+    pub(super) output: Output,
+    pub(super) renamed: bool,
+    pub(super) read_only: bool,
 }
 
 /// What the store knows of a tool.
@@ -64,9 +75,11 @@ impl Call<'_> {
     }
 
     fn facts(&self, name: &str) -> Known {
-        let endpoint = crate::endpoint(self.cx.upstream, name);
-        let keys =
-            self.guard.keys.tool(Scope { principal: self.cx.principal, endpoint: &endpoint });
+        self.facts_of(&crate::endpoint(self.cx.upstream, name))
+    }
+
+    fn facts_of(&self, endpoint: &str) -> Known {
+        let keys = self.guard.keys.tool(Scope { principal: self.cx.principal, endpoint });
         let absent: Vec<String> =
             keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
         if !absent.is_empty() {
@@ -106,7 +119,9 @@ impl Call<'_> {
         }
         let sorted = self.sorted(Whose::Tool(facts.as_ref()), &limits);
         let read_only = facts.as_ref().is_some_and(|facts| facts.read_only);
+        let read_only = limits.read_only.unwrap_or(read_only);
         let output = facts.map_or(Output::Free, |facts| facts.output);
+        let tool = Tool { output, renamed, read_only };
         match sorted {
             Err(reason) => self.refuse(name, &reason),
             Ok(Sorted { guarded, rest }) => {
@@ -117,9 +132,13 @@ impl Call<'_> {
                     ..self.reader(read_tool(renamed))
                 };
                 if guarded.cursor.is_some() {
-                    return self.serve(reader.read(&guarded, self.loaded), name);
+                    return match reader.read(&guarded, self.loaded) {
+                        Err(Refusal::Replay(cursor, replay)) => {
+                            self.again(&cursor, replay, guarded, tool, true)
+                        }
+                        read => self.serve(read, name),
+                    };
                 }
-                let read_only = limits.read_only.unwrap_or(read_only);
                 let may_be_kept =
                     guarded.query.refers_back() || (read_only && !guarded.query.is_empty());
                 if may_be_kept
@@ -127,7 +146,7 @@ impl Call<'_> {
                 {
                     return plan;
                 }
-                self.forward_renamed(name, rest, &guarded, output, renamed)
+                self.forward(name, rest, &guarded, tool)
             }
         }
     }
@@ -163,9 +182,13 @@ impl Call<'_> {
 
     /// A hash of the arguments that are the tool's own, however they are spaced.
     fn arguments_hash(&self, rest: Option<&[u8]>) -> u128 {
+        hash(rest.unwrap_or(self.arguments()))
+    }
+
+    /// The arguments as they came.
+    fn arguments(&self) -> &[u8] {
         let span = self.request.arguments.clone();
-        let original = span.and_then(|span| self.message.get(span)).unwrap_or(b"{}");
-        xxhash_rust::xxh3::xxh3_128(&minify(rest.unwrap_or(original)))
+        span.and_then(|span| self.message.get(span)).unwrap_or(b"{}")
     }
 
     /// Whether the arguments hold a mark of what the guard left out: then a model sends back a part as if it were the whole.
@@ -201,6 +224,7 @@ impl Call<'_> {
             read_tool,
             budget: self.budget(),
             now_ms: self.now_ms,
+            replay: None,
         }
     }
 
@@ -213,10 +237,73 @@ impl Call<'_> {
                 name,
                 "cursor is missing: give the nextCursor of an answer that context-guard cut",
             ),
-            Ok(Sorted { guarded, .. }) => {
-                self.serve(self.reader(name).read(&guarded, self.loaded), name)
-            }
+            Ok(Sorted { guarded, .. }) => match self.reader(name).read(&guarded, self.loaded) {
+                Err(Refusal::Replay(cursor, replay)) => {
+                    let renamed = name != READ_TOOL;
+                    let tool = Tool { renamed, read_only: true, ..Tool::default() };
+                    self.again(&cursor, replay, guarded, tool, false)
+                }
+                read => self.serve(read, name),
+            },
         }
+    }
+
+    /// Makes a call again, for a cursor whose answer is kept nowhere. The request becomes that call: of the tool, or where the upstream is not known here of `upstream::tool`.
+    fn again(
+        &self,
+        cursor: &Cursor,
+        replay: Replay,
+        now: Guarded,
+        tool: Tool,
+        structured: bool,
+    ) -> Plan {
+        let limits = self.guard.policy.limits(&replay.upstream, &replay.name);
+        let arguments = replay.arguments.as_bytes();
+        let known = match self.facts_of(&crate::endpoint(&replay.upstream, &replay.name)) {
+            Known::Load(keys) => return Plan::Load(keys),
+            Known::Facts(facts) => Some(facts),
+            Known::Nothing => None,
+        };
+        let sorted =
+            arguments::sort(arguments, &(0..arguments.len()), Whose::Tool(known.as_ref()), &limits);
+        let Ok(Sorted { guarded: first, rest }) = sorted else {
+            return self.refuse(&replay.name, &CursorError::Invalid.to_string());
+        };
+        let own = rest.as_deref().unwrap_or(arguments);
+        let name = if self.cx.upstream.is_empty() {
+            crate::endpoint(&replay.upstream, &replay.name)
+        } else {
+            replay.name.clone()
+        };
+        let call = [b"\"name\":".as_slice(), &quoted(&name), b",\"arguments\":", own].concat();
+        let meta =
+            self.request.meta.as_ref().map_or_else(Vec::new, |meta| {
+                [b",\"_meta\":{".as_slice(), &meta.rest, b"}"].concat()
+            });
+        let message = [
+            b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(),
+            self.id,
+            b",\"method\":\"tools/call\",\"params\":{",
+            &call,
+            &meta,
+            b"}}",
+        ]
+        .concat();
+        let asked = |guarded: Guarded| Asked { wish: guarded.wish, query: guarded.query };
+        let ticket = Ticket::Replay(Box::new(Replayed {
+            id: self.id.to_vec(),
+            modern: self.envelope().modern,
+            structured,
+            cursor: cursor.into(),
+            arguments: hash(own),
+            first: asked(first),
+            now: asked(now),
+            budget: self.budget(),
+            output: tool.output,
+            renamed: tool.renamed,
+            replay,
+        }));
+        Plan::Forward { message: Some(message), ticket: ticket.to_bytes() }
     }
 
     pub(super) fn resource(&self) -> Plan {
@@ -227,30 +314,19 @@ impl Call<'_> {
                 self.serve(self.reader(READ_TOOL).read(&guarded, self.loaded), uri)
             }
             None if self.limits(uri).shape => {
-                self.forward(uri, None, &Guarded::default(), Output::Free)
+                self.forward(uri, None, &Guarded::default(), Tool::default())
             }
             None => pass(),
         }
     }
 
+    /// Sends the request on, without the guard's arguments and `_meta` members.
     pub(super) fn forward(
         &self,
         name: &str,
         arguments: Option<Vec<u8>>,
         guarded: &Guarded,
-        output: Output,
-    ) -> Plan {
-        self.forward_renamed(name, arguments, guarded, output, false)
-    }
-
-    /// Sends the request on, without the guard's arguments and `_meta` members.
-    fn forward_renamed(
-        &self,
-        name: &str,
-        arguments: Option<Vec<u8>>,
-        guarded: &Guarded,
-        output: Output,
-        renamed: bool,
+        tool: Tool,
     ) -> Plan {
         let hash = self.arguments_hash(arguments.as_deref());
         let mut edits = Edits::default();
@@ -266,11 +342,25 @@ impl Call<'_> {
             wish: guarded.wish,
             query: guarded.query.clone(),
             budget: self.budget(),
-            output,
-            renamed,
+            output: tool.output,
+            renamed: tool.renamed,
+            read_only: tool.read_only,
+            replay: self.replay(name, tool),
         };
         let message = (!edits.is_empty()).then(|| edits.apply(self.message));
         Plan::Forward { message, ticket: ticket.to_bytes() }
+    }
+
+    /// The call as a cursor may carry it: of a tool that changes nothing, with arguments that are not too long.
+    fn replay(&self, name: &str, tool: Tool) -> Option<Replay> {
+        let arguments = std::str::from_utf8(self.arguments()).ok()?;
+        (tool.read_only && self.request.method == "tools/call" && arguments.len() <= LONGEST).then(
+            || Replay {
+                upstream: self.cx.upstream.to_owned(),
+                name: name.to_owned(),
+                arguments: arguments.to_owned(),
+            },
+        )
     }
 
     /// Answers with what was read.
@@ -278,36 +368,16 @@ impl Call<'_> {
         let read = match read {
             Ok(read) => read,
             Err(Refusal::Load(keys)) => return Plan::Load(keys),
+            // What the store no longer has, and what cannot be asked for there now, look the same.
+            Err(Refusal::Cursor(CursorError::Expired)) if self.cx.store_down => {
+                return self.refuse(name, &CursorError::Unavailable.to_string());
+            }
             Err(Refusal::Cursor(error)) => return self.refuse(name, &error.to_string()),
+            Err(Refusal::Replay(..)) => return self.refuse(name, CURSOR_OF_TOOL),
             Err(Refusal::Wish(reason)) => return self.refuse(name, &reason),
         };
-        let facts =
-            read.shown.facts.json(read.halves.cursor.as_deref(), read.shown.more, READ_TOOL);
-        let meta = shaped::describe(
-            facts,
-            read.halves.tokens,
-            read.threshold,
-            read.original,
-            read.original_bytes,
-        );
-        let message = if self.request.method == "tools/call" {
-            self.envelope().tool(&read.halves, &meta)
-        } else {
-            self.envelope().resource(name, &read.halves, &meta)
-        };
-        debug_assert!(is_json(&message, Form::Raw), "an answer is JSON");
-        let record = Record {
-            endpoint: crate::endpoint(self.cx.upstream, &read.endpoint),
-            mode: read.shown.facts.kind().to_owned(),
-            loss: read.shown.facts.loss(),
-            estimated_tokens: read.halves.tokens,
-            response_bytes: message.len() as u64,
-            original_tokens: read.original.tokens,
-            original_tokens_sampled: read.original.sampled,
-            original_bytes: read.original_bytes,
-            budget: read.threshold,
-            item_count: read.shown.facts.items(),
-        };
+        let resource = (self.request.method != "tools/call").then_some(name);
+        let Served { message, record } = part(&self.envelope(), &read, self.cx.upstream, resource);
         let ttl_ms = 2 * self.limits("").cursor_ttl_ms;
         Plan::Answer { message, entries: read.entries, extend: read.extend, ttl_ms, record }
     }
@@ -329,4 +399,9 @@ impl Call<'_> {
         };
         Plan::Answer { message, entries: Vec::new(), extend: Vec::new(), ttl_ms: 0, record }
     }
+}
+
+/// A hash of arguments, however they are spaced.
+fn hash(arguments: &[u8]) -> u128 {
+    xxhash_rust::xxh3::xxh3_128(&minify(arguments))
 }

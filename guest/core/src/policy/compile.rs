@@ -10,7 +10,20 @@ use crate::packed::{pack, unpack};
 use crate::shape::project::Mask;
 
 /// Marks the resolved form; changes whenever [`Document`] does.
-const FORMAT: &[u8; 4] = b"cgp2";
+const FORMAT: &[u8; 4] = b"cgp3";
+
+/// The ranges of settings, in the order in which they are checked.
+pub const RANGES: [(&str, u64, u64); 9] = [
+    ("summaryThreshold", 500, 1_000_000),
+    ("previewChars", 20, 10_000),
+    ("defaultPageSize", 1, 1_000),
+    ("maxPageSize", 1, 1_000),
+    ("tokenBudgetThreshold", 200, 1_000_000),
+    ("chunkSize", 1, 100_000),
+    ("chunkThreshold", 1_000, 1_000_000),
+    ("cursorTtl", 600, 7 * 24 * 3_600),
+    ("hardByteLimit", 1_024, 100_000_000),
+];
 
 /// A fault in a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,10 +102,32 @@ fn settings(members: Map<String, Value>, path: &str, issues: &mut Vec<Issue>) ->
         let one: Map<_, _> = [(name.clone(), value.clone())].into_iter().collect();
         match serde_json::from_value::<Settings>(Value::Object(one)) {
             Ok(_) => drop(good.insert(name, value)),
-            Err(error) => issues.push(fault(&join(path, &name), &error.to_string())),
+            Err(error) => issues.push(fault(&join(path, &name), &meant(&error.to_string()))),
         }
     }
     serde_json::from_value(Value::Object(good)).unwrap_or_default()
+}
+
+/// What serde says of a value; of an unknown name, the known one that comes nearest.
+fn meant(reason: &str) -> String {
+    let mut quoted = reason.split('`').skip(1).step_by(2);
+    let unknown =
+        ["unknown field", "unknown variant"].iter().find(|kind| reason.starts_with(*kind));
+    let (Some(unknown), Some(given)) = (unknown, quoted.next()) else { return reason.to_owned() };
+    let nearest = quoted
+        .map(|known| {
+            (strsim::damerau_levenshtein(&given.to_lowercase(), &known.to_lowercase()), known)
+        })
+        .min();
+    let what = if *unknown == "unknown field" { "setting" } else { "value" };
+    match nearest {
+        // Another word of the same length is none that was mistyped.
+        Some((distance, known)) if distance * 2 < given.len().max(3) => {
+            format!("there is no {what} `{given}`; did you mean `{known}`?")
+        }
+        _ if what == "setting" => format!("there is no setting `{given}`"),
+        _ => reason.to_owned(),
+    }
 }
 
 fn rules(rules: Option<Value>, base: &Settings, issues: &mut Vec<Issue>) -> Vec<Rule> {
@@ -137,18 +172,18 @@ fn rules(rules: Option<Value>, base: &Settings, issues: &mut Vec<Issue>) -> Vec<
 }
 
 fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issue>) {
-    let ranges: [(&str, Option<u64>, u64, u64); 9] = [
-        ("summaryThreshold", settings.summary_threshold, 500, 1_000_000),
-        ("previewChars", settings.preview_chars, 20, 10_000),
-        ("defaultPageSize", settings.default_page_size, 1, 1_000),
-        ("maxPageSize", settings.max_page_size, 1, 1_000),
-        ("tokenBudgetThreshold", settings.token_budget_threshold, 200, 1_000_000),
-        ("chunkSize", settings.chunk_size, 1, 100_000),
-        ("chunkThreshold", settings.chunk_threshold, 1_000, 1_000_000),
-        ("cursorTtl", settings.cursor_ttl, 600, 7 * 24 * 3_600),
-        ("hardByteLimit", settings.hard_byte_limit, 1_024, 100_000_000),
+    let values = [
+        settings.summary_threshold,
+        settings.preview_chars,
+        settings.default_page_size,
+        settings.max_page_size,
+        settings.token_budget_threshold,
+        settings.chunk_size,
+        settings.chunk_threshold,
+        settings.cursor_ttl,
+        settings.hard_byte_limit,
     ];
-    for (name, value, least, most) in ranges {
+    for ((name, least, most), value) in RANGES.into_iter().zip(values) {
         if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
             issues.push(fault(
                 &join(path, name),
@@ -279,6 +314,14 @@ mod tests {
         ] {
             assert!(found.contains(&path.to_owned()), "{path} in {found:?}");
         }
+        let reasons: Vec<String> =
+            compile(r#"{"pageSize": 5, "tokenBudgetTreshold": 5, "advertise": "compct"}"#)
+                .unwrap_err()
+                .into_iter()
+                .map(|issue| issue.reason)
+                .collect();
+        assert!(reasons[0].contains("did you mean `compact`?"), "{reasons:?}");
+        assert!(reasons[2].contains("did you mean `tokenBudgetThreshold`?"), "{reasons:?}");
         assert_eq!(paths("[]"), [""]);
         assert_eq!(paths("{"), [""]);
     }

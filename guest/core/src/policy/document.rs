@@ -89,6 +89,9 @@ pub struct Settings {
     pub refuse_marks: Option<bool>,
     /// Seconds that a cursor lives. Default and least 600. Applies to all endpoints.
     pub cursor_ttl: Option<u64>,
+    /// Where the rest of an answer is: kept, or fetched from the upstream again and compared. Default `snapshot`. `replay` is for tools that change nothing (`readOnly`, or the tool's own hint);
+    /// answers of others are kept all the same.
+    pub cursor_mode: Option<CursorMode>,
     /// How tokens are estimated.
     pub estimator: Option<EstimatorSettings>,
     /// How much of the guard's own arguments is shown in the schemas of tools. Default `compact`.
@@ -99,6 +102,18 @@ pub struct Settings {
     pub on_fault: Option<OnFault>,
     /// Bytes that decide where tokens cannot be counted. Default 10240. Applies to all endpoints.
     pub hard_byte_limit: Option<u64>,
+}
+
+/// Where the rest of an answer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum CursorMode {
+    /// In the cursor store.
+    #[default]
+    Snapshot,
+    /// At the upstream, which is called again: pages agree, or the caller is told that the data changed.
+    Replay,
 }
 
 /// The order of a list.

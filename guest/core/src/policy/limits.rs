@@ -1,6 +1,6 @@
 //! What applies to one endpoint, with every default.
 
-use super::document::{Advertise, ItemFields, OrderBy, Settings, Strip};
+use super::document::{Advertise, CursorMode, ItemFields, OrderBy, Settings, Strip};
 use crate::shape::project::Mask;
 use crate::tokens::{Budget, Estimator};
 
@@ -60,6 +60,8 @@ pub struct Limits {
     pub refuse_marks: bool,
     /// Milliseconds that a cursor lives.
     pub cursor_ttl_ms: u64,
+    /// Where the rest of an answer is.
+    pub cursor_mode: CursorMode,
     /// How tokens are estimated.
     pub estimator: Estimator,
     /// What schemas show of the guard's arguments.
@@ -96,6 +98,7 @@ impl Default for Limits {
             read_only: None,
             refuse_marks: true,
             cursor_ttl_ms: 600_000,
+            cursor_mode: CursorMode::default(),
             estimator: Estimator::default(),
             advertise: Advertise::default(),
             plain_arguments: false,
@@ -130,6 +133,7 @@ impl Limits {
         set(&mut self.highlights, settings.highlights.as_ref());
         set(&mut self.item_fields, settings.item_fields.as_ref());
         set(&mut self.refuse_marks, settings.refuse_marks.as_ref());
+        set(&mut self.cursor_mode, settings.cursor_mode.as_ref());
         set(&mut self.advertise, settings.advertise.as_ref());
         set(&mut self.plain_arguments, settings.plain_arguments.as_ref());
         set(&mut self.cursor_ttl_ms, settings.cursor_ttl.map(|seconds| seconds * 1_000).as_ref());

@@ -10,6 +10,7 @@ pub mod read;
 mod relation;
 pub mod reply;
 pub mod request;
+pub mod serve;
 pub mod shaped;
 
 /// The prefix of the guard's own `_meta` keys.

@@ -14,7 +14,7 @@ use crate::snapshot::index::{
     Body as Kept, Home, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES,
 };
 use crate::snapshot::stored::{Entry, entries};
-use crate::snapshot::{Cursor, Keys, Scope};
+use crate::snapshot::{Cursor, Keys, Replay, Scope};
 use crate::tokens::Original;
 
 /// What the caller asked for, beside the tool's own arguments.
@@ -79,6 +79,8 @@ pub struct Setting<'a> {
     pub read_tool: &'a str,
     /// What the schema of the tool lets stand in structured content.
     pub room: Room,
+    /// The call that cursors lead back to, where nothing is kept.
+    pub replay: Option<&'a Replay>,
 }
 
 impl Setting<'_> {
@@ -105,6 +107,7 @@ impl Setting<'_> {
             keys: self.keys,
             principal: self.scope.principal,
             read_tool: self.read_tool,
+            replay: self.replay,
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Body, Facts, Shown};
 use crate::json::scan::Scanner;
 use crate::json::text::{Form, convert, escape, visible};
-use crate::snapshot::{Cursor, Home, Keys};
+use crate::snapshot::{Cursor, Home, Keys, Replay};
 use crate::tokens::{Estimator, Measure};
 
 /// Allowances from which the paging fields stand both beside the list and in the contract; below, a cursor is too dear to be written twice.
@@ -38,6 +38,8 @@ pub struct Frame<'a> {
     pub principal: &'a str,
     /// The name of the tool that reads on.
     pub read_tool: &'a str,
+    /// The call that cursors lead back to, where nothing is kept.
+    pub replay: Option<&'a Replay>,
 }
 
 /// What the schema of a tool lets stand in structured content.
@@ -99,8 +101,13 @@ impl Frame<'_> {
     }
 
     /// Signs a cursor.
-    fn sign(&self, cursor: &Cursor) -> String {
-        cursor.sign(self.keys, self.principal)
+    #[must_use]
+    pub fn sign(&self, cursor: &Cursor) -> String {
+        match self.replay {
+            None => cursor.sign(self.keys, self.principal),
+            Some(replay) => Cursor { replay: Some(replay.clone()), ..cursor.clone() }
+                .sign(self.keys, self.principal),
+        }
     }
 
     /// Writes a part. Costs what the part is long.

@@ -39,9 +39,26 @@ pub struct Cursor {
     /// 1: whole items and texts are read from here on, nothing condensed.
     #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
     pub whole: u64,
+    /// The call that its answer is fetched by again, where nothing is kept.
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
     /// When it was issued, in seconds.
     #[serde(rename = "t")]
     pub issued: u64,
+}
+
+/// A call that can be made again (requirements, replay): whoever made it knows it already. What it must answer is in the snapshot's name, a keyed digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    /// The upstream; may be empty.
+    #[serde(rename = "u", default)]
+    pub upstream: String,
+    /// The tool.
+    #[serde(rename = "n")]
+    pub name: String,
+    /// Its arguments as they came, the guard's among them: JSON.
+    #[serde(rename = "a")]
+    pub arguments: String,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -62,6 +79,16 @@ pub enum CursorError {
         "cursor_expired: this cursor is too old, and what it led to is no longer kept. Repeat the original call without a cursor to start again."
     )]
     Expired,
+    /// Own, but the store that it leads to cannot be reached.
+    #[error(
+        "cursor_unavailable: what this cursor leads to cannot be reached now. Try again in a moment, or repeat the original call without a cursor to start again."
+    )]
+    Unavailable,
+    /// Own, but the upstream answers otherwise by now.
+    #[error(
+        "data_changed: what this cursor leads to is no longer what the first page was cut from. Repeat the original call without a cursor to start again."
+    )]
+    Changed,
 }
 
 impl Cursor {
@@ -77,6 +104,7 @@ impl Cursor {
             end: 0,
             first: 0,
             whole: 0,
+            replay: None,
             issued: now_ms / 1_000,
         }
     }

@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use super::{METHOD, NAME, PROTOCOL_VERSION};
 use crate::gateway::upstream::http::is_refusal;
 use crate::gateway::upstream::link::Era;
-use crate::gateway::wire::message::{Head, Kind, is_modern};
 use crate::gateway::wire::reply;
 use crate::gateway::wire::sse::Framer;
+use crate::message::{Head, Kind, is_modern};
 
 /// The era of a request, and whether its answer shows whether an upstream speaks that.
 pub(crate) fn era(headers: &HeaderMap, heads: &[Head<'_>]) -> (Era, bool) {

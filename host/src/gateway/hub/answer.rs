@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::lists::{LISTS, READ_TOOLS};
 use super::{Ask, Hub};
-use crate::filter::Request;
+use crate::engine::CallContext;
+use crate::filter::{Request, Ticket};
 use crate::gateway::offload;
 use crate::gateway::upstream::link::Era;
-use crate::gateway::wire::message::{Head, member, splice, with_member};
 use crate::gateway::wire::reply;
+use crate::message::{Head, member, splice, with_member};
 use crate::telemetry::Outcome;
 
 /// Where parts of resources are read that the guard holds back.
@@ -89,22 +90,48 @@ impl Hub {
         }
     }
 
-    /// What the guard answers itself.
-    async fn of_guard(&self, ask: &Ask<'_>, request: Vec<u8>) -> Vec<u8> {
+    /// What the guard answers itself, or has an upstream answer again.
+    async fn of_guard(self: &Arc<Self>, ask: &Ask<'_>, request: Vec<u8>) -> Vec<u8> {
         let since = Instant::now();
         let cx = self.context(ask, None);
-        match offload::run(request.len(), || self.filter.request(&cx, &request)).await {
+        match offload::run(&self.filter, request.len(), || self.filter.request(&cx, &request)).await
+        {
             Request::Answer(answer, decision) => {
                 let bytes = answer.len();
                 self.record(&cx, READ_TOOLS[0], since, Some(&decision), bytes, Outcome::Passed);
                 answer
             }
-            Request::Forward(..) => reply::failure(
+            Request::Forward(Some(again), ticket) => {
+                self.again(ask, cx, &request, &again, ticket, since).await
+            }
+            Request::Forward(None, _) => reply::failure(
                 &request,
                 reply::UPSTREAM_UNAVAILABLE,
                 "The guard cannot read what it held back now. Repeat the original call.",
             ),
         }
+    }
+
+    /// Makes a call again for a cursor that carries it: `upstream::tool` says whose it is.
+    async fn again(
+        self: &Arc<Self>,
+        ask: &Ask<'_>,
+        cx: CallContext,
+        request: &[u8],
+        again: &[u8],
+        ticket: Ticket,
+        since: Instant,
+    ) -> Vec<u8> {
+        let name = Head::read(again).and_then(|head| head.parameters().name);
+        let owner = name.as_deref().and_then(|name| {
+            let (upstream, tool) = name.split_once("::")?;
+            Some((self.servers.iter().position(|server| server.name == upstream)?, tool))
+        });
+        let Some((server, tool)) = owner else {
+            let gone = "The server that this cursor leads to is no longer behind this gateway.";
+            return reply::failure(request, reply::UPSTREAM_UNAVAILABLE, gone);
+        };
+        self.send_and_follow(ask, server, cx, request, renamed(again, tool), ticket, since).await
     }
 
     /// A resource: of the upstream that is known to have it, or of the first that has it.

@@ -16,8 +16,8 @@ use crate::gateway::offload;
 use crate::gateway::upstream::Failure;
 use crate::gateway::upstream::calls::Reply;
 use crate::gateway::upstream::link::{Call, Era, Link};
-use crate::gateway::wire::message::{Head, Kind, MODERN, member, members};
 use crate::gateway::wire::reply;
+use crate::message::{Head, Kind, MODERN, member, members};
 use crate::telemetry::{Answered, Outcome};
 
 /// A request that is on its way.
@@ -87,17 +87,16 @@ impl Hub {
         request: Vec<u8>,
     ) -> Vec<u8> {
         let since = Instant::now();
-        let (method, state) = match Head::read(&request) {
-            Some(head) => (head.method().to_owned(), self.parked_state(&head)),
-            None => (String::new(), None),
-        };
-        if let Some(state) = state {
+        if let Some(state) = Head::read(&request).and_then(|head| self.parked_state(&head)) {
             return self.resume(ask, &state, &request).await;
         }
         let cx = self.context(ask, Some(server));
-        let verdict = offload::run(request.len(), || self.filter.request(&cx, &request)).await;
+        let verdict =
+            offload::run(&self.filter, request.len(), || self.filter.request(&cx, &request)).await;
         let (message, ticket) = match verdict {
             Request::Answer(answer, decision) => {
+                let method = Head::read(&request).map(|head| head.method().to_owned());
+                let method = method.unwrap_or_default();
                 self.record(&cx, &method, since, Some(&decision), answer.len(), Outcome::Passed);
                 return answer;
             }
@@ -105,13 +104,29 @@ impl Hub {
                 (message.map_or(Cow::Borrowed(request.as_slice()), Cow::Owned), ticket)
             }
         };
-        let call = self.send(ask, server, message.into_owned()).await;
-        match call {
+        let message = message.into_owned();
+        self.send_and_follow(ask, server, cx, &request, message, ticket, since).await
+    }
+
+    /// Sends on what the guard made of a request, and follows it to its answer.
+    #[allow(clippy::too_many_arguments, reason = "what a flight is made of")]
+    pub(super) async fn send_and_follow(
+        self: &Arc<Self>,
+        ask: &Ask<'_>,
+        server: usize,
+        cx: CallContext,
+        request: &[u8],
+        message: Vec<u8>,
+        ticket: Ticket,
+        since: Instant,
+    ) -> Vec<u8> {
+        let method = Head::read(request).map(|head| head.method().to_owned()).unwrap_or_default();
+        match self.send(ask, server, message).await {
             Ok(call) => {
                 let questions = Questions::default();
                 let flight = Flight {
                     server,
-                    request,
+                    request: request.to_vec(),
                     method,
                     cx,
                     ticket,
@@ -122,7 +137,7 @@ impl Hub {
                 };
                 self.follow(ask, flight).await
             }
-            Err(failure) => self.fail(&cx, &method, &request, since, &failure),
+            Err(failure) => self.fail(&cx, &method, request, since, &failure),
         }
     }
 
@@ -219,7 +234,7 @@ impl Hub {
     /// Shapes an answer and says it in the client's era.
     async fn finish(&self, ask: &Ask<'_>, flight: &Flight, answer: Vec<u8>) -> Vec<u8> {
         self.learn_task(ask, flight, &answer);
-        let (shaped, decision) = offload::run(answer.len(), || {
+        let (shaped, decision) = offload::run(&self.filter, answer.len(), || {
             self.filter.response_with_decision(&flight.cx, &flight.ticket, &answer)
         })
         .await;

@@ -10,8 +10,8 @@ use super::translate::modern_result;
 use super::{Ask, Client, Hub};
 use crate::gateway::upstream::Failure;
 use crate::gateway::upstream::link::{Era, LEGACY, Link, own_info};
-use crate::gateway::wire::message::{Head, MODERN, SERVER_KEY};
 use crate::gateway::wire::reply;
+use crate::message::{Head, MODERN, SERVER_KEY};
 
 /// Revisions of the stateful era.
 const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];

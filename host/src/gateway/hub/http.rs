@@ -22,9 +22,9 @@ use super::{Ask, Client, Hub};
 use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID, header};
 use crate::gateway::upstream::link::{AbortOnDrop, ClientHello, Era};
 use crate::gateway::upstream::server::Server;
-use crate::gateway::wire::message::{Head, Kind, MODERN, each, is_modern, members};
 use crate::gateway::wire::reply;
 use crate::gateway::wire::sse::Event;
+use crate::message::{Head, Kind, MODERN, each, is_modern, members};
 
 /// How long an answer may take before its stream begins without it.
 const SOON: Duration = Duration::from_secs(2);

@@ -8,11 +8,15 @@ use std::time::{Duration, Instant};
 
 use http::header::{AUTHORIZATION, HeaderMap};
 use sha2::{Digest, Sha256};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 
 use super::{Client, Hub};
 use crate::config::Isolation;
+use crate::filter::Filter;
 use crate::gateway::upstream::Failure;
 use crate::gateway::upstream::link::{ClientHello, Era, Link};
+use crate::message::Head;
 
 /// Whose a connection is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +89,21 @@ impl Links {
     }
 }
 
+/// Tells the filter what an upstream says of its own accord, until the connection ends.
+async fn listen(filter: Arc<Filter>, upstream: String, mut said: Receiver<Arc<Vec<u8>>>) {
+    loop {
+        match said.recv().await {
+            Ok(message) => {
+                if let Some(head) = Head::read(&message) {
+                    filter.said(&upstream, &head);
+                }
+            }
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
 fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
@@ -116,13 +135,17 @@ impl Hub {
         let hello = if shared { ClientHello::of_gateway() } else { client.hello.clone() };
         let headers: HeaderMap = client.headers.clone();
         let key = Key { server, owner, era: client.era, authorization };
-        let (slot, era) = (self.links.slot(key.clone()), client.era);
+        let (slot, era, filter) =
+            (self.links.slot(key.clone()), client.era, Arc::clone(&self.filter));
         let opening = tokio::spawn(async move {
             let mut link = slot.link.lock().await;
             if let Some(open) = link.as_ref().filter(|open| !open.has_ended()) {
                 return Ok(Arc::clone(open));
             }
             let opened = upstream.open(era, &hello, &headers).await?;
+            if filter.cache().is_some() {
+                tokio::spawn(listen(filter, upstream.name.clone(), opened.unrelated()));
+            }
             *link = Some(Arc::clone(&opened));
             Ok(opened)
         });

@@ -17,8 +17,8 @@ use super::translate::modern_result;
 use super::{Ask, Client, Hub};
 use crate::gateway::upstream::Failure;
 use crate::gateway::upstream::link::Era;
-use crate::gateway::wire::message::{Head, append, member, members, with_member};
 use crate::gateway::wire::reply;
+use crate::message::{Head, append, member, members, with_member};
 
 /// How long it is known that the guard has learnt an upstream's tools. It keeps them longer.
 const LEARNT: Duration = Duration::from_secs(600);

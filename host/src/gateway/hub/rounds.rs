@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use super::exchange::Flight;
 use super::{Ask, Hub};
-use crate::gateway::wire::message::{Head, append, member, members, splice, with_id, with_member};
 use crate::gateway::wire::reply;
+use crate::message::{Head, append, member, members, splice, with_id, with_member};
 use crate::telemetry::Outcome;
 
 /// Before the state that stands for a request which waits at the gateway.

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::streams::{COMMON, Streams};
 use crate::gateway::upstream::link::{AbortOnDrop, ClientHello, Link};
-use crate::gateway::wire::message::{Head, Kind, with_id};
 use crate::gateway::wire::reply;
+use crate::message::{Head, Kind, with_id};
 
 /// Who waits for the answer to a request that the client was asked.
 enum Asked {

@@ -16,11 +16,9 @@ use super::watch::{ACKNOWLEDGED, Filter, named};
 use super::{Ask, Client, Hub};
 use crate::gateway::front::Caller;
 use crate::gateway::upstream::link::{ClientHello, Era};
-use crate::gateway::wire::message::{
-    CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, SUBSCRIPTION_KEY,
-};
 use crate::gateway::wire::reply;
 use crate::gateway::wire::sse::Event;
+use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, SUBSCRIPTION_KEY};
 
 /// Methods of the stateful era alone.
 const REMOVED: [&str; 6] = [

@@ -4,7 +4,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::gateway::upstream::link::{ClientHello, Era};
-use crate::gateway::wire::message::{
+use crate::message::{
     CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, VERSION_KEY, append, member, members,
     object, splice, with_member,
 };

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::{Ask, Client, Hub};
 use crate::gateway::upstream::calls::Reply;
 use crate::gateway::upstream::link::{AbortOnDrop, Era, Link};
-use crate::gateway::wire::message::{Head, SUBSCRIPTION_KEY, with_member};
+use crate::message::{Head, SUBSCRIPTION_KEY, with_member};
 
 /// The changes of lists, as a filter and as a notification name them.
 const LISTS: [(&str, &str); 3] = [
@@ -192,6 +192,7 @@ impl Hub {
             match call.next().await {
                 Reply::Related(message) => {
                     let Some(head) = Head::read(&message) else { continue };
+                    self.filter.said(&link.server.name, &head);
                     if head.method() == ACKNOWLEDGED {
                         let _ = ready.send(());
                     } else if filter.fits(&head) && to.send(unnamed(&message)).is_err() {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::Failure;
-use crate::gateway::wire::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
+use crate::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
 
 /// What comes back on a request.
 #[derive(Debug)]

@@ -153,7 +153,7 @@ impl Reader {
         if line.trim_ascii().is_empty() {
             return;
         }
-        if crate::gateway::wire::message::Head::read(line).is_none() {
+        if crate::message::Head::read(line).is_none() {
             info!(
                 upstream = self.name,
                 "Not a message: {}",

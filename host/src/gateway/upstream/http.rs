@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tracing::warn;
 
 use super::Failure;
-use super::breaker::Breaker;
+use crate::breaker::Breaker;
 use crate::config::{Authorization, Upstream};
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
@@ -129,7 +129,10 @@ impl HttpUpstream {
             timeout: config.limits.timeout(),
             longest,
             client,
-            breaker: Breaker::new(&config.limits),
+            breaker: Breaker::new(
+                config.limits.failures,
+                Duration::from_secs(config.limits.pause_seconds),
+            ),
             turns: tokio::sync::Semaphore::new(config.limits.concurrency),
             recorder,
         })

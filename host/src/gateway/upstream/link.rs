@@ -13,10 +13,8 @@ use super::child::Child;
 use super::remote::Remote;
 use super::server::Server;
 use crate::gateway::front::modern;
-use crate::gateway::wire::message::{
-    CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, VERSION_KEY, is_modern,
-};
 use crate::gateway::wire::reply;
+use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, VERSION_KEY, is_modern};
 
 /// Messages that belong to no request and wait to be looked at.
 const WAITING: usize = 256;

@@ -15,8 +15,8 @@ use super::Failure;
 use super::http::{HttpUpstream, data, is_refusal};
 use super::link::{AbortOnDrop, Era, Link};
 use crate::gateway::front::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
-use crate::gateway::wire::message::{Head, Kind, MODERN, each, with_member};
 use crate::gateway::wire::sse::Framer;
+use crate::message::{Head, Kind, MODERN, each, with_member};
 
 /// How long to wait before a stream that ended is asked for again.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 
 use super::Failure;
-use super::breaker::Breaker;
 use super::calls::Calls;
 use super::child::Child;
 use super::http::HttpUpstream;
 use super::link::{Carrier, ClientHello, Era, Link};
 use super::remote::Remote;
+use crate::breaker::Breaker;
 use crate::config::{EraChoice, Isolation, Upstream};
 use crate::telemetry::Recorder;
 
@@ -54,7 +54,10 @@ impl Server {
         Self {
             name: config.name.clone(),
             isolation: config.isolation,
-            breaker: Breaker::new(&config.limits),
+            breaker: Breaker::new(
+                config.limits.failures,
+                Duration::from_secs(config.limits.pause_seconds),
+            ),
             eras: Mutex::new(eras),
             turns: tokio::sync::Semaphore::new(config.limits.concurrency),
             config,

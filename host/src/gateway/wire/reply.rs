@@ -5,7 +5,7 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::message::Head;
+use crate::message::Head;
 
 /// The revision named is not one that is spoken here.
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;

@@ -10,7 +10,7 @@ use crate::shape::{Shown, derive};
 use crate::snapshot::cursor::CursorError;
 use crate::snapshot::index::{Body, Index, ListIndex, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
-use crate::snapshot::{Cursor, Home, Keys, Scope, Stored};
+use crate::snapshot::{Cursor, Home, Keys, Replay, Scope, Stored};
 use crate::tokens::Original;
 
 /// Who reads, and how.
@@ -35,6 +35,8 @@ pub struct Reader<'a> {
     pub budget: Option<u64>,
     /// Milliseconds since 1970.
     pub now_ms: u64,
+    /// The call that cursors lead back to, where nothing is kept.
+    pub replay: Option<&'a Replay>,
 }
 
 /// A part that was read.
@@ -61,6 +63,8 @@ pub struct Read {
 pub enum Refusal {
     /// These keys have to be fetched first.
     Load(Vec<String>),
+    /// Nothing is kept: the call has to be made again.
+    Replay(Box<Cursor>, Replay),
     /// The cursor is no good.
     Cursor(CursorError),
     /// The caller asks for what cannot be; with a sentence.
@@ -94,6 +98,9 @@ impl Reader<'_> {
             {
                 return Err(Refusal::Cursor(CursorError::Invalid));
             }
+        }
+        if let Some(replay) = cursor.replay.clone() {
+            return Err(Refusal::Replay(Box::new(cursor), replay));
         }
         self.read_at(cursor, guarded, loaded)
     }
@@ -130,6 +137,7 @@ impl Reader<'_> {
             now_ms: self.now_ms,
             read_tool: self.read_tool,
             room: self.room,
+            replay: self.replay,
         };
         let frame = setting.frame(
             budget.allowance(),

@@ -406,7 +406,7 @@ impl<'a> Shaper<'_, 'a> {
         if let Some(whole) = &cut.whole {
             facts.insert(
                 "original".to_owned(),
-                whole.sign(self.setting.keys, self.setting.scope.principal).into(),
+                self.setting.frame(0, true, None).sign(whole).into(),
             );
         }
         let threshold =

@@ -1,9 +1,7 @@
-//! A circuit breaker: after so many failures in a row an upstream is left alone for a while, then tried by one request.
+//! A circuit breaker: after so many failures in a row an upstream, or a store, is left alone for a while, then tried by one request.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-use crate::config::UpstreamLimits;
 
 /// The longest time that an upstream is left alone.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -16,7 +14,7 @@ struct State {
     until: Option<Instant>,
 }
 
-/// The breaker of one upstream.
+/// The breaker of one of them.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     most: u32,
@@ -25,12 +23,9 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
-    pub(crate) fn new(limits: &UpstreamLimits) -> Self {
-        Self {
-            most: limits.failures,
-            pause: Duration::from_secs(limits.pause_seconds),
-            state: Mutex::new(State::default()),
-        }
+    /// One that opens after `most` failures in a row, for `pause` at first and twice as long each time, up to a minute.
+    pub(crate) fn new(most: u32, pause: Duration) -> Self {
+        Self { most, pause, state: Mutex::new(State::default()) }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -78,8 +73,7 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_open_it_and_an_answer_closes_it() {
-        let limits = UpstreamLimits { failures: 2, pause_seconds: 10, ..UpstreamLimits::default() };
-        let breaker = Breaker::new(&limits);
+        let breaker = Breaker::new(2, Duration::from_secs(10));
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         breaker.failed(start);

@@ -7,7 +7,7 @@ use marked_yaml::Node;
 use super::Issues;
 
 /// The same faults, with their lines where those can be told: in YAML and JSON, which YAML includes.
-pub(super) fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
+pub(crate) fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
     if path.extension().is_some_and(|ending| ending == "toml") {
         return issues;
     }
@@ -17,6 +17,14 @@ pub(super) fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues 
     }
     issues.0.sort_by_key(|issue| issue.line);
     issues
+}
+
+/// The line that a place of a file stands in, where that can be told.
+pub(crate) fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
+    if path.extension().is_some_and(|ending| ending == "toml") {
+        return None;
+    }
+    line(&marked_yaml::parse_yaml(0, text).ok()?, steps)
 }
 
 /// The line of the deepest part of a path that the file has. Of a member it is the line of its name.

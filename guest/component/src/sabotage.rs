@@ -1,0 +1,27 @@
+//! What a component must never do, on demand: for the tests that swap it in. No build that ships has it.
+
+use crate::bindings::context_guard::guard::types::{Outcome, ResponseVerdict};
+
+/// Does what an answer asks for, such as `sabotage:trap`; None where it asks for nothing.
+pub(crate) fn by(message: &[u8], sound: ResponseVerdict) -> ResponseVerdict {
+    let text = String::from_utf8_lossy(message);
+    let Some((_, wanted)) = text.split_once("sabotage:") else { return sound };
+    match wanted.chars().take_while(char::is_ascii_lowercase).collect::<String>().as_str() {
+        "trap" => core::arch::wasm32::unreachable(),
+        "loop" => loop {
+            core::hint::black_box(());
+        },
+        "memory" => {
+            let mut all: Vec<Vec<u8>> = Vec::new();
+            loop {
+                all.push(core::hint::black_box(vec![1; 1 << 20]));
+            }
+        }
+        "garbage" => ResponseVerdict { message: Outcome::Shaped(b"garbage".to_vec()), ..sound },
+        "id" => {
+            let other = br#"{"jsonrpc":"2.0","id":"another","result":{"content":[]}}"#;
+            ResponseVerdict { message: Outcome::Shaped(other.to_vec()), ..sound }
+        }
+        _ => sound,
+    }
+}

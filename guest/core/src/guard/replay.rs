@@ -1,0 +1,119 @@
+//! Cursors of answers that are kept nowhere: the call is made again, and what it answers must be what it answered (requirements, replay).
+
+use super::{Context, Fault, Guard, Shaped, answer, read_tool, room};
+use crate::protocol::mcp::arguments::Guarded;
+use crate::protocol::mcp::read::{Reader, Refusal};
+use crate::protocol::mcp::reply::Envelope;
+use crate::protocol::mcp::serve::{Served, part};
+use crate::record::Record;
+use crate::shape::plan::Setting;
+use crate::snapshot::{Cursor, CursorError, Loaded, Scope};
+use crate::ticket::{Asked, Replayed};
+use crate::tokens::Original;
+
+/// The longest arguments that a cursor carries, in bytes: a cursor costs tokens each time it is shown.
+pub(super) const LONGEST: usize = 1_024;
+
+/// What is said where a query finds more than fits, and nothing can be kept for its next page.
+const TOO_MUCH: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. Ask for less: fewer fields, a smaller limit, a stricter where or grep.";
+
+impl Guard {
+    /// Reads on in what an upstream has answered again.
+    pub(super) fn replayed<'m>(
+        &self,
+        cx: &Context<'_>,
+        ticket: Replayed,
+        message: &'m [u8],
+        now_ms: u64,
+    ) -> Result<Shaped<'m>, Fault> {
+        let Replayed { replay, arguments, first, now, budget, output, renamed, .. } = &ticket;
+        let limits = self.policy.limits(&replay.upstream, &replay.name);
+        let endpoint = crate::endpoint(&replay.upstream, &replay.name);
+        let setting = Setting {
+            limits: &limits,
+            keys: &self.keys,
+            scope: Scope { principal: cx.principal, endpoint: &endpoint },
+            name: &replay.name,
+            arguments: *arguments,
+            wish: first.wish,
+            query: &first.query,
+            budget: *budget,
+            derived: false,
+            now_ms,
+            read_tool: read_tool(*renamed),
+            room: room(*output),
+            replay: Some(replay),
+        };
+        let shaped = answer(&setting, message)?;
+        if shaped.message.is_none() && failed(message) {
+            return Ok(Shaped { entries: Vec::new(), ..shaped });
+        }
+        let original = Original { tokens: shaped.record.original_tokens, ..Original::default() };
+        let again: Loaded = shaped
+            .entries
+            .into_iter()
+            .map(|entry| (entry.key, Some(entry.value.into_owned())))
+            .collect();
+        let envelope = Envelope { id: &ticket.id, modern: ticket.modern };
+        let cursor = Cursor::from(ticket.cursor.clone());
+        let refuse = |reason: &str| {
+            let message = envelope.tool_error(reason);
+            let record = Record {
+                mode: "error".to_owned(),
+                ..Record::unchanged(&endpoint, original, message.len(), limits.threshold)
+            };
+            Shaped {
+                message: Some(message),
+                entries: Vec::new(),
+                ttl_ms: 0,
+                must_be_kept: false,
+                record,
+            }
+        };
+        if !again.contains_key(&cursor.snapshot) {
+            return Ok(refuse(&CursorError::Changed.to_string()));
+        }
+        let reader = Reader {
+            policy: &self.policy,
+            keys: &self.keys,
+            principal: cx.principal,
+            upstream: &replay.upstream,
+            endpoint: Some(&replay.name),
+            structured: ticket.structured,
+            room: room(*output),
+            read_tool: read_tool(*renamed),
+            budget: *budget,
+            now_ms,
+            replay: Some(replay),
+        };
+        let Asked { wish, query } = now.clone();
+        // Whoever reads has a cursor: one to the whole need not be given again.
+        let guarded = Guarded { cursor: Some(String::new()), wish, query };
+        match reader.read_at(cursor, &guarded, &again) {
+            Ok(read) if !guarded.query.is_empty() && read.halves.cursor.is_some() => {
+                Ok(refuse(TOO_MUCH))
+            }
+            Ok(read) => {
+                let Served { message, record } = part(&envelope, &read, &replay.upstream, None);
+                Ok(Shaped {
+                    message: Some(message),
+                    entries: Vec::new(),
+                    ttl_ms: 0,
+                    must_be_kept: false,
+                    record,
+                })
+            }
+            Err(Refusal::Wish(reason)) => Ok(refuse(&reason)),
+            Err(Refusal::Cursor(error)) => Ok(refuse(&error.to_string())),
+            Err(Refusal::Load(_) | Refusal::Replay(..)) => {
+                Ok(refuse(&CursorError::Changed.to_string()))
+            }
+        }
+    }
+}
+
+/// Whether the upstream failed this time: that is told as it is.
+fn failed(message: &[u8]) -> bool {
+    crate::protocol::mcp::answer::Answer::read(message)
+        .is_ok_and(|answer| answer.result.is_none() || answer.is_error || !answer.complete)
+}

@@ -1,0 +1,54 @@
+//! A part that was read, as the answer to whoever reads.
+
+use super::read::Read;
+use super::reply::Envelope;
+use super::shaped;
+use crate::json::scan::is_json;
+use crate::json::text::Form;
+use crate::record::Record;
+use crate::shape::notice::READ_TOOL;
+
+/// An answer, and what was done.
+pub struct Served {
+    /// The message.
+    pub message: Vec<u8>,
+    /// What was done.
+    pub record: Record,
+}
+
+/// The answer to a tool call, or to the reading of a resource with this URI.
+#[must_use]
+pub fn part(
+    envelope: &Envelope<'_>,
+    read: &Read,
+    upstream: &str,
+    resource: Option<&str>,
+) -> Served {
+    let facts = read.shown.facts.json(read.halves.cursor.as_deref(), read.shown.more, READ_TOOL);
+    let meta = shaped::describe(
+        facts,
+        read.halves.tokens,
+        read.threshold,
+        read.original,
+        read.original_bytes,
+    );
+    let message = match resource {
+        None => envelope.tool(&read.halves, &meta),
+        Some(uri) => envelope.resource(uri, &read.halves, &meta),
+    };
+    debug_assert!(is_json(&message, Form::Raw), "an answer is JSON");
+    let record = Record {
+        endpoint: crate::endpoint(upstream, &read.endpoint),
+        mode: read.shown.facts.kind().to_owned(),
+        loss: read.shown.facts.loss(),
+        estimated_tokens: read.halves.tokens,
+        response_bytes: message.len() as u64,
+        original_tokens: read.original.tokens,
+        original_tokens_sampled: read.original.sampled,
+        original_bytes: read.original_bytes,
+        budget: read.threshold,
+        item_count: read.shown.facts.items(),
+        read_only: false,
+    };
+    Served { message, record }
+}

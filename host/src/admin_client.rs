@@ -1,0 +1,56 @@
+//! Asking the endpoint for operators of a gateway that runs.
+
+use bytes::Bytes;
+use http::Request;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+
+pub use http::Method;
+
+use crate::gateway::{HttpClient, http_client};
+use crate::{Error, Result};
+
+/// A client.
+pub struct AdminClient {
+    base: String,
+    token: Option<String>,
+    client: HttpClient,
+}
+
+impl AdminClient {
+    /// A client of the endpoint at this URL.
+    #[must_use]
+    pub fn new(base: &str, token: Option<&str>) -> Self {
+        let base = base.trim_end_matches('/').to_owned();
+        Self { base, token: token.map(str::to_owned), client: http_client() }
+    }
+
+    /// What it answers.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where it cannot be reached; [`Error::Refused`] with the reason that it gives.
+    pub async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+        let url = format!("{}{path}", self.base);
+        let setup = |error: &dyn std::fmt::Display| {
+            Error::Setup(format!("the gateway cannot be asked at {url}: {error}"))
+        };
+        let mut request =
+            Request::builder().method(method).uri(&url).header(CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let request = request.body(Full::new(body)).map_err(|error| setup(&error))?;
+        let response = self.client.request(request).await.map_err(|error| setup(&error))?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| setup(&error))?.to_bytes();
+        let answer: Value = serde_json::from_slice(&body)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&body).trim().into());
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let told = answer.get("detail").unwrap_or(&answer);
+        Err(Error::Refused(told.as_str().map_or_else(|| told.to_string(), str::to_owned)))
+    }
+}

@@ -1,0 +1,390 @@
+//! Answers of read-only tools, kept for a while (requirements, section 5).
+//!
+//! What is kept is the upstream's answer as it came; every rendition of it, page or preview, is shaped from that. So all tiers of an answer live and go together; what differs is
+//! how old an answer may be for each.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lru::LruCache;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::Clock;
+use crate::engine::{CallContext, Decision};
+use crate::message::Head;
+use crate::telemetry::glob;
+
+/// Calls with more bytes than this are not looked up.
+const LONGEST_CALL: usize = 64 << 10;
+/// What an entry costs beside its bytes.
+const OVERHEAD: usize = 256;
+
+/// What is kept, and for how long.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CacheOptions {
+    /// The bytes of all answers together. What was used longest ago goes first.
+    pub bytes: usize,
+    /// How old an answer may be that is shown as ids, metadata or preview.
+    pub metadata_seconds: u64,
+    /// How old an answer may be that is shown in full.
+    pub full_seconds: u64,
+    /// The endpoints whose answers are kept, where the tool is read-only by its own hint or by policy; `*` stands for any characters.
+    pub endpoints: Vec<String>,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self {
+            bytes: 35 << 20,
+            metadata_seconds: 3_600,
+            full_seconds: 1_800,
+            endpoints: vec!["*".to_owned()],
+        }
+    }
+}
+
+/// How much of an answer is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// Ids or metadata.
+    Metadata,
+    /// Metadata and the beginning of the content.
+    Preview,
+    /// Anything else.
+    Full,
+}
+
+impl Tier {
+    /// The tier of an answer that was shaped in this mode.
+    pub(crate) fn of_mode(mode: &str) -> Self {
+        match mode {
+            "ids_only" | "metadata" => Self::Metadata,
+            "preview" => Self::Preview,
+            _ => Self::Full,
+        }
+    }
+
+    /// Its name in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Preview => "preview",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// A call: who asks which tool for what.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    endpoint: String,
+    digest: [u8; 32],
+}
+
+struct Entry {
+    message: Arc<[u8]>,
+    since: Duration,
+}
+
+/// An answer that is kept.
+pub struct Hit {
+    /// As the upstream gave it.
+    pub message: Arc<[u8]>,
+    age: Duration,
+}
+
+/// What is to be forgotten.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Purge {
+    /// Answers of these endpoints, `upstream::tool`; `*` stands for any characters.
+    pub tool: Option<String>,
+    /// Answers in which this document's id, or a resource's URI, stands.
+    pub document: Option<String>,
+}
+
+struct Kept {
+    entries: LruCache<Key, Entry>,
+    bytes: usize,
+}
+
+/// The cache.
+pub struct Cache {
+    options: CacheOptions,
+    clock: Arc<dyn Clock>,
+    kept: Mutex<Kept>,
+}
+
+impl Cache {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(options: CacheOptions, clock: Arc<dyn Clock>) -> Self {
+        Self { options, clock, kept: Mutex::new(Kept { entries: LruCache::unbounded(), bytes: 0 }) }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The key of a call as it goes to the upstream, without what is the guard's; none where it is no call of a tool, or of one that is not for the cache. Arguments are the same
+    /// in whatever order they stand.
+    #[must_use]
+    pub fn key(&self, cx: &CallContext, policy: &str, request: &[u8]) -> Option<Key> {
+        if request.len() > LONGEST_CALL {
+            return None;
+        }
+        let head = Head::read(request).filter(|head| head.method() == "tools/call")?;
+        let params: Value = serde_json::from_str(head.params?.get()).ok()?;
+        let name = params.get("name")?.as_str()?;
+        let endpoint = if cx.upstream.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}::{name}", cx.upstream)
+        };
+        if !self.options.endpoints.iter().any(|pattern| glob(pattern, &endpoint)) {
+            return None;
+        }
+        let arguments = params.get("arguments").map(Value::to_string).unwrap_or_default();
+        let mut hash = Sha256::new();
+        for part in [cx.principal.as_str(), policy, &endpoint, &arguments] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        Some(Key { endpoint, digest: hash.finalize().into() })
+    }
+
+    /// What is kept of a call.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Hit> {
+        let now = self.clock.now();
+        let longest = self.options.metadata_seconds.max(self.options.full_seconds);
+        let mut kept = self.kept();
+        let entry = kept.entries.get(key)?;
+        let age = now.saturating_sub(entry.since);
+        if age > Duration::from_secs(longest) {
+            kept.forget(|other, _| other == key);
+            return None;
+        }
+        Some(Hit { message: Arc::clone(&entry.message), age })
+    }
+
+    /// The tier that an answer was shaped to, if what is kept is young enough for it.
+    #[must_use]
+    pub fn serves(&self, hit: &Hit, decision: &Decision) -> Option<Tier> {
+        let tier = Tier::of_mode(&decision.mode);
+        let seconds = if tier == Tier::Full {
+            self.options.full_seconds
+        } else {
+            self.options.metadata_seconds
+        };
+        (hit.age <= Duration::from_secs(seconds)).then_some(tier)
+    }
+
+    /// Keeps an answer, if it is a whole one of a read-only tool and no error.
+    pub fn put(&self, key: &Key, decision: &Decision, message: &[u8]) {
+        let read_only = ("readOnly".to_owned(), "true".to_owned());
+        let cost = message.len() + key.endpoint.len() + OVERHEAD;
+        if !decision.options.contains(&read_only) || cost > self.options.bytes || is_error(message)
+        {
+            return;
+        }
+        let entry = Entry { message: message.into(), since: self.clock.now() };
+        let mut kept = self.kept();
+        kept.bytes += cost;
+        if let Some((_, old)) = kept.entries.push(key.clone(), entry) {
+            kept.bytes -= old.message.len() + key.endpoint.len() + OVERHEAD;
+        }
+        while kept.bytes > self.options.bytes {
+            let Some((key, old)) = kept.entries.pop_lru() else { break };
+            kept.bytes -= old.message.len() + key.endpoint.len() + OVERHEAD;
+        }
+    }
+
+    /// Forgets answers, all of their renditions. How many.
+    pub fn purge(&self, purge: &Purge) -> usize {
+        let document = purge.document.as_deref().map(memchr::memmem::Finder::new);
+        self.kept().forget(|key, entry| {
+            purge.tool.as_deref().is_none_or(|tool| glob(tool, &key.endpoint))
+                && document.as_ref().is_none_or(|id| id.find(&entry.message).is_some())
+        })
+    }
+
+    /// An upstream says that something of it has changed: a list, or one resource.
+    pub(crate) fn changed(&self, upstream: &str, notification: &Head<'_>) {
+        let tool = if upstream.is_empty() { "*".to_owned() } else { format!("{upstream}::*") };
+        let document = match notification.method() {
+            "notifications/resources/updated" => match notification.parameters().uri {
+                Some(uri) => Some(uri.into_owned()),
+                None => return,
+            },
+            method if method.ends_with("/list_changed") => None,
+            _ => return,
+        };
+        self.purge(&Purge { tool: Some(tool), document });
+    }
+
+    /// Answers, and their bytes.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        let kept = self.kept();
+        (kept.entries.len(), kept.bytes)
+    }
+}
+
+impl Kept {
+    fn forget(&mut self, which: impl Fn(&Key, &Entry) -> bool) -> usize {
+        let gone: Vec<Key> = self
+            .entries
+            .iter()
+            .filter(|(key, entry)| which(key, entry))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in &gone {
+            if let Some(old) = self.entries.pop(key) {
+                self.bytes -= old.message.len() + key.endpoint.len() + OVERHEAD;
+            }
+        }
+        gone.len()
+    }
+}
+
+/// Whether a response is a failure, of the protocol or of the tool.
+fn is_error(message: &[u8]) -> bool {
+    let Some(result) = Head::read(message).and_then(|head| head.result) else { return true };
+    crate::message::member(result.get(), "isError").is_some_and(|flag| flag.get() == "true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+
+    fn cx(principal: &str) -> CallContext {
+        CallContext {
+            principal: principal.into(),
+            session: String::new(),
+            request_id: "1".into(),
+            upstream: "docs".into(),
+            protocol_version: String::new(),
+            options: Vec::new(),
+        }
+    }
+
+    fn decision(mode: &str, read_only: bool) -> Decision {
+        Decision {
+            endpoint: "docs::search".into(),
+            mode: mode.into(),
+            loss: crate::engine::LossClass::None,
+            estimated_tokens: 1,
+            response_bytes: 1,
+            original_tokens: 1,
+            original_tokens_sampled: false,
+            original_bytes: 1,
+            budget: 4_000,
+            item_count: None,
+            pagination_used: false,
+            summarization_used: false,
+            chunking_used: false,
+            options: read_only.then(|| ("readOnly".into(), "true".into())).into_iter().collect(),
+        }
+    }
+
+    fn call(arguments: &str) -> Vec<u8> {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"search","arguments":{arguments}}}}}"#).into_bytes()
+    }
+
+    fn answer(text: &str) -> Vec<u8> {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#).into_bytes()
+    }
+
+    fn cache(bytes: usize) -> (Arc<ManualClock>, Cache) {
+        let clock = Arc::new(ManualClock::at_ms(1_000));
+        let options = CacheOptions { bytes, ..CacheOptions::default() };
+        (Arc::clone(&clock), Cache::new(options, clock))
+    }
+
+    #[test]
+    fn a_call_is_its_principal_tool_and_arguments() {
+        let (_, cache) = cache(100_000);
+        let key = |principal: &str, arguments: &str| {
+            cache.key(&cx(principal), "", &call(arguments)).unwrap()
+        };
+        assert_eq!(key("a", r#"{"q":"x","n":1}"#), key("a", r#"{ "n": 1, "q": "x" }"#));
+        assert_ne!(key("a", r#"{"q":"x"}"#), key("b", r#"{"q":"x"}"#));
+        assert_ne!(key("a", r#"{"q":"x"}"#), key("a", r#"{"q":"y"}"#));
+        assert!(cache.key(&cx("a"), "", br#"{"id":1,"method":"tools/list"}"#).is_none());
+    }
+
+    #[test]
+    fn only_sound_answers_of_read_only_tools_are_kept() {
+        let (_, cache) = cache(100_000);
+        let key = cache.key(&cx("a"), "", &call("{}")).unwrap();
+        cache.put(&key, &decision("full", false), &answer("x"));
+        cache.put(&key, &decision("full", true), br#"{"id":1,"error":{"code":1}}"#);
+        cache.put(&key, &decision("full", true), br#"{"id":1,"result":{"isError":true}}"#);
+        assert!(cache.get(&key).is_none());
+        cache.put(&key, &decision("full", true), &answer("x"));
+        assert_eq!(*cache.get(&key).unwrap().message, *answer("x"));
+    }
+
+    #[test]
+    fn renditions_have_ages_of_their_own() {
+        let (clock, cache) = cache(100_000);
+        let key = cache.key(&cx("a"), "", &call("{}")).unwrap();
+        cache.put(&key, &decision("full", true), &answer("x"));
+        clock.advance_ms(1_801_000);
+        let hit = cache.get(&key).unwrap();
+        assert_eq!(cache.serves(&hit, &decision("full", true)), None);
+        assert_eq!(cache.serves(&hit, &decision("metadata", true)), Some(Tier::Metadata));
+        clock.advance_ms(1_800_000);
+        assert!(cache.get(&key).is_none());
+        assert_eq!(cache.size(), (0, 0));
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let (_, cache) = cache(2_000);
+        let key = |at: usize| cache.key(&cx("a"), "", &call(&format!("{{\"n\":{at}}}"))).unwrap();
+        for at in 0..50 {
+            cache.put(&key(at), &decision("full", true), &answer(&"x".repeat(300)));
+            assert!(cache.size().1 <= 2_000);
+            assert!(cache.get(&key(0)).is_some() || at > 0);
+        }
+        assert!(cache.get(&key(49)).is_some() && cache.get(&key(1)).is_none());
+    }
+
+    #[test]
+    fn answers_go_by_tool_by_document_and_when_an_upstream_says_so() {
+        let (_, cache) = cache(100_000);
+        let fill = || {
+            for (at, text) in ["doc-1 and doc-2", "doc-2", "file:///a.txt"].iter().enumerate() {
+                let key = cache.key(&cx("a"), "", &call(&format!("{{\"n\":{at}}}"))).unwrap();
+                cache.put(&key, &decision("full", true), &answer(text));
+            }
+        };
+        fill();
+        let by = |tool: Option<&str>, document: Option<&str>| {
+            cache.purge(&Purge {
+                tool: tool.map(str::to_owned),
+                document: document.map(str::to_owned),
+            })
+        };
+        assert_eq!(
+            (by(None, Some("doc-1")), by(Some("web::*"), None), by(None, Some("doc-2"))),
+            (1, 0, 1)
+        );
+        fill();
+        let changed =
+            |message: &str| cache.changed("docs", &Head::read(message.as_bytes()).unwrap());
+        changed(r#"{"method":"notifications/progress","params":{}}"#);
+        changed(r#"{"method":"notifications/resources/updated","params":{"uri":"file:///a.txt"}}"#);
+        assert_eq!(cache.size().0, 2);
+        changed(r#"{"method":"notifications/tools/list_changed"}"#);
+        assert_eq!(cache.size(), (0, 0));
+    }
+}

@@ -1,0 +1,198 @@
+//! `context-guard generations`: what serves a running gateway, and changes of it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use context_guard::admin_client::{AdminClient, Method};
+use context_guard::config;
+use serde_json::{Value, json};
+
+use super::table;
+
+const AFTER_HELP: &str = "\
+Examples:
+  context-guard generations --config gateway.yaml             what serves, what is kept, how a trial goes
+  context-guard generations --config gateway.yaml reload      read policy, component and keys again, now
+  context-guard generations --config gateway.yaml promote     let the generation on trial serve everybody
+  context-guard generations --config gateway.yaml rollback    back to the generation before, or end the trial
+  context-guard generations --config gateway.yaml rollback 3  back to generation 3
+
+The gateway needs admin.listen, and admin.token for changes.";
+
+/// Show what serves a running gateway, and change it: reload, promote, roll back.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Generations {
+    /// The gateway's configuration, which names the endpoint for operators and its token.
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// The endpoint for operators, such as http://127.0.0.1:8809, where no configuration is at hand.
+    #[arg(long, value_name = "URL", global = true)]
+    admin: Option<String>,
+    /// Its token, where no configuration is at hand.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        global = true,
+        env = "CONTEXT_GUARD_ADMIN_TOKEN",
+        hide_env_values = true
+    )]
+    token: Option<String>,
+    /// Print what the gateway answers, JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Read policy, component and signing keys again, also what was refused before.
+    Reload,
+    /// Let the generation on trial serve everybody.
+    Promote,
+    /// Go back to the generation before, or to one that is kept; a running trial ends first.
+    Rollback {
+        /// The number of the generation.
+        to: Option<u64>,
+    },
+}
+
+impl Generations {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let client = self.client()?;
+        let (method, path, body) = match &self.command {
+            None => (Method::GET, "/admin/generations", Value::Null),
+            Some(Command::Reload) => (Method::POST, "/admin/reload", Value::Null),
+            Some(Command::Promote) => (Method::POST, "/admin/promote", Value::Null),
+            Some(Command::Rollback { to }) => (Method::POST, "/admin/rollback", json!({"to": to})),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let answer = runtime.block_on(client.ask(method, path, &body))?;
+        if self.json {
+            say!("{answer:#}");
+        } else if self.command.is_none() {
+            show(&answer);
+        } else if answer["changed"] == true {
+            say!(
+                "Generation {} is in use; generation {} is active.",
+                answer["generation"],
+                answer["active"]
+            );
+        } else {
+            say!("Nothing is new: generation {} serves on.", answer["active"]);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn client(&self) -> Result<AdminClient> {
+        let (mut url, mut token) = (self.admin.clone(), self.token.clone());
+        if let Some(path) = &self.config {
+            let admin = config::read(path)?.admin;
+            let admin = admin.with_context(|| {
+                format!("{} has no admin.listen, so the gateway cannot be asked", path.display())
+            })?;
+            url = url.or(Some(format!("http://{}", admin.listen)));
+            token = token.or(admin.token.map(|token| token.expose().to_owned()));
+        }
+        match url {
+            Some(url) => Ok(AdminClient::new(&url, token.as_deref())),
+            None => bail!("name the gateway: --config FILE, or --admin URL"),
+        }
+    }
+}
+
+fn show(report: &Value) {
+    let mut all = table::texts(&[
+        "generation",
+        "state",
+        "since",
+        "from",
+        "version",
+        "calls",
+        "faults",
+        "tokens sent",
+        "us a call",
+    ]);
+    let generations = report["generations"].as_array().into_iter().flatten();
+    for one in generations.chain(report["trial"].get("generation")) {
+        let numbers = &one["numbers"];
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        all.add_row([
+            text(&one["generation"]),
+            text(&one["state"]),
+            time(one["since"].as_u64().unwrap_or_default()),
+            text(&one["source"]),
+            text(&one["version"]),
+            text(&numbers["calls"]),
+            text(&numbers["faults"]),
+            table::number(numbers["sentTokens"].as_u64().unwrap_or_default()),
+            text(&numbers["microsPerCall"]),
+        ]);
+    }
+    say!("{all}");
+    let trial = &report["trial"];
+    if trial.is_null() {
+        return;
+    }
+    say!(
+        "\nOn trial ({}): generation {}, {} % of the sessions.",
+        trial["mode"].as_str().unwrap_or_default(),
+        trial["generation"]["generation"],
+        trial["percent"]
+    );
+    let mut sides = table::new(&[
+        "since it began",
+        "calls",
+        "faults",
+        "answers",
+        "shaped",
+        "tokens an answer",
+        "us a call",
+    ]);
+    for side in ["active", "candidate"] {
+        let of = |name: &str| table::number(trial[side][name].as_u64().unwrap_or_default());
+        sides.add_row([
+            side.to_owned(),
+            of("calls"),
+            of("faults"),
+            of("answers"),
+            of("shaped"),
+            of("sentTokensPerAnswer"),
+            of("microsPerCall"),
+        ]);
+    }
+    say!("{sides}");
+    if let Some(endpoints) = trial["shadow"].as_array() {
+        let mut compared = table::new(&[
+            "endpoint",
+            "answers",
+            "the same",
+            "faults",
+            "tokens sent",
+            "tokens in the shadow",
+            "worst growth",
+        ]);
+        for one in endpoints {
+            let of = |name: &str| one[name].to_string();
+            compared.add_row([
+                one["endpoint"].as_str().unwrap_or_default().to_owned(),
+                of("answers"),
+                of("same"),
+                of("faults"),
+                of("activeTokens"),
+                of("candidateTokens"),
+                of("worstGrowth"),
+            ]);
+        }
+        say!("{compared}");
+    }
+}
+
+/// A time of day, in UTC.
+fn time(ms: u64) -> String {
+    let seconds = ms / 1_000 % 86_400;
+    format!("{:02}:{:02}:{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}

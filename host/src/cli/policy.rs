@@ -1,0 +1,165 @@
+//! `context-guard policy`: checks, explains and compares policies.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use context_guard::Error;
+use context_guard::policy::{self, Source};
+use serde_json::{Value, json};
+
+use super::{GuardOptions, table};
+
+const AFTER_HELP: &str = "\
+Examples:
+  context-guard policy check policy.yaml                            every fault, with its line and what would be right
+  context-guard policy explain policy.yaml --endpoint crm::list_users   what applies to a tool, and where it is set
+  context-guard policy explain policy.yaml --endpoint 'GET /bookings'   the same for a path of a JSON API
+  context-guard policy diff old.yaml new.yaml                       what differs; exits with 1 where something does
+
+Every setting can be overridden by the environment: CONTEXT_GUARD__POLICY__TOKEN_BUDGET_THRESHOLD=8000 sets tokenBudgetThreshold.";
+
+/// Check, explain and compare policies.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Policy {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List every fault of a policy, each with line, path, reason, and the name that was perhaps meant.
+    Check {
+        /// The policy: a .yaml, .json or .toml file.
+        file: PathBuf,
+        /// The guard component that it is for, where it is not the one inside this program.
+        #[arg(long, value_name = "FILE", env = "CONTEXT_GUARD_COMPONENT")]
+        component: Option<PathBuf>,
+        /// Print JSON: {"file", "valid", "issues": [{"line", "path", "reason", "severity"}]}.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what applies to an endpoint, and where each value is set.
+    Explain {
+        /// The policy; without one, the defaults.
+        file: Option<PathBuf>,
+        /// `upstream::tool`, a tool's name, a resource's URI, or `METHOD /path`.
+        #[arg(long, default_value = "")]
+        endpoint: String,
+        /// Show only what is not the default.
+        #[arg(long)]
+        set: bool,
+        /// Print JSON: {"setting": {"value", "from"}}.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what differs between two policies. Exits with 1 where something does.
+    Diff {
+        /// The one.
+        old: PathBuf,
+        /// The other.
+        new: PathBuf,
+        /// Compare what applies to this endpoint, not what is written.
+        #[arg(long)]
+        endpoint: Option<String>,
+        /// Print JSON: [{"path", "old", "new"}].
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl Policy {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        match self.command {
+            Command::Check { file, component, json } => check(file, component, json),
+            Command::Explain { file, endpoint, set, json } => {
+                let source = file.map(|file| Source::read(&file)).transpose()?.unwrap_or_default();
+                explain(&source, &endpoint, set, json);
+                Ok(ExitCode::SUCCESS)
+            }
+            Command::Diff { old, new, endpoint, json } => {
+                let (old, new) = (Source::read(&old)?, Source::read(&new)?);
+                Ok(diff(&old, &new, endpoint.as_deref(), json))
+            }
+        }
+    }
+}
+
+fn check(file: PathBuf, component: Option<PathBuf>, json: bool) -> Result<ExitCode> {
+    let checked = GuardOptions { policy: Some(file.clone()), component }.check();
+    if !json {
+        let warnings = checked?;
+        for warning in &warnings.0 {
+            say!("{}: warning: {}: {}", file.display(), warning.path(), warning.reason);
+        }
+        say!("{}: no faults.", file.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (issues, severity) = match checked {
+        Ok(warnings) => (warnings, "warning"),
+        Err(error) => match error.downcast::<Error>() {
+            Ok(Error::Config { issues, .. } | Error::Policy(issues)) => (issues, "error"),
+            Ok(error) => return Err(error.into()),
+            Err(error) => return Err(error),
+        },
+    };
+    let valid = severity == "warning";
+    let issues: Vec<Value> = issues
+        .0
+        .iter()
+        .map(|issue| json!({"line": issue.line, "path": issue.path(), "reason": issue.reason, "severity": severity}))
+        .collect();
+    say!("{}", json!({"file": file, "valid": valid, "issues": issues}));
+    Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+fn explain(source: &Source, endpoint: &str, set: bool, json: bool) {
+    let explained = policy::explain(source, endpoint);
+    let shown = explained.iter().filter(|one| !set || one.origin != policy::Origin::Default);
+    if json {
+        let all = shown.map(|one| {
+            (one.setting.clone(), json!({"value": one.value, "from": one.origin.to_string()}))
+        });
+        say!("{:#}", Value::Object(all.collect()));
+        return;
+    }
+    let mut report = table::texts(&["setting", "value", "from"]);
+    for one in shown {
+        let value = if one.value.is_null() {
+            "(told from the answer)".to_owned()
+        } else {
+            one.value.to_string()
+        };
+        report.add_row([one.setting.clone(), value, one.origin.to_string()]);
+    }
+    say!("{report}");
+}
+
+fn diff(old: &Source, new: &Source, endpoint: Option<&str>, json: bool) -> ExitCode {
+    let differences = match endpoint {
+        None => policy::diff(old.document(), new.document()),
+        Some(endpoint) => {
+            let applied = |source: &Source| {
+                let all = policy::explain(source, endpoint);
+                Value::Object(all.into_iter().map(|one| (one.setting, one.value)).collect())
+            };
+            policy::diff(&applied(old), &applied(new))
+        }
+    };
+    if json {
+        say!("{:#}", json!(differences));
+    } else if differences.is_empty() {
+        say!("No difference.");
+    } else {
+        let shown =
+            |value: &Value| if value.is_null() { "-".to_owned() } else { value.to_string() };
+        let mut report = table::texts(&["setting", "old", "new"]);
+        for one in &differences {
+            report.add_row([one.path.clone(), shown(&one.old), shown(&one.new)]);
+        }
+        say!("{report}");
+    }
+    ExitCode::from(u8::from(!differences.is_empty()))
+}

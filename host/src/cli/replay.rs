@@ -1,0 +1,167 @@
+//! `context-guard replay`: a dry run of a policy or component over recorded traffic.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use context_guard::dry_run::{self, Report, Row};
+use context_guard::keys;
+use context_guard::recording::Exchange;
+use serde_json::json;
+
+use super::{GuardOptions, table};
+
+const AFTER_HELP: &str = "\
+Traffic is recorded by a gateway with `recording: {file: traffic.jsonl}` in its configuration, secrets taken out.
+
+Examples:
+  context-guard replay traffic.jsonl --policy new.yaml                          a table: before, after, what is still there
+  context-guard replay traffic.jsonl --before old.yaml --policy new.yaml --max-growth 5 --min-recall 0.9
+                                                                                the same in CI: exits with 5 past a limit
+  context-guard replay traffic.jsonl --component new.wasm --json                a new component under the default policy
+
+Needles are ids, names and titles of records, and the errors and warnings of logs: what a reader looks for. Tokens are counted with o200k.";
+
+/// Past a limit.
+const PAST_A_LIMIT: u8 = 5;
+
+/// Run recorded traffic under another policy or component, and compare.
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Replay {
+    /// The recording: a line of JSON an exchange.
+    file: PathBuf,
+    #[command(flatten)]
+    guard: GuardOptions,
+    /// The policy that it is compared with. Without one, the defaults.
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
+    /// How many of the worst answers are shown.
+    #[arg(long, default_value_t = 5)]
+    worst: usize,
+    /// Fail where an answer has more tokens than this.
+    #[arg(long, value_name = "TOKENS")]
+    max_tokens: Option<u64>,
+    /// Fail where the answers of an endpoint become larger by more than so many percent.
+    #[arg(long, value_name = "PERCENT")]
+    max_growth: Option<f64>,
+    /// Fail where an endpoint keeps a smaller share of its needles, 0 to 1.
+    #[arg(long, value_name = "SHARE")]
+    min_recall: Option<f64>,
+    /// Fail where the guard fails on more answers than this.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    max_faults: u64,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Replay {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let traffic = Exchange::read(&self.file)?;
+        let key = keys::random()?;
+        let before = GuardOptions { policy: self.before.clone(), component: None }
+            .build(vec![key.clone()])?;
+        let after = self.guard.build(vec![key])?;
+        let progress = std::io::stderr().is_terminal();
+        let report = dry_run::compare(&before, &after, &traffic, self.worst, |done| {
+            if progress && (done.is_multiple_of(50) || done == traffic.len()) {
+                eprint!("\r{done} of {} exchanges", traffic.len());
+            }
+        });
+        if progress {
+            eprintln!();
+        }
+        let past = self.past(&report);
+        if self.json {
+            say!("{:#}", json!({"report": report, "past": past}));
+        } else {
+            show(&report);
+            for reason in &past {
+                say!("PAST A LIMIT: {reason}");
+            }
+        }
+        Ok(if past.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PAST_A_LIMIT) })
+    }
+
+    /// Every limit that was passed.
+    fn past(&self, report: &Report) -> Vec<String> {
+        let mut past = Vec::new();
+        for row in &report.endpoints {
+            let name = &row.endpoint;
+            if let Some(most) = self.max_tokens.filter(|most| row.after.largest > *most) {
+                past.push(format!(
+                    "{name}: an answer has {} tokens (--max-tokens {most})",
+                    row.after.largest
+                ));
+            }
+            if let Some(most) = self.max_growth.filter(|most| row.growth() > *most) {
+                past.push(format!(
+                    "{name}: answers become {:.1} % larger (--max-growth {most})",
+                    row.growth()
+                ));
+            }
+            let recall = row.recall(&row.after);
+            if let Some(least) = self.min_recall.filter(|least| recall < *least) {
+                past.push(format!(
+                    "{name}: {recall:.2} of its needles are kept (--min-recall {least})"
+                ));
+            }
+        }
+        let faults = report.total.after.faults;
+        if faults > self.max_faults {
+            past.push(format!(
+                "the guard failed on {faults} answers (--max-faults {})",
+                self.max_faults
+            ));
+        }
+        past
+    }
+}
+
+fn show(report: &Report) {
+    let head = [
+        "endpoint",
+        "answers",
+        "original",
+        "before",
+        "after",
+        "change",
+        "largest",
+        "needles",
+        "kept before",
+        "kept after",
+        "faults",
+    ];
+    let mut all = table::new(&head);
+    let line = |row: &Row, name: &str| {
+        [
+            name.to_owned(),
+            table::number(row.answers),
+            table::number(row.original),
+            table::number(row.before.tokens),
+            table::number(row.after.tokens),
+            format!("{:+.1} %", row.growth()),
+            table::number(row.after.largest),
+            table::number(row.needles),
+            format!("{:.0} %", row.recall(&row.before) * 100.0),
+            format!("{:.0} %", row.recall(&row.after) * 100.0),
+            table::number(row.after.faults),
+        ]
+    };
+    for row in &report.endpoints {
+        all.add_row(line(row, &row.endpoint));
+    }
+    all.add_row(line(&report.total, "all"));
+    say!("{all}");
+    if !report.worst.is_empty() {
+        say!("\nThe answers that fare worst:");
+        let mut worst = table::new(&head);
+        for row in &report.worst {
+            worst.add_row(line(row, &format!("{} at {}", row.endpoint, row.timestamp)));
+        }
+        say!("{worst}");
+    }
+}

@@ -1,0 +1,133 @@
+//! What is told of a change: to the log, the audit log, the metrics.
+
+use serde::Serialize;
+use serde_json::Value;
+use tracing::{error, info};
+
+use super::{Generation, digest};
+use crate::engine::SigningKey;
+use crate::policy::{Difference, diff};
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// A new generation serves everybody.
+    Activated,
+    /// A trial of a new generation began.
+    TrialBegan,
+    /// A trial takes more sessions.
+    Step,
+    /// A trial went well: its generation serves everybody.
+    Promoted,
+    /// An earlier generation serves again, or a trial ended.
+    RolledBack,
+    /// What was offered was not taken over.
+    Refused,
+    /// Other signing keys are in use.
+    Keys,
+}
+
+impl Event {
+    /// Its name in logs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Activated => "activated",
+            Self::TrialBegan => "trial_began",
+            Self::Step => "step",
+            Self::Promoted => "promoted",
+            Self::RolledBack => "rolled_back",
+            Self::Refused => "refused",
+            Self::Keys => "keys",
+        }
+    }
+}
+
+/// A change, with old and new values. Secrets are not among them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// What happened.
+    pub event: Event,
+    /// The generation before.
+    pub from: u64,
+    /// The generation after; of a refusal the one that stays.
+    pub to: u64,
+    /// Where the new one came from.
+    pub source: String,
+    /// Why.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What differs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
+}
+
+impl Change {
+    pub(super) fn between(event: Event, from: &Generation, to: &Generation, reason: &str) -> Self {
+        let document = |policy: &str| serde_json::from_str::<Value>(policy).unwrap_or_default();
+        let mut differences = diff(&document(&from.policy), &document(&to.policy));
+        if from.origin.component != to.origin.component {
+            let told = |generation: &Generation| {
+                format!("{} {}", generation.origin.version, generation.origin.component).into()
+            };
+            let path = "component".to_owned();
+            differences.push(Difference { path, old: told(from), new: told(to) });
+        }
+        Self {
+            event,
+            from: from.number,
+            to: to.number,
+            source: to.origin.source.clone(),
+            reason: reason.to_owned(),
+            differences,
+        }
+    }
+
+    pub(super) fn refused(stays: u64, source: &str, reason: &str) -> Self {
+        let (source, reason) = (source.to_owned(), reason.to_owned());
+        Self {
+            event: Event::Refused,
+            from: stays,
+            to: stays,
+            source,
+            reason,
+            differences: Vec::new(),
+        }
+    }
+
+    /// Keys are told by the beginning of their digest.
+    pub(super) fn keys(number: u64, before: &[SigningKey], after: &[SigningKey]) -> Self {
+        let told = |keys: &[SigningKey]| -> Value {
+            keys.iter().map(|key| digest(&key.secret).chars().take(8).collect::<String>()).collect()
+        };
+        let path = "signingKeys".to_owned();
+        let differences = vec![Difference { path, old: told(before), new: told(after) }];
+        Self {
+            event: Event::Keys,
+            from: number,
+            to: number,
+            source: "signing keys".to_owned(),
+            reason: String::new(),
+            differences,
+        }
+    }
+
+    pub(super) fn log(&self) {
+        let Self { from, to, source, reason, differences, .. } = self;
+        let changed = serde_json::to_string(differences).unwrap_or_default();
+        match self.event {
+            Event::Refused => {
+                error!(
+                    generation = to,
+                    source, "Not taken over, generation {to} serves on: {reason}"
+                );
+            }
+            Event::RolledBack => {
+                error!(from, to, "Generation {from} was taken back, {to} serves: {reason}.");
+            }
+            event => info!(from, to, source, reason, changed, "Generation: {}.", event.name()),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What applies to an endpoint, and where it is set.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+use wildmatch::WildMatch;
+
+use super::{Source, settings};
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing sets it.
+    Default,
+    /// The top of the policy, in this line.
+    Top(Option<usize>),
+    /// The rule with this number and pattern, in this line.
+    Rule(usize, String, Option<usize>),
+    /// An environment variable.
+    Environment(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line =
+            |line: &Option<usize>| line.map(|line| format!(", line {line}")).unwrap_or_default();
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Top(at) => write!(f, "top of the policy{}", line(at)),
+            Self::Rule(number, pattern, at) => {
+                write!(f, "endpoints[{number}] `{pattern}`{}", line(at))
+            }
+            Self::Environment(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A setting as it applies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// Its name; members of an object are named with a dot.
+    pub setting: String,
+    /// Its value; null where it is told from the answers themselves.
+    pub value: Value,
+    /// Where that comes from.
+    pub origin: Origin,
+}
+
+/// Every setting of an endpoint, `upstream::tool` or a tool's name alone: settings at the top, then all globs that match in their order, then exact names (FR-025).
+#[must_use]
+pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
+    let mut all: Vec<Explained> = settings()
+        .flat_map(|(name, default)| members(name, default))
+        .map(|(setting, value)| Explained { setting, value, origin: Origin::Default })
+        .collect();
+    let empty = Map::new();
+    let document = source.document().as_object().unwrap_or(&empty);
+    lay(&mut all, source, document, &[], &|line| Origin::Top(line));
+    let rules = document.get("endpoints").and_then(Value::as_array).into_iter().flatten();
+    let rules = rules.enumerate().filter_map(|(at, rule)| {
+        let rule = rule.as_object()?;
+        let pattern = rule.get("match")?.as_str()?;
+        Some((at, pattern, rule))
+    });
+    let (globs, exact): (Vec<_>, Vec<_>) = rules.partition(|(_, pattern, _)| is_glob(pattern));
+    for (at, pattern, rule) in globs.into_iter().chain(exact) {
+        if applies(pattern, endpoint) {
+            let steps = ["endpoints".to_owned(), at.to_string()];
+            lay(&mut all, source, rule, &steps, &|line| Origin::Rule(at, pattern.to_owned(), line));
+        }
+    }
+    all
+}
+
+/// Whether a pattern stands for several endpoints.
+fn is_glob(pattern: &str) -> bool {
+    pattern.contains(['*', '?'])
+}
+
+/// Whether a rule is for an endpoint: it may name it with or without the upstream.
+fn applies(pattern: &str, endpoint: &str) -> bool {
+    let name = endpoint.split_once("::").map_or(endpoint, |(_, name)| name);
+    if is_glob(pattern) {
+        let glob = WildMatch::new(pattern);
+        glob.matches(endpoint) || glob.matches(name)
+    } else {
+        pattern == endpoint || pattern == name
+    }
+}
+
+fn lay(
+    all: &mut [Explained],
+    source: &Source,
+    from: &Map<String, Value>,
+    steps: &[String],
+    origin: &dyn Fn(Option<usize>) -> Origin,
+) {
+    for (name, value) in from.iter().filter(|(_, value)| !value.is_null()) {
+        let line = source.line(&[steps, std::slice::from_ref(name)].concat());
+        let origin = environment(source, steps, name).unwrap_or_else(|| origin(line));
+        for (setting, value) in members(name, value) {
+            if let Some(one) = all.iter_mut().find(|one| one.setting == setting) {
+                // An empty list of fields takes those of a wider rule back.
+                let taken_back = setting == "fields" && value == Value::Array(Vec::new());
+                one.value = if taken_back { Value::Null } else { value };
+                one.origin = origin.clone();
+            }
+        }
+    }
+}
+
+/// A setting as the rows of a table: those whose members are laid one by one have a row for each.
+fn members(name: &str, value: &Value) -> Vec<(String, Value)> {
+    match value {
+        Value::Object(members) if name == "estimator" => members
+            .iter()
+            .map(|(member, value)| (format!("{name}.{member}"), value.clone()))
+            .collect(),
+        value => vec![(name.to_owned(), value.clone())],
+    }
+}
+
+/// The variable that sets a member, if one does.
+fn environment(source: &Source, steps: &[String], name: &str) -> Option<Origin> {
+    let plain = |name: &str| name.replace('_', "").to_lowercase();
+    let way: Vec<String> = steps.iter().map(String::as_str).chain([name]).map(plain).collect();
+    let sets = |variable: &&String| {
+        let set = variable.split("__").skip(2).map(plain);
+        set.take(way.len()).eq(way.iter().cloned())
+    };
+    source.overridden.iter().find(sets).cloned().map(Origin::Environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_value_comes_with_its_place() {
+        let text = "tokenBudgetThreshold: 6000\nendpoints:\n  - match: 'crm::list_*'\n    defaultPageSize: 20\n  - match: list_users\n    defaultPageSize: 10\n    estimator: {scale: 1.5}\n";
+        let source = Source::parse(Path::new("p.yaml"), text.to_owned()).unwrap();
+        let of = |endpoint: &str, setting: &str| {
+            let all = explain(&source, endpoint);
+            let one = all.into_iter().find(|one| one.setting == setting).unwrap();
+            (one.value, one.origin.to_string())
+        };
+        assert_eq!(of("crm::get", "defaultPageSize"), (json!(50), "default".into()));
+        assert_eq!(
+            of("crm::get", "tokenBudgetThreshold"),
+            (json!(6000), "top of the policy, line 1".into())
+        );
+        let glob = (json!(20), "endpoints[0] `crm::list_*`, line 4".into());
+        assert_eq!(of("crm::list_rooms", "defaultPageSize"), glob);
+        let exact = (json!(10), "endpoints[1] `list_users`, line 6".into());
+        assert_eq!(of("crm::list_users", "defaultPageSize"), exact);
+        assert_eq!(of("crm::list_users", "estimator.scale").0, json!(1.5));
+        assert_eq!(of("crm::list_users", "estimator.method").0, json!("lexical"));
+    }
+}

@@ -1,0 +1,119 @@
+//! Where a policy comes from: a file, a part of another file, the environment.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::document::{self, Issues, OVERRIDE, POLICY_OVERRIDE, override_with};
+use crate::{Error, Result};
+
+/// A policy, and where it stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Source {
+    /// The file, if it is one of its own.
+    pub path: Option<PathBuf>,
+    /// What stands in the file.
+    pub text: String,
+    /// The members that the environment sets, as `CONTEXT_GUARD__POLICY__…`.
+    pub overridden: Vec<String>,
+    document: Value,
+}
+
+impl Source {
+    /// Reads a .yaml, .json or .toml file (FR-024), with what the environment overrides. An empty file is an empty policy.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Format`] with line and column where the format knows them.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::File { path: path.to_owned(), source })?;
+        Self::parse(path, text)
+    }
+
+    /// The same, of a text that stands, or would stand, in this file.
+    ///
+    /// # Errors
+    /// [`Error::Format`].
+    pub fn parse(path: &Path, text: String) -> Result<Self> {
+        let document = document::parse(path, &text)?;
+        Ok(Self { path: Some(path.to_owned()), text, ..Self::default() }.with(document))
+    }
+
+    /// A policy that stands in another file; none is the default policy.
+    #[must_use]
+    pub fn inline(policy: Option<Map<String, Value>>) -> Self {
+        Self::default().with(policy.map(Value::Object).unwrap_or_default())
+    }
+
+    fn with(mut self, mut document: Value) -> Self {
+        let set = std::env::vars().filter_map(|(name, value)| {
+            Some((name.strip_prefix(POLICY_OVERRIDE)?.to_owned(), value))
+        });
+        for (name, value) in set {
+            override_with(&mut document, &name, &value);
+            self.overridden.push(format!("{OVERRIDE}POLICY__{name}"));
+        }
+        self.document = document;
+        self
+    }
+
+    /// The whole document.
+    #[must_use]
+    pub fn document(&self) -> &Value {
+        &self.document
+    }
+
+    /// As the guard compiles it.
+    #[must_use]
+    pub fn json(&self) -> String {
+        if self.document.is_null() { String::new() } else { self.document.to_string() }
+    }
+
+    /// The line of the file that a place of the document stands in, where that can be told.
+    pub(super) fn line(&self, steps: &[String]) -> Option<usize> {
+        document::line_of(self.path.as_ref()?, &self.text, steps)
+    }
+
+    /// The same faults, with file and lines.
+    #[must_use]
+    pub fn located(&self, issues: Issues) -> Error {
+        match &self.path {
+            Some(path) => Error::Config {
+                path: path.clone(),
+                issues: document::with_lines(issues, path, &self.text),
+            },
+            None => Error::Policy(issues),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_formats_read_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            Source::read(&path).map(|source| source.json())
+        };
+        let json = r#"{"hardCap":9000}"#;
+        assert_eq!(read("p.json", json).unwrap(), json);
+        assert_eq!(read("p.yaml", "hardCap: 9000\n").unwrap(), json);
+        assert_eq!(read("p.toml", "hardCap = 9000\n").unwrap(), json);
+        assert_eq!(read("empty.yaml", "").unwrap(), "");
+        assert!(read("p.yaml", "a: [1\n").unwrap_err().to_string().contains("line"));
+        assert!(read("p.txt", json).unwrap_err().to_string().contains(".yaml"));
+    }
+
+    #[test]
+    fn faults_are_told_with_the_line_of_the_file() {
+        let text = "hardCap: 9000\nendpoints:\n  - match: a\n    chunkSize: 0\n".to_owned();
+        let source = Source::parse(Path::new("p.yaml"), text).unwrap();
+        let fault = crate::document::Issue::at("endpoints[0].chunkSize", "0 is out of range");
+        let told = source.located(Issues(vec![fault])).to_string();
+        assert_eq!(told, "p.yaml has faults:\n  line 4: endpoints[0].chunkSize: 0 is out of range");
+    }
+}
