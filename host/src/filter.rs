@@ -24,7 +24,7 @@ use crate::sampler::Sampler;
 use crate::{Error, Result, fallback};
 
 /// The longest request that is kept until its response, for another generation to do it again.
-const LONGEST_AGAIN: usize = 64 << 10;
+const LONGEST_AGAIN: usize = 1 << 20;
 /// The option of a call context by which the guard knows that nothing can be kept (see `cursorMode`).
 const STORE: &str = "store";
 /// The option of a call context whose answers are not kept: they have headers of their own.

@@ -45,14 +45,23 @@ fn module(deed: &str) -> String {
     )
 }
 
+/// Such components, by what they do.
+pub(crate) fn modules() -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let deeds = ["unreachable", "(i32.const 3)", "(loop $for_ever (br $for_ever)) unreachable"];
+    deeds.into_iter().map(|deed| Ok((deed, bytes(deed)?))).collect()
+}
+
 fn component(engine: &Engine, deed: &str) -> Result<Component> {
+    Ok(Component::load(engine, &bytes(deed)?)?)
+}
+
+fn bytes(deed: &str) -> Result<Vec<u8>> {
     let mut module = wat::parse_str(module(deed))?;
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(artifacts::root().join("wit"))?;
     let world = resolve.select_world(&[package], Some("context-guard"))?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
-    let component = ComponentEncoder::default().module(&module)?.validate(true).encode()?;
-    Ok(Component::load(engine, &component)?)
+    Ok(ComponentEncoder::default().module(&module)?.validate(true).encode()?)
 }
 
 fn engine() -> Result<Engine> {

@@ -40,5 +40,7 @@ mod stdio;
 mod stories;
 /// User story 2 and the edge cases: summaries, sections, totals, search.
 mod summaries;
+/// User story 3, and what changes on live traffic.
+mod swap;
 /// Golden vectors, through every form of the guard.
 mod vectors;

@@ -141,15 +141,11 @@ async fn policy(
     let text = String::from_utf8_lossy(&body).into_owned();
     change(gateway, move |gateway| {
         let source = Source::parse(format.as_ref(), text)?;
-        let offer = Offer {
+        gateway.filter.generations().offer(&Offer {
             source: "admin call".to_owned(),
-            policy: Some(source.json()),
+            policy: Some(source),
             mode: how.mode,
             component: None,
-        };
-        gateway.filter.generations().offer(&offer).map_err(|error| match error {
-            Error::Policy(issues) => source.located(issues),
-            error => error,
         })
     })
     .await

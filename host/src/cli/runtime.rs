@@ -18,8 +18,8 @@ use tracing::warn;
 use super::GuardOptions;
 
 /// The component of a file, or the one inside this program.
-fn component(content: &Content) -> Result<Arc<Component>> {
-    let engine = Engine::new(EngineOptions::default())?;
+fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>> {
+    let engine = Engine::new(options)?;
     let component = match &content.component {
         Some((path, trust)) => Component::load(&engine, &generation::read_component(path, trust)?)?,
         None => {
@@ -35,12 +35,14 @@ fn component(content: &Content) -> Result<Arc<Component>> {
 /// The first generation of what was read.
 pub(crate) fn generations(
     content: &Content,
+    engine: EngineOptions,
     surroundings: Surroundings,
     keys: Vec<SigningKey>,
     options: RolloutOptions,
 ) -> Result<Arc<Generations>> {
     let policy = content.policy.json();
-    let generations = Generations::new(component(content)?, surroundings, &policy, keys, options);
+    let generations =
+        Generations::new(component(content, engine)?, surroundings, &policy, keys, options);
     Ok(generations.map(Arc::new).map_err(|error| located(error, &content.policy))?)
 }
 
@@ -73,7 +75,13 @@ impl GuardOptions {
     pub(crate) fn build(&self, keys: Vec<SigningKey>) -> Result<Filter> {
         let surroundings = in_memory(MemoryLimits::default());
         let options = RolloutOptions::default();
-        Ok(Filter::of(generations(&self.content()?, surroundings, keys, options)?))
+        Ok(Filter::of(generations(
+            &self.content()?,
+            EngineOptions::default(),
+            surroundings,
+            keys,
+            options,
+        )?))
     }
 
     /// Takes over what changes in the files, while the filter is there.
@@ -94,7 +102,7 @@ impl GuardOptions {
 
 /// All faults of a policy as an error, else what is odd but allowed.
 pub(crate) fn check(content: &Content) -> Result<Issues> {
-    let compiled = component(content)?
+    let compiled = component(content, EngineOptions::default())?
         .compile_policy(&in_memory(MemoryLimits::default()), &content.policy.json())
         .map_err(|error| located(error, &content.policy))?;
     Ok(context_guard::engine::issues(&compiled.warnings))

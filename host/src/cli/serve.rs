@@ -59,8 +59,13 @@ impl Serve {
         let store = runtime::store(&config, &clock)?;
         let surroundings = Surroundings { store, clock: Arc::clone(&clock) };
         let keys = runtime::keys_or_random(content.keys.clone())?;
-        let generations =
-            runtime::generations(&content, surroundings, keys, config.rollout.clone())?;
+        let generations = runtime::generations(
+            &content,
+            config.component.engine(),
+            surroundings,
+            keys,
+            config.rollout.clone(),
+        )?;
         let cache =
             config.cache.clone().map(|options| Arc::new(Cache::new(options, Arc::clone(&clock))));
         let recording = match &config.recording {

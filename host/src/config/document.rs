@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::secret::Secret;
 use crate::cache::CacheOptions;
+use crate::engine::EngineOptions;
 use crate::generation::{RolloutOptions, Trust};
 use crate::recording::RecordingOptions;
 
@@ -124,9 +125,15 @@ pub enum Policy {
 }
 
 /// The guard component.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Component {
+    /// How long it may work on one message before it is cut off.
+    #[schemars(range(min = 10))]
+    pub deadline_ms: u64,
+    /// The memory that it may take for one message, in bytes.
+    #[schemars(range(min = 33_554_432))]
+    pub memory_bytes: usize,
     /// The .wasm file.
     pub file: Option<PathBuf>,
     /// What a file must have beside it before it is taken.
@@ -135,7 +142,30 @@ pub struct Component {
     pub public_keys: Vec<String>,
 }
 
+impl Default for Component {
+    fn default() -> Self {
+        let EngineOptions { max_memory, deadline, .. } = EngineOptions::default();
+        Self {
+            deadline_ms: u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX),
+            memory_bytes: max_memory,
+            file: None,
+            require: Requirement::default(),
+            public_keys: Vec::new(),
+        }
+    }
+}
+
 impl Component {
+    /// What it is granted.
+    #[must_use]
+    pub fn engine(&self) -> EngineOptions {
+        EngineOptions {
+            max_memory: self.memory_bytes,
+            deadline: Duration::from_millis(self.deadline_ms),
+            ..EngineOptions::default()
+        }
+    }
+
     /// What a component needs before it is taken.
     ///
     /// # Errors

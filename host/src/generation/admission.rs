@@ -8,6 +8,7 @@ use super::shadow::Shadow;
 use super::trial::Trial;
 use super::{Current, Generation, Generations, Origin, compile, digest, selftest};
 use crate::engine::Component;
+use crate::policy::Source;
 use crate::{Error, Result};
 
 /// Something new.
@@ -17,8 +18,8 @@ pub struct Offer {
     pub source: String,
     /// Another component; none: the active one.
     pub component: Option<Vec<u8>>,
-    /// Another policy, as JSON; none: the active one.
-    pub policy: Option<String>,
+    /// Another policy; none: the active one.
+    pub policy: Option<Source>,
     /// How it comes in, where that is not what the options say.
     pub mode: Option<Mode>,
 }
@@ -56,13 +57,17 @@ impl Generations {
             Some(bytes) => self.component(bytes)?,
             None => Arc::clone(&active.component),
         };
-        let policy = offer.policy.as_ref().unwrap_or(&active.policy);
+        let policy = &offer.policy.as_ref().map_or_else(|| active.policy.clone(), Source::json);
         let policy_digest = digest(policy.as_bytes());
         if component.digest() == active.component.digest() && policy_digest == active.origin.policy
         {
             return Ok(None);
         }
-        let compiled = component.compile_policy(&self.surroundings, policy)?;
+        let compiled = component.compile_policy(&self.surroundings, policy);
+        let compiled = compiled.map_err(|error| match (error, &offer.policy) {
+            (Error::Policy(issues), Some(source)) => source.located(issues),
+            (error, _) => error,
+        })?;
         let version = component.describe(&self.surroundings)?.version;
         let origin = Origin {
             source: offer.source.clone(),

@@ -99,7 +99,9 @@ impl Sources {
             (policy_new, component_new)
         };
         if let Some(keys) = content.keys.clone() {
-            generations.rotate(keys)?;
+            if let Err(error) = generations.rotate(keys) {
+                generations.refuse("signing keys", &error);
+            }
         }
         if !policy_new && !component_new && !again {
             return Ok(None);
@@ -112,15 +114,11 @@ impl Sources {
         if policy_new || again {
             from.push(content.policy.path.as_deref().map_or_else(|| "policy".to_owned(), named));
         }
-        let offer = Offer {
+        generations.offer(&Offer {
             source: from.join(", "),
             component: component.filter(|_| component_new || again),
-            policy: Some(policy),
+            policy: Some(content.policy),
             mode: None,
-        };
-        generations.offer(&offer).map_err(|error| match error {
-            Error::Policy(issues) => content.policy.located(issues),
-            error => error,
         })
     }
 }

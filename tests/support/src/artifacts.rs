@@ -27,6 +27,14 @@ pub fn wasip2_component() -> Result<PathBuf> {
     path("CONTEXT_GUARD_WASIP2")
 }
 
+/// One that does harm on demand: an answer with `sabotage:trap` in it, and so on.
+///
+/// # Errors
+/// Where it was not built.
+pub fn sabotaged() -> Result<PathBuf> {
+    path("CONTEXT_GUARD_SABOTAGED")
+}
+
 /// The program.
 ///
 /// # Errors

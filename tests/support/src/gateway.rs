@@ -156,7 +156,8 @@ pub struct Gateway {
     pub base: String,
     /// The endpoint for operators.
     pub admin: String,
-    folder: PathBuf,
+    /// Where its configuration is, `gateway.json`.
+    pub folder: PathBuf,
 }
 
 impl Drop for Gateway {
@@ -171,6 +172,14 @@ impl Gateway {
     /// # Errors
     /// Where it does not start.
     pub fn start(upstreams: Value, more: Value) -> Result<Self> {
+        Self::start_with(upstreams, more, &[])
+    }
+
+    /// The same, with environment variables.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn start_with(upstreams: Value, more: Value, environment: &[(&str, &str)]) -> Result<Self> {
         static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let last = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir()
@@ -187,7 +196,7 @@ impl Gateway {
         let file = folder.join("gateway.json");
         std::fs::write(&file, config.to_string())?;
         let mut command = Command::new(artifacts::program()?);
-        command.args(["-v", "serve", "--config"]).arg(&file);
+        command.args(["-v", "serve", "--config"]).arg(&file).envs(environment.iter().copied());
         let process = Process::start(command, false, "telemetry at http://")?;
         let said = process.said();
         let after = |mark: &str| {
@@ -245,7 +254,11 @@ pub struct Reply {
 }
 
 impl Reply {
-    fn of(response: ureq::http::Response<ureq::Body>) -> Result<Self> {
+    /// Reads a response whole.
+    ///
+    /// # Errors
+    /// Where it breaks off.
+    pub fn of(response: ureq::http::Response<ureq::Body>) -> Result<Self> {
         let (head, mut body) = response.into_parts();
         let body = body.with_config().limit(1 << 28).read_to_string()?;
         Ok(Self { status: head.status.as_u16(), headers: head.headers, body })

@@ -1,0 +1,503 @@
+//! User story 3, and hot swap: policy, component and keys change on live traffic.
+
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::gateway::{Gateway, HttpClient, get, signal};
+use context_guard_test_support::operations::{
+    TOKEN, active, admin, change, change_with, replace, report, run, until,
+};
+use context_guard_test_support::peers::{self, Server};
+use context_guard_test_support::{Context, Result, artifacts, ensure};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+fn houses() -> Result<Value> {
+    Ok(
+        json!([{"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"}]),
+    )
+}
+
+/// A gateway whose policy is this file.
+fn gateway(policy: &Path) -> Result<Gateway> {
+    Gateway::start(houses()?, json!({"policy": policy, "admin": admin()}))
+}
+
+fn open(gateway: &Gateway) -> Result<HttpClient> {
+    HttpClient::open(&gateway.url(), &[], json!({}))
+}
+
+/// A policy file in a folder of its own.
+fn policy(name: &str, text: &str) -> Result<PathBuf> {
+    let path = peers::folder(name)?.join("policy.yaml");
+    std::fs::write(&path, text)?;
+    Ok(path)
+}
+
+fn threshold(answer: &Answer) -> f64 {
+    // Of the threshold, what is used and what remains is all of it.
+    let of = |name: &str| answer.contract()[name].as_f64().unwrap_or_default();
+    of("estimatedTokens") + of("budgetRemaining")
+}
+
+#[test]
+fn us3_1_a_new_token_limit_is_respected_without_a_restart() -> Result<()> {
+    let file = policy("us3-1", "tokenBudgetThreshold: 4000\n")?;
+    let gateway = gateway(&file)?;
+    let mut client = open(&gateway)?;
+    ensure!(threshold(&client.call("list_bookings", json!({}))?) == 4_000.0);
+    std::fs::write(&file, "tokenBudgetThreshold: 8000\n")?;
+    until("a budget of 8000 tokens", || {
+        Ok(threshold(&client.call("list_bookings", json!({}))?) == 8_000.0)
+    })?;
+    ensure!(active(&gateway)? == 2);
+    // Written by hand, by an editor that replaces the file, by a signal: all the same.
+    replace(&file, b"tokenBudgetThreshold: 6000\n")?;
+    until("a budget of 6000 tokens", || {
+        Ok(threshold(&client.call("list_bookings", json!({}))?) == 6_000.0)
+    })?;
+    signal(gateway.process.pid(), "HUP")?;
+    std::fs::write(&file, "{tokenBudgetThreshold: 5000}")?;
+    until("a budget of 5000 tokens", || {
+        Ok(threshold(&client.call("list_bookings", json!({}))?) == 5_000.0)
+    })?;
+    Ok(())
+}
+
+#[test]
+fn us3_2_a_flag_for_one_endpoint_leaves_the_others_as_they_are() -> Result<()> {
+    // Budgets that all of it fits: whether there are pages is up to the flag.
+    let off =
+        "tokenBudgetThreshold: 100000\nhardCap: 100000\npagination: false\nsummarization: false\n";
+    let file = policy("us3-2", off)?;
+    let gateway = gateway(&file)?;
+    let mut client = open(&gateway)?;
+    for tool in ["list_bookings", "list_transactions"] {
+        let whole = client.call(tool, json!({}))?;
+        ensure!(whole.next_cursor().is_none(), "{tool}: {}", whole.contract());
+    }
+    let on = "endpoints:\n  - match: 'houses::list_bookings'\n    pagination: true\n";
+    std::fs::write(&file, format!("{off}{on}"))?;
+    until("pages of bookings", || {
+        let page = client.call("list_bookings", json!({}))?;
+        Ok(page.next_cursor().is_some()
+            && page.json()?["bookings"].as_array().map(Vec::len) == Some(50))
+    })?;
+    let whole = client.call("list_transactions", json!({}))?;
+    ensure!(whole.next_cursor().is_none(), "{}", whole.contract());
+    Ok(())
+}
+
+#[test]
+fn us3_3_defaults_are_safe() -> Result<()> {
+    let gateway = Gateway::start(houses()?, json!({}))?;
+    let mut client = open(&gateway)?;
+    let answer = client.call("list_bookings", json!({}))?;
+    ensure!(threshold(&answer) == 4_000.0 && answer.tokens() <= 4_000, "{}", answer.tokens());
+    let page = &answer.contract()["meta"]["pageSize"];
+    let shown = answer.json()?["bookings"].as_array().map_or(0, Vec::len);
+    ensure!(*page == 50 || shown <= 50, "{}", answer.contract());
+    let settings = std::fs::read_to_string(artifacts::root().join("docs/policy-settings.md"))?;
+    for documented in ["| `tokenBudgetThreshold` | `4000` |", "| `defaultPageSize` | `50` |"] {
+        ensure!(settings.contains(documented), "{documented} is not documented");
+    }
+    // Without a token nothing can be changed.
+    let refused = change(&gateway, "POST", "/admin/reload", b"")?;
+    ensure!(refused.status == 403 && refused.body.contains("admin.token"), "{}", refused.body);
+    Ok(())
+}
+
+#[test]
+fn us3_4_what_is_invalid_is_refused_and_the_current_stays() -> Result<()> {
+    let file = policy("us3-4", "tokenBudgetThreshold: 4000\n")?;
+    let gateway = gateway(&file)?;
+    let mut client = open(&gateway)?;
+    std::fs::write(
+        &file,
+        "tokenBudgetThreshold: 4000\nendpoints:\n  - match: a\n    chunksize: 5\n    hardCap: 5\n",
+    )?;
+    until("an error in the log", || Ok(gateway.process.said().contains("Not taken over")))?;
+    let said = gateway.process.said();
+    for told in [
+        "policy.yaml",
+        "line 4: endpoints[0].chunksize: there is no setting `chunksize`; did you mean `chunkSize`?",
+        "line 5: endpoints[0].hardCap",
+        "generation 1 serves on",
+    ] {
+        ensure!(said.contains(told), "{told} is not in {said}");
+    }
+    for broken in ["tokenBudgetThreshold: [\n", "", "tokenBudgetThreshold: 100\n"] {
+        std::fs::write(&file, broken)?;
+        let refused = change(&gateway, "POST", "/admin/reload", b"")?;
+        ensure!(refused.status == 422, "{broken:?}: {} {}", refused.status, refused.body);
+        ensure!(threshold(&client.call("list_bookings", json!({}))?) == 4_000.0);
+    }
+    ensure!(active(&gateway)? == 1);
+    ensure!(gateway.ask("/metrics")?.1.contains("context_guard_changes_total{event=\"refused\"}"));
+    // Mended, it is taken over.
+    std::fs::write(&file, "tokenBudgetThreshold: 4500\n")?;
+    until("the mended policy", || {
+        Ok(threshold(&client.call("list_bookings", json!({}))?) == 4_500.0)
+    })?;
+    Ok(())
+}
+
+#[test]
+fn a_symlink_some_levels_up_is_swapped_as_kubernetes_does() -> Result<()> {
+    use std::os::unix::fs::symlink;
+    let folder = peers::folder("configmap")?;
+    let version = |name: &str, tokens: u32| -> Result<()> {
+        std::fs::create_dir(folder.join(name))?;
+        Ok(std::fs::write(
+            folder.join(name).join("policy.yaml"),
+            format!("tokenBudgetThreshold: {tokens}\n"),
+        )?)
+    };
+    version("..one", 4_000)?;
+    symlink("..one", folder.join("..data"))?;
+    symlink("..data/policy.yaml", folder.join("policy.yaml"))?;
+    let gateway = gateway(&folder.join("policy.yaml"))?;
+    let mut client = open(&gateway)?;
+    for (name, tokens) in [("..two", 7_000), ("..three", 5_000)] {
+        version(name, tokens)?;
+        symlink(name, folder.join("..data_tmp"))?;
+        std::fs::rename(folder.join("..data_tmp"), folder.join("..data"))?;
+        until(name, || {
+            Ok(threshold(&client.call("list_bookings", json!({}))?) == f64::from(tokens))
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_environment_overrides_a_policy_file_also_after_a_reload() -> Result<()> {
+    let file = policy("override", "tokenBudgetThreshold: 4000\nhardCap: 12000\n")?;
+    let gateway = Gateway::start_with(
+        houses()?,
+        json!({"policy": file, "admin": admin()}),
+        &[("CONTEXT_GUARD__POLICY__TOKEN_BUDGET_THRESHOLD", "3000")],
+    )?;
+    let mut client = open(&gateway)?;
+    ensure!(threshold(&client.call("list_bookings", json!({}))?) == 3_000.0);
+    std::fs::write(&file, "tokenBudgetThreshold: 9000\ndefaultPageSize: 3\n")?;
+    until("pages of three", || {
+        Ok(client.call("list_bookings", json!({}))?.json()?["bookings"].as_array().map(Vec::len)
+            == Some(3))
+    })?;
+    ensure!(threshold(&client.call("list_bookings", json!({}))?) == 3_000.0);
+    Ok(())
+}
+
+#[test]
+fn a_component_is_swapped_and_cursors_of_both_lead_on() -> Result<()> {
+    let folder = peers::folder("component")?;
+    let file = folder.join("guard.wasm");
+    std::fs::copy(artifacts::component()?, &file)?;
+    let gateway = Gateway::start(
+        houses()?,
+        json!({"component": {"file": file}, "admin": admin(), "audit": {"folder": folder.join("audit")}}),
+    )?;
+    let mut client = open(&gateway)?;
+    let cursor =
+        client.call("list_bookings", json!({"limit": 20}))?.next_cursor().context("no cursor")?;
+    // The same code built for WASI: other bytes, other imports.
+    replace(&file, &std::fs::read(artifacts::wasip2_component()?)?)?;
+    until("the new component", || Ok(active(&gateway)? == 2))?;
+    let after = client.call("context_guard_read", json!({"cursor": cursor, "fields": "all"}))?;
+    ensure!(!after.is_error() && after.json()?["bookings"][0]["id"].is_string(), "{}", after.0);
+    let later =
+        client.call("list_bookings", json!({"limit": 20}))?.next_cursor().context("no cursor")?;
+    let back = run(&[
+        "generations",
+        "--config",
+        &config(&gateway),
+        "--admin",
+        &gateway.admin,
+        "--token",
+        TOKEN,
+        "rollback",
+    ])?;
+    ensure!(back.status.success(), "{}", String::from_utf8_lossy(&back.stderr));
+    ensure!(active(&gateway)? == 1);
+    let read = client.call("context_guard_read", json!({"cursor": later}))?;
+    ensure!(!read.is_error(), "{}", read.0);
+    // What was taken back is not tried again by itself; asked for, it is.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    ensure!(active(&gateway)? == 1);
+    let again = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "reload"])?;
+    ensure!(
+        again.status.success() && active(&gateway)? == 3,
+        "{}",
+        String::from_utf8_lossy(&again.stdout)
+    );
+    let table = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN])?;
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    for shown in ["active", "taken back", "guard.wasm", "standby"] {
+        ensure!(table.contains(shown), "{shown} is not in {table}");
+    }
+    let audit = audit(&folder.join("audit"))?;
+    for told in ["\"event\":\"change\"", "rolled_back", "component"] {
+        ensure!(audit.contains(told), "{told} is not in {audit}");
+    }
+    Ok(())
+}
+
+fn config(gateway: &Gateway) -> String {
+    gateway.folder.join("gateway.json").display().to_string()
+}
+
+fn audit(folder: &Path) -> Result<String> {
+    let mut said = String::new();
+    until("an audit log", || {
+        said = std::fs::read_dir(folder)?
+            .map(|entry| std::fs::read_to_string(entry?.path()))
+            .collect::<std::io::Result<Vec<_>>>()?
+            .concat();
+        Ok(said.contains("change"))
+    })?;
+    Ok(said)
+}
+
+#[test]
+fn a_component_needs_the_checksum_or_signature_that_the_configuration_asks_for() -> Result<()> {
+    let folder = peers::folder("trust")?;
+    let file = folder.join("guard.wasm");
+    let minisign = |arguments: &[&str]| -> Result<()> {
+        let output = Command::new("minisign").current_dir(&folder).args(arguments).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    };
+    minisign(&["-G", "-W", "-p", "key.pub", "-s", "key.sec"])?;
+    minisign(&["-G", "-W", "-p", "other.pub", "-s", "other.sec"])?;
+    std::fs::copy(artifacts::component()?, &file)?;
+    minisign(&["-S", "-W", "-s", "key.sec", "-m", "guard.wasm"])?;
+    let public = std::fs::read_to_string(folder.join("key.pub"))?;
+    let public = public.lines().last().context("no key")?;
+    let component = json!({"file": file, "require": "signature", "publicKeys": [public]});
+    let gateway = Gateway::start(houses()?, json!({"component": component, "admin": admin()}))?;
+    let other = std::fs::read(artifacts::wasip2_component()?)?;
+    replace(&file, &other)?;
+    until("a refusal", || Ok(gateway.process.said().contains("signature is of none of the keys")))?;
+    minisign(&["-S", "-W", "-s", "other.sec", "-m", "guard.wasm"])?;
+    ensure!(change(&gateway, "POST", "/admin/reload", b"")?.status == 422);
+    ensure!(active(&gateway)? == 1);
+    let pushed = change(&gateway, "PUT", "/admin/component", &other)?;
+    ensure!(pushed.status == 422 && pushed.body.contains("signature"), "{}", pushed.body);
+    minisign(&["-S", "-W", "-s", "key.sec", "-m", "guard.wasm"])?;
+    until("the signed component", || Ok(active(&gateway)? == 2))?;
+    drop(gateway);
+    let sum = |bytes: &[u8]| -> Result<String> {
+        std::fs::write(folder.join("sum-of"), bytes)?;
+        let output = Command::new("sha256sum").current_dir(&folder).arg("sum-of").output()?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let first = std::fs::read(artifacts::component()?)?;
+    std::fs::write(&file, &first)?;
+    std::fs::write(folder.join("guard.wasm.sha256"), sum(&first)?)?;
+    let component = json!({"file": file, "require": "checksum"});
+    let gateway = Gateway::start(houses()?, json!({"component": component, "admin": admin()}))?;
+    replace(&file, &other)?;
+    until("a refusal", || Ok(gateway.process.said().contains("SHA-256")))?;
+    std::fs::write(folder.join("guard.wasm.sha256"), sum(&other)?)?;
+    until("the checked component", || Ok(active(&gateway)? == 2))?;
+    Ok(())
+}
+
+#[test]
+fn components_that_fail_the_self_test_are_refused_with_the_reason() -> Result<()> {
+    let gateway = Gateway::start(houses()?, json!({"admin": admin()}))?;
+    let mut client = open(&gateway)?;
+    let bad = super::hostile::modules()?;
+    for (deed, bytes) in bad {
+        let refused = change(&gateway, "PUT", "/admin/component", &bytes)?;
+        ensure!(refused.status == 422, "{deed}: {} {}", refused.status, refused.body);
+        ensure!(client.call("list_bookings", json!({}))?.contract()["kind"] == "page", "{deed}");
+    }
+    for (bytes, told) in [
+        (&b"no component"[..], "cannot be used"),
+        (&wat::parse_str("(component)")?[..], "cannot be used"),
+    ] {
+        let refused = change(&gateway, "PUT", "/admin/component", bytes)?;
+        ensure!(refused.status == 422 && refused.body.contains(told), "{}", refused.body);
+    }
+    ensure!(active(&gateway)? == 1);
+    Ok(())
+}
+
+#[test]
+fn a_component_that_turns_bad_is_taken_back_and_every_answer_stays_whole() -> Result<()> {
+    let everything = Server::npm("server-everything", &["stdio"])?;
+    let upstreams = json!([{"name": "everything", "command": everything.0, "isolation": "shared"}]);
+    for deed in ["trap", "garbage", "id", "memory", "loop"] {
+        let gateway = Gateway::start(
+            upstreams.clone(),
+            // A loop is cut off after this time, on every one of the calls that it takes to be found out.
+            json!({"admin": admin(), "component": {"deadlineMs": 1_000}}),
+        )?;
+        let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+        let swapped =
+            change(&gateway, "PUT", "/admin/component", &std::fs::read(artifacts::sabotaged()?)?)?;
+        ensure!(swapped.status == 200, "{}", swapped.body);
+        // Sound traffic goes through it.
+        let sound = client.call("echo", json!({"message": "hello"}))?;
+        ensure!(sound.texts()[0].contains("hello"), "{}", sound.0);
+        let long: String = (0..4_000).map(|at| format!("line {at} of a text\n")).collect();
+        for call in 0..4 {
+            let answer =
+                client.call("echo", json!({"message": format!("sabotage:{deed}\n{long}")}))?;
+            // Not the byte limit's cut: the sound generation shaped it, and all of it can be read.
+            let contract = answer.contract();
+            ensure!(
+                contract["kind"] == "chunk" && answer.next_cursor().is_some(),
+                "{deed} {call}: {}",
+                answer.0
+            );
+        }
+        until("the sound generation", || Ok(active(&gateway)? == 1))?;
+        let state = report(&gateway)?["generations"][0]["state"].clone();
+        ensure!(state == "taken back", "{deed}: {state}");
+        ensure!(gateway.process.said().contains("Generation 2 was taken back"), "{deed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_rotate_without_a_restart() -> Result<()> {
+    let folder = peers::folder("rotation")?;
+    let (first, second) = (folder.join("first"), folder.join("second"));
+    std::fs::write(&first, "the first key of this test\n")?;
+    std::fs::write(&second, "the second key of this test\n")?;
+    let keys = json!([
+        format!("${{file:{}}}", first.display()),
+        format!("${{file:{}}}", second.display())
+    ]);
+    let gateway = Gateway::start(
+        houses()?,
+        json!({"signingKeys": keys, "admin": admin(), "audit": {"folder": folder.join("audit")}}),
+    )?;
+    let mut client = open(&gateway)?;
+    let page = |client: &mut HttpClient| -> Result<String> {
+        client.call("list_bookings", json!({"limit": 5}))?.next_cursor().context("no cursor")
+    };
+    let old = page(&mut client)?;
+    // A new key signs; the one before still verifies.
+    std::fs::write(&second, std::fs::read(&first)?)?;
+    std::fs::write(&first, "a new key of this test\n")?;
+    let audit = audit(&folder.join("audit"))?;
+    ensure!(audit.contains("signingKeys") && !audit.contains("key of this test"), "{audit}");
+    let mut new = page(&mut client)?;
+    until("cursors of the new key", || {
+        new = page(&mut client)?;
+        Ok(new != old)
+    })?;
+    for cursor in [&old, &new] {
+        ensure!(!client.call("context_guard_read", json!({"cursor": cursor}))?.is_error());
+    }
+    // Once the old one is gone, its cursors are nobody's.
+    std::fs::write(&second, "another key of this test\n")?;
+    until("the end of the old key", || {
+        let old = client.call("context_guard_read", json!({"cursor": old}))?;
+        Ok(old.is_error() && old.all_texts()[0].contains("cursor_invalid"))
+    })?;
+    std::fs::write(&first, "short\n")?;
+    until("a refusal", || Ok(gateway.process.said().contains("the ones in use stay")))?;
+    let last = page(&mut client)?;
+    ensure!(!client.call("context_guard_read", json!({"cursor": last}))?.is_error());
+    Ok(())
+}
+
+#[test]
+fn admin_calls_push_policies_and_are_told_what_is_wrong() -> Result<()> {
+    let gateway = Gateway::start(houses()?, json!({"admin": admin()}))?;
+    let mut client = open(&gateway)?;
+    let yaml = [("content-type", "application/yaml")];
+    let pushed =
+        change_with(&gateway, "PUT", "/admin/policy", b"tokenBudgetThreshold: 5000\n", &yaml)?;
+    ensure!(pushed.status == 200 && pushed.body.contains("\"generation\":2"), "{}", pushed.body);
+    ensure!(threshold(&client.call("list_bookings", json!({}))?) == 5_000.0);
+    let same =
+        change_with(&gateway, "PUT", "/admin/policy", b"tokenBudgetThreshold: 5000\n", &yaml)?;
+    ensure!(same.body.contains("\"changed\":false"), "{}", same.body);
+    let wrong =
+        change_with(&gateway, "PUT", "/admin/policy", b"a: 1\ntokenBudgetTreshold: 5\n", &yaml)?;
+    ensure!(
+        wrong.status == 422
+            && wrong.body.contains("line 2: tokenBudgetTreshold")
+            && wrong.body.contains("did you mean"),
+        "{}",
+        wrong.body
+    );
+    let stranger =
+        get(&format!("{}/admin/generations", gateway.admin), &[("authorization", "Bearer wrong")])?;
+    ensure!(stranger.status == 401, "{}", stranger.status);
+    Ok(())
+}
+
+/// A thousand swaps would take minutes: `cargo xtask bench swap` makes them. Here there are fewer, and nothing may go wrong either.
+#[test]
+fn swaps_disturb_nobody() -> Result<()> {
+    const SWAPS: u64 = 40;
+    let gateway = Gateway::start(houses()?, json!({"admin": admin()}))?;
+    let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
+    let walk = || -> Result<()> {
+        let mut client = open(&gateway)?;
+        while !stop.load(Ordering::Relaxed) {
+            let mut answer = client.call("list_bookings", json!({"limit": 40, "fields": "all"}))?;
+            let mut ids = Vec::new();
+            loop {
+                ensure!(!answer.is_error(), "{}", answer.0);
+                let page = answer.json()?;
+                ids.extend(
+                    page["bookings"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .map(|item| item["id"].clone()),
+                );
+                calls.fetch_add(1, Ordering::Relaxed);
+                let Some(cursor) = answer.next_cursor() else { break };
+                answer = client
+                    .call("context_guard_read", json!({"cursor": cursor, "fields": "all"}))?;
+            }
+            ids.dedup();
+            ensure!(ids.len() == 500, "{} bookings", ids.len());
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8).map(|_| scope.spawn(walk)).collect();
+        let swapping = || -> Result<()> {
+            let components =
+                [artifacts::wasip2_component()?, artifacts::component()?].map(std::fs::read);
+            let [one, two] = components;
+            let components = [one?, two?];
+            for swap in 0..SWAPS {
+                let policy = json!({"tokenBudgetThreshold": 4_000 + swap}).to_string();
+                let reply = if swap.is_multiple_of(2) {
+                    change(&gateway, "PUT", "/admin/policy", policy.as_bytes())?
+                } else {
+                    change(
+                        &gateway,
+                        "PUT",
+                        "/admin/component",
+                        &components[usize::from(swap % 4 == 1)],
+                    )?
+                };
+                ensure!(reply.status == 200, "{}", reply.body);
+            }
+            Ok(())
+        };
+        let swapped = swapping();
+        stop.store(true, Ordering::Relaxed);
+        for client in clients {
+            match client.join() {
+                Ok(walked) => walked?,
+                Err(_) => context_guard_test_support::bail!("a client panicked"),
+            }
+        }
+        swapped
+    })?;
+    ensure!(active(&gateway)? > SWAPS / 2, "{}", active(&gateway)?);
+    ensure!(calls.load(Ordering::Relaxed) > 100, "{} calls", calls.load(Ordering::Relaxed));
+    Ok(())
+}
