@@ -59,11 +59,12 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// The tier of an answer that was shaped in this mode.
-    pub(crate) fn of_mode(mode: &str) -> Self {
-        match mode {
-            "ids_only" | "metadata" => Self::Metadata,
-            "preview" => Self::Preview,
+    /// The tier of an answer.
+    pub(crate) fn of(decision: &Decision) -> Self {
+        let asked = decision.options.iter().find(|(name, _)| name == "responseMode");
+        match asked.map(|(_, mode)| mode.as_str()) {
+            Some("ids_only" | "metadata") => Self::Metadata,
+            Some("preview") => Self::Preview,
             _ => Self::Full,
         }
     }
@@ -131,6 +132,12 @@ impl Cache {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether an answer that the guard gave itself is one to this very call, and not to a reading of what another has cut.
+    #[must_use]
+    pub fn is_of(&self, key: &Key, decision: &Decision) -> bool {
+        key.endpoint == decision.endpoint && decision.mode != "error"
+    }
+
     /// The key of a call as it goes to the upstream, without what is the guard's; none where it is no call of a tool, or of one that is not for the cache. Arguments are the same
     /// in whatever order they stand.
     #[must_use]
@@ -176,7 +183,7 @@ impl Cache {
     /// The tier that an answer was shaped to, if what is kept is young enough for it.
     #[must_use]
     pub fn serves(&self, hit: &Hit, decision: &Decision) -> Option<Tier> {
-        let tier = Tier::of_mode(&decision.mode);
+        let tier = Tier::of(decision);
         let seconds = if tier == Tier::Full {
             self.options.full_seconds
         } else {
@@ -290,7 +297,11 @@ mod tests {
             pagination_used: false,
             summarization_used: false,
             chunking_used: false,
-            options: read_only.then(|| ("readOnly".into(), "true".into())).into_iter().collect(),
+            options: read_only
+                .then(|| ("readOnly".into(), "true".into()))
+                .into_iter()
+                .chain([("responseMode".into(), mode.into())])
+                .collect(),
         }
     }
 

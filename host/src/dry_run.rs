@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::answer::{o200k, visible};
 use crate::engine::CallContext;
 use crate::filter::{Filter, Request};
-use crate::needles;
+use crate::needles::Needles;
 use crate::recording::Exchange;
 
 /// One side of an answer.
@@ -29,6 +29,20 @@ pub struct Side {
 }
 
 impl Side {
+    fn of(sent: Option<&[u8]>, original: &[u8], needles: &Needles) -> Self {
+        let message = sent.unwrap_or(original);
+        let shown = visible(message);
+        let tokens = o200k(&shown);
+        Self {
+            tokens,
+            bytes: message.len() as u64,
+            needles: needles.kept(&shown),
+            faults: 0,
+            shaped: u64::from(sent.is_some()),
+            largest: tokens,
+        }
+    }
+
     fn add(&mut self, other: &Self) {
         self.tokens += other.tokens;
         self.bytes += other.bytes;
@@ -118,17 +132,17 @@ pub fn compare(
     let mut answers: Vec<Row> = Vec::new();
     for (at, exchange) in traffic.iter().enumerate() {
         let (request, response) = (exchange.request.to_string(), exchange.response.to_string());
-        let original = visible(response.as_bytes());
+        let needles = Needles::of(response.as_bytes());
         let side = |filter: &Filter| {
-            side(filter, exchange, request.as_bytes(), response.as_bytes(), &original)
+            let sent = send(filter, exchange, request.as_bytes(), response.as_bytes());
+            Side { faults: sent.1, ..Side::of(sent.0.as_deref(), response.as_bytes(), &needles) }
         };
         let (now, then) = (side(before), side(after));
-        let (needles, _) = needles::kept(&original, "");
         let row = Row {
             endpoint: exchange.endpoint.clone(),
             answers: 1,
-            original: o200k(&original),
-            needles: needles as u64,
+            original: o200k(&visible(response.as_bytes())),
+            needles: needles.len(),
             before: now,
             after: then,
             timestamp: exchange.timestamp,
@@ -154,13 +168,13 @@ pub fn compare(
     report
 }
 
-fn side(
+/// What a filter sends in the place of an answer, if it changes it, and how often it failed.
+fn send(
     filter: &Filter,
     exchange: &Exchange,
     request: &[u8],
     response: &[u8],
-    original: &str,
-) -> Side {
+) -> (Option<Vec<u8>>, u64) {
     let cx = CallContext {
         principal: exchange.principal.clone(),
         session: String::new(),
@@ -174,20 +188,5 @@ fn side(
         Request::Answer(answer, _) => Some(answer),
         Request::Forward(_, ticket) => filter.response(&cx, &ticket, response),
     };
-    let shown = sent.as_deref().map(visible);
-    let (_, kept) = needles::kept(original, &compact(shown.as_deref().unwrap_or(original)));
-    let tokens = o200k(shown.as_deref().unwrap_or(original));
-    Side {
-        tokens,
-        bytes: sent.as_ref().map_or(response.len(), Vec::len) as u64,
-        needles: kept as u64,
-        faults: filter.faults() - faults,
-        shaped: u64::from(sent.is_some()),
-        largest: tokens,
-    }
-}
-
-/// JSON without the white space after colons, as needles stand.
-fn compact(text: &str) -> String {
-    text.replace("\": ", "\":")
+    (sent, filter.faults() - faults)
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
 
 use self::ticket::{Guarded, Way};
-use crate::cache::{Cache, Hit, Key};
+use crate::cache::{Cache, Hit, Key, Tier};
 use crate::engine::{
     CallContext, Component, Decision, LossClass, Outcome, RequestVerdict, ResponseVerdict,
     SigningKey, Surroundings,
@@ -146,9 +146,7 @@ impl Filter {
                     return Request::Forward(changed, Ticket(Way::Pass));
                 }
                 let sent = changed.as_deref().unwrap_or(message);
-                let uncached = cx.options.iter().any(|(name, _)| name == UNCACHED);
-                let cache = self.cache.as_ref().filter(|_| !uncached);
-                let key = cache.and_then(|cache| cache.key(cx, &generation.origin.policy, sent));
+                let key = self.key(cx, &generation, sent);
                 if let Some(answer) = key
                     .as_ref()
                     .and_then(|key| self.kept(&generation, cx, &forward.ticket, key, message))
@@ -164,10 +162,24 @@ impl Filter {
                 Request::Forward(changed, Ticket(Way::Guard(Box::new(guarded))))
             }
             RequestVerdict::Answer(answer) => {
-                let decision = self.done(cx, &generation, answer.decision, &answer.message);
+                let mut decision = self.done(cx, &generation, answer.decision, &answer.message);
+                // The same call in another rendition: its snapshot is the copy that is kept.
+                if let (Some(cache), Some(key)) = (&self.cache, self.key(cx, &generation, message))
+                    && cache.is_of(&key, &decision)
+                {
+                    let tier = Tier::of(&decision).name().to_owned();
+                    decision.options.push((CACHE.to_owned(), tier));
+                }
                 Request::Answer(answer.message, Box::new(decision))
             }
         }
+    }
+
+    /// What the answer to a call is kept under, if it may be.
+    fn key(&self, cx: &CallContext, generation: &Generation, request: &[u8]) -> Option<Key> {
+        let uncached = cx.options.iter().any(|(name, _)| name == UNCACHED);
+        let cache = self.cache.as_ref().filter(|_| !uncached)?;
+        cache.key(cx, &generation.origin.policy, request)
     }
 
     /// The request, where its answer may have to be shaped more than once.

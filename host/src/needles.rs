@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::answer;
+
 /// Names of members that tell records apart.
 const NAMES: &[&str] = &[
     "id",
@@ -75,19 +77,50 @@ pub fn grave_lines(text: &str) -> BTreeSet<String> {
     text.lines().filter(grave).map(plain).collect()
 }
 
-/// Of the needles of an original how many there are, and how many a shaped text still has.
-#[must_use]
-pub fn kept(original: &str, shown: &str) -> (usize, usize) {
-    match members(original) {
-        Some(members) => {
-            let kept = members.iter().filter(|member| shown.contains(member.as_str())).count();
-            (members.len(), kept)
+/// What is looked for in a message.
+#[derive(Clone, Debug, Default)]
+pub struct Needles {
+    members: BTreeSet<String>,
+    lines: BTreeSet<String>,
+}
+
+impl Needles {
+    /// The needles of all texts of an answer, and of its structured content.
+    #[must_use]
+    pub fn of(message: &[u8]) -> Self {
+        let answer: Value = serde_json::from_slice(message).unwrap_or_default();
+        let structured = answer.pointer("/result/structuredContent").map(Value::to_string);
+        let mut needles = Self::default();
+        for text in answer::texts(&answer).into_iter().chain(structured) {
+            match members(&text) {
+                Some(members) => needles.members.extend(members),
+                None => needles.lines.extend(grave_lines(&text)),
+            }
         }
-        None => {
-            let lines = grave_lines(original);
-            let shown = plain_text(shown);
-            (lines.len(), lines.iter().filter(|line| shown.contains(line.as_str())).count())
-        }
+        needles
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        (self.members.len() + self.lines.len()) as u64
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of them a text still has.
+    #[must_use]
+    pub fn kept(&self, shown: &str) -> u64 {
+        // JSON may stand there with white space; needles have none.
+        let compact = shown.replace("\": ", "\":");
+        let plain = plain_text(shown);
+        let members = self.members.iter().filter(|member| compact.contains(member.as_str()));
+        let lines = self.lines.iter().filter(|line| plain.contains(line.as_str()));
+        (members.count() + lines.count()) as u64
     }
 }
 
@@ -106,10 +139,17 @@ mod tests {
 
     #[test]
     fn records_are_told_by_their_names_and_logs_by_their_errors() {
+        let answer = |text: &str| {
+            let content = serde_json::json!([{"type": "text", "text": text}]);
+            let needles = Needles::of(
+                serde_json::json!({"result": {"content": content}}).to_string().as_bytes(),
+            );
+            move |shown: &str| (needles.len(), needles.kept(shown))
+        };
         let list = r#"[{"id": 1, "title": "One", "text": "x"}, {"id": 2, "title": "Two"}]"#;
-        assert_eq!(kept(list, r#"{"items":[{"id":1,"title":"One"}]}"#), (4, 2));
+        assert_eq!(answer(list)(r#"{"items":[{"id": 1,"title":"One"}]}"#), (4, 2));
         let log = "12:00 INFO fine\n12:01 ERROR disk 7 is full\n12:02 ERROR disk 8 is full\n12:03 WARN slow\n";
-        assert_eq!(kept(log, "12:01 ERROR disk 7 is full"), (2, 1));
-        assert_eq!(kept("nothing to find", ""), (0, 0));
+        assert_eq!(answer(log)("12:01 ERROR disk 7 is full"), (2, 1));
+        assert!(Needles::of(b"nothing to find").is_empty());
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tracing::info;
 
+use crate::cache::Tier;
 use crate::engine::{CallContext, Decision, LossClass};
 use crate::filter::{CACHE, GENERATION, Ticket};
 use crate::generation::Change;
@@ -83,6 +84,9 @@ pub struct TelemetryRecord {
     pub generation: u64,
     /// The tier of the cache that it came from; empty where the upstream was asked.
     pub cache: String,
+    /// The tier of the answer of a tool.
+    #[serde(skip)]
+    pub(crate) tier: Option<Tier>,
 }
 
 /// How an answer was shaped.
@@ -172,6 +176,7 @@ impl Recorder {
             upstream: cx.upstream.clone(),
             generation: option(GENERATION).parse().unwrap_or_default(),
             cache: option(CACHE).to_owned(),
+            tier: decision.filter(|decision| decision.mode != "catalog").map(Tier::of),
         };
         self.metrics.answered(&record);
         info!(

@@ -23,11 +23,15 @@ mod faults;
 mod gateway;
 /// Components that mean harm, and what the host makes of them.
 mod hostile;
+/// Policy commands, dry runs, the cache.
+mod operations;
 /// Properties that hold for every answer.
 mod properties;
 /// Captured messages of real servers, replayed.
 mod replay;
 mod rest;
+/// New generations on trial.
+mod rollout;
 /// The example search server, and response modes.
 mod search;
 /// Real servers and real clients, over stdio.
@@ -36,6 +40,8 @@ mod servers;
 mod shapes;
 /// The pump: what passes untouched, and how things end.
 mod stdio;
+/// What every cursor store must do, and what clients see of one that fails.
+mod stores;
 /// The acceptance scenarios of the specification, by user story.
 mod stories;
 /// User story 2 and the edge cases: summaries, sections, totals, search.

@@ -72,10 +72,13 @@ pub(crate) fn decision(record: Record) -> types::Decision {
         original_bytes: record.original_bytes,
         budget: record.budget,
         item_count: record.item_count,
-        options: if record.read_only {
-            vec![("readOnly".to_owned(), "true".to_owned())]
-        } else {
-            Vec::new()
-        },
+        options: [
+            record.read_only.then_some(("readOnly", "true")),
+            record.response_mode.map(|mode| ("responseMode", mode)),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect(),
     }
 }

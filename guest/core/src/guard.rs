@@ -17,6 +17,7 @@ use crate::protocol::mcp::cost::Cost;
 use crate::protocol::mcp::facts::Output;
 use crate::protocol::mcp::request::Request;
 use crate::protocol::mcp::shaped;
+use crate::query::mode::Mode;
 use crate::record::{Loss, Record};
 use crate::shape::notice::READ_TOOL;
 use crate::shape::plan::Setting;
@@ -208,6 +209,7 @@ impl Guard {
                 };
                 let mut shaped = answer(&setting, message)?;
                 shaped.record.read_only = read_only;
+                shaped.record.response_mode = query.mode.map(Mode::name);
                 if setting.replay.is_some() {
                     shaped.entries.clear();
                 }

@@ -43,6 +43,9 @@ pub struct Record {
     pub budget: u64,
     /// Items shown, where it is a list.
     pub item_count: Option<u64>,
+    /// The `response_mode` that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_mode: Option<&'static str>,
     /// The tool is known to change nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
@@ -63,6 +66,7 @@ impl Record {
             original_bytes: bytes as u64,
             budget,
             item_count: None,
+            response_mode: None,
             read_only: false,
         }
     }

@@ -9,7 +9,7 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError,
-    RedisFuture, RedisResult, ServerErrorKind, Value,
+    RedisFuture, RedisResult, Value,
 };
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
@@ -19,8 +19,8 @@ use crate::breaker::Breaker;
 use crate::generation::digest;
 use crate::{Error, Result};
 
-/// How long a server that does not answer is left alone at first.
-const PAUSE: Duration = Duration::from_millis(100);
+/// How long a server that does not answer is left alone at first; 64 times as long at most.
+const PAUSE: Duration = Duration::from_millis(25);
 /// Bytes that go in one round trip; more go in several.
 const BATCH: usize = 4 << 20;
 
@@ -218,19 +218,12 @@ impl Remote {
     }
 
     fn fault(&self, error: &RedisError) -> StoreFault {
-        match error.kind() {
-            // It is there, and has no room: to leave it alone would help nobody.
-            ErrorKind::Extension if error.code() == Some("OOM") => StoreFault::QuotaExceeded,
-            ErrorKind::Server(ServerErrorKind::ResponseError)
-                if error.to_string().contains("OOM") =>
-            {
-                StoreFault::QuotaExceeded
-            }
-            _ => {
-                self.failed(error);
-                StoreFault::Unavailable
-            }
+        // It is there, and has no room: to leave it alone would help nobody. Of a pipeline the first error is told within a text.
+        if error.to_string().contains("OOM") {
+            return StoreFault::QuotaExceeded;
         }
+        self.failed(error);
+        StoreFault::Unavailable
     }
 
     fn up(&self) -> MutexGuard<'_, bool> {

@@ -10,7 +10,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Outcome, TelemetryRecord};
-use crate::cache::Tier;
 use crate::generation::{Change, Event};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -184,13 +183,9 @@ impl Metrics {
             self.tokens.get_or_create(&labels).inc_by(tokens);
             self.bytes.get_or_create(&labels).inc_by(bytes);
         }
-        let tiers = [Tier::Metadata, Tier::Preview, Tier::Full].map(Tier::name);
-        let kept = tiers.into_iter().find(|tier| *tier == record.cache);
-        if let Some(tier) = kept {
-            self.cache.get_or_create(&Kept { tier, hit: "true" }).inc();
-        } else if record.generation > 0 && record.outcome != Outcome::Refused {
-            let tier = Tier::of_mode(&record.mode).name();
-            self.cache.get_or_create(&Kept { tier, hit: "false" }).inc();
+        if let Some(tier) = record.tier.filter(|_| record.outcome != Outcome::Refused) {
+            let hit = if record.cache.is_empty() { "false" } else { "true" };
+            self.cache.get_or_create(&Kept { tier: tier.name(), hit }).inc();
         }
         if record.optimization_metadata.budget > 0
             && record.original_tokens > record.optimization_metadata.budget

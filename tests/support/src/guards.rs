@@ -13,6 +13,7 @@ use context_guard::engine::{
 };
 use context_guard::store::{CursorStore, StoreFault};
 use context_guard_core::policy;
+use context_guard_core::query::mode::Mode;
 use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::Loaded;
 use context_guard_core::{Context, Guard, Plan, Record};
@@ -255,6 +256,10 @@ fn changed(outcome: Outcome) -> Option<Vec<u8>> {
 
 /// A decision as the record that it was made from.
 fn record(decision: Decision) -> Record {
+    let option = |name: &str| {
+        decision.options.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    };
+    let response_mode = option("responseMode").and_then(Mode::named).map(Mode::name);
     use context_guard::engine::LossClass;
     use context_guard_core::Loss;
     Record {
@@ -274,7 +279,8 @@ fn record(decision: Decision) -> Record {
         original_bytes: decision.original_bytes,
         budget: decision.budget,
         item_count: decision.item_count,
-        read_only: decision.options.iter().any(|(name, _)| name == "readOnly"),
+        response_mode,
+        read_only: option("readOnly").is_some(),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod gateway;
 pub mod guards;
 pub mod operations;
 pub mod peers;
+pub mod redis;
 pub mod walk;
 
 pub use anyhow::{Context, Error, Result, bail, ensure};

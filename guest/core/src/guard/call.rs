@@ -12,6 +12,7 @@ use crate::protocol::mcp::read::{Read, Reader, Refusal};
 use crate::protocol::mcp::reply::Envelope;
 use crate::protocol::mcp::request::Request;
 use crate::protocol::mcp::serve::{Served, part};
+use crate::query::mode::Mode;
 use crate::record::Record;
 use crate::shape::extract::{MARK, holds_mark};
 use crate::shape::lossless::minify;
@@ -176,7 +177,13 @@ impl Call<'_> {
         match reader.read_at(cursor, guarded, self.loaded) {
             // What is kept no longer has all its parts: the upstream is asked again.
             Err(Refusal::Cursor(_)) => None,
-            read => Some(self.serve(read, name)),
+            read => {
+                let mut plan = self.serve(read, name);
+                if let Plan::Answer { record, .. } = &mut plan {
+                    record.response_mode = guarded.query.mode.map(Mode::name);
+                }
+                Some(plan)
+            }
         }
     }
 

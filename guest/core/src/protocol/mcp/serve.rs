@@ -48,6 +48,7 @@ pub fn part(
         original_bytes: read.original_bytes,
         budget: read.threshold,
         item_count: read.shown.facts.items(),
+        response_mode: None,
         read_only: false,
     };
     Served { message, record }

@@ -1,0 +1,196 @@
+//! New generations on trial: canary, A/B, shadow; and what is told of them.
+
+use context_guard_test_support::gateway::{Gateway, HttpClient};
+use context_guard_test_support::operations::{TOKEN, active, admin, change, report, run, until};
+use context_guard_test_support::peers::Server;
+use context_guard_test_support::{Context, Result, artifacts, ensure};
+use serde_json::{Value, json};
+
+fn gateway(rollout: Value) -> Result<Gateway> {
+    let upstreams = json!([
+        {"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"},
+        {"name": "everything", "command": Server::npm("server-everything", &["stdio"])?.0, "isolation": "shared"},
+    ]);
+    Gateway::start(
+        upstreams,
+        json!({"admin": admin(), "rollout": rollout, "limits": {"sessions": 1_000}}),
+    )
+}
+
+fn sessions(gateway: &Gateway, count: usize) -> Result<Vec<HttpClient>> {
+    (0..count).map(|_| HttpClient::open(&gateway.url(), &[], json!({}))).collect()
+}
+
+/// The generation that each session is served by, told by its budget.
+fn served(clients: &mut [HttpClient]) -> Result<Vec<u64>> {
+    clients
+        .iter_mut()
+        .map(|client| {
+            let answer = client.call("houses__list_bookings", json!({"limit": 5}))?;
+            ensure!(!answer.is_error(), "{}", answer.0);
+            let of = |name: &str| answer.contract()[name].as_u64().unwrap_or_default();
+            Ok(of("estimatedTokens") + of("budgetRemaining"))
+        })
+        .collect()
+}
+
+fn push(gateway: &Gateway, tokens: u64) -> Result<()> {
+    let policy = json!({"tokenBudgetThreshold": tokens}).to_string();
+    let reply = change(gateway, "PUT", "/admin/policy", policy.as_bytes())?;
+    ensure!(reply.status == 200, "{}", reply.body);
+    Ok(())
+}
+
+#[test]
+fn a_canary_takes_a_growing_share_of_sessions_sticky_and_is_promoted() -> Result<()> {
+    let plan =
+        json!({"mode": "canary", "steps": [5, 25, 50, 100], "stepSeconds": 0, "stepCalls": 1});
+    let gateway = gateway(plan)?;
+    let mut clients = sessions(&gateway, 80)?;
+    ensure!(served(&mut clients)?.iter().all(|budget| *budget == 4_000));
+    push(&gateway, 5_000)?;
+    let percent = || -> Result<Option<u64>> { Ok(report(&gateway)?["trial"]["percent"].as_u64()) };
+    let (mut before, mut shares) = (Vec::new(), Vec::new());
+    until("the promotion", || {
+        let share = percent()?;
+        let now = served(&mut clients)?;
+        // Whom the new one has taken, it keeps.
+        ensure!(before.iter().zip(&now).all(|(before, now)| before <= now), "{before:?} {now:?}");
+        if shares.last() != Some(&share) {
+            shares.push(share);
+        }
+        before = now;
+        Ok(share.is_none())
+    })?;
+    ensure!(
+        before.iter().all(|budget| *budget == 5_000)
+            || served(&mut clients)?.iter().all(|budget| *budget == 5_000)
+    );
+    let taken: Vec<u64> = shares.into_iter().flatten().collect();
+    ensure!(
+        taken.len() > 1
+            && taken.is_sorted()
+            && taken.iter().all(|share| [5, 25, 50, 100].contains(share)),
+        "{taken:?}"
+    );
+    ensure!(active(&gateway)? == 2);
+    let metrics = gateway.ask("/metrics")?.1;
+    ensure!(
+        metrics.contains("context_guard_generation 2") && metrics.contains("event=\"promoted\""),
+        "{metrics}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_canary_that_fails_is_taken_back_by_its_numbers() -> Result<()> {
+    let gateway = gateway(json!({"mode": "canary", "steps": [50, 100], "stepSeconds": 600}))?;
+    let mut clients = sessions(&gateway, 20)?;
+    let pushed =
+        change(&gateway, "PUT", "/admin/component", &std::fs::read(artifacts::sabotaged()?)?)?;
+    ensure!(pushed.status == 200 && pushed.body.contains("\"active\":1"), "{}", pushed.body);
+    until("the end of the trial", || {
+        for client in &mut clients {
+            let answer =
+                client.call("everything__echo", json!({"message": "sabotage:trap, and more"}))?;
+            ensure!(answer.texts()[0].contains("and more"), "{}", answer.0);
+        }
+        Ok(report(&gateway)?["trial"].is_null())
+    })?;
+    ensure!(active(&gateway)? == 1);
+    ensure!(gateway.process.said().contains("of its last"), "{}", gateway.process.said());
+    Ok(())
+}
+
+#[test]
+fn an_ab_comparison_runs_until_an_operator_decides() -> Result<()> {
+    let gateway = gateway(json!({"mode": "ab", "share": 50}))?;
+    let mut clients = sessions(&gateway, 40)?;
+    push(&gateway, 2_000)?;
+    let sides = served(&mut clients)?;
+    let new = sides.iter().filter(|budget| **budget == 2_000).count();
+    ensure!((8..=32).contains(&new), "{new} of 40");
+    ensure!(served(&mut clients)? == sides, "sessions changed sides");
+    let trial = report(&gateway)?["trial"].clone();
+    let answers = |side: &str| trial[side]["answers"].as_u64().unwrap_or_default();
+    ensure!(
+        answers("active") + answers("candidate") >= 80 && answers("candidate") as usize >= 2 * new,
+        "{trial}"
+    );
+    let shown = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN])?;
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    ensure!(
+        shown.contains("On trial (ab): generation 2, 50 % of the sessions.")
+            && shown.contains("| candidate"),
+        "{shown}"
+    );
+    let promoted = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "promote"])?;
+    ensure!(promoted.status.success() && active(&gateway)? == 2);
+    ensure!(served(&mut clients)?.iter().all(|budget| *budget == 2_000));
+    // A trial that an operator ends leaves what was.
+    push(&gateway, 3_000)?;
+    let ended = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "rollback"])?;
+    ensure!(
+        ended.status.success() && active(&gateway)? == 2 && report(&gateway)?["trial"].is_null()
+    );
+    let nothing = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "promote"])?;
+    let told = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    ensure!(nothing.status.code() == Some(1) && told.contains("no trial is running"), "{told}");
+    Ok(())
+}
+
+#[test]
+fn a_shadow_is_seen_by_nobody_and_its_difference_is_reported() -> Result<()> {
+    let gateway = gateway(json!({"mode": "shadow"}))?;
+    let mut clients = sessions(&gateway, 4)?;
+    push(&gateway, 1_000)?;
+    for _ in 0..5 {
+        ensure!(served(&mut clients)?.iter().all(|budget| *budget == 4_000));
+        clients[0].call("houses__list_transactions", json!({}))?;
+        clients[0].call("houses__short_note", json!({}))?;
+    }
+    let mut shadow = Value::Null;
+    until("a comparison", || {
+        shadow = report(&gateway)?["trial"]["shadow"].clone();
+        let answers: u64 =
+            shadow.as_array().into_iter().flatten().filter_map(|one| one["answers"].as_u64()).sum();
+        Ok(answers >= 25)
+    })?;
+    let of = |endpoint: &str| {
+        let all = shadow.as_array().into_iter().flatten();
+        all.clone()
+            .find(|one| one["endpoint"] == endpoint)
+            .cloned()
+            .with_context(|| shadow.to_string())
+    };
+    let list = of("houses::list_transactions")?;
+    ensure!(
+        list["candidateTokens"].as_u64() < list["activeTokens"].as_u64() && list["same"] == 0,
+        "{list}"
+    );
+    let note = of("houses::short_note")?;
+    ensure!(note["same"] == note["answers"] && note["faults"] == 0, "{note}");
+    Ok(())
+}
+
+#[test]
+fn a_share_of_sessions_may_be_recorded_and_left_unshaped() -> Result<()> {
+    let gateway = gateway(json!({"unshaped": 100}))?;
+    let mut client = sessions(&gateway, 1)?.remove(0);
+    let whole = client.call("houses__list_bookings", json!({}))?;
+    ensure!(
+        whole.contract().is_null()
+            && whole.json()?["bookings"].as_array().map(Vec::len) == Some(500)
+    );
+    let records: Value = serde_json::from_str(
+        &change(&gateway, "GET", "/admin/telemetry?endpoint=houses::list_bookings", b"")?.body,
+    )?;
+    let record = &records["records"][0];
+    ensure!(
+        record["originalTokens"].as_u64() > Some(10_000)
+            && record["estimatedTokens"].as_u64() <= Some(4_000)
+            && record["generation"] == 1,
+        "{record}"
+    );
+    Ok(())
+}

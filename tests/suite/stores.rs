@@ -1,0 +1,540 @@
+//! Cursor stores: what every one of them must do, real Redis among them, and what clients see while it comes and goes.
+
+use context_guard::clock::{Clock, SystemClock};
+use context_guard::store::{CursorStore, MemoryLimits, MemoryStore, StoreFault, StoreOptions};
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::gateway::{Gateway, HttpClient};
+use context_guard_test_support::operations::{admin, until};
+use context_guard_test_support::peers::{self, Server};
+use context_guard_test_support::redis::Redis;
+use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
+use serde_json::{Value, json};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
+
+fn open(url: &str, local_bytes: usize) -> Result<Arc<dyn CursorStore>> {
+    let options = StoreOptions {
+        url,
+        prefix: "suite",
+        timeout: Duration::from_secs(2),
+        memory_bytes: 64 << 20,
+        local_bytes,
+    };
+    Ok(context_guard::store::open(&options, &clock())?)
+}
+
+fn key(name: &str) -> String {
+    name.to_owned()
+}
+
+/// What every store must do.
+fn conforms(store: &Arc<dyn CursorStore>) -> Result<()> {
+    let get = |principal: &str, keys: &[&str]| -> Result<Vec<Option<Vec<u8>>>> {
+        let keys: Vec<String> = keys.iter().map(|name| key(name)).collect();
+        let values = store.get(principal, &keys)?;
+        Ok(values.into_iter().map(|value| value.map(|value| value.to_vec())).collect())
+    };
+    let put = |principal: &str, name: &str, value: &[u8], ttl: Duration| {
+        store.put(principal, vec![(key(name), value.to_vec())], ttl)
+    };
+    // Values in the order of their keys, holes where there is none, a key twice.
+    put("a", "one", b"1", MINUTE)?;
+    put("a", "two", &[0, 255, 10, 13], MINUTE)?;
+    put("a", "empty", b"", MINUTE)?;
+    ensure!(
+        get("a", &["two", "none", "one", "two", "empty"])?
+            == [
+                Some(vec![0, 255, 10, 13]),
+                None,
+                Some(b"1".to_vec()),
+                Some(vec![0, 255, 10, 13]),
+                Some(Vec::new())
+            ]
+    );
+    ensure!(get("a", &[])?.is_empty());
+    store.put("a", Vec::new(), MINUTE)?;
+    store.extend("a", &[], MINUTE)?;
+    store.delete("a", &[])?;
+    // Nobody reads another's, whatever the names.
+    put("b", "one", b"of b", MINUTE)?;
+    ensure!(
+        get("a", &["one"])? == [Some(b"1".to_vec())]
+            && get("b", &["one", "two"])? == [Some(b"of b".to_vec()), None]
+    );
+    for odd in ["", "a:b", "{a}", "a b\n", "\u{e9}"] {
+        put(odd, "one", odd.as_bytes(), MINUTE)?;
+        ensure!(get(odd, &["one"])? == [Some(odd.as_bytes().to_vec())], "{odd:?}");
+    }
+    // What is put again is replaced; of a key twice in one call the last counts.
+    store.put("a", vec![(key("one"), b"2".to_vec()), (key("one"), b"3".to_vec())], MINUTE)?;
+    ensure!(get("a", &["one"])? == [Some(b"3".to_vec())]);
+    // Entries expire, unless they are extended; what is not there is passed over.
+    put("a", "short", b"s", Duration::from_millis(400))?;
+    put("a", "longer", b"l", Duration::from_millis(400))?;
+    store.extend("a", &[key("longer"), key("none")], MINUTE)?;
+    ensure!(get("a", &["short", "longer"])?.iter().all(Option::is_some));
+    std::thread::sleep(Duration::from_millis(700));
+    ensure!(get("a", &["short", "longer"])? == [None, Some(b"l".to_vec())]);
+    store.delete("a", &[key("longer"), key("none")])?;
+    ensure!(get("a", &["longer"])? == [None]);
+    // A snapshot of many segments, whole.
+    let segment = |at: u8| vec![at; 65_536];
+    let snapshot: Vec<(String, Vec<u8>)> =
+        (0..150).map(|at| (format!("snapshot.{at}"), segment(at))).collect();
+    store.put("a", snapshot.clone(), MINUTE)?;
+    let keys: Vec<String> = snapshot.iter().map(|(key, _)| key.clone()).collect();
+    let read = store.get("a", &keys)?;
+    ensure!(
+        read.iter().zip(0..).all(|(value, at)| value.as_deref() == Some(segment(at).as_slice()))
+    );
+    // Many at once.
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..8u8)
+            .map(|worker| {
+                scope.spawn(move || -> Result<(), StoreFault> {
+                    for round in 0..50u8 {
+                        let name = format!("{worker}-{round}");
+                        store.put("many", vec![(name.clone(), vec![worker, round])], MINUTE)?;
+                        let read = store.get("many", std::slice::from_ref(&name))?;
+                        if read != [Some(Arc::from([worker, round].as_slice()))] {
+                            return Err(StoreFault::Other(name));
+                        }
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| StoreFault::Unavailable)?)
+    })?;
+    ensure!(store.is_up());
+    Ok(())
+}
+
+#[test]
+fn memory_is_a_store() -> Result<()> {
+    conforms(&open("memory:", 0)?)?;
+    let limits = MemoryLimits { principal_bytes: 1_000, total_bytes: 1_000 };
+    let small = MemoryStore::new(clock(), limits);
+    ensure!(
+        small.put("a", vec![(key("k"), vec![0; 2_000])], MINUTE) == Err(StoreFault::QuotaExceeded)
+    );
+    Ok(())
+}
+
+#[test]
+fn redis_is_a_store_with_and_without_near_copies() -> Result<()> {
+    let redis = Redis::start("plain", &["--requirepass", "secret"])?;
+    let url = redis.url().replace("127.0.0.1", ":secret@127.0.0.1");
+    conforms(&open(&url, 0)?)?;
+    conforms(&open(&url.replace("redis:", "valkey:"), 64 << 20)?)?;
+    ensure!(open(&redis.url(), 0)?.get("a", &[key("k")]).is_err(), "no password was needed");
+    Ok(())
+}
+
+#[test]
+fn redis_speaks_tls() -> Result<()> {
+    let folder = peers::folder("redis-certificates")?;
+    let run = |arguments: &[&str]| -> Result<()> {
+        let output = Command::new("openssl").current_dir(&folder).args(arguments).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    };
+    run(&[
+        "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=ca",
+        "-keyout", "ca.key", "-out", "ca.pem",
+    ])?;
+    run(&[
+        "req",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=localhost",
+        "-keyout",
+        "server.key",
+        "-out",
+        "server.csr",
+    ])?;
+    std::fs::write(
+        folder.join("names"),
+        "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n",
+    )?;
+    run(&[
+        "x509",
+        "-req",
+        "-in",
+        "server.csr",
+        "-CA",
+        "ca.pem",
+        "-CAkey",
+        "ca.key",
+        "-CAcreateserial",
+        "-days",
+        "2",
+        "-extfile",
+        "names",
+        "-out",
+        "server.pem",
+    ])?;
+    let at = |name: &str| folder.join(name).display().to_string();
+    let redis = Redis::start(
+        "tls",
+        &[
+            "--tls-port",
+            "PORT",
+            "--tls-cert-file",
+            &at("server.pem"),
+            "--tls-key-file",
+            &at("server.key"),
+            "--tls-ca-cert-file",
+            &at("ca.pem"),
+            "--tls-auth-clients",
+            "no",
+        ],
+    )?;
+    let store = json!({"url": format!("rediss://localhost:{}/0", redis.port), "localBytes": 0});
+    let authorities = at("ca.pem");
+    // The authorities are those of the system, which this variable names.
+    let gateway = Gateway::start_with(
+        houses()?,
+        json!({"store": store}),
+        &[("SSL_CERT_FILE", &authorities)],
+    )?;
+    let mut client = session(&gateway)?;
+    let cursor =
+        client.call("list_bookings", json!({"limit": 5}))?.next_cursor().context("no cursor")?;
+    ensure!(!client.call("context_guard_read", json!({"cursor": cursor}))?.is_error());
+    ensure!(gateway.ask("/metrics")?.1.contains("context_guard_store_up 1"));
+    Ok(())
+}
+
+#[test]
+fn a_cluster_is_a_store() -> Result<()> {
+    let arguments = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+    let nodes = ["c1", "c2", "c3"].map(|name| Redis::start(name, &arguments));
+    let [one, two, three] = nodes;
+    let nodes = [one?, two?, three?];
+    let addresses: Vec<String> =
+        nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+    let create: Vec<&str> = ["--cluster", "create"]
+        .into_iter()
+        .chain(addresses.iter().map(String::as_str))
+        .chain(["--cluster-yes"])
+        .collect();
+    nodes[0].ask(&create)?;
+    until("a cluster", || {
+        let states: Result<Vec<String>> =
+            nodes.iter().map(|node| node.ask(&["cluster", "info"])).collect();
+        Ok(states?.iter().all(|state| state.contains("cluster_state:ok")))
+    })?;
+    let url = format!("redis-cluster://{}", addresses.join(","));
+    conforms(&open(&url, 0)?)?;
+    // Principals stand on different nodes.
+    let used = nodes.iter().map(|node| node.ask(&["dbsize"])).collect::<Result<Vec<_>>>()?;
+    ensure!(used.iter().filter(|size| size.trim() != "0").count() > 1, "{used:?}");
+    Ok(())
+}
+
+#[test]
+fn a_store_that_is_full_or_frozen_says_so_in_time() -> Result<()> {
+    let redis = Redis::start("full", &["--maxmemory", "2mb", "--maxmemory-policy", "noeviction"])?;
+    let store = open(&redis.url(), 0)?;
+    let full = (0..200)
+        .find_map(|at| store.put("a", vec![(format!("k{at}"), vec![0; 65_536])], MINUTE).err());
+    ensure!(full == Some(StoreFault::QuotaExceeded), "{full:?}");
+    ensure!(
+        store.get("a", &[key("k0")])?[0].is_some() && store.is_up(),
+        "what is kept can be read"
+    );
+    redis.freeze(true)?;
+    let since = Instant::now();
+    ensure!(store.get("a", &[key("k0")]) == Err(StoreFault::Unavailable));
+    ensure!(!store.is_up() && since.elapsed() < Duration::from_secs(20));
+    // From then on nobody waits for it, but the one that tries.
+    let since = Instant::now();
+    ensure!(store.get("a", &[key("k0")]).is_err() && since.elapsed() < Duration::from_secs(3));
+    redis.freeze(false)?;
+    until("the store", || Ok(store.get("a", &[key("k0")]).is_ok()))?;
+    Ok(())
+}
+
+fn houses() -> Result<Value> {
+    Ok(
+        json!([{"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"}]),
+    )
+}
+
+fn session(gateway: &Gateway) -> Result<HttpClient> {
+    HttpClient::open(&gateway.url(), &[], json!({}))
+}
+
+fn bookings(answer: &Answer) -> Result<Vec<Value>> {
+    let page = answer.json()?;
+    let list = page["bookings"].as_array().with_context(|| answer.0.to_string())?;
+    Ok(list.iter().map(|booking| booking["id"].clone()).collect())
+}
+
+#[test]
+fn two_gateways_on_one_redis_read_on_in_each_others_answers() -> Result<()> {
+    let redis = Redis::start("two", &[])?;
+    let store = json!({"store": {"url": redis.url()}});
+    let gateways = [Gateway::start(houses()?, store.clone())?, Gateway::start(houses()?, store)?];
+    let mut clients = [session(&gateways[0])?, session(&gateways[1])?];
+    let mut answer = clients[0].call("list_bookings", json!({"limit": 40, "fields": "all"}))?;
+    let mut ids = bookings(&answer)?;
+    for turn in 1.. {
+        let Some(cursor) = answer.next_cursor() else { break };
+        answer = clients[turn % 2]
+            .call("context_guard_read", json!({"cursor": cursor, "fields": "all"}))?;
+        ensure!(!answer.is_error(), "{}", answer.0);
+        ids.extend(bookings(&answer)?);
+    }
+    let all: Vec<Value> = (0..500).map(|at| format!("BK-{at:04}").into()).collect();
+    ensure!(ids == all, "{} bookings", ids.len());
+    // A search over all of it through the one that has never seen the call.
+    let first = clients[0]
+        .call("list_bookings", json!({"limit": 5}))?
+        .next_cursor()
+        .context("no cursor")?;
+    let found =
+        clients[1].call("context_guard_read", json!({"cursor": first, "aggregate": "count"}))?;
+    ensure!(found.texts()[0].contains("500"), "{}", found.0);
+    // Names of principals and tools are in no key.
+    let keys = redis.ask(&["--scan"])?;
+    ensure!(
+        keys.lines().count() > 5 && !keys.contains("anonymous") && !keys.contains("bookings"),
+        "{keys}"
+    );
+    Ok(())
+}
+
+/// What clients saw.
+#[derive(Debug, Default)]
+struct Seen {
+    pages: AtomicU64,
+    again: AtomicU64,
+    cut: AtomicU64,
+    told: AtomicU64,
+    failures: Mutex<Vec<String>>,
+}
+
+/// A client that reads pages of a list, again and again.
+fn reads(gateway: &Gateway, stop: &AtomicBool, seen: &Seen) -> Result<()> {
+    let mut client = session(gateway)?;
+    let mut cursor: Option<String> = None;
+    while !stop.load(Ordering::Relaxed) {
+        let replayed = cursor.as_ref().is_some_and(|cursor| cursor.len() > 150);
+        let answer = match cursor.take() {
+            None => client.call("list_bookings", json!({"limit": 40}))?,
+            Some(cursor) => client.call("context_guard_read", json!({"cursor": cursor}))?,
+        };
+        let text = answer.all_texts().join("\n");
+        ensure!(answer.tokens() <= 4_000, "{} tokens", answer.tokens());
+        if answer.is_error()
+            && (text.contains("cursor_unavailable") || text.contains("cursor_expired"))
+        {
+            seen.told.fetch_add(1, Ordering::Relaxed);
+        } else if text.contains("PARTIAL: the guard failed") {
+            seen.cut.fetch_add(1, Ordering::Relaxed);
+        } else if !answer.is_error() && answer.contract()["kind"] == "page" {
+            let count = if replayed { &seen.again } else { &seen.pages };
+            count.fetch_add(1, Ordering::Relaxed);
+            cursor = answer.next_cursor();
+        } else {
+            seen.failures
+                .lock()
+                .map_err(|_| context_guard_test_support::Error::msg("poisoned"))?
+                .push(text);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_redis_that_is_killed_and_comes_back_fails_no_call() -> Result<()> {
+    // Without near copies nothing is known of a tool while the store is down, but what policy says.
+    let policy = json!({"endpoints": [{"match": "list_bookings", "readOnly": true}]});
+    for (local_bytes, policy) in [(0, policy), (64 << 20, json!({}))] {
+        let mut redis = Redis::start("killed", &[])?;
+        let store = json!({"url": redis.url(), "timeoutMs": 300, "localBytes": local_bytes});
+        let gateway =
+            Gateway::start(houses()?, json!({"store": store, "policy": policy, "admin": admin()}))?;
+        let stop = AtomicBool::new(false);
+        let phases = [Seen::default(), Seen::default(), Seen::default()];
+        for (phase, seen) in phases.iter().enumerate() {
+            match phase {
+                1 => redis.down(),
+                2 => redis.up()?,
+                _ => {}
+            }
+            stop.store(false, Ordering::Relaxed);
+            std::thread::scope(|scope| {
+                let clients: Vec<_> =
+                    (0..8).map(|_| scope.spawn(|| reads(&gateway, &stop, seen))).collect();
+                std::thread::sleep(Duration::from_secs(3));
+                stop.store(true, Ordering::Relaxed);
+                clients.into_iter().try_for_each(|client| match client.join() {
+                    Ok(read) => read,
+                    Err(_) => bail!("a client panicked"),
+                })
+            })?;
+            if phase == 2 {
+                until("the store", || {
+                    Ok(gateway.ask("/metrics")?.1.contains("context_guard_store_up 1"))
+                })?;
+            }
+        }
+        for (phase, seen) in ["up", "down", "up again"].iter().zip(&phases) {
+            eprintln!("near copies {local_bytes}, Redis {phase}: {seen:?}");
+            ensure!(seen.failures.lock().is_ok_and(|failures| failures.is_empty()), "{seen:?}");
+        }
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let [up, down, back] = &phases;
+        ensure!(
+            count(&up.pages) > 50 && count(&up.told) + count(&up.cut) + count(&up.again) == 0,
+            "{up:?}"
+        );
+        // While it is down lists of a read-only tool are read on by calling it again.
+        ensure!(count(&down.again) > 20 && count(&down.cut) == 0, "{down:?}");
+        ensure!(count(&back.pages) > 50, "{back:?}");
+        let said = gateway.process.said();
+        ensure!(said.contains("cannot be reached") && said.contains("there again"), "{said}");
+        let mut client = session(&gateway)?;
+        let cursor = client
+            .call("list_bookings", json!({"limit": 5}))?
+            .next_cursor()
+            .context("no cursor")?;
+        ensure!(cursor.len() < 150, "{cursor}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_may_not_be_called_again_is_kept_near_or_cut_and_labelled() -> Result<()> {
+    let policy = json!({"endpoints": [{"match": "list_bookings", "readOnly": false}]});
+    for (local_bytes, kept) in [(0, false), (64 << 20, true)] {
+        let mut redis = Redis::start("cut", &[])?;
+        let store = json!({"url": redis.url(), "timeoutMs": 300, "localBytes": local_bytes});
+        let gateway = Gateway::start(houses()?, json!({"store": store, "policy": policy}))?;
+        let mut client = session(&gateway)?;
+        let before = client.call("list_bookings", json!({}))?.next_cursor().context("no cursor")?;
+        redis.down();
+        let answer = client.call("list_bookings", json!({}))?;
+        let text = answer.all_texts().join("\n");
+        if kept {
+            let cursor = answer.next_cursor().with_context(|| text.clone())?;
+            for cursor in [&cursor, &before] {
+                let next = client.call("context_guard_read", json!({"cursor": cursor}))?;
+                ensure!(!next.is_error(), "{}", next.0);
+            }
+            continue;
+        }
+        ensure!(
+            text.contains("PARTIAL") && answer.tokens() <= 6_000 && answer.cursors().is_empty(),
+            "{text}"
+        );
+        let old = client.call("context_guard_read", json!({"cursor": before}))?;
+        ensure!(old.is_error() && old.all_texts()[0].contains("cursor_unavailable"), "{}", old.0);
+        redis.up()?;
+        until("pages", || Ok(client.call("list_bookings", json!({}))?.next_cursor().is_some()))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn without_a_store_calls_are_made_again_and_changes_are_told() -> Result<()> {
+    let folder = peers::folder("replayed")?;
+    let log = folder.join("server.log");
+    let lines = |extra: &str| -> String {
+        (0..3_000)
+            .map(|at| format!("2026-03-01T00:00:{:02}Z INFO booking {at}\n", at % 60))
+            .collect::<String>()
+            + extra
+    };
+    std::fs::write(&log, lines(""))?;
+    let files = Server::npm("server-filesystem", &[&folder.display().to_string()])?;
+    let upstreams = json!([
+        {"name": "files", "command": files.0, "isolation": "shared"},
+        {"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"},
+    ]);
+    for (store, policy) in [
+        (json!({"url": "none:"}), json!({"endpoints": [{"match": "*", "readOnly": true}]})),
+        (json!({"url": "memory:"}), json!({"cursorMode": "replay"})),
+    ] {
+        let gateway = Gateway::start(upstreams.clone(), json!({"store": store, "policy": policy}))?;
+        let mut client = session(&gateway)?;
+        let arguments = json!({"path": log.display().to_string()});
+        // Every chunk, put together again, is the file; through the reading tool and through the tool itself.
+        for reader in ["context_guard_read", "files__read_text_file"] {
+            let mut answer = client.call("files__read_text_file", arguments.clone())?;
+            let mut whole = answer.texts().concat();
+            let mut chunks = 1;
+            while let Some(cursor) = answer.next_cursor() {
+                let mut arguments =
+                    if reader == "context_guard_read" { json!({}) } else { arguments.clone() };
+                arguments
+                    [if reader == "context_guard_read" { "cursor" } else { "_guard_cursor" }] =
+                    cursor.into();
+                answer = client.call(reader, arguments)?;
+                ensure!(!answer.is_error(), "{}", answer.0);
+                whole.push_str(&answer.texts().concat());
+                chunks += 1;
+            }
+            ensure!(
+                whole == lines("") && chunks > 5,
+                "{reader}: {chunks} chunks, {} bytes",
+                whole.len()
+            );
+        }
+        let mut answer =
+            client.call("houses__list_bookings", json!({"limit": 50, "fields": "all"}))?;
+        let mut ids = bookings(&answer)?;
+        let cursor = answer.next_cursor().context("no cursor")?;
+        while let Some(cursor) = answer.next_cursor() {
+            answer =
+                client.call("context_guard_read", json!({"cursor": cursor, "fields": "all"}))?;
+            ids.extend(bookings(&answer)?);
+        }
+        ensure!(ids.len() == 500, "{} bookings", ids.len());
+        // Questions about all of it are answered, as far as the answer fits.
+        let counted = client.call(
+            "context_guard_read",
+            json!({"cursor": cursor, "aggregate": "count by status"}),
+        )?;
+        ensure!(!counted.is_error() && counted.texts()[0].contains("confirmed"), "{}", counted.0);
+        let much =
+            client.call("context_guard_read", json!({"cursor": cursor, "where": "nights>=1"}))?;
+        ensure!(!much.is_error() || much.all_texts()[0].contains("Ask for less"), "{}", much.0);
+        // Another caller's, or a forged one, is refused before anything is called.
+        let forged =
+            client.call("context_guard_read", json!({"cursor": cursor.replacen('a', "b", 1)}))?;
+        ensure!(
+            forged.is_error() && forged.all_texts()[0].contains("cursor_invalid"),
+            "{}",
+            forged.0
+        );
+        let cursor = client
+            .call("files__read_text_file", arguments.clone())?
+            .next_cursor()
+            .context("no cursor")?;
+        std::fs::write(&log, lines("2026-03-01T00:01:00Z INFO one more\n"))?;
+        let changed = client.call("context_guard_read", json!({"cursor": cursor}))?;
+        ensure!(
+            changed.is_error() && changed.all_texts()[0].contains("data_changed"),
+            "{}",
+            changed.0
+        );
+        std::fs::write(&log, lines(""))?;
+    }
+    Ok(())
+}
