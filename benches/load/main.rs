@@ -3,24 +3,17 @@
 //! Run it by `cargo xtask bench load`: it needs the program and the example server.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use context_guard_test_support::gateway::{Gateway, HttpClient};
-use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
+use context_guard_test_support::gateway::Gateway;
+use context_guard_test_support::load::{Counts, client, resident};
+use context_guard_test_support::{Result, artifacts, bail, ensure};
 use serde_json::json;
 
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_secs(10);
-
-#[derive(Default)]
-struct Counts {
-    requests: AtomicU64,
-    errors: AtomicU64,
-    last_error: Mutex<String>,
-    micros: Mutex<Vec<u64>>,
-}
 
 fn number(name: &str, default: u64) -> u64 {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
@@ -68,46 +61,6 @@ fn main() -> Result<()> {
     report(clients, seconds, pause, &counts, &memory)
 }
 
-/// A client: a list, its second page, a search in it, a small answer, again and again.
-fn client(url: &str, pause: Duration, counts: &Counts, stop: &AtomicBool) {
-    let fail = |error: context_guard_test_support::Error| {
-        counts.errors.fetch_add(1, Ordering::Relaxed);
-        *counts.last_error.lock().unwrap_or_else(PoisonError::into_inner) = format!("{error:#}");
-    };
-    let mut session = match HttpClient::open(url, &[], json!({})) {
-        Ok(session) => session,
-        Err(error) => return fail(error),
-    };
-    let mut cursor = None::<String>;
-    while !stop.load(Ordering::Relaxed) {
-        let since = Instant::now();
-        let answer = match cursor.take() {
-            None => session.call("list_bookings", json!({"limit": 20})),
-            Some(cursor) => session.call("context_guard_read", json!({"cursor": cursor})),
-        };
-        let read = answer.and_then(|answer| {
-            ensure!(!answer.is_error(), "{:?}", answer.all_texts());
-            Ok(answer)
-        });
-        match read {
-            Ok(answer) => {
-                let micros = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
-                counts.micros.lock().unwrap_or_else(PoisonError::into_inner).push(micros);
-                cursor = answer.next_cursor();
-            }
-            Err(error) => fail(error),
-        }
-        counts.requests.fetch_add(1, Ordering::Relaxed);
-        std::thread::sleep(pause.saturating_sub(since.elapsed()));
-    }
-}
-
-fn resident(pid: u32) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).context("no number")
-}
-
 fn descriptors(pid: u32) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
@@ -119,12 +72,7 @@ fn report(
     counts: &Counts,
     memory: &[(u64, u64)],
 ) -> Result<()> {
-    let mut micros = counts.micros.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    micros.sort_unstable();
-    let at = |share: f64| {
-        let index = ((micros.len() as f64 * share) as usize).min(micros.len().saturating_sub(1));
-        micros.get(index).copied().unwrap_or_default() as f64 / 1000.0
-    };
+    let times = counts.quantiles(&[0.5, 0.95, 0.99, 1.0]);
     let (requests, errors) =
         (counts.requests.load(Ordering::Relaxed), counts.errors.load(Ordering::Relaxed));
     println!(
@@ -141,10 +89,10 @@ fn report(
     println!(
         "| {requests} | {:.0} | {errors} | {:.1} ms | {:.1} ms | {:.1} ms | {:.1} ms |\n",
         requests as f64 / seconds as f64,
-        at(0.5),
-        at(0.95),
-        at(0.99),
-        at(1.0)
+        times[0],
+        times[1],
+        times[2],
+        times[3]
     );
     println!("| after | memory of the gateway |\n|--:|--:|");
     for (now, kib) in memory.iter().filter(|(now, _)| now % 60 < LOOK.as_secs() || *now < 20) {
@@ -158,7 +106,7 @@ fn report(
         "\nFrom the first third of the run to its end memory grew by {:.1} %.",
         (last as f64 / first as f64 - 1.0) * 100.0
     );
-    let error = counts.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let error = counts.last_error();
     ensure!(errors == 0, "{errors} errors, the last: {error}");
     ensure!(last as f64 <= first as f64 * 1.15, "memory grew from {first} KiB to {last} KiB");
     Ok(())

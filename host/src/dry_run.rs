@@ -132,6 +132,13 @@ pub fn compare(
     let mut answers: Vec<Row> = Vec::new();
     for (at, exchange) in traffic.iter().enumerate() {
         let (request, response) = (exchange.request.to_string(), exchange.response.to_string());
+        // What tools there are is learnt from; it is no answer to shape.
+        if exchange.request.get("method").is_some_and(|method| method == "tools/list") {
+            for filter in [before, after] {
+                let _ = send(filter, exchange, request.as_bytes(), response.as_bytes());
+            }
+            continue;
+        }
         let needles = Needles::of(response.as_bytes());
         let side = |filter: &Filter| {
             let sent = send(filter, exchange, request.as_bytes(), response.as_bytes());

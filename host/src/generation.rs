@@ -372,9 +372,7 @@ impl Generations {
                     kept.join(", ")
                 ))
             })?;
-        self.condemn(current.active.number);
-        self.activate(&target, false);
-        self.tell(&Change::between(Event::RolledBack, &current.active, &target, reason));
+        self.take_back(&current.active, &target, reason);
         Ok(target)
     }
 
@@ -411,33 +409,26 @@ impl Generations {
         self.tell(&Change::between(Event::RolledBack, from, to, reason));
     }
 
-    /// A generation failed on a call. Repeated failure takes it back.
+    /// A generation failed on a call. Repeated failure takes it back. A call never waits for that: where something else changes just now, the next failure does it.
     pub(crate) fn failed(&self, generation: &Generation) {
+        let Some(reason) = generation.numbers.is_bad(&self.options.limits) else { return };
+        let Ok(_turn) = self.changing.try_lock() else { return };
         let current = self.current.load_full();
-        let limits = &self.options.limits;
-        let Some(reason) = generation.numbers.is_bad(limits) else { return };
-        if let Some(trial) =
-            current.trial.as_ref().filter(|trial| trial.generation.number == generation.number)
-        {
-            let _turn = self.change();
+        let trial = current.trial.as_ref();
+        if let Some(trial) = trial.filter(|trial| trial.generation.number == generation.number) {
             self.end_trial(trial, &reason);
-        } else if current.active.number == generation.number && current.standby.is_some() {
-            let _ = self.roll_back_from(generation.number, &reason);
+        } else if current.active.number == generation.number
+            && let Some(standby) = &current.standby
+        {
+            self.take_back(&current.active, standby, &reason);
         }
     }
 
-    /// Goes back, if this one is still the active one: of many calls that fail at once, one does it.
-    fn roll_back_from(&self, number: u64, reason: &str) -> Result<()> {
-        let _turn = self.change();
-        let current = self.current.load_full();
-        let Some(standby) = current.standby.clone().filter(|_| current.active.number == number)
-        else {
-            return Ok(());
-        };
-        self.condemn(number);
-        self.activate(&standby, false);
-        self.tell(&Change::between(Event::RolledBack, &current.active, &standby, reason));
-        Ok(())
+    /// Has an earlier generation serve again.
+    fn take_back(&self, bad: &Generation, target: &Arc<Generation>, reason: &str) {
+        self.condemn(bad.number);
+        self.activate(target, false);
+        self.tell(&Change::between(Event::RolledBack, bad, target, reason));
     }
 
     /// Looks after a trial: the next step of its plan, its promotion, or its end. To be called about once a second.

@@ -38,6 +38,15 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 2_500)]
         pause_ms: u32,
     },
+    /// Swaps of policy and component under many clients, beside the same without swaps. Fails where a request fails, or memory grows. Prints the report that stands in docs/swap.md.
+    Swap {
+        /// Clients at once.
+        #[arg(long, default_value_t = 200)]
+        clients: u32,
+        /// Swaps, every other one of the policy.
+        #[arg(long, default_value_t = 1_000)]
+        swaps: u32,
+    },
 }
 
 impl Bench {
@@ -51,19 +60,27 @@ impl Bench {
             Bench::Quality { corpus, budgets, files, show } => {
                 quality(corpus, budgets, files, show)
             }
-            Bench::Load { clients, seconds, pause_ms } => load(clients, seconds, pause_ms),
+            Bench::Load { clients, seconds, pause_ms } => {
+                let arguments =
+                    [("--clients", clients), ("--seconds", seconds), ("--pause-ms", pause_ms)];
+                of_program("load", &arguments)
+            }
+            Bench::Swap { clients, swaps } => {
+                of_program("swap", &[("--clients", clients), ("--swaps", swaps)])
+            }
         }
     }
 }
 
-fn load(clients: u32, seconds: u32, pause_ms: u32) -> Result<()> {
+/// Runs a bench that starts the program.
+fn of_program(bench: &str, arguments: &[(&str, u32)]) -> Result<()> {
     let built = build::all(false)?;
+    let plain = build::guest("wasm32-wasip2")?;
     let mut command = build::embed(cargo(), &built.component);
-    command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
-    command.args(["bench", "--quiet", "--profile", "dev", "--bench", "load", "--"]);
-    for (name, value) in [("--clients", clients), ("--seconds", seconds), ("--pause-ms", pause_ms)]
-    {
-        command.args([name, &value.to_string()]);
+    command.env("CONTEXT_GUARD_PROGRAM", &built.binary).env("CONTEXT_GUARD_WASIP2", plain);
+    command.args(["bench", "--quiet", "--profile", "dev", "--bench", bench, "--"]);
+    for (name, value) in arguments {
+        command.args([name, value.to_string().as_str()]);
     }
     build::run(&mut command)
 }

@@ -15,7 +15,7 @@ use context_guard::generation::{self, Generations, Sources};
 use context_guard::recording::Recording;
 use context_guard::sampler::Sampler;
 use context_guard::{Clock, Filter};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::runtime::{self, GatewayFiles};
 
@@ -57,6 +57,11 @@ impl Serve {
         let content = files.of(&config)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = runtime::store(&config, &clock)?;
+        if store.waits() && content.keys.is_none() {
+            warn!(
+                "The store is shared, the signing key is not: no other gateway will read on in this one's answers. Set signingKeys."
+            );
+        }
         let surroundings = Surroundings { store, clock: Arc::clone(&clock) };
         let keys = runtime::keys_or_random(content.keys.clone())?;
         let generations = runtime::generations(

@@ -161,6 +161,14 @@ fn by_meaning(config: &Config) -> Vec<Issue> {
             "an address and a port are needed, such as 127.0.0.1:8809",
         ));
     }
+    if config.component.require == super::Requirement::Signature
+        && config.component.public_keys.is_empty()
+    {
+        issues.push(Issue::new(
+            &["component", "publicKeys"],
+            "a signature is required, so a minisign public key is needed",
+        ));
+    }
     if !config.path.starts_with('/') {
         issues.push(Issue::new(&["path"], "a path begins with `/`"));
     }

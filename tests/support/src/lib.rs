@@ -9,6 +9,7 @@ pub mod artifacts;
 pub mod client;
 pub mod gateway;
 pub mod guards;
+pub mod load;
 pub mod operations;
 pub mod peers;
 pub mod redis;

@@ -1,0 +1,193 @@
+//! Swaps of policy and component under many clients, and the same clients without swaps beside them. Prints a report in Markdown.
+//!
+//! Run it by `cargo xtask bench swap`: it needs the program, the example server, and a second component.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use context_guard_test_support::gateway::Gateway;
+use context_guard_test_support::load::{Counts, client, resident};
+use context_guard_test_support::operations::{active, admin, change, replace};
+use context_guard_test_support::{Result, artifacts, bail, ensure, peers};
+use serde_json::json;
+
+/// So many component swaps bring one that was never seen, and has to be compiled.
+const FRESH: u64 = 25;
+
+fn number(name: &str, default: u64) -> u64 {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.nth(1).and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// Lets the clients work while something happens.
+fn phase(
+    gateway: &Gateway,
+    clients: u64,
+    pause: Duration,
+    meanwhile: impl FnOnce() -> Result<()>,
+) -> Result<Counts> {
+    let counts = Arc::new(Counts::default());
+    let stop = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..clients)
+        .map(|at| {
+            let (counts, stop, url) = (Arc::clone(&counts), Arc::clone(&stop), gateway.url());
+            let first = pause.mul_f64(at as f64 / clients as f64);
+            std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
+                std::thread::sleep(first);
+                client(&url, pause, &counts, &stop);
+            })
+        })
+        .collect::<std::io::Result<_>>()?;
+    // All of them are there before it begins.
+    std::thread::sleep(pause);
+    let done = meanwhile();
+    stop.store(true, Ordering::Relaxed);
+    for thread in threads {
+        if thread.join().is_err() {
+            bail!("a client panicked");
+        }
+    }
+    done?;
+    match Arc::try_unwrap(counts) {
+        Ok(counts) => Ok(counts),
+        Err(_) => bail!("a client still counts"),
+    }
+}
+
+/// A component with other bytes: an empty custom section more.
+fn fresh(component: &[u8], number: u64) -> Vec<u8> {
+    let name = format!("swap {number:06}");
+    let length = u8::try_from(name.len()).unwrap_or(0);
+    [component, &[0, length + 1, length], name.as_bytes()].concat()
+}
+
+fn main() -> Result<()> {
+    let (clients, swaps) = (number("--clients", 200), number("--swaps", 1_000));
+    let pause = Duration::from_millis(number("--pause-ms", 1_000));
+    let folder = peers::folder("bench-swap")?;
+    let file = folder.join("policy.json");
+    std::fs::write(&file, "{}")?;
+    let upstream = json!({"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"});
+    let more = json!({"policy": file, "admin": admin(), "limits": {"sessions": 5_000}});
+    let gateway = Gateway::start(json!([upstream]), more)?;
+    let pid = gateway.process.pid();
+    let quiet = Duration::from_secs(number("--quiet-seconds", 30));
+    let rest = || {
+        std::thread::sleep(quiet);
+        Ok(())
+    };
+    eprintln!("{clients} clients, without swaps.");
+    let before = phase(&gateway, clients, pause, rest)?;
+    let memory_before = resident(pid)?;
+    eprintln!("The same, with {swaps} swaps.");
+    let components = [artifacts::component()?, artifacts::wasip2_component()?].map(std::fs::read);
+    let [one, two] = components;
+    let components = [one?, two?];
+    let (mut reloads, mut compiled, mut taken) = (Vec::new(), 0u64, Duration::ZERO);
+    // Once as many generations are kept as ever will be, what is needed is needed.
+    let mut memory_early = memory_before;
+    let swapped = phase(&gateway, clients, pause, || {
+        let began = Instant::now();
+        for swap in 0..swaps {
+            if swap == swaps / 4 {
+                memory_early = resident(pid)?;
+            }
+            if swap.is_multiple_of(2) {
+                let wanted = active(&gateway)? + 1;
+                let policy = json!({"tokenBudgetThreshold": 4_000 + swap});
+                let since = Instant::now();
+                replace(&file, policy.to_string().as_bytes())?;
+                while active(&gateway)? < wanted {
+                    ensure!(
+                        since.elapsed() < Duration::from_secs(10),
+                        "a policy was not taken over"
+                    );
+                    std::thread::sleep(Duration::from_micros(500));
+                }
+                reloads.push(since.elapsed());
+            } else {
+                let component = &components[usize::from(swap % 4 == 1)];
+                let is_new = (swap / 2).is_multiple_of(FRESH);
+                compiled += u64::from(is_new);
+                let bytes = if is_new { fresh(component, swap) } else { component.clone() };
+                let reply = change(&gateway, "PUT", "/admin/component", &bytes)?;
+                ensure!(reply.status == 200, "{}", reply.body);
+            }
+        }
+        taken = began.elapsed();
+        Ok(())
+    })?;
+    let memory_after = resident(pid)?;
+    eprintln!("Without swaps again.");
+    let after = phase(&gateway, clients, pause, rest)?;
+    let memory_quiet = resident(pid)?;
+    eprintln!("With a new component every two seconds.");
+    let mut components_swapped = 0;
+    let paced = phase(&gateway, clients, pause, || {
+        let began = Instant::now();
+        while began.elapsed() < quiet {
+            let bytes = fresh(&components[0], swaps + components_swapped);
+            let reply = change(&gateway, "PUT", "/admin/component", &bytes)?;
+            ensure!(reply.status == 200, "{}", reply.body);
+            components_swapped += 1;
+            std::thread::sleep(
+                Duration::from_secs(2 * components_swapped).saturating_sub(began.elapsed()),
+            );
+        }
+        Ok(())
+    })?;
+    let memory_last = resident(pid)?;
+    reloads.sort_unstable();
+    let reload = |share: f64| {
+        let index = ((reloads.len() as f64 * share) as usize).min(reloads.len().saturating_sub(1));
+        reloads.get(index).copied().unwrap_or_default().as_secs_f64() * 1_000.0
+    };
+    println!("# Swaps\n\nMade by `cargo xtask bench swap --clients {clients} --swaps {swaps}`.\n");
+    println!(
+        "{clients} clients over HTTP on loopback, each with a session of its own and a request every {:.1} s: a list of 500 bookings through the guard, then its pages. Meanwhile {swaps} swaps in {:.0} s: every other one a policy, written to its file; every other one a component, by an admin call, of which {compiled} were never seen before and had to be compiled and tested. Clients, swaps and gateway share the machine ({} cores).\n",
+        pause.as_secs_f64(),
+        taken.as_secs_f64(),
+        std::thread::available_parallelism().map_or(0, usize::from)
+    );
+    println!(
+        "| | requests | errors | median | p95 | p99 | longest | memory at its end |\n|---|--:|--:|--:|--:|--:|--:|--:|"
+    );
+    for (name, counts, memory) in [
+        ("no swaps", &before, memory_before),
+        ("swaps", &swapped, memory_after),
+        ("no swaps again", &after, memory_quiet),
+        ("a new component every 2 s", &paced, memory_last),
+    ] {
+        let times = counts.quantiles(&[0.5, 0.95, 0.99, 1.0]);
+        println!(
+            "| {name} | {} | {} | {:.1} ms | {:.1} ms | {:.1} ms | {:.1} ms | {:.1} MiB |",
+            counts.requests.load(Ordering::Relaxed),
+            counts.errors.load(Ordering::Relaxed),
+            times[0],
+            times[1],
+            times[2],
+            times[3],
+            memory as f64 / 1_024.0
+        );
+    }
+    println!(
+        "\nFrom the writing of a policy to its being active: median {:.1} ms, p99 {:.1} ms, longest {:.1} ms.",
+        reload(0.5),
+        reload(0.99),
+        reload(1.0)
+    );
+    println!(
+        "\nMemory after a quarter of the swaps: {:.1} MiB; after all of them: {:.1} MiB. Five generations are kept, with the code of their components. In the last phase {components_swapped} components were compiled, tested and swapped in.",
+        memory_early as f64 / 1_024.0,
+        memory_after as f64 / 1_024.0
+    );
+    for counts in [&before, &swapped, &after, &paced] {
+        let errors = counts.errors.load(Ordering::Relaxed);
+        ensure!(errors == 0, "{errors} errors, the last: {}", counts.last_error());
+    }
+    let (early, late) = (memory_early as f64, memory_after as f64);
+    ensure!(late <= early * 1.15, "memory grew from {early} to {late} KiB");
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Many clients at once, and what they saw.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::gateway::HttpClient;
+
+/// What clients saw.
+#[derive(Default)]
+pub struct Counts {
+    /// Requests that were made.
+    pub requests: AtomicU64,
+    /// Requests that failed, or whose answer was an error.
+    pub errors: AtomicU64,
+    last_error: Mutex<String>,
+    micros: Mutex<Vec<u64>>,
+}
+
+impl Counts {
+    /// The error that was seen last.
+    #[must_use]
+    pub fn last_error(&self) -> String {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The times that these shares of the requests stayed below, in milliseconds.
+    #[must_use]
+    pub fn quantiles(&self, shares: &[f64]) -> Vec<f64> {
+        let mut micros = self.micros.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        micros.sort_unstable();
+        let last = micros.len().saturating_sub(1);
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an index into a list of times"
+        )]
+        let at = |share: &f64| {
+            let index = ((micros.len() as f64 * share) as usize).min(last);
+            micros.get(index).copied().unwrap_or_default() as f64 / 1_000.0
+        };
+        shares.iter().map(at).collect()
+    }
+}
+
+/// A client: a list, its second page, a search in it, a small answer, again and again.
+pub fn client(url: &str, pause: Duration, counts: &Counts, stop: &AtomicBool) {
+    let fail = |error: anyhow::Error| {
+        counts.errors.fetch_add(1, Ordering::Relaxed);
+        *counts.last_error.lock().unwrap_or_else(PoisonError::into_inner) = format!("{error:#}");
+    };
+    let mut session = match HttpClient::open(url, &[], json!({})) {
+        Ok(session) => session,
+        Err(error) => return fail(error),
+    };
+    let mut cursor = None::<String>;
+    while !stop.load(Ordering::Relaxed) {
+        let since = Instant::now();
+        let answer = match cursor.take() {
+            None => session.call("list_bookings", json!({"limit": 20})),
+            Some(cursor) => session.call("context_guard_read", json!({"cursor": cursor})),
+        };
+        let read = answer.and_then(|answer| {
+            ensure!(!answer.is_error(), "{:?}", answer.all_texts());
+            Ok(answer)
+        });
+        match read {
+            Ok(answer) => {
+                let micros = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+                counts.micros.lock().unwrap_or_else(PoisonError::into_inner).push(micros);
+                cursor = answer.next_cursor();
+            }
+            Err(error) => fail(error),
+        }
+        counts.requests.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(pause.saturating_sub(since.elapsed()));
+    }
+}
+
+/// The memory of a process, in KiB.
+///
+/// # Errors
+/// Where it is not there.
+pub fn resident(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).context("no number")
+}
