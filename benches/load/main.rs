@@ -72,7 +72,7 @@ fn report(
     counts: &Counts,
     memory: &[(u64, u64)],
 ) -> Result<()> {
-    let times = counts.quantiles(&[0.5, 0.95, 0.99, 1.0]);
+    let [median, p95, p99, longest] = counts.quantiles([0.5, 0.95, 0.99, 1.0]);
     let (requests, errors) =
         (counts.requests.load(Ordering::Relaxed), counts.errors.load(Ordering::Relaxed));
     println!(
@@ -89,10 +89,10 @@ fn report(
     println!(
         "| {requests} | {:.0} | {errors} | {:.1} ms | {:.1} ms | {:.1} ms | {:.1} ms |\n",
         requests as f64 / seconds as f64,
-        times[0],
-        times[1],
-        times[2],
-        times[3]
+        median,
+        p95,
+        p99,
+        longest
     );
     println!("| after | memory of the gateway |\n|--:|--:|");
     for (now, kib) in memory.iter().filter(|(now, _)| now % 60 < LOOK.as_secs() || *now < 20) {

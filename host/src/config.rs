@@ -4,14 +4,15 @@
 
 mod check;
 mod document;
+mod guard;
 mod import;
 mod secret;
 
 pub use document::{
-    Access, Admin, Audit, Authorization, Component, Config, EraChoice, Isolation, Jwt, Limits,
-    Naming, Policy, RateLimit, Requirement, Rest, RestEndpoint, Store, Telemetry, Tls, Upstream,
-    UpstreamLimits,
+    Access, Admin, Audit, Authorization, Config, EraChoice, Isolation, Jwt, Limits, Naming, Policy,
+    RateLimit, Rest, RestEndpoint, Telemetry, Tls, Upstream, UpstreamLimits,
 };
+pub use guard::{Component, Requirement, Store};
 pub use import::import;
 pub use secret::Secret;
 

@@ -152,6 +152,8 @@ pub(crate) struct Current {
     pub(crate) trial: Option<Arc<Trial>>,
 }
 
+type Observer = Box<dyn Fn(&Change) + Send + Sync>;
+
 /// All generations that are kept.
 pub struct Generations {
     surroundings: Surroundings,
@@ -160,7 +162,7 @@ pub struct Generations {
     ledger: Mutex<Ledger>,
     /// One change at a time.
     changing: Mutex<()>,
-    observer: OnceLock<Box<dyn Fn(&Change) + Send + Sync>>,
+    observer: OnceLock<Observer>,
 }
 
 struct Ledger {

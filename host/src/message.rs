@@ -140,6 +140,14 @@ pub(crate) fn each(body: &[u8]) -> Vec<&[u8]> {
     vec![body]
 }
 
+/// A message that is text: what of it is no UTF-8 becomes U+FFFD, so that one bad byte in an answer does not lose the answer.
+pub(crate) fn as_text(message: &[u8]) -> Cow<'_, [u8]> {
+    match String::from_utf8_lossy(message) {
+        Cow::Borrowed(_) => Cow::Borrowed(message),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
 /// A message with another part in the place of one. The part must lie in the message.
 pub(crate) fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
     let start = (part.as_ptr() as usize).saturating_sub(message.as_ptr() as usize);

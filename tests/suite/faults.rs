@@ -61,6 +61,7 @@ fn a_process_that_fails_costs_its_own_call_and_no_other() -> Result<()> {
         ("huge", true, "more than 10485760 bytes"),
         ("wrong_id", true, "did not answer within 2 s"),
         ("twice", false, "first"),
+        ("bytes", false, "caf\u{fffd}, all the same"),
     ];
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     for (fault, is_error, said) in table {
@@ -98,6 +99,7 @@ fn an_http_server_that_fails_costs_its_own_call_and_no_other() -> Result<()> {
         ("huge", true, "more than 10485760 bytes"),
         ("wrong_id", true, "without an answer"),
         ("twice", false, "first"),
+        ("bytes", false, "caf\u{fffd}, all the same"),
     ];
     for (fault, is_error, said) in table {
         let answer = client

@@ -61,7 +61,7 @@ fn bytes(deed: &str) -> Result<Vec<u8>> {
     let (package, _) = resolve.push_dir(artifacts::root().join("wit"))?;
     let world = resolve.select_world(&[package], Some("context-guard"))?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
-    Ok(ComponentEncoder::default().module(&module)?.validate(true).encode()?)
+    ComponentEncoder::default().module(&module)?.validate(true).encode()
 }
 
 fn engine() -> Result<Engine> {

@@ -5,7 +5,7 @@ use context_guard::engine::{Component, Engine, EngineOptions, Surroundings};
 use context_guard::policy::{self, Source};
 use context_guard::store::NoStore;
 use context_guard_core::policy::compile;
-use context_guard_test_support::gateway::{Gateway, HttpClient};
+use context_guard_test_support::gateway::{Fixture, Gateway, HttpClient};
 use context_guard_test_support::operations::{admin, change, run, until};
 use context_guard_test_support::peers::{self, Server};
 use context_guard_test_support::{Context, Result, artifacts, ensure};
@@ -285,14 +285,14 @@ fn answers_of_read_only_tools_are_kept_and_forgotten_as_they_must_be() -> Result
     let file = folder.join("a.txt");
     std::fs::write(&file, "one\n")?;
     let files = Server::npm("server-filesystem", &[&folder.display().to_string()])?;
-    let everything = Server::npm("server-everything", &["stdio"])?;
     let upstreams = json!([
         {"name": "files", "command": files.0, "isolation": "shared"},
         {"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"},
-        {"name": "everything", "command": everything.0, "isolation": "shared"},
+        Fixture::stdio("fixture", json!({"isolation": "shared"}))?,
     ]);
-    let gateway =
-        Gateway::start(upstreams, json!({"admin": admin(), "cache": {"bytes": 500_000}}))?;
+    let policy = json!({"endpoints": [{"match": "fixture::test_simple_text", "readOnly": true}]});
+    let more = json!({"admin": admin(), "cache": {"bytes": 500_000}, "policy": policy});
+    let gateway = Gateway::start(upstreams, more)?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     let path = json!({"path": file.display().to_string()});
     let read = |client: &mut HttpClient| -> Result<String> {
@@ -340,7 +340,19 @@ fn answers_of_read_only_tools_are_kept_and_forgotten_as_they_must_be() -> Result
         records.contains("\"cache\":\"full\"") && records.contains("\"cache\":\"\""),
         "{records}"
     );
-    // An upstream that says that its tools changed: what it said before is forgotten. This server says so when it is told what a client can do.
+    // An upstream that says that its tools changed: what it said before is forgotten.
+    let entries = || -> Result<Value> {
+        let told: Value =
+            serde_json::from_str(&change(&gateway, "GET", "/admin/cache", b"")?.body)?;
+        Ok(told["entries"].clone())
+    };
+    let before = entries()?.as_u64().context("no number")?;
+    for _ in 0..2 {
+        ensure!(!client.call("fixture__test_simple_text", json!({}))?.is_error());
+    }
+    ensure!(entries()? == before + 1);
+    ensure!(!client.call("fixture__test_trigger_tool_change", json!({}))?.is_error());
+    until("the fixture's answer to be forgotten", || Ok(entries()? == before))?;
     ensure!(purge(json!({}))?["entries"] == 0);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! User story 3, and hot swap: policy, component and keys change on live traffic.
 
 use context_guard_test_support::answer::Answer;
+use context_guard_test_support::client::Client;
 use context_guard_test_support::gateway::{Gateway, HttpClient, get, signal};
 use context_guard_test_support::operations::{
     TOKEN, active, admin, change, change_with, replace, report, run, until,
@@ -138,6 +139,21 @@ fn us3_4_what_is_invalid_is_refused_and_the_current_stays() -> Result<()> {
     std::fs::write(&file, "tokenBudgetThreshold: 4500\n")?;
     until("the mended policy", || {
         Ok(threshold(&client.call("list_bookings", json!({}))?) == 4_500.0)
+    })?;
+    Ok(())
+}
+
+#[test]
+fn wrap_takes_over_what_changes_too() -> Result<()> {
+    let file = policy("wrap", "tokenBudgetThreshold: 4000\n")?;
+    let server = artifacts::property_server()?;
+    let arguments = ["--policy", &file.display().to_string(), "--", &server.display().to_string()];
+    let mut client = Client::wrap(arguments)?;
+    client.open("2025-11-25")?;
+    ensure!(threshold(&client.call("list_bookings", json!({}))?) == 4_000.0);
+    replace(&file, b"tokenBudgetThreshold: 2000\n")?;
+    until("a budget of 2000 tokens", || {
+        Ok(threshold(&client.call("list_bookings", json!({}))?) == 2_000.0)
     })?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The published schema of the policy is the one that its types give, with the defaults and ranges that the compiler has; and so is the table of settings.
 #![cfg(feature = "schema")]
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests: a panic is a failure")]
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -55,6 +55,7 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
     Router::new()
         .route("/admin/generations", get(generations))
         .route("/admin/policy", get(active_policy))
+        .route("/admin/cache", get(cache))
         .merge(changes)
         .route_layer(from_fn_with_state(Arc::clone(gateway), authorized))
 }
@@ -92,7 +93,7 @@ async fn change(
             let report = gateway.filter.generations().report();
             let number = changed.map(|generation| generation.number);
             reply(
-                &json!({"changed": number.is_some(), "generation": number, "active": report["active"], "trial": report["trial"]}),
+                &json!({"changed": number.is_some(), "generation": number, "active": report.get("active"), "trial": report.get("trial")}),
             )
         }
         Ok(Err(error)) => problem(StatusCode::UNPROCESSABLE_ENTITY, "refused", &error.to_string()),
@@ -116,7 +117,7 @@ async fn roll_back(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response
             })
             .await
         }
-        Err(response) => response,
+        Err(response) => *response,
     }
 }
 
@@ -180,10 +181,15 @@ async fn component(
     .await
 }
 
+async fn cache(State(gateway): State<Arc<Gateway>>) -> Response {
+    let (entries, bytes) = gateway.filter.cache().map(|cache| cache.size()).unwrap_or_default();
+    reply(&json!({"entries": entries, "bytes": bytes}))
+}
+
 async fn purge(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
     let purge = match parse::<Purge>(&body) {
         Ok(purge) => purge,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let Some(cache) = gateway.filter.cache() else {
         return problem(StatusCode::CONFLICT, "no_cache", "No answers are kept: set `cache`.");
@@ -194,15 +200,12 @@ async fn purge(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
 }
 
 /// A body; an empty one means nothing special.
-fn parse<T: Default + for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Response> {
+fn parse<T: Default + for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Box<Response>> {
     if body.trim_ascii().is_empty() {
         return Ok(T::default());
     }
     serde_json::from_slice(body).map_err(|error| {
-        problem(
-            StatusCode::BAD_REQUEST,
-            "bad_request",
-            &format!("The body is not understood: {error}."),
-        )
+        let detail = format!("The body is not understood: {error}.");
+        Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", &detail))
     })
 }

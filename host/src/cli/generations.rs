@@ -75,14 +75,14 @@ impl Generations {
             say!("{answer:#}");
         } else if self.command.is_none() {
             show(&answer);
-        } else if answer["changed"] == true {
+        } else if at(&answer, "/changed") == true {
             say!(
                 "Generation {} is in use; generation {} is active.",
-                answer["generation"],
-                answer["active"]
+                at(&answer, "/generation"),
+                at(&answer, "/active")
             );
         } else {
-            say!("Nothing is new: generation {} serves on.", answer["active"]);
+            say!("Nothing is new: generation {} serves on.", at(&answer, "/active"));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -116,32 +116,32 @@ fn show(report: &Value) {
         "tokens sent",
         "us a call",
     ]);
-    let generations = report["generations"].as_array().into_iter().flatten();
-    for one in generations.chain(report["trial"].get("generation")) {
-        let numbers = &one["numbers"];
+    let generations = at(report, "/generations").as_array().into_iter().flatten();
+    for one in generations.chain(at(report, "/trial").get("generation")) {
+        let numbers = at(one, "/numbers");
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         all.add_row([
-            text(&one["generation"]),
-            text(&one["state"]),
-            time(one["since"].as_u64().unwrap_or_default()),
-            text(&one["source"]),
-            text(&one["version"]),
-            text(&numbers["calls"]),
-            text(&numbers["faults"]),
-            table::number(numbers["sentTokens"].as_u64().unwrap_or_default()),
-            text(&numbers["microsPerCall"]),
+            text(at(one, "/generation")),
+            text(at(one, "/state")),
+            time(at(one, "/since").as_u64().unwrap_or_default()),
+            text(at(one, "/source")),
+            text(at(one, "/version")),
+            text(at(numbers, "/calls")),
+            text(at(numbers, "/faults")),
+            table::number(at(numbers, "/sentTokens").as_u64().unwrap_or_default()),
+            text(at(numbers, "/microsPerCall")),
         ]);
     }
     say!("{all}");
-    let trial = &report["trial"];
+    let trial = at(report, "/trial");
     if trial.is_null() {
         return;
     }
     say!(
         "\nOn trial ({}): generation {}, {} % of the sessions.",
-        trial["mode"].as_str().unwrap_or_default(),
-        trial["generation"]["generation"],
-        trial["percent"]
+        at(trial, "/mode").as_str().unwrap_or_default(),
+        at(trial, "/generation/generation"),
+        at(trial, "/percent")
     );
     let mut sides = table::new(&[
         "since it began",
@@ -153,7 +153,9 @@ fn show(report: &Value) {
         "us a call",
     ]);
     for side in ["active", "candidate"] {
-        let of = |name: &str| table::number(trial[side][name].as_u64().unwrap_or_default());
+        let of = |name: &str| {
+            table::number(at(trial, &format!("/{side}/{name}")).as_u64().unwrap_or_default())
+        };
         sides.add_row([
             side.to_owned(),
             of("calls"),
@@ -165,7 +167,7 @@ fn show(report: &Value) {
         ]);
     }
     say!("{sides}");
-    if let Some(endpoints) = trial["shadow"].as_array() {
+    if let Some(endpoints) = at(trial, "/shadow").as_array() {
         let mut compared = table::new(&[
             "endpoint",
             "answers",
@@ -176,9 +178,9 @@ fn show(report: &Value) {
             "worst growth",
         ]);
         for one in endpoints {
-            let of = |name: &str| one[name].to_string();
+            let of = |name: &str| at(one, &format!("/{name}")).to_string();
             compared.add_row([
-                one["endpoint"].as_str().unwrap_or_default().to_owned(),
+                at(one, "/endpoint").as_str().unwrap_or_default().to_owned(),
                 of("answers"),
                 of("same"),
                 of("faults"),
@@ -195,4 +197,9 @@ fn show(report: &Value) {
 fn time(ms: u64) -> String {
     let seconds = ms / 1_000 % 86_400;
     format!("{:02}:{:02}:{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+/// What stands at a place of an answer, or null.
+fn at<'v>(value: &'v Value, path: &str) -> &'v Value {
+    value.pointer(path).unwrap_or(&Value::Null)
 }

@@ -98,10 +98,10 @@ impl Sources {
             seen.component = digests.1;
             (policy_new, component_new)
         };
-        if let Some(keys) = content.keys.clone() {
-            if let Err(error) = generations.rotate(keys) {
-                generations.refuse("signing keys", &error);
-            }
+        if let Some(keys) = content.keys.clone()
+            && let Err(error) = generations.rotate(keys)
+        {
+            generations.refuse("signing keys", &error);
         }
         if !policy_new && !component_new && !again {
             return Ok(None);

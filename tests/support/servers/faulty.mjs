@@ -3,7 +3,7 @@
 
 import { createServer } from "node:http";
 
-const FAULTS = ["ok", "die", "hang", "slow", "garbage", "half", "huge", "wrong_id", "twice", "cancelled"];
+const FAULTS = ["ok", "die", "hang", "slow", "garbage", "half", "huge", "wrong_id", "twice", "bytes", "cancelled"];
 const text = (text) => ({ content: [{ type: "text", text }] });
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 let cancelled = 0;
@@ -48,6 +48,10 @@ async function* answer({ id, method, params }) {
   } else if (params.name === "twice") {
     yield say(text("first"));
     yield say(text("second"));
+  } else if (params.name === "bytes") {
+    // A byte that no UTF-8 has, as of a file in another encoding.
+    const [before, after] = JSON.stringify(say(text("caf|, all the same")).message).split("|");
+    yield { text: Buffer.concat([Buffer.from(before), Buffer.from([0xe9]), Buffer.from(after + "\n")]) };
   } else if (params.name === "cancelled") {
     yield say(text(String(cancelled)));
   }
@@ -81,7 +85,7 @@ if (process.argv.includes("--stdio")) {
     res.writeHead(200, { "content-type": events ? "text/event-stream" : "application/json" });
     for await (const piece of answer(message)) {
       if (gone) return;
-      res.write(events ? `data: ${piece.text?.trimEnd() ?? JSON.stringify(piece.message)}\n\n` : (piece.text ?? JSON.stringify(piece.message)));
+      res.write(events ? `data: ${piece.text?.trimEnd?.() ?? JSON.stringify(piece.message)}\n\n` : (piece.text ?? JSON.stringify(piece.message)));
     }
     res.end();
   });

@@ -29,7 +29,7 @@ impl Counts {
 
     /// The times that these shares of the requests stayed below, in milliseconds.
     #[must_use]
-    pub fn quantiles(&self, shares: &[f64]) -> Vec<f64> {
+    pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
         let mut micros = self.micros.lock().unwrap_or_else(PoisonError::into_inner).clone();
         micros.sort_unstable();
         let last = micros.len().saturating_sub(1);
@@ -39,11 +39,11 @@ impl Counts {
             clippy::cast_sign_loss,
             reason = "an index into a list of times"
         )]
-        let at = |share: &f64| {
+        let at = |share: f64| {
             let index = ((micros.len() as f64 * share) as usize).min(last);
             micros.get(index).copied().unwrap_or_default() as f64 / 1_000.0
         };
-        shares.iter().map(at).collect()
+        shares.map(at)
     }
 }
 

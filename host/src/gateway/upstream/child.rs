@@ -15,6 +15,7 @@ use super::link::Link;
 use super::server::Server;
 use crate::config::Upstream;
 use crate::gateway::lines::{Lines, Piece};
+use crate::message::{Head, as_text};
 
 /// How long a process that was told to end by the end of its input may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -153,15 +154,16 @@ impl Reader {
         if line.trim_ascii().is_empty() {
             return;
         }
-        if crate::message::Head::read(line).is_none() {
+        let line = as_text(line);
+        if Head::read(&line).is_none() {
             info!(
                 upstream = self.name,
                 "Not a message: {}",
-                String::from_utf8_lossy(line).chars().take(200).collect::<String>()
+                String::from_utf8_lossy(&line).chars().take(200).collect::<String>()
             );
             return;
         }
-        let answer = Link::arrived(&self.calls, &self.unrelated, line.to_vec(), None);
+        let answer = Link::arrived(&self.calls, &self.unrelated, line.into_owned(), None);
         if let Some(answer) = answer
             && let Some(input) = self.input.upgrade()
         {

@@ -16,7 +16,7 @@ use super::http::{HttpUpstream, data, is_refusal};
 use super::link::{AbortOnDrop, Era, Link};
 use crate::gateway::front::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
 use crate::gateway::wire::sse::Framer;
-use crate::message::{Head, Kind, MODERN, each, with_member};
+use crate::message::{Head, Kind, MODERN, as_text, each, with_member};
 
 /// How long to wait before a stream that ended is asked for again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -195,6 +195,7 @@ async fn read(
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
         let answer = http.collect(body).await?;
+        let answer = as_text(&answer);
         let mut answered = false;
         for message in each(&answer) {
             let Some(head) = Head::read(message) else { continue };
@@ -241,6 +242,7 @@ async fn read(
         framer.push(&part);
         while let Some(event) = framer.event() {
             if let Some(data) = event.data() {
+                let data = as_text(&data);
                 for message in each(&data) {
                     arrived(link, message.to_vec(), of).await;
                 }
