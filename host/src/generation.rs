@@ -3,8 +3,8 @@
 //! A request is begun and ended by one generation. What is new is read, compiled and tested beside the path of requests; then one pointer changes.
 
 mod admission;
+mod aside;
 mod change;
-mod compile;
 mod numbers;
 mod options;
 mod selftest;
@@ -87,6 +87,9 @@ impl Generation {
         keys: Vec<SigningKey>,
         origin: Origin,
     ) -> Self {
+        for issue in compiled.warnings {
+            tracing::warn!(path = issue.path, "{}", issue.reason);
+        }
         Self {
             number,
             origin,
@@ -185,7 +188,6 @@ impl Generations {
         options: RolloutOptions,
     ) -> Result<Self> {
         let compiled = component.compile_policy(&surroundings, policy)?;
-        let warnings = compiled.warnings.clone();
         let origin = Origin {
             source: "start".to_owned(),
             version: component.describe(&surroundings)?.version,
@@ -194,9 +196,6 @@ impl Generations {
             since_ms: surroundings.now_ms(),
         };
         let first = Arc::new(Generation::new(1, component, policy, compiled, keys.clone(), origin));
-        for issue in warnings {
-            tracing::warn!(path = issue.path, "{}", issue.reason);
-        }
         let current = Current { active: Arc::clone(&first), standby: None, trial: None };
         let ledger = Ledger { last: 1, kept: [(first, true)].into(), keys };
         Ok(Self {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::aside::aside;
 use super::change::{Change, Event};
 use super::options::Mode;
 use super::shadow::Shadow;
 use super::trial::Trial;
-use super::{Current, Generation, Generations, Origin, compile, digest, selftest};
+use super::{Current, Generation, Generations, Origin, digest, selftest};
 use crate::engine::Component;
 use crate::policy::Source;
 use crate::{Error, Result};
@@ -98,9 +99,11 @@ impl Generations {
             return Ok(kept);
         }
         let active = self.active();
-        let component = compile::compile(active.component.engine(), bytes)?;
-        selftest::run(&component, Some(&active.component))?;
-        Ok(component)
+        aside(|| {
+            let component = Component::load(active.component.engine(), bytes)?;
+            selftest::run(&component, Some(&active.component))?;
+            Ok(Arc::new(component))
+        })
     }
 
     fn begin(&self, generation: &Arc<Generation>, mode: Mode) {

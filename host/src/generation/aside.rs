@@ -1,10 +1,9 @@
-//! Compiling beside the path of requests: on one thread that gives way to all others.
+//! Work beside the path of requests, such as compiling: on one thread that gives way to all others.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::engine::{Component, Engine};
 use crate::{Error, Result};
 
 /// The thread. What compiles in parallel does so within it.
@@ -13,7 +12,7 @@ fn pool() -> Result<&'static ThreadPool> {
     let made = POOL.get_or_init(|| {
         ThreadPoolBuilder::new()
             .num_threads(1)
-            .thread_name(|_| "compile".to_owned())
+            .thread_name(|_| "aside".to_owned())
             .start_handler(|_| give_way())
             .build()
             .map_err(|error| error.to_string())
@@ -27,7 +26,7 @@ fn give_way() {
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
-/// Compiles a component, and checks that it fits the world.
-pub(super) fn compile(engine: &Engine, bytes: &[u8]) -> Result<Arc<Component>> {
-    pool()?.install(|| Component::load(engine, bytes)).map(Arc::new)
+/// Does work there.
+pub(super) fn aside<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    pool()?.install(work)
 }
