@@ -73,6 +73,24 @@ fn nobody_comes_in_without_a_key_and_nobody_reads_anothers_answers() -> Result<(
 }
 
 #[test]
+fn who_brings_other_credentials_for_the_upstream_is_somebody_else() -> Result<()> {
+    let gateway = Gateway::start(houses()?, json!({}))?;
+    let client =
+        |token: &str| HttpClient::open(&gateway.url(), &[("authorization", token)], json!({}));
+    let (mut one, mut two) = (client("Bearer one")?, client("Bearer two")?);
+    let cursor = one.call("list_bookings", json!({}))?.next_cursor().context("no cursor")?;
+    ensure!(!one.call("context_guard_read", json!({"cursor": cursor}))?.is_error());
+    let stolen = two.call("context_guard_read", json!({"cursor": cursor}))?;
+    ensure!(stolen.all_texts().join("").contains("cursor_invalid"), "{}", stolen.0);
+    // What is kept of a call of the one is not what the other is shown.
+    let ids = json!({"response_mode": "ids_only"});
+    ensure!(!two.call("list_bookings", ids)?.is_error());
+    let records = gateway.ask("/admin/telemetry?endpoint=*list_bookings")?.1;
+    ensure!(!records.contains("Bearer") && records.contains("anonymous#"), "{records}");
+    Ok(())
+}
+
+#[test]
 fn rates_sizes_hosts_and_addresses_are_limited() -> Result<()> {
     let limited =
         json!({"access": {"rateLimit": {"perMinute": 5}}, "limits": {"requestBytes": 2_000}});

@@ -76,11 +76,12 @@ impl Generations {
         } else if self.command.is_none() {
             show(&answer);
         } else if at(&answer, "/changed") == true {
-            say!(
-                "Generation {} is in use; generation {} is active.",
-                at(&answer, "/generation"),
-                at(&answer, "/active")
-            );
+            let (new, active) = (at(&answer, "/generation"), at(&answer, "/active"));
+            if new == active {
+                say!("Generation {active} serves now.");
+            } else {
+                say!("Generation {new} is on trial; generation {active} is active.");
+            }
         } else {
             say!("Nothing is new: generation {} serves on.", at(&answer, "/active"));
         }

@@ -7,11 +7,29 @@ mod router;
 
 pub(crate) use router::{Caller, not_found, router};
 
-use http::header::{AsHeaderName, HeaderMap, HeaderName};
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName, HeaderValue};
+
+use crate::access::ANONYMOUS;
+use crate::generation::digest;
 
 /// A header as text; empty where there is none.
 pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Whose answers these are: the principal's. Where the gateway asks nobody who they are, whoever brings other credentials for the upstream is somebody else: what one is shown is
+/// never kept for another.
+pub(crate) fn scope(principal: &Arc<str>, headers: &HeaderMap) -> Arc<str> {
+    let given = [AUTHORIZATION, COOKIE, API_KEY].map(|name| headers.get(name));
+    if principal.as_ref() != ANONYMOUS || given.iter().all(Option::is_none) {
+        return Arc::clone(principal);
+    }
+    let credentials: Vec<&[u8]> =
+        given.into_iter().map(|value| value.map_or(&b""[..], HeaderValue::as_bytes)).collect();
+    let digest = digest(&credentials.join(&b'\n'));
+    format!("{principal}#{}", digest.get(..16).unwrap_or_default()).into()
 }
 
 /// The session of a stateful client.

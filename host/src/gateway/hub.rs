@@ -59,6 +59,8 @@ pub(crate) struct Hub {
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) principal: Arc<str>,
+    /// Whose answers are kept for it.
+    pub(crate) scope: Arc<str>,
     pub(crate) era: Era,
     pub(crate) hello: ClientHello,
     /// Stateful clients have one.

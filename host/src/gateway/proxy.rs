@@ -18,7 +18,7 @@ use lru::LruCache;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::front::{Caller, NAME, PROTOCOL_VERSION, SESSION_ID, header};
+use super::front::{Caller, NAME, PROTOCOL_VERSION, SESSION_ID, header, scope};
 use super::offload;
 use super::session::{FromClient, Session};
 use super::upstream::Failure;
@@ -54,7 +54,7 @@ impl Proxy {
     /// Serves a request of a client.
     pub(crate) async fn serve(&self, caller: &Caller, parts: &Parts, body: Bytes) -> Response {
         let name = header(&parts.headers, SESSION_ID);
-        let session = match self.session(caller, name, header(&parts.headers, PROTOCOL_VERSION)) {
+        let session = match self.session(caller, parts) {
             Some(session) => session,
             // Somebody else's session is one that there is not.
             None => {
@@ -84,18 +84,22 @@ impl Proxy {
     }
 
     /// The session of this name, if it is this principal's; a new one where there is none. The upstream knows best which there are.
-    fn session(&self, caller: &Caller, name: &str, version: &str) -> Option<Arc<Session>> {
+    fn session(&self, caller: &Caller, parts: &Parts) -> Option<Arc<Session>> {
+        let name = header(&parts.headers, SESSION_ID);
         if !name.is_empty() {
             let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(session) = sessions.get(name) {
-                return (session.principal() == caller.principal.as_ref())
-                    .then(|| Arc::clone(session));
+                return (session.owner() == caller.principal.as_ref()).then(|| Arc::clone(session));
             }
         }
-        let session = Arc::new(
-            Session::new(Arc::clone(&self.filter), &caller.principal, &self.upstream.name)
-                .recorded(Arc::clone(&self.recorder), name, version),
+        let scope = scope(&caller.principal, &parts.headers);
+        let session = Session::new(Arc::clone(&self.filter), &scope, &self.upstream.name).recorded(
+            Arc::clone(&self.recorder),
+            &caller.principal,
+            name,
+            header(&parts.headers, PROTOCOL_VERSION),
         );
+        let session = Arc::new(session);
         self.keep(name, &session);
         Some(session)
     }

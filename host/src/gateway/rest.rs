@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::front::Caller;
+use super::front::{Caller, scope};
 use super::offload;
 use super::upstream::Failure;
 use super::upstream::http::{HttpUpstream, passed_on};
@@ -121,7 +121,7 @@ impl Rest {
         let since = Instant::now();
         let asked = Asked::of(parts, flags);
         let cx = CallContext {
-            principal: caller.principal.to_string(),
+            principal: scope(&caller.principal, &parts.headers).to_string(),
             session: String::new(),
             request_id: self.recorder.next_request(),
             upstream: self.upstream.name.clone(),

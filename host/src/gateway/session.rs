@@ -16,7 +16,10 @@ use crate::telemetry::{Answered, Outcome, Recorder};
 /// A session: correlates answers with requests, and gives both to the filter.
 pub struct Session {
     filter: Arc<Filter>,
+    /// Whose answers it is about.
     principal: String,
+    /// Who may use it.
+    owner: String,
     upstream: String,
     /// The session of the transport, for the record.
     name: String,
@@ -46,6 +49,7 @@ impl Session {
         Self {
             filter,
             principal: principal.to_owned(),
+            owner: principal.to_owned(),
             upstream: upstream.to_owned(),
             name: String::new(),
             recorder: None,
@@ -53,11 +57,18 @@ impl Session {
         }
     }
 
-    /// The same, of a transport that says its name and revision itself, with every answer recorded.
+    /// The same, of a transport that says who may use it, its name and revision itself, with every answer recorded.
     #[must_use]
-    pub(crate) fn recorded(self, recorder: Arc<Recorder>, name: &str, version: &str) -> Self {
+    pub(crate) fn recorded(
+        self,
+        recorder: Arc<Recorder>,
+        owner: &str,
+        name: &str,
+        version: &str,
+    ) -> Self {
         self.state().protocol_version = version.to_owned();
-        Self { name: name.to_owned(), recorder: Some(recorder), ..self }
+        let (owner, name) = (owner.to_owned(), name.to_owned());
+        Self { owner, name, recorder: Some(recorder), ..self }
     }
 
     /// What its messages go past.
@@ -65,9 +76,9 @@ impl Session {
         &self.filter
     }
 
-    /// Whose it is.
-    pub(crate) fn principal(&self) -> &str {
-        &self.principal
+    /// Who may use it.
+    pub(crate) fn owner(&self) -> &str {
+        &self.owner
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

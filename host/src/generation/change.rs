@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::{Generation, digest};
 use crate::engine::SigningKey;
@@ -125,7 +125,7 @@ impl Change {
                 );
             }
             Event::RolledBack => {
-                error!(from, to, "Generation {from} was taken back, {to} serves: {reason}.");
+                warn!(from, to, "Generation {from} was taken back, {to} serves: {reason}.");
             }
             event => info!(from, to, source, reason, changed, "Generation: {}.", event.name()),
         }

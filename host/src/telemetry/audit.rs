@@ -16,7 +16,7 @@ use crate::{Error, Result};
 pub struct Entry<'a> {
     /// Milliseconds since 1970.
     pub timestamp: u64,
-    /// `request` or `refused`.
+    /// `request`, `refused` or `change`.
     pub event: &'a str,
     /// Who.
     pub principal: &'a str,

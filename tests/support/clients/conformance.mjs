@@ -48,11 +48,18 @@ const client = new Client(
 const filled = (schema) => Object.fromEntries(Object.entries(schema?.properties ?? {}).filter(([, field]) => field.default === undefined)
   .map(([name, field]) => [name, { boolean: true, number: 1, integer: 1 }[field.type] ?? "text"]));
 client.setRequestHandler("elicitation/create", (request) => ({ action: "accept", content: filled(request.params.requestedSchema) }));
-await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+let opened;
+const common = new Promise((resolve) => (opened = resolve));
+const watched = async (input, init) => {
+  const response = await fetch(input, init);
+  if ((init?.method ?? "GET") === "GET") opened();
+  return response;
+};
+await client.connect(new StreamableHTTPClientTransport(new URL(url), { fetch: watched }));
 const call = (name, args = {}) => client.callTool({ name, arguments: args });
 
-// Some of the suite's servers ask on the common stream, which has to be open by then, though nothing says when it is.
-if (!modern) await new Promise((resolve) => setTimeout(resolve, 500));
+// Some of the suite's servers ask on the common stream, which has to be open by then: it is when its response has begun.
+if (!modern) await Promise.race([common, new Promise((resolve) => setTimeout(resolve, 10_000))]);
 const tools = scenario === "initialize" ? [] : (await client.listTools()).tools;
 const has = (name) => tools.some((tool) => tool.name === name);
 if (scenario === "tools_call") await call("add_numbers", { a: 5, b: 3 });

@@ -67,7 +67,7 @@ impl Hub {
         let upstream = server.and_then(|server| self.servers.get(server));
         let session = ask.client.session.as_ref();
         CallContext {
-            principal: ask.client.principal.to_string(),
+            principal: ask.client.scope.to_string(),
             session: session.map(|session| session.id.clone()).unwrap_or_default(),
             request_id: self.recorder.next_request(),
             upstream: upstream.map(|upstream| upstream.name.clone()).unwrap_or_default(),

@@ -19,7 +19,7 @@ use super::session::ClientSession;
 use super::streams::Sent;
 use super::watch::Filter;
 use super::{Ask, Client, Hub};
-use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID, header};
+use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID, header, scope};
 use crate::gateway::upstream::link::{AbortOnDrop, ClientHello, Era};
 use crate::gateway::upstream::server::Server;
 use crate::gateway::wire::reply;
@@ -396,6 +396,7 @@ impl Hub {
 fn stateful(session: &Arc<ClientSession>, headers: &HeaderMap) -> Client {
     Client {
         principal: Arc::clone(&session.principal),
+        scope: scope(&session.principal, headers),
         era: Era::Legacy,
         hello: session.hello.clone(),
         session: Some(Arc::clone(session)),

@@ -147,7 +147,7 @@ impl Hub {
     /// the tools' own.
     pub(super) async fn learn_tools(self: &Arc<Self>, ask: &Ask<'_>, server: usize) {
         let Some(list) = LISTS.first() else { return };
-        let known = (Arc::clone(&ask.client.principal), server);
+        let known = (Arc::clone(&ask.client.scope), server);
         let learnt = self.learnt().get(&known).is_some_and(|since| since.elapsed() < LEARNT);
         if learnt {
             return;
@@ -194,7 +194,7 @@ impl Hub {
             );
             let answer = self.exchange(&ask, server, request.into_bytes()).await;
             if list.method == "tools/list" {
-                self.learnt().put((Arc::clone(&ask.client.principal), server), Instant::now());
+                self.learnt().put((Arc::clone(&ask.client.scope), server), Instant::now());
             }
             let head = Head::read(&answer);
             let Some(result) = head.as_ref().and_then(|head| head.result) else {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::http::{SILENCE, along, comment, event};
 use super::watch::{ACKNOWLEDGED, Filter, named};
 use super::{Ask, Client, Hub};
-use crate::gateway::front::Caller;
+use crate::gateway::front::{Caller, scope};
 use crate::gateway::upstream::link::{ClientHello, Era};
 use crate::gateway::wire::reply;
 use crate::gateway::wire::sse::Event;
@@ -45,6 +45,7 @@ impl Hub {
         };
         let client = Client {
             principal: Arc::clone(&caller.principal),
+            scope: scope(&caller.principal, &parts.headers),
             era: Era::Modern,
             hello: ClientHello {
                 version: MODERN.to_owned(),
