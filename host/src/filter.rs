@@ -1,6 +1,7 @@
 //! The guard as the rest of the host sees it: messages in, messages out, and no way for a fault to lose one.
 
 mod correct;
+mod sound;
 mod ticket;
 
 pub use ticket::Ticket;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 
+use self::sound::{is_answer, same_request};
 use self::ticket::{Guarded, Way};
 use crate::cache::{Cache, Hit, Key, Tier};
 use crate::engine::{
@@ -18,7 +20,7 @@ use crate::engine::{
     SigningKey, Surroundings,
 };
 use crate::generation::{Generation, Generations, RolloutOptions, Sent, share_of};
-use crate::message::{Head, Kind, with_id};
+use crate::message::{Head, with_id};
 use crate::recording::Recording;
 use crate::sampler::Sampler;
 use crate::{Error, Result, fallback};
@@ -434,36 +436,6 @@ fn without_store(
 fn limited(generation: &Generation, message: &[u8]) -> Option<Vec<u8>> {
     let (on_fault, limit) = generation.on_fault();
     fallback::limit(message, on_fault, limit)
-}
-
-/// Whether a request was changed to one of the same method and id.
-fn same_request(before: &[u8], after: &[u8]) -> bool {
-    match (Head::read(before), Head::read(after)) {
-        (Some(before), Some(after)) => {
-            before.raw_id() == after.raw_id() && before.method() == after.method()
-        }
-        _ => false,
-    }
-}
-
-/// Whether a message is an answer under the id of another, a request or a response.
-fn is_answer(to: &[u8], message: &[u8]) -> bool {
-    let Some(answer) = Head::read(message).filter(|head| head.kind() == Some(Kind::Response))
-    else {
-        return false;
-    };
-    (answer.result.is_some() || answer.error.is_some()) && starts_with_id(to, answer.raw_id())
-}
-
-/// Whether a message has this id. Most have it at their beginning, so that few are read to their end for it.
-fn starts_with_id(message: &[u8], id: &str) -> bool {
-    let head = message.get(..message.len().min(96)).unwrap_or_default();
-    let at = memchr::memmem::find(head, b"\"id\"").map(|at| at + 4);
-    let value = at.and_then(|at| message.get(at..)).map(|rest| rest.trim_ascii_start());
-    let near = value.and_then(|rest| rest.strip_prefix(b":")).map(|rest| rest.trim_ascii_start());
-    let ends = |rest: &[u8]| rest.first().is_some_and(|next| b",} \t\r\n".contains(next));
-    near.and_then(|rest| rest.strip_prefix(id.as_bytes())).is_some_and(ends)
-        || Head::read(message).is_some_and(|head| head.raw_id() == id)
 }
 
 fn changed(outcome: Outcome) -> Option<Vec<u8>> {

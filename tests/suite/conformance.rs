@@ -57,6 +57,10 @@ fn suite(version: u8, arguments: &[&str], environment: &[(&str, &str)]) -> Resul
     std::fs::remove_dir_all(&folder)?;
     let found = found.with_context(|| said.clone())?;
     ensure!(!found.is_empty(), "no scenario was run: {said}");
+    if found.values().flatten().any(|check| !check.ends_with("SUCCESS")) {
+        // Shown where the test fails.
+        eprintln!("{said}");
+    }
     Ok(found)
 }
 
@@ -254,6 +258,9 @@ fn clients_pass_the_same_checks_through_the_gateway() -> Result<()> {
                 scenario,
                 "--spec-version",
                 revision,
+                // Beside other tests on two cores a client and its gateway start slowly.
+                "--timeout",
+                "120000",
             ];
             let found = same(|through| {
                 let guard: &[(&str, &str)] = if through { &[("GUARD", &program)] } else { &[] };
