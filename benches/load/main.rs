@@ -3,62 +3,38 @@
 //! Run it by `cargo xtask bench load`: it needs the program and the example server.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use context_guard_test_support::gateway::Gateway;
-use context_guard_test_support::load::{Counts, client, resident};
-use context_guard_test_support::{Result, artifacts, bail, ensure};
+use context_guard_test_support::load::{Clients, Counts, number, resident};
+use context_guard_test_support::{Result, artifacts, ensure};
 use serde_json::json;
 
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_secs(10);
 
-fn number(name: &str, default: u64) -> u64 {
-    let mut arguments = std::env::args().skip_while(|argument| argument != name);
-    arguments.nth(1).and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
 fn main() -> Result<()> {
-    let (clients, seconds) = (number("--clients", 500), number("--seconds", 300));
-    let pause = Duration::from_millis(number("--pause-ms", 2_500));
+    let (clients, seconds) = (number("--clients", 500), u64::from(number("--seconds", 300)));
+    let pause = Duration::from_millis(u64::from(number("--pause-ms", 2_500)));
     let upstream = json!({"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"});
     let gateway = Gateway::start(json!([upstream]), json!({}))?;
     let pid = gateway.process.pid();
-    let counts = Arc::new(Counts::default());
-    let stop = Arc::new(AtomicBool::new(false));
     let began = Instant::now();
-    let threads: Vec<_> = (0..clients)
-        .map(|at| {
-            let (counts, stop, url) = (Arc::clone(&counts), Arc::clone(&stop), gateway.url());
-            // Clients begin one after the other, over one pause.
-            let first = pause.mul_f64(at as f64 / clients as f64);
-            std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
-                std::thread::sleep(first);
-                client(&url, pause, &counts, &stop);
-            })
-        })
-        .collect::<std::io::Result<_>>()?;
+    let working = Clients::start(&gateway.url(), clients, pause)?;
     let mut memory = Vec::new();
     while began.elapsed() < Duration::from_secs(seconds) {
         std::thread::sleep(LOOK.min(Duration::from_secs(seconds)));
         let (now, kib, descriptors) =
             (began.elapsed().as_secs(), resident(pid)?, descriptors(pid)?);
-        let requests = counts.requests.load(Ordering::Relaxed);
+        let requests = working.counts().requests.load(Ordering::Relaxed);
         eprintln!(
             "{now:>4} s  {requests:>8} requests  {:>6.1} MiB  {descriptors} descriptors",
             kib as f64 / 1024.0
         );
         memory.push((now, kib));
     }
-    stop.store(true, Ordering::Relaxed);
-    for thread in threads {
-        if thread.join().is_err() {
-            bail!("a client panicked");
-        }
-    }
-    report(clients, seconds, pause, &counts, &memory)
+    report(clients.into(), seconds, pause, &*working.finish()?, &memory)
 }
 
 fn descriptors(pid: u32) -> Result<usize> {

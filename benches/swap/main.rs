@@ -4,56 +4,32 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use context_guard_test_support::gateway::Gateway;
-use context_guard_test_support::load::{Counts, client, resident};
+use context_guard_test_support::load::{Clients, Counts, number, resident};
 use context_guard_test_support::operations::{active, admin, change, replace};
-use context_guard_test_support::{Result, artifacts, bail, ensure, peers};
+use context_guard_test_support::{Result, artifacts, ensure, peers};
 use serde_json::json;
 
 /// So many component swaps bring one that was never seen, and has to be compiled.
 const FRESH: u64 = 25;
 
-fn number(name: &str, default: u64) -> u64 {
-    let mut arguments = std::env::args().skip_while(|argument| argument != name);
-    arguments.nth(1).and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
 /// Lets the clients work while something happens.
 fn phase(
     gateway: &Gateway,
-    clients: u64,
+    clients: u32,
     pause: Duration,
     meanwhile: impl FnOnce() -> Result<()>,
-) -> Result<Counts> {
-    let counts = Arc::new(Counts::default());
-    let stop = Arc::new(AtomicBool::new(false));
-    let threads: Vec<_> = (0..clients)
-        .map(|at| {
-            let (counts, stop, url) = (Arc::clone(&counts), Arc::clone(&stop), gateway.url());
-            let first = pause.mul_f64(at as f64 / clients as f64);
-            std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
-                std::thread::sleep(first);
-                client(&url, pause, &counts, &stop);
-            })
-        })
-        .collect::<std::io::Result<_>>()?;
+) -> Result<Arc<Counts>> {
+    let working = Clients::start(&gateway.url(), clients, pause)?;
     // All of them are there before it begins.
     std::thread::sleep(pause);
     let done = meanwhile();
-    stop.store(true, Ordering::Relaxed);
-    for thread in threads {
-        if thread.join().is_err() {
-            bail!("a client panicked");
-        }
-    }
+    let counts = working.finish()?;
     done?;
-    match Arc::try_unwrap(counts) {
-        Ok(counts) => Ok(counts),
-        Err(_) => bail!("a client still counts"),
-    }
+    Ok(counts)
 }
 
 /// A component with other bytes: an empty custom section more.
@@ -64,8 +40,8 @@ fn fresh(component: &[u8], number: u64) -> Vec<u8> {
 }
 
 fn main() -> Result<()> {
-    let (clients, swaps) = (number("--clients", 200), number("--swaps", 1_000));
-    let pause = Duration::from_millis(number("--pause-ms", 1_000));
+    let (clients, swaps) = (number("--clients", 200), u64::from(number("--swaps", 1_000)));
+    let pause = Duration::from_millis(u64::from(number("--pause-ms", 1_000)));
     let folder = peers::folder("bench-swap")?;
     let file = folder.join("policy.json");
     std::fs::write(&file, "{}")?;
@@ -73,7 +49,7 @@ fn main() -> Result<()> {
     let more = json!({"policy": file, "admin": admin(), "limits": {"sessions": 5_000}, "telemetry": {"ring": 1_000}});
     let gateway = Gateway::start(json!([upstream]), more)?;
     let pid = gateway.process.pid();
-    let quiet = Duration::from_secs(number("--quiet-seconds", 30));
+    let quiet = Duration::from_secs(u64::from(number("--quiet-seconds", 30)));
     let rest = || {
         std::thread::sleep(quiet);
         Ok(())

@@ -30,6 +30,11 @@ impl ManualClock {
         Self(AtomicU64::new(now))
     }
 
+    /// Sets it, in milliseconds.
+    pub fn set_ms(&self, now: u64) {
+        self.0.store(now, Ordering::SeqCst);
+    }
+
     /// Lets milliseconds pass.
     pub fn advance_ms(&self, by: u64) {
         self.0.fetch_add(by, Ordering::SeqCst);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::answer::{o200k, visible};
+use crate::clock::ManualClock;
 use crate::engine::CallContext;
 use crate::filter::{Filter, Request};
 use crate::needles::Needles;
@@ -119,10 +120,13 @@ pub struct Report {
 }
 
 /// Runs traffic through both filters, in its order; each should have a store of its own. Tokens are counted with o200k. `see` hears how many are done.
+///
+/// `clock`, which both filters read, is set to when each answer was recorded: the same traffic gives the same report.
 #[must_use]
 pub fn compare(
     before: &Filter,
     after: &Filter,
+    clock: &ManualClock,
     traffic: &[Exchange],
     worst: usize,
     mut see: impl FnMut(usize),
@@ -131,6 +135,7 @@ pub fn compare(
     let mut report = Report::default();
     let mut answers: Vec<Row> = Vec::new();
     for (at, exchange) in traffic.iter().enumerate() {
+        clock.set_ms(exchange.timestamp);
         let (request, response) = (exchange.request.to_string(), exchange.response.to_string());
         // What tools there are is learnt from; it is no answer to shape.
         if exchange.request.get("method").is_some_and(|method| method == "tools/list") {

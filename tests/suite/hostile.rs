@@ -9,6 +9,7 @@ use context_guard::engine::{
     CallContext, Component, Engine, EngineOptions, Settings, SigningKey, Surroundings,
 };
 use context_guard::filter::Request;
+use context_guard::store::NoStore;
 use context_guard::{Error, Filter};
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::guards::{KEY, OpenStore};
@@ -194,24 +195,8 @@ fn a_component_that_needs_more_than_the_world_is_refused_when_it_is_loaded() -> 
 
 #[test]
 fn a_store_that_fails_loses_no_answer() -> Result<()> {
-    use context_guard::store::{CursorStore, StoreFault};
-    struct Down;
-    impl CursorStore for Down {
-        fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
-            Ok(vec![None; keys.len()])
-        }
-        fn put(&self, _: &str, _: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreFault> {
-            Err(StoreFault::Unavailable)
-        }
-        fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreFault> {
-            Err(StoreFault::Unavailable)
-        }
-        fn delete(&self, _: &str, _: &[String]) -> Result<(), StoreFault> {
-            Err(StoreFault::Unavailable)
-        }
-    }
     let component = Component::load(&engine()?, &std::fs::read(artifacts::component()?)?)?;
-    let surroundings = Surroundings { store: Arc::new(Down), clock: Arc::new(SystemClock) };
+    let surroundings = Surroundings { store: Arc::new(NoStore), clock: Arc::new(SystemClock) };
     let filter = Filter::new(
         Arc::new(component),
         surroundings,

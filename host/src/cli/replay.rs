@@ -3,11 +3,13 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
+use context_guard::clock::ManualClock;
 use context_guard::dry_run::{self, Report, Row};
-use context_guard::keys;
+use context_guard::engine::SigningKey;
 use context_guard::recording::Exchange;
 use serde_json::json;
 
@@ -24,6 +26,8 @@ Examples:
 
 Needles are ids, names and titles of records, and the errors and warnings of logs: what a reader looks for. Tokens are counted with o200k.";
 
+/// Signs the cursors of a dry run, which nobody is sent: always the same, so that the same traffic gives the same report.
+const KEY: &[u8] = b"the key of dry runs, known to all";
 /// Past a limit.
 const PAST_A_LIMIT: u8 = 5;
 
@@ -61,12 +65,13 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let traffic = Exchange::read(&self.file)?;
-        let key = keys::random()?;
-        let before = GuardOptions { policy: self.before.clone(), component: None }
-            .build(vec![key.clone()])?;
-        let after = self.guard.build(vec![key])?;
+        let keys = vec![SigningKey { id: "dry-run".to_owned(), secret: KEY.to_vec() }];
+        let clock = Arc::new(ManualClock::at_ms(0));
+        let before = GuardOptions { policy: self.before.clone(), component: None };
+        let before = before.build(keys.clone(), clock.clone())?;
+        let after = self.guard.build(keys, clock.clone())?;
         let progress = std::io::stderr().is_terminal();
-        let report = dry_run::compare(&before, &after, &traffic, self.worst, |done| {
+        let report = dry_run::compare(&before, &after, &clock, &traffic, self.worst, |done| {
             if progress && (done.is_multiple_of(50) || done == traffic.len()) {
                 eprint!("\r{done} of {} exchanges", traffic.len());
             }

@@ -53,9 +53,8 @@ fn located(error: Error, policy: &Source) -> Error {
     }
 }
 
-fn in_memory(limits: MemoryLimits) -> Surroundings {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = Arc::new(MemoryStore::new(Arc::clone(&clock), limits));
+fn in_memory(clock: Arc<dyn Clock>) -> Surroundings {
+    let store = Arc::new(MemoryStore::new(Arc::clone(&clock), MemoryLimits::default()));
     Surroundings { store, clock }
 }
 
@@ -72,8 +71,8 @@ impl GuardOptions {
     }
 
     /// Loads component and policy.
-    pub(crate) fn build(&self, keys: Vec<SigningKey>) -> Result<Filter> {
-        let surroundings = in_memory(MemoryLimits::default());
+    pub(crate) fn build(&self, keys: Vec<SigningKey>, clock: Arc<dyn Clock>) -> Result<Filter> {
+        let surroundings = in_memory(clock);
         let options = RolloutOptions::default();
         Ok(Filter::of(generations(
             &self.content()?,
@@ -103,7 +102,7 @@ impl GuardOptions {
 /// All faults of a policy as an error, else what is odd but allowed.
 pub(crate) fn check(content: &Content) -> Result<Issues> {
     let compiled = component(content, EngineOptions::default())?
-        .compile_policy(&in_memory(MemoryLimits::default()), &content.policy.json())
+        .compile_policy(&in_memory(Arc::new(SystemClock)), &content.policy.json())
         .map_err(|error| located(error, &content.policy))?;
     Ok(context_guard::engine::issues(&compiled.warnings))
 }

@@ -3,9 +3,11 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use context_guard::clock::SystemClock;
 use context_guard::engine::LossClass;
 use context_guard::{Error, answer, keys};
 use serde_json::{Value, json};
@@ -116,7 +118,11 @@ impl Shape {
             Some(keys) => keys,
             None => vec![keys::from_file(&state_folder().join("signing-key"))?],
         };
-        let payload = Payload::new(self.guard.build(keys)?.into(), &self.tool, &bytes)?;
+        let payload = Payload::new(
+            self.guard.build(keys, Arc::new(SystemClock))?.into(),
+            &self.tool,
+            &bytes,
+        )?;
         let mut wish = serde_json::Map::new();
         wish.extend(self.limit.map(|limit| ("limit".to_owned(), limit.into())));
         wish.extend(self.cursor.as_deref().map(|cursor| ("cursor".to_owned(), cursor.into())));

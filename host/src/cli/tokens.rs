@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
+use context_guard::clock::SystemClock;
 use context_guard::{Error, answer, keys};
 use serde_json::json;
 
@@ -30,7 +31,7 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let filter = Arc::new(self.guard.build(vec![keys::random()?])?);
+        let filter = Arc::new(self.guard.build(vec![keys::random()?], Arc::new(SystemClock))?);
         let head = if self.exact {
             &["file", "bytes", "chars4", "estimated", "exact (o200k)", "off"][..]
         } else {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
+use context_guard::clock::SystemClock;
 use context_guard::gateway::{Session, stdio};
 use context_guard::keys;
 use context_guard::sampler::Sampler;
@@ -49,7 +50,10 @@ impl Wrap {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let keys = runtime::keys_or_random(keys::from_environment())?;
         let sampler = Sampler::start(self.sample)?;
-        let filter = self.guard.build(keys)?.with_sampler(sampler.clone(), self.learn);
+        let filter = self
+            .guard
+            .build(keys, Arc::new(SystemClock))?
+            .with_sampler(sampler.clone(), self.learn);
         self.guard.watch(&filter)?;
         let session = Session::new(Arc::new(filter), "local", &self.name);
         let runtime =

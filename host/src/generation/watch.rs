@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::event::{AccessKind, AccessMode};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tracing::{debug, warn};
 
 use super::{Generations, Sources};
@@ -31,8 +32,10 @@ pub fn watch(generations: &Arc<Generations>, sources: Arc<Sources>) -> Result<()
     let generations = Arc::downgrade(generations);
     std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
         let (tell, told) = channel();
-        let mut watcher = notify::recommended_watcher(move |_| {
-            let _ = tell.send(());
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            if event.is_ok_and(|event| is_change(event.kind)) {
+                let _ = tell.send(());
+            }
         })
         .map_err(|error| {
             warn!("Files cannot be watched, and are read every {} s: {error}.", POLL.as_secs())
@@ -62,6 +65,11 @@ pub fn watch(generations: &Arc<Generations>, sources: Arc<Sources>) -> Result<()
         }
     })?;
     Ok(())
+}
+
+/// Whether something may be otherwise now. That a file was opened or read, as by ourselves, changes nothing: to read again for that would never end.
+fn is_change(kind: EventKind) -> bool {
+    !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
 
 /// Waits until nothing more happens.
@@ -119,6 +127,14 @@ fn folders(file: &Path) -> BTreeSet<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reading_a_file_is_no_change_of_it() {
+        assert!(!is_change(EventKind::Access(AccessKind::Open(AccessMode::Any))));
+        assert!(!is_change(EventKind::Access(AccessKind::Close(AccessMode::Read))));
+        assert!(is_change(EventKind::Access(AccessKind::Close(AccessMode::Write))));
+        assert!(is_change(EventKind::Create(notify::event::CreateKind::File)));
+    }
 
     #[cfg(unix)]
     #[test]

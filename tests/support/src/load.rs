@@ -1,13 +1,21 @@
 //! Many clients at once, and what they saw.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use crate::gateway::HttpClient;
+
+/// The number after a flag of the command line.
+#[must_use]
+pub fn number(name: &str, default: u32) -> u32 {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.nth(1).and_then(|value| value.parse().ok()).unwrap_or(default)
+}
 
 /// What clients saw.
 #[derive(Default)]
@@ -48,7 +56,7 @@ impl Counts {
 }
 
 /// A client: a list, its second page, a search in it, a small answer, again and again.
-pub fn client(url: &str, pause: Duration, counts: &Counts, stop: &AtomicBool) {
+fn client(url: &str, pause: Duration, counts: &Counts, stop: &AtomicBool) {
     let fail = |error: anyhow::Error| {
         counts.errors.fetch_add(1, Ordering::Relaxed);
         *counts.last_error.lock().unwrap_or_else(PoisonError::into_inner) = format!("{error:#}");
@@ -78,6 +86,53 @@ pub fn client(url: &str, pause: Duration, counts: &Counts, stop: &AtomicBool) {
         }
         counts.requests.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(pause.saturating_sub(since.elapsed()));
+    }
+}
+
+/// Clients that work until they are told to stop.
+pub struct Clients {
+    counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Clients {
+    /// Starts so many, one after the other over one pause, each with a request every `pause`.
+    ///
+    /// # Errors
+    /// Where no more threads can be started.
+    pub fn start(url: &str, clients: u32, pause: Duration) -> Result<Self> {
+        let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
+        let start = |at: u32| {
+            let (counts, stop, url) = (Arc::clone(&counts), Arc::clone(&stop), url.to_owned());
+            let first = pause.mul_f64(f64::from(at) / f64::from(clients));
+            std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
+                std::thread::sleep(first);
+                client(&url, pause, &counts, &stop);
+            })
+        };
+        let threads = (0..clients).map(start).collect::<std::io::Result<_>>()?;
+        Ok(Self { counts, stop, threads })
+    }
+
+    /// What they have seen so far.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Ends them: what they saw.
+    ///
+    /// # Errors
+    /// Where one of them panicked.
+    pub fn finish(self) -> Result<Arc<Counts>> {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                bail!("a client panicked");
+            }
+        }
+        Ok(self.counts)
     }
 }
 
