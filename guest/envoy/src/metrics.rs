@@ -1,0 +1,75 @@
+//! What the filter did, as Envoy stats (`wasmcustom.context_guard_…`), and of the last answer of an exchange as filter state for access logs.
+
+use context_guard_core::{Loss, Record};
+use proxy_wasm::hostcalls::{define_metric, increment_metric, record_metric, set_property};
+use proxy_wasm::types::MetricType;
+
+/// The property that holds the record of an answer: `%FILTER_STATE(wasm.context_guard:PLAIN)%` in an access log.
+const RECORD: &str = "context_guard";
+
+/// Ids of the stats.
+pub(crate) struct Metrics {
+    answers: u32,
+    shaped: u32,
+    paged: u32,
+    chunked: u32,
+    summarised: u32,
+    original_tokens: u32,
+    sent_tokens: u32,
+    answer_tokens: u32,
+    faults: u32,
+    store_full: u32,
+    over_limit: u32,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let define = |kind, name: &str| {
+            define_metric(kind, &format!("context_guard_{name}")).unwrap_or(u32::MAX)
+        };
+        let counter = |name: &str| define(MetricType::Counter, name);
+        Self {
+            answers: counter("answers"),
+            shaped: counter("answers_shaped"),
+            paged: counter("answers_paged"),
+            chunked: counter("answers_chunked"),
+            summarised: counter("answers_summarised"),
+            original_tokens: counter("tokens_original"),
+            sent_tokens: counter("tokens_sent"),
+            answer_tokens: define(MetricType::Histogram, "answer_tokens"),
+            faults: counter("faults"),
+            store_full: counter("store_full"),
+            over_limit: counter("over_limit"),
+        }
+    }
+
+    /// An answer was looked at.
+    pub(crate) fn answered(&self, record: &Record) {
+        let add = |id: u32, by: u64| {
+            let _ = increment_metric(id, i64::try_from(by).unwrap_or(0));
+        };
+        add(self.answers, 1);
+        add(self.shaped, u64::from(record.loss != Loss::None));
+        add(self.paged, u64::from(record.pagination_used()));
+        add(self.chunked, u64::from(record.chunking_used()));
+        add(self.summarised, u64::from(record.summarization_used()));
+        add(self.original_tokens, record.original_tokens);
+        add(self.sent_tokens, record.estimated_tokens);
+        let _ = record_metric(self.answer_tokens, record.estimated_tokens);
+        if let Ok(record) = serde_json::to_vec(record) {
+            let _ = set_property(vec![RECORD], Some(&record));
+        }
+    }
+
+    pub(crate) fn fault(&self) {
+        let _ = increment_metric(self.faults, 1);
+    }
+
+    pub(crate) fn store_full(&self) {
+        let _ = increment_metric(self.store_full, 1);
+    }
+
+    pub(crate) fn over_limit(&self) {
+        let _ = increment_metric(self.over_limit, 1);
+    }
+}
