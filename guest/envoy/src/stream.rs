@@ -127,7 +127,8 @@ impl Stream {
             if too_long { exchange.too_long(filter) } else { exchange.answer(filter, body) };
         let body = std::mem::take(body);
         // What is put back is never longer than what Envoy may hold.
-        let shaped = shaped.filter(|shaped| !with_head || shaped.body.len() <= *most);
+        let fits = |length: usize| !with_head || length <= shared.settings.max_buffered;
+        let shaped = shaped.filter(|shaped| fits(shaped.body.len()));
         let sent = shaped.as_ref().map_or(&body, |shaped| &shaped.body);
         if let Some(head) = shaped.as_ref().and_then(|shaped| shaped.head.as_ref()) {
             change_head(head);

@@ -54,7 +54,7 @@ pub(crate) fn targets() -> Result<()> {
     let installed = installed
         .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
         .unwrap_or_default();
-    let missing: Vec<_> = ["wasm32-unknown-unknown", "wasm32-wasip2"]
+    let missing: Vec<_> = ["wasm32-unknown-unknown", "wasm32-wasip1", "wasm32-wasip2"]
         .into_iter()
         .filter(|name| !installed.contains(name))
         .collect();
@@ -71,9 +71,20 @@ pub(crate) fn targets() -> Result<()> {
 
 /// Builds the crate of the component for a target, by plain cargo.
 pub(crate) fn guest(triple: &str) -> Result<PathBuf> {
-    let package = ["--package", "context-guard-component", "--target", triple];
-    run(cargo().args(["build", "--quiet", "--profile", "guest"]).args(package))?;
-    Ok(target().join(triple).join("guest/context_guard_component.wasm"))
+    crate_for("context-guard-component", "guest", triple, &[])
+}
+
+/// Builds a crate for a target, by plain cargo.
+pub(crate) fn crate_for(
+    package: &str,
+    profile: &str,
+    triple: &str,
+    more: &[&str],
+) -> Result<PathBuf> {
+    let package_of = ["--package", package, "--target", triple];
+    run(cargo().args(["build", "--quiet", "--profile", profile]).args(package_of).args(more))?;
+    let file = format!("{}.wasm", package.replace('-', "_"));
+    Ok(target().join(triple).join(profile).join(file))
 }
 
 /// Builds the component that ships.

@@ -4,6 +4,7 @@
 mod bench;
 mod build;
 mod check;
+mod dist;
 mod docs;
 mod fuzz;
 mod run;
@@ -52,6 +53,8 @@ enum Command {
     Check,
     /// Write the generated files anew: policy schema, golden vectors.
     Docs,
+    /// Make everything that is handed out, in target/dist, with sizes and digests: the component, the filter of Envoy, the wasi:http middleware, the npm package.
+    Dist,
     /// Measure, and print tables: `cargo xtask bench quality --corpus DIR`.
     Bench {
         #[command(subcommand)]
@@ -97,6 +100,7 @@ impl Command {
                 test::run(quick, corpus.as_deref(), filter.as_deref())
             }
             Command::Check => check::run(),
+            Command::Dist => dist::run().map(drop),
             Command::Docs => docs::write(),
             Command::Bench { bench } => bench.run(),
             Command::Train { texts, tokenizer, out } => bench::train(&texts, &tokenizer, &out, 0),

@@ -198,6 +198,11 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
             &format!("{scale} is out of range: from 0.5 to 4"),
         ));
     }
+    let profile = settings.estimator.and_then(|estimator| estimator.profile);
+    if profile.is_some_and(|profile| !profile.is_built_in()) {
+        let reason = "the tables of this tokenizer are not in this build, which has those of o200k";
+        issues.push(fault(&join(path, "estimator.profile"), reason));
+    }
     for (at, field) in settings.fields.iter().flatten().enumerate() {
         if field.contains(',') || Mask::parse(field).is_err() {
             issues.push(fault(

@@ -25,16 +25,32 @@ pub enum Profile {
 }
 
 static O200K: &[u8; FILE_BYTES] = include_bytes!("lexical/tables/o200k.bin");
+#[cfg(feature = "cl100k")]
 static CL100K: &[u8; FILE_BYTES] = include_bytes!("lexical/tables/cl100k.bin");
+#[cfg(feature = "claude-legacy")]
 static CLAUDE_LEGACY: &[u8; FILE_BYTES] = include_bytes!("lexical/tables/claude-legacy.bin");
 
 impl Profile {
+    fn file(self) -> Option<&'static [u8; FILE_BYTES]> {
+        match self {
+            Profile::O200k => Some(O200K),
+            #[cfg(feature = "cl100k")]
+            Profile::Cl100k => Some(CL100K),
+            #[cfg(feature = "claude-legacy")]
+            Profile::ClaudeLegacy => Some(CLAUDE_LEGACY),
+            #[allow(unreachable_patterns, reason = "where all tables are built in")]
+            _ => None,
+        }
+    }
+
+    /// Whether its tables are in this build. Policies that name another profile are refused.
+    #[must_use]
+    pub fn is_built_in(self) -> bool {
+        self.file().is_some()
+    }
+
     fn tables(self) -> Tables {
-        Tables::new(match self {
-            Profile::O200k => O200K,
-            Profile::Cl100k => CL100K,
-            Profile::ClaudeLegacy => CLAUDE_LEGACY,
-        })
+        Tables::new(self.file().unwrap_or(O200K))
     }
 }
 

@@ -1,0 +1,3 @@
+export { ContextGuard, PolicyError } from "./guard.js";
+export { IndexedDBStore, MemoryStore } from "./stores.js";
+export { guardTransport } from "./transport.js";

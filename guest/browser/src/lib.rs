@@ -1,0 +1,263 @@
+//! The core for JavaScript. The loop round the store is JavaScript's, since its stores are asynchronous: a request is asked again and again with what it wanted
+//! loaded, until it is forwarded or answered.
+#![allow(
+    unsafe_code,
+    missing_docs,
+    clippy::must_use_candidate,
+    clippy::indexing_slicing,
+    reason = "what wasm_bindgen makes of the items below"
+)]
+
+use context_guard_core::policy::{self, OnFault};
+use context_guard_core::snapshot::Keys;
+use context_guard_core::snapshot::stored::{Entry, Loaded};
+use context_guard_core::{Context, Guard, Plan, Record};
+use context_guard_wire::fallback;
+use wasm_bindgen::prelude::*;
+
+/// A policy and the live keys.
+#[wasm_bindgen]
+pub struct Core {
+    guard: Guard,
+    policy: policy::Policy,
+    warnings: Vec<String>,
+}
+
+/// Who asks, through what.
+#[wasm_bindgen]
+#[derive(Default)]
+pub struct Caller {
+    principal: String,
+    upstream: String,
+    protocol_version: String,
+    store_down: bool,
+}
+
+#[wasm_bindgen]
+impl Caller {
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        principal: String,
+        upstream: String,
+        protocol_version: String,
+        store_down: bool,
+    ) -> Self {
+        Self { principal, upstream, protocol_version, store_down }
+    }
+}
+
+impl Caller {
+    fn context(&self) -> Context<'_> {
+        Context {
+            principal: &self.principal,
+            upstream: &self.upstream,
+            protocol_version: &self.protocol_version,
+            store_down: self.store_down,
+        }
+    }
+}
+
+/// What was fetched so far for a request.
+#[wasm_bindgen]
+#[derive(Default)]
+pub struct Fetched(Loaded);
+
+#[wasm_bindgen]
+impl Fetched {
+    #[wasm_bindgen(constructor)]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn add(&mut self, key: String, value: Option<Vec<u8>>) {
+        self.0.insert(key, value);
+    }
+}
+
+/// What is to be done with a message.
+#[wasm_bindgen]
+#[derive(Default)]
+pub struct Step {
+    kind: &'static str,
+    keys: Vec<String>,
+    message: Option<Vec<u8>>,
+    ticket: Vec<u8>,
+    entries: Vec<(String, Vec<u8>)>,
+    ttl_ms: f64,
+    must_be_kept: bool,
+    record: Option<Record>,
+}
+
+#[wasm_bindgen]
+impl Step {
+    /// `load`, `forward`, `answer` or `shaped`.
+    #[wasm_bindgen(getter)]
+    pub fn kind(&self) -> String {
+        self.kind.to_owned()
+    }
+
+    /// To load, or to keep as long again.
+    #[wasm_bindgen(getter)]
+    pub fn keys(&self) -> Vec<String> {
+        self.keys.clone()
+    }
+
+    /// The new message; undefined to send the one that came.
+    pub fn take_message(&mut self) -> Option<Vec<u8>> {
+        self.message.take()
+    }
+
+    /// For the response; empty where that needs no look.
+    pub fn take_ticket(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.ticket)
+    }
+
+    #[wasm_bindgen(getter)]
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The key of the next entry to keep.
+    pub fn next_key(&self) -> Option<String> {
+        self.entries.last().map(|(key, _)| key.clone())
+    }
+
+    /// Its value; then another is the next.
+    pub fn take_value(&mut self) -> Option<Vec<u8>> {
+        self.entries.pop().map(|(_, value)| value)
+    }
+
+    #[wasm_bindgen(getter)]
+    pub fn ttl_ms(&self) -> f64 {
+        self.ttl_ms
+    }
+
+    #[wasm_bindgen(getter)]
+    pub fn must_be_kept(&self) -> bool {
+        self.must_be_kept
+    }
+
+    /// The record, as JSON.
+    #[wasm_bindgen(getter)]
+    pub fn record(&self) -> Option<String> {
+        serde_json::to_string(self.record.as_ref()?).ok()
+    }
+}
+
+#[wasm_bindgen]
+impl Core {
+    /// Throws the faults of a policy, or of keys.
+    #[wasm_bindgen(constructor)]
+    pub fn new(policy: &str, keys: Vec<Secret>) -> Result<Core, JsError> {
+        let told = |issue: &policy::Issue| format!("{}: {}", issue.path, issue.reason);
+        let compiled = policy::compile(policy).map_err(|issues| {
+            let issues: Vec<String> = issues.iter().map(told).collect();
+            JsError::new(&format!("the policy is refused: {}", issues.join("; ")))
+        })?;
+        let keys = Keys::new(keys.iter().map(|key| key.0.as_slice()))
+            .map_err(|reason| JsError::new(&reason))?;
+        let warnings = compiled.warnings.iter().map(told).collect();
+        let guard = Guard::new(compiled.policy.clone(), keys);
+        Ok(Self { guard, policy: compiled.policy, warnings })
+    }
+
+    /// What is odd in the policy, but allowed.
+    #[wasm_bindgen(getter)]
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+
+    pub fn request(
+        &self,
+        caller: &Caller,
+        message: &[u8],
+        fetched: &Fetched,
+        now_ms: f64,
+    ) -> Result<Step, JsError> {
+        let plan =
+            self.guard.on_request(&caller.context(), message, &fetched.0, milliseconds(now_ms))?;
+        Ok(match plan {
+            Plan::Load(keys) => Step { kind: "load", keys, ..Step::default() },
+            Plan::Forward { message, ticket } => {
+                Step { kind: "forward", message, ticket, ..Step::default() }
+            }
+            Plan::Answer { message, entries, extend, ttl_ms, record } => Step {
+                kind: "answer",
+                keys: extend,
+                message: Some(message),
+                entries: owned(entries),
+                ttl_ms: duration(ttl_ms),
+                must_be_kept: true,
+                record: Some(record),
+                ..Step::default()
+            },
+        })
+    }
+
+    pub fn response(
+        &self,
+        caller: &Caller,
+        ticket: &[u8],
+        message: &[u8],
+        now_ms: f64,
+    ) -> Result<Step, JsError> {
+        let shaped =
+            self.guard.on_response(&caller.context(), ticket, message, milliseconds(now_ms))?;
+        Ok(Step {
+            kind: "shaped",
+            message: shaped.message,
+            entries: owned(shaped.entries),
+            ttl_ms: duration(shaped.ttl_ms),
+            must_be_kept: shaped.must_be_kept,
+            record: Some(shaped.record),
+            ..Step::default()
+        })
+    }
+
+    /// What becomes of an answer that the guard failed on; undefined to send it as it came.
+    pub fn limit(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let on_fault = match self.policy.on_fault() {
+            OnFault::Pass => fallback::OnFault::Pass,
+            OnFault::Limit => fallback::OnFault::Limit,
+            OnFault::Block => fallback::OnFault::Block,
+        };
+        let bytes = usize::try_from(self.policy.hard_byte_limit()).unwrap_or(usize::MAX);
+        fallback::limit(message, on_fault, bytes)
+    }
+
+    /// Tokens of a text, as this policy estimates them at an endpoint.
+    pub fn estimate(&self, upstream: &str, name: &str, text: &[u8]) -> f64 {
+        duration(self.policy.limits(upstream, name).estimator.price(text))
+    }
+}
+
+/// A signing key.
+#[wasm_bindgen]
+pub struct Secret(Vec<u8>);
+
+#[wasm_bindgen]
+impl Secret {
+    #[wasm_bindgen(constructor)]
+    pub fn new(secret: Vec<u8>) -> Self {
+        Self(secret)
+    }
+}
+
+/// In the reverse of their order, as they are taken out.
+fn owned(entries: Vec<Entry<'_>>) -> Vec<(String, Vec<u8>)> {
+    entries.into_iter().rev().map(|entry| (entry.key, entry.value.into_owned())).collect()
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time of JavaScript is a whole number far below 2^53; others saturate"
+)]
+fn milliseconds(now_ms: f64) -> u64 {
+    now_ms as u64
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a number of JavaScript")]
+fn duration(ms: u64) -> f64 {
+    ms as f64
+}

@@ -1,0 +1,40 @@
+//! What was made: sizes, digests, and whether each is within its budget.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+/// The artifacts, each with the bytes it may have. What grows past its budget is looked into before the budget is raised.
+const BUDGETS: [(&str, u64); 3] = [
+    ("context-guard.wasm", 1_600_000),
+    ("context-guard-envoy.wasm", 1_700_000),
+    ("context-guard-0.1.0.tgz", 450_000),
+];
+
+/// Writes `manifest.json` and `SHA256SUMS`, and prints them.
+pub(crate) fn write(folder: &Path) -> Result<()> {
+    let (mut artifacts, mut sums, mut over) = (Vec::new(), String::new(), Vec::new());
+    for (name, budget) in BUDGETS {
+        let bytes = std::fs::read(folder.join(name))?;
+        let digest: String =
+            Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let size = bytes.len() as u64;
+        eprintln!("{size:>12} bytes of {budget:>9}  {digest}  {}", folder.join(name).display());
+        writeln!(sums, "{digest}  {name}")?;
+        if size > budget {
+            over.push(format!("{name} has {size} bytes, {} over its budget", size - budget));
+        }
+        artifacts.push(json!({"name": name, "bytes": size, "budget": budget, "sha256": digest}));
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let manifest = json!({"version": version, "artifacts": artifacts});
+    std::fs::write(folder.join("manifest.json"), format!("{manifest:#}\n"))?;
+    std::fs::write(folder.join("SHA256SUMS"), sums)?;
+    if !over.is_empty() {
+        bail!("{}", over.join("; "));
+    }
+    Ok(())
+}

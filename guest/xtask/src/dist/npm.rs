@@ -1,0 +1,83 @@
+//! The npm package: the core for a browser, bound to JavaScript, made small, packed.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use wasm_bindgen_cli_support::Bindgen;
+
+use crate::build;
+
+/// What makes wasm small.
+const OPTIMISER: &str = "binaryen@132.0.0";
+/// Features that every browser of the last years has; more than these are not let in.
+const FEATURES: [&str; 7] = [
+    "bulk-memory",
+    "simd",
+    "sign-ext",
+    "mutable-globals",
+    "nontrapping-float-to-int",
+    "reference-types",
+    "multivalue",
+];
+
+/// Makes `npm/context-guard`, and the package of it.
+pub(crate) fn package(folder: &Path) -> Result<()> {
+    let module = build::crate_for("context-guard-browser", "small", "wasm32-unknown-unknown", &[])?;
+    let package = folder.join("npm/context-guard");
+    if package.exists() {
+        std::fs::remove_dir_all(&package)?;
+    }
+    std::fs::create_dir_all(&package)?;
+    let source = build::root().join("guest/browser/js");
+    for file in std::fs::read_dir(&source)? {
+        let file = file?.path();
+        std::fs::copy(&file, package.join(file.file_name().context("a file without a name")?))?;
+    }
+    std::fs::copy(build::root().join("LICENSE"), package.join("LICENSE"))?;
+    Bindgen::new()
+        .input_path(&module)
+        .out_name("context_guard")
+        .web(true)?
+        .typescript(false)
+        .omit_default_module_path(false)
+        .remove_name_section(true)
+        .remove_producers_section(true)
+        .generate(&package)?;
+    let bytes = package.join("context_guard_bg.wasm");
+    let features = FEATURES.map(|feature| format!("--enable-{feature}"));
+    build::run(
+        Command::new("node")
+            .arg(optimiser()?)
+            .args(["-Oz", "--converge", "--strip-debug", "--strip-producers"])
+            .args(features)
+            .arg(&bytes)
+            .arg("-o")
+            .arg(&bytes),
+    )?;
+    build::run(
+        Command::new("npm")
+            .args(["pack", "--silent", "--pack-destination"])
+            .arg(folder)
+            .current_dir(&package)
+            .stdout(std::process::Stdio::null()),
+    )
+}
+
+fn optimiser() -> Result<std::path::PathBuf> {
+    let folder = build::target().join("tools").join(OPTIMISER.replace('@', "-"));
+    let program = folder.join("node_modules/binaryen/bin/wasm-opt");
+    if !program.exists() {
+        std::fs::create_dir_all(&folder)?;
+        let install = || {
+            build::run(
+                Command::new("npm")
+                    .args(["install", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
+                    .arg(&folder)
+                    .arg(OPTIMISER),
+            )
+        };
+        install().or_else(|_| install()).context("the npm package needs node and npm")?;
+    }
+    Ok(program)
+}
