@@ -12,12 +12,13 @@ use crate::store::Slots;
 /// Where signing keys are read from, separated by white space, unless the configuration has them: `environment_variables` of the VM lets it through.
 const KEYS_VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 /// Every member.
-const MEMBERS: [&str; 11] = [
+const MEMBERS: [&str; 12] = [
     "policy",
     "signingKeys",
     "store",
     "nowMs",
     "upstream",
+    "principal",
     "principalHeaders",
     "mcp",
     "apis",

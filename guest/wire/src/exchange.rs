@@ -291,7 +291,9 @@ fn caller(settings: &Settings, head: &RequestHead<'_>) -> Caller {
     let header = |name: &str| (head.header)(name).unwrap_or_default();
     let credentials: Vec<String> =
         settings.principal_headers.iter().map(|name| header(&name.to_lowercase())).collect();
-    let principal = if credentials.iter().all(String::is_empty) {
+    let principal = if let Some(principal) = &settings.principal {
+        principal.clone()
+    } else if credentials.iter().all(String::is_empty) {
         "anonymous".to_owned()
     } else {
         let digest = Sha256::digest(credentials.join("\n"));

@@ -10,6 +10,8 @@ pub struct Settings {
     pub upstream: String,
     /// Request headers whose values tell callers apart: what one is shown is never kept for another. Default: `authorization`, `cookie`, `x-api-key`.
     pub principal_headers: Vec<String>,
+    /// The one caller there is, whatever its headers say. Default: none, so that headers tell.
+    pub principal: Option<String>,
     /// Paths that speak MCP, where `*` stands for any characters. Default: all.
     pub mcp: Vec<String>,
     /// Endpoints of plain JSON APIs. Default: none.
@@ -28,6 +30,7 @@ impl Default for Settings {
         Self {
             upstream: String::new(),
             principal_headers: ["authorization", "cookie", "x-api-key"].map(str::to_owned).into(),
+            principal: None,
             mcp: vec!["*".to_owned()],
             apis: Vec::new(),
             max_body: 10 << 20,

@@ -1,9 +1,58 @@
-//! Components put together.
+//! Components put together: the middleware, the guard, and a cursor store, as one.
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use wac_graph::types::Package;
+use wac_graph::{CompositionGraph, EncodeOptions, plug};
 
-pub(crate) fn all(_: &Path, _: &Path) -> Result<()> {
+use crate::{build, write};
+
+/// The target of the parts that are built for WASI.
+const TRIPLE: &str = "wasm32-wasip2";
+
+/// The middlewares, each before the stores that follow.
+const FORMS: [&str; 2] = ["p2", "p3"];
+/// Stores, by what they add to the name, and the features that make them.
+const STORES: [(&str, &str); 3] = [("", "draft"), ("-spin", "draft2"), ("-replay", "")];
+/// The end of a chain of handlers, for hosts that have none.
+const FORWARD: &str = "context-guard-http-forward";
+
+/// Makes every composition.
+pub(crate) fn all(guard: &Path, folder: &Path) -> Result<()> {
+    let guard = std::fs::read(guard)?;
+    let forward = part(FORWARD, "")?;
+    write(&folder.join(FORWARD).with_extension("wasm"), &forward)?;
+    for (suffix, features) in STORES {
+        let store = part("context-guard-store", features)?;
+        let guard = plugged(&guard, &store).context("the store does not fit the guard")?;
+        for form in FORMS {
+            let name = format!("context-guard-http-{form}");
+            let composed = plugged(&part(&name, "")?, &guard)
+                .with_context(|| format!("{name}: the guard does not fit the middleware"))?;
+            write(&folder.join(format!("{name}{suffix}.wasm")), &composed)?;
+            // With the end of a chain behind it, a middleware is a proxy.
+            if form == "p3" {
+                let proxy = plugged(&composed, &forward)?;
+                write(&folder.join(format!("{name}-proxy{suffix}.wasm")), &proxy)?;
+            }
+        }
+    }
     Ok(())
+}
+
+fn part(package: &str, features: &str) -> Result<Vec<u8>> {
+    let built = build::crate_for(package, "guest", TRIPLE, &["--features", features])?;
+    Ok(std::fs::read(built)?)
+}
+
+/// What `socket` imports, and `plug` exports, put together; the exports are those of `socket`.
+fn plugged(socket: &[u8], plugged: &[u8]) -> Result<Vec<u8>> {
+    let mut graph = CompositionGraph::new();
+    let package = Package::from_bytes("guard:plug", None, plugged.to_vec(), graph.types_mut())?;
+    let inner = graph.register_package(package)?;
+    let package = Package::from_bytes("guard:socket", None, socket.to_vec(), graph.types_mut())?;
+    let outer = graph.register_package(package)?;
+    plug(&mut graph, vec![inner], outer)?;
+    Ok(graph.encode(EncodeOptions::default())?)
 }

@@ -1,0 +1,118 @@
+//! Serves a component of wasi:http, 0.2 or 0.3, with the crates that `wasmtime serve` is made of: each request in an instance of its own. Prints its URL; `/__stored` tells
+//! what the component keeps.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    missing_docs,
+    reason = "a program of the tests"
+)]
+
+#[allow(unreachable_pub, reason = "named in generated code")]
+mod keyvalue;
+mod state;
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Parser;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use tokio::net::TcpListener;
+use wasmtime_wasi_http::WasiBody;
+use wasmtime_wasi_http::handler::ProxyHandler;
+
+use keyvalue::Bucket;
+use state::Instances;
+
+/// Serves a component of wasi:http on a free port of loopback.
+#[derive(Parser)]
+struct Arguments {
+    /// The component.
+    component: PathBuf,
+    /// Its environment.
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// A clock that stands still, in milliseconds since 1970.
+    #[arg(long)]
+    now_ms: Option<u64>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let bucket = Bucket::default();
+    let instances =
+        Instances::load(&arguments.component, &arguments.env, arguments.now_ms, &bucket)
+            .map_err(told)?;
+    let handler = Arc::new(ProxyHandler::new(instances));
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("http://{}", listener.local_addr()?);
+    loop {
+        let (connection, _) = listener.accept().await?;
+        let (handler, bucket) = (Arc::clone(&handler), bucket.clone());
+        tokio::spawn(async move {
+            let serve = service_fn(|request| answer(Arc::clone(&handler), &bucket, request));
+            let connection = TokioIo::new(connection);
+            let mut server = hyper::server::conn::http1::Builder::new();
+            if let Err(error) =
+                server.timer(TokioTimer::new()).serve_connection(connection, serve).await
+            {
+                eprintln!("a connection ended: {error:?}");
+            }
+        });
+    }
+}
+
+async fn answer(
+    handler: Arc<ProxyHandler<Instances>>,
+    bucket: &Bucket,
+    request: Request<Incoming>,
+) -> Result<Response<WasiBody>, Infallible> {
+    if request.uri().path() == "/__stored" {
+        let entries = bucket.entries();
+        // Before each value stands when it expires.
+        let entries = entries.iter().map(|(key, value)| {
+            (key.clone(), STANDARD.encode(value.get(8..).unwrap_or_default()).into())
+        });
+        let stored = json!(entries.collect::<serde_json::Map<_, _>>());
+        return Ok(plain(StatusCode::OK, stored.to_string()));
+    }
+    let request = with_authority(request);
+    let answered = match request {
+        Ok(request) => handler.handle((), request).await.map_err(told),
+        Err(error) => Err(error),
+    };
+    Ok(answered.unwrap_or_else(|error| {
+        eprintln!("a request failed: {error:?}");
+        plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}"))
+    }))
+}
+
+/// A request as a handler expects it: its URI says all.
+fn with_authority(request: Request<Incoming>) -> Result<Request<WasiBody>> {
+    let host = request.headers().get("host").context("no host")?.to_str()?.to_owned();
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let uri = format!("http://{host}{target}").parse()?;
+    let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+    *request.uri_mut() = uri;
+    Ok(request)
+}
+
+fn told(error: wasmtime::Error) -> anyhow::Error {
+    anyhow::anyhow!("{error:?}")
+}
+
+fn plain(status: StatusCode, text: String) -> Response<WasiBody> {
+    let body = Full::new(text.into()).map_err(|never: Infallible| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+}
