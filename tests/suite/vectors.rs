@@ -1,12 +1,18 @@
-//! Golden vectors, through the native core and the component: the same bytes, the same records, the same store. See tests/vectors/README.md.
+//! Golden vectors, through every form of the guard: native core, component, Envoy filter, wasi:http middleware, npm package. The same bytes, the same records, the same store.
+//! See tests/vectors/README.md.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use context_guard_test_support::answer::Answer;
+use context_guard_test_support::envoy::{Envoy, Listener};
+use context_guard_test_support::gateway::agent;
 use context_guard_test_support::guards::{Host, KEY, NOW, Native, Verdict, Wasm, component};
-use context_guard_test_support::{Context, Result, artifacts, ensure};
+use context_guard_test_support::scripted::{self, Scripted};
+use context_guard_test_support::serve::Served;
+use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -131,6 +137,188 @@ fn component_in_wasmtime() -> Result<()> {
         ensure!(native.to_string() == wasm.to_string());
     }
     Ok(())
+}
+
+/// What is not compared, and why: part of an outcome that a host does not show.
+fn unseen(form: &str, outcome: &Value) -> Value {
+    let mut outcome = outcome.clone();
+    // Shared data cannot be read from outside of Envoy: that it holds what it must is shown by the pages that are read from it.
+    if form == "envoy"
+        && let Some(members) = outcome.as_object_mut()
+    {
+        members.remove("stored");
+    }
+    // A handler of wasi:http answers with a response; there is no log that a record could go to.
+    if form.starts_with("http") {
+        for exchange in outcome["exchanges"].as_array_mut().into_iter().flatten() {
+            exchange["record"] = Value::Null;
+        }
+    }
+    outcome
+}
+
+/// Cases that a form cannot run, with the reason. One that it can run must not stand here.
+const CANNOT: [(&str, &str, &str); 0] = [];
+
+/// Compares all outcomes of a form with those of the native core.
+fn agree(form: &str, mut found: impl FnMut(&str, &Case) -> Result<Value>) -> Result<()> {
+    let mut faults = Vec::new();
+    for path in cases()? {
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        let case = read(&path)?;
+        let expected = unseen(form, &native(&case)?);
+        let case = resolved(case, &expected);
+        let same =
+            found(name, &case).and_then(|found| differ(&path, &expected, &unseen(form, &found)));
+        let cannot = CANNOT.iter().any(|(other, case, _)| (*other, *case) == (form, name));
+        match same {
+            Ok(()) if cannot => {
+                faults.push(format!("{name} is said not to run in {form}, and does"))
+            }
+            Err(error) if !cannot => faults.push(format!("{error:#}")),
+            _ => {}
+        }
+    }
+    ensure!(faults.is_empty(), "{form}: {}", faults.join("\n"));
+    Ok(())
+}
+
+/// The case with its cursors in place: they must be the same everywhere.
+fn resolved(case: Case, expected: &Value) -> Case {
+    let mut cursor = String::new();
+    let exchanges = case.exchanges.into_iter().enumerate().map(|(at, exchange)| {
+        let client = exchange.client.replace("{{cursor}}", &cursor);
+        let shown = expected["exchanges"][at]["client"].as_str().unwrap_or_default();
+        if let Some(next) = Answer::read(shown.as_bytes()).ok().and_then(|answer| answer.cursor()) {
+            cursor = next;
+        }
+        Exchange { client, upstream: exchange.upstream }
+    });
+    Case { policy: case.policy, exchanges: exchanges.collect() }
+}
+
+/// The exchanges of a case over HTTP, through whatever stands at `url` before `upstream`.
+fn over_http(case: &Case, url: &str, upstream: &Scripted) -> Result<Vec<Value>> {
+    let agent = agent();
+    let mut exchanges = Vec::new();
+    for exchange in &case.exchanges {
+        upstream.asked().clear();
+        let answer = exchange.upstream.as_deref().unwrap_or_default();
+        upstream.answer(if answer.is_empty() {
+            scripted::Answer::empty(202)
+        } else {
+            scripted::Answer::json(answer)
+        });
+        let request = agent.post(format!("{url}/mcp")).header("content-type", "application/json");
+        let client = request.send(exchange.client.as_bytes())?.into_body().read_to_string()?;
+        let as_is = |same: bool, text: String| if same { "as it came".to_owned() } else { text };
+        let asked = upstream.asked().first().map(|asked| asked.body.clone());
+        let onward = match asked {
+            Some(body) => {
+                let same = body == exchange.client.as_bytes();
+                as_is(same, String::from_utf8(body)?).into()
+            }
+            None => {
+                // It answered itself: what the upstream would have said is for nobody.
+                upstream.forget();
+                Value::Null
+            }
+        };
+        let client = as_is(!onward.is_null() && client == answer, client);
+        exchanges.push(json!({"upstream": onward, "client": client, "record": Value::Null}));
+    }
+    Ok(exchanges)
+}
+
+#[test]
+fn filter_in_a_real_envoy() -> Result<()> {
+    let names: Vec<PathBuf> = cases()?;
+    let upstreams: Vec<Scripted> =
+        names.iter().map(|_| Scripted::start()).collect::<Result<_>>()?;
+    let listeners = names.iter().zip(&upstreams).map(|(path, upstream)| {
+        let config = json!({"policy": read(path)?.policy, "principal": "tester", "nowMs": NOW});
+        // What one case keeps is nothing to another.
+        let vm_id = path.display().to_string();
+        Ok(Listener { vm_id, ..Listener::before(upstream.address, config)? })
+    });
+    let envoy = Envoy::start(&listeners.collect::<Result<Vec<_>>>()?, 1)?;
+    let mut at = 0;
+    agree("envoy", |_, case| {
+        let mut exchanges = over_http(case, &envoy.url(at)?, &upstreams[at])?;
+        let records = envoy.records(at, case.exchanges.len())?;
+        for (exchange, record) in exchanges.iter_mut().zip(records) {
+            exchange["record"] = record.unwrap_or_default();
+        }
+        at += 1;
+        Ok(json!({"exchanges": exchanges}))
+    })?;
+    envoy.is_alive()
+}
+
+fn middleware(form: &str, composition: &str) -> Result<()> {
+    let upstream = Scripted::start()?;
+    let served = Served::start(composition, &upstream.url(), &json!({}), Some(NOW))?;
+    agree(form, |_, case| {
+        let config = json!({"policy": case.policy, "principal": "tester"});
+        served.begin_anew(&upstream.url(), &config)?;
+        let exchanges = over_http(case, &served.url, &upstream)?;
+        let stored =
+            served.stored()?.into_iter().map(|(key, value)| (key, STANDARD.encode(value).into()));
+        Ok(json!({"exchanges": exchanges, "stored": stored.collect::<serde_json::Map<_, _>>()}))
+    })
+}
+
+#[test]
+fn middleware_of_wasi_0_2() -> Result<()> {
+    middleware("http 0.2", "context-guard-http-p2.wasm")
+}
+
+#[test]
+fn middleware_of_wasi_0_3() -> Result<()> {
+    middleware("http 0.3", "context-guard-http-p3-proxy.wasm")
+}
+
+/// The outcomes of all cases by a script of JavaScript.
+fn javascript(form: &str, script: &str) -> Result<()> {
+    let folder = peers::folder(&format!("vectors-{form}"))?;
+    let mut all = serde_json::Map::new();
+    for path in cases()? {
+        let case = read(&path)?;
+        let expected = native(&case)?;
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        let case = resolved(case, &expected);
+        let exchanges: Vec<Value> = case
+            .exchanges
+            .iter()
+            .map(|exchange| json!({"client": exchange.client, "upstream": exchange.upstream}))
+            .collect();
+        all.insert(
+            name.to_owned(),
+            json!({"policy": case.policy.to_string(), "exchanges": exchanges}),
+        );
+    }
+    let file = folder.join("cases.json");
+    let key = std::str::from_utf8(KEY)?;
+    std::fs::write(&file, json!({"cases": all, "key": key, "now": NOW}).to_string())?;
+    let done = Command::new(artifacts::node()?)
+        .arg(artifacts::root().join("tests/support/browser").join(script))
+        .arg(artifacts::dist("npm/context-guard")?)
+        .arg(&file)
+        .env("PEERS", artifacts::peers()?)
+        .output()?;
+    ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let found: Value = serde_json::from_slice(&done.stdout)?;
+    agree(form, |name, _| Ok(found[name].clone()))
+}
+
+#[test]
+fn npm_package_in_node() -> Result<()> {
+    javascript("node", "node.mjs")
+}
+
+#[test]
+fn npm_package_in_chromium() -> Result<()> {
+    javascript("chromium", "chromium-vectors.mjs")
 }
 
 #[test]

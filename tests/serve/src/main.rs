@@ -1,5 +1,5 @@
-//! Serves a component of wasi:http, 0.2 or 0.3, with the crates that `wasmtime serve` is made of: each request in an instance of its own. Prints its URL; `/__stored` tells
-//! what the component keeps.
+//! Serves a component of wasi:http, 0.2 or 0.3, with the crates that `wasmtime serve` is made of: each request in an instance of its own. Prints its URL. `/__stored` tells
+//! what the component keeps, `/__env` gives it another environment and nothing kept.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -84,6 +84,12 @@ async fn answer(
         });
         let stored = json!(entries.collect::<serde_json::Map<_, _>>());
         return Ok(plain(StatusCode::OK, stored.to_string()));
+    }
+    if request.uri().path() == "/__env" {
+        let body = request.into_body().collect().await.map(|body| body.to_bytes());
+        let env = body.ok().and_then(|body| serde_json::from_slice::<Vec<String>>(&body).ok());
+        handler.state().begin_anew(&env.unwrap_or_default());
+        return Ok(plain(StatusCode::OK, String::new()));
     }
     let request = with_authority(request);
     let answered = match request {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,7 @@ impl HostWallClock for Still {
 pub(crate) struct Instances {
     engine: Engine,
     pre: Pre,
-    env: Vec<(String, String)>,
+    env: Mutex<Vec<(String, String)>>,
     now_ms: Option<u64>,
     bucket: Bucket,
 }
@@ -65,7 +66,12 @@ enum Pre {
 
 impl Instances {
     /// Compiles a component, of whichever WASI it is.
-    pub(crate) fn load(path: &Path, env: &[String], now_ms: Option<u64>, bucket: &Bucket) -> Result<Self> {
+    pub(crate) fn load(
+        path: &Path,
+        env: &[String],
+        now_ms: Option<u64>,
+        bucket: &Bucket,
+    ) -> Result<Self> {
         let mut config = wasmtime::Config::new();
         config.wasm_component_model_async(true);
         let engine = Engine::new(&config)?;
@@ -84,12 +90,19 @@ impl Instances {
             Ok(service) => Pre::P3(service),
             Err(_) => Pre::P2(p2::bindings::ProxyPre::new(pre)?),
         };
+        let instances = Self { engine, pre, env: Mutex::default(), now_ms, bucket: bucket.clone() };
+        instances.begin_anew(env);
+        Ok(instances)
+    }
+
+    /// With another environment, and an empty bucket.
+    pub(crate) fn begin_anew(&self, env: &[String]) {
         let pair = |pair: &String| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (name.to_owned(), value.to_owned())
         };
-        let env = env.iter().map(pair).collect();
-        Ok(Self { engine, pre, env, now_ms, bucket: bucket.clone() })
+        *self.env.lock().unwrap_or_else(PoisonError::into_inner) = env.iter().map(pair).collect();
+        self.bucket.entries().clear();
     }
 }
 
@@ -100,7 +113,7 @@ impl HandlerState for Instances {
 
     async fn instantiate(&self) -> Result<Instance<State, AfterItsRequest, OneRequest>> {
         let mut wasi = WasiCtx::builder();
-        wasi.envs(&self.env).inherit_stderr();
+        wasi.envs(&self.env.lock().unwrap_or_else(PoisonError::into_inner)).inherit_stderr();
         if let Some(now_ms) = self.now_ms {
             wasi.wall_clock(Still(now_ms));
         }

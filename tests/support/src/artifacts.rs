@@ -35,6 +35,24 @@ pub fn sabotaged() -> Result<PathBuf> {
     path("CONTEXT_GUARD_SABOTAGED")
 }
 
+/// Something of what `cargo xtask dist` makes.
+///
+/// # Errors
+/// Where it was not made.
+pub fn dist(name: &str) -> Result<PathBuf> {
+    let file = path("CONTEXT_GUARD_DIST")?.join(name);
+    ensure!(file.exists(), "{} was not made: `cargo xtask dist` does", file.display());
+    Ok(file)
+}
+
+/// Envoy.
+///
+/// # Errors
+/// Where it was not set up.
+pub fn envoy() -> Result<PathBuf> {
+    Ok(peers()?.join("envoy/bin/envoy"))
+}
+
 /// The program.
 ///
 /// # Errors

@@ -142,7 +142,7 @@ impl Fixture {
     }
 }
 
-fn merge(into: &mut Value, more: Value) {
+pub(crate) fn merge(into: &mut Value, more: Value) {
     if let (Some(into), Value::Object(more)) = (into.as_object_mut(), more) {
         into.extend(more);
     }

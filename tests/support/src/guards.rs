@@ -19,7 +19,7 @@ use context_guard_core::snapshot::stored::Loaded;
 use context_guard_core::{Context, Guard, Plan, Record};
 
 /// The key that tests sign with.
-pub const KEY: &[u8] = b"a key for tests, 32 bytes long!!";
+pub const KEY: &[u8] = b"a-key-for-tests,-32-bytes-long!!";
 /// The time that tests begin at, in milliseconds.
 pub const NOW: u64 = 1_790_000_000_000;
 

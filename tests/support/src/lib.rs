@@ -7,12 +7,15 @@
 pub mod answer;
 pub mod artifacts;
 pub mod client;
+pub mod envoy;
 pub mod gateway;
 pub mod guards;
 pub mod load;
 pub mod operations;
 pub mod peers;
 pub mod redis;
+pub mod scripted;
+pub mod serve;
 pub mod walk;
 
 pub use anyhow::{Context, Error, Result, bail, ensure};

@@ -1,0 +1,42 @@
+// Golden vectors through the npm package, in node and in a page alike: what the upstream and the client get, what was recorded, what is kept.
+
+const base64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+
+// A store that keeps everything, to be looked at.
+class OpenStore {
+  entries = new Map();
+  get(keys) {
+    return keys.map((key) => this.entries.get(key));
+  }
+  put(entries) {
+    for (const { key, value } of entries) this.entries.set(key, value);
+  }
+}
+
+async function outcome(ContextGuard, { policy, exchanges }, { key, now }) {
+  const store = new OpenStore();
+  const guard = new ContextGuard({ policy, keys: key, store, now: () => now, principal: "tester" });
+  const seen = [];
+  for (const exchange of exchanges) {
+    const asked = await guard.onRequest(exchange.client);
+    if (asked.fault !== undefined) throw asked.fault;
+    if (asked.answer !== undefined) {
+      seen.push({ upstream: null, client: asked.answer, record: asked.record });
+      continue;
+    }
+    const shaped = await guard.onResponse(asked.ticket, exchange.upstream ?? "");
+    if (shaped.fault !== undefined) throw shaped.fault;
+    const as = (changed, text) => (changed ? text : "as it came");
+    seen.push({ upstream: as(asked.changed, asked.forward), client: as(shaped.changed, shaped.message), record: shaped.record ?? null });
+  }
+  return { exchanges: seen, stored: Object.fromEntries([...store.entries].map(([key, value]) => [key, base64(value)])) };
+}
+
+/** The outcomes of all cases, by name; of one that fails, why. */
+export async function outcomes(ContextGuard, { cases, ...options }) {
+  const all = {};
+  for (const [name, one] of Object.entries(cases)) {
+    all[name] = await outcome(ContextGuard, one, options).catch((error) => ({ error: String(error) }));
+  }
+  return all;
+}

@@ -1,0 +1,202 @@
+//! A real Envoy with the filter in it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::gateway::{Process, agent, merge};
+use crate::{artifacts, peers};
+
+/// A listener with a filter, before an upstream.
+pub struct Listener {
+    /// What the filter is configured with; keys are those of the test kit unless it says so.
+    pub config: Value,
+    /// The server behind it.
+    pub upstream: SocketAddr,
+    /// What its shared data belongs to.
+    pub vm_id: String,
+    /// The module.
+    pub filter: PathBuf,
+}
+
+impl Listener {
+    /// The filter that ships, before a server.
+    ///
+    /// # Errors
+    /// Where it was not built.
+    pub fn before(upstream: SocketAddr, config: Value) -> Result<Self> {
+        let mut all = json!({"signingKeys": [std::str::from_utf8(crate::guards::KEY)?]});
+        merge(&mut all, config);
+        let filter = artifacts::dist("context-guard-envoy.wasm")?;
+        Ok(Self { config: all, upstream, vm_id: "guard".to_owned(), filter })
+    }
+
+    /// As Envoy reads it.
+    fn resource(&self, name: &str, log: &str) -> Value {
+        let wasm = json!({
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
+            "config": {
+                "name": name,
+                "failure_policy": "FAIL_RELOAD",
+                "reload_config": {"backoff": {"base_interval": "0.1s"}},
+                "allow_on_headers_stop_iteration": true,
+                "vm_config": {
+                    "vm_id": self.vm_id,
+                    "runtime": "envoy.wasm.runtime.v8",
+                    "code": {"local": {"filename": self.filter}},
+                },
+                "configuration": {"@type": "type.googleapis.com/google.protobuf.StringValue", "value": self.config.to_string()},
+            },
+        });
+        let router = json!({"name": "envoy.filters.http.router", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}});
+        let record = "%FILTER_STATE(wasm.context_guard:PLAIN)%\n";
+        let manager = json!({
+            "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+            "stat_prefix": name,
+            "stream_idle_timeout": "0s",
+            "access_log": [{"name": "envoy.access_loggers.file", "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog",
+                "path": log,
+                "log_format": {"text_format_source": {"inline_string": record}},
+            }}],
+            "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": name, "timeout": "0s"}}]}]},
+            "http_filters": [{"name": "context-guard", "typed_config": wasm}, router],
+        });
+        json!({
+            "name": name,
+            "address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}},
+            "filter_chains": [{"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]}],
+        })
+    }
+}
+
+/// An Envoy.
+pub struct Envoy {
+    /// The process.
+    pub process: Process,
+    folder: PathBuf,
+    admin: String,
+    names: Vec<String>,
+}
+
+impl Envoy {
+    /// Starts one with these listeners, and so many workers.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn start(listeners: &[Listener], workers: usize) -> Result<Self> {
+        let folder = peers::folder("envoy")?;
+        let names: Vec<String> = (0..listeners.len()).map(|at| format!("guard-{at}")).collect();
+        let (mut resources, mut clusters) = (Vec::new(), Vec::new());
+        for (listener, name) in listeners.iter().zip(&names) {
+            let log = folder.join(format!("{name}.log")).display().to_string();
+            resources.push(listener.resource(name, &log));
+            let (address, port) = (listener.upstream.ip().to_string(), listener.upstream.port());
+            let endpoint = json!({"endpoint": {"address": {"socket_address": {"address": address, "port_value": port}}}});
+            clusters.push(json!({
+                "name": name,
+                "type": "STATIC",
+                "connect_timeout": "5s",
+                "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]},
+            }));
+        }
+        let admin = folder.join("admin");
+        // Ports of one's own, so that several run beside each other.
+        let config = json!({
+            "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}},
+            "static_resources": {"listeners": resources, "clusters": clusters},
+        });
+        let file = folder.join("envoy.json");
+        std::fs::write(&file, config.to_string())?;
+        let mut command = Command::new(artifacts::envoy()?);
+        command.arg("-c").arg(&file).arg("--admin-address-path").arg(&admin);
+        command.args([
+            "--concurrency",
+            &workers.to_string(),
+            "--log-level",
+            "info",
+            "--base-id-path",
+        ]);
+        command.arg(folder.join("base-id")).arg("--use-dynamic-base-id");
+        command.args(["--file-flush-interval-msec", "20", "--drain-time-s", "1"]);
+        let process = Process::start(command, false, "starting main dispatch loop")?;
+        let admin = format!("http://{}", std::fs::read_to_string(&admin)?.trim());
+        let envoy = Self { process, folder, admin, names };
+        for _ in 0..600 {
+            if envoy.ask("/ready").is_ok_and(|(status, _)| status == 200) {
+                return Ok(envoy);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        bail!("Envoy does not get ready: {}", envoy.process.said())
+    }
+
+    /// What its endpoint for operators answers.
+    ///
+    /// # Errors
+    /// Where it is not there any more.
+    pub fn ask(&self, path: &str) -> Result<(u16, String)> {
+        let response = agent().get(format!("{}{path}", self.admin)).call()?;
+        let status = response.status().as_u16();
+        Ok((status, response.into_body().read_to_string()?))
+    }
+
+    /// Where a listener is.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn url(&self, at: usize) -> Result<String> {
+        let (_, listeners) = self.ask("/listeners?format=json")?;
+        let listeners: Value = serde_json::from_str(&listeners)?;
+        let listeners = listeners["listener_statuses"].as_array().context("no listeners")?;
+        let name = self.names.get(at).context("no such listener")?;
+        let own = listeners.iter().find(|one| one["name"] == name.as_str());
+        let port =
+            &own.context("it did not start")?["local_address"]["socket_address"]["port_value"];
+        Ok(format!("http://127.0.0.1:{port}"))
+    }
+
+    /// A stat, as far as it is there.
+    ///
+    /// # Errors
+    /// Where Envoy does not answer.
+    pub fn stat(&self, name: &str) -> Result<u64> {
+        let (_, stats) = self.ask(&format!("/stats?filter={name}"))?;
+        Ok(stats
+            .lines()
+            .filter_map(|line| line.split_once(": ")?.1.trim().parse::<u64>().ok())
+            .sum())
+    }
+
+    /// The records of the answers of a listener so far, as access logs have them; none for those without.
+    ///
+    /// # Errors
+    /// Where so many are not there in time.
+    pub fn records(&self, at: usize, count: usize) -> Result<Vec<Option<Value>>> {
+        let file =
+            self.folder.join(format!("{}.log", self.names.get(at).context("no such listener")?));
+        for _ in 0..200 {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            if lines.len() >= count {
+                return Ok(lines.iter().map(|line| serde_json::from_str(line).ok()).collect());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bail!("{} has not {count} lines", file.display())
+    }
+
+    /// Whether it still is what it was.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub fn is_alive(&self) -> Result<()> {
+        let (status, state) = self.ask("/server_info")?;
+        ensure!(status == 200 && state.contains("\"state\": \"LIVE\""), "{state}");
+        Ok(())
+    }
+}

@@ -1,0 +1,219 @@
+//! An HTTP server that answers what it is told to, byte for byte, and keeps what it was asked.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+
+/// What came.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Method and target.
+    pub line: String,
+    /// Headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Asked {
+    /// A header; empty where there is none.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(own, _)| own == name);
+        found.map_or("", |(_, value)| value)
+    }
+}
+
+/// What is answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Headers, without a length.
+    pub headers: Vec<(String, String)>,
+    /// The body, chunk by chunk.
+    pub chunks: Vec<Vec<u8>>,
+    /// Whether its length is told before it.
+    pub sized: bool,
+}
+
+impl Answer {
+    /// A body of JSON.
+    #[must_use]
+    pub fn json(body: impl Into<Vec<u8>>) -> Self {
+        Self::of("application/json", body)
+    }
+
+    /// A body of some type.
+    #[must_use]
+    pub fn of(kind: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status: 200,
+            headers: vec![("content-type".to_owned(), kind.to_owned())],
+            chunks: vec![body.into()],
+            sized: true,
+        }
+    }
+
+    /// Nothing but a status.
+    #[must_use]
+    pub fn empty(status: u16) -> Self {
+        Self { status, headers: Vec::new(), chunks: Vec::new(), sized: true }
+    }
+
+    /// In chunks of so many bytes, and no word of its length.
+    #[must_use]
+    pub fn chunked(mut self, bytes: usize) -> Self {
+        self.chunks = self.chunks.concat().chunks(bytes).map(<[u8]>::to_vec).collect();
+        self.sized = false;
+        self
+    }
+
+    /// With another header.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
+
+/// The server; it ends with the process.
+pub struct Scripted {
+    /// Where it is.
+    pub address: SocketAddr,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    next: Arc<Mutex<VecDeque<Answer>>>,
+}
+
+impl Scripted {
+    /// Starts one that answers what [`Self::answer`] was given, in its order, and with 202 where there is nothing left.
+    ///
+    /// # Errors
+    /// Where it cannot listen.
+    pub fn start() -> Result<Self> {
+        let next: Arc<Mutex<VecDeque<Answer>>> = Arc::default();
+        let queue = Arc::clone(&next);
+        let answer = move |_: &Asked| {
+            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.pop_front().unwrap_or_else(|| Answer::empty(202))
+        };
+        Self::by(Arc::new(answer), next)
+    }
+
+    /// Starts one that answers by what it is asked.
+    ///
+    /// # Errors
+    /// Where it cannot listen.
+    pub fn answering(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Result<Self> {
+        Self::by(Arc::new(script), Arc::default())
+    }
+
+    fn by(script: Arc<Script>, next: Arc<Mutex<VecDeque<Answer>>>) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let log = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for connection in listener.incoming().map_while(std::io::Result::ok) {
+                let (script, log) = (Arc::clone(&script), Arc::clone(&log));
+                std::thread::spawn(move || {
+                    // A connection that breaks off is its client's matter.
+                    let _ = serve(connection, &*script, &log);
+                });
+            }
+        });
+        Ok(Self { address, asked, next })
+    }
+
+    /// What is answered next.
+    pub fn answer(&self, answer: Answer) {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).push_back(answer);
+    }
+
+    /// Nothing of what it was told to answer is left.
+    pub fn forget(&self) {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What came so far.
+    #[must_use]
+    pub fn asked(&self) -> MutexGuard<'_, Vec<Asked>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+fn serve(connection: TcpStream, script: &Script, log: &Mutex<Vec<Asked>>) -> Result<()> {
+    connection.set_nodelay(true)?;
+    let mut reader = BufReader::new(connection.try_clone()?);
+    let mut connection = connection;
+    while let Some(asked) = read(&mut reader)? {
+        let answer = script(&asked);
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
+        write(&mut connection, &answer)?;
+    }
+    Ok(())
+}
+
+fn read(reader: &mut impl BufRead) -> Result<Option<Asked>> {
+    let mut asked = Asked::default();
+    if reader.read_line(&mut asked.line)? == 0 {
+        return Ok(None);
+    }
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        asked.headers.push((name.to_lowercase(), value.trim().to_owned()));
+    }
+    if asked.header("transfer-encoding").contains("chunked") {
+        loop {
+            let mut size = String::new();
+            reader.read_line(&mut size)?;
+            let mut chunk =
+                vec![0; usize::from_str_radix(size.trim(), 16).context("no chunk")? + 2];
+            reader.read_exact(&mut chunk)?;
+            if chunk.len() == 2 {
+                break;
+            }
+            asked.body.extend_from_slice(&chunk[..chunk.len() - 2]);
+        }
+    } else {
+        let length = asked.header("content-length").parse().unwrap_or_default();
+        asked.body = vec![0; length];
+        reader.read_exact(&mut asked.body)?;
+    }
+    Ok(Some(asked))
+}
+
+fn write(connection: &mut TcpStream, answer: &Answer) -> Result<()> {
+    let mut head = format!("HTTP/1.1 {} .\r\n", answer.status);
+    for (name, value) in &answer.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if answer.sized {
+        let length: usize = answer.chunks.iter().map(Vec::len).sum();
+        head.push_str(&format!("content-length: {length}\r\n\r\n"));
+        connection.write_all(&[head.as_bytes(), &answer.chunks.concat()].concat())?;
+        return Ok(());
+    }
+    head.push_str("transfer-encoding: chunked\r\n\r\n");
+    connection.write_all(head.as_bytes())?;
+    for chunk in answer.chunks.iter().filter(|chunk| !chunk.is_empty()) {
+        let framed = [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat();
+        connection.write_all(&framed)?;
+        connection.flush()?;
+    }
+    connection.write_all(b"0\r\n\r\n")?;
+    Ok(())
+}
