@@ -17,6 +17,8 @@ mod config_docs;
 mod conformance;
 /// The contract: frozen, and what the component really imports.
 mod contract;
+/// The filter in a real Envoy.
+mod envoy;
 /// Estimates against the real tokenizer.
 mod estimates;
 mod faults;

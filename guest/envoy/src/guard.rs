@@ -142,6 +142,8 @@ impl Filter for Asking<'_> {
     }
 
     fn response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>> {
+        #[cfg(feature = "sabotage")]
+        assert!(!String::from_utf8_lossy(message).contains("sabotage:panic"), "as was wanted");
         let shared = self.0;
         let limited = || fallback::limit(message, shared.on_fault, shared.hard_byte_limit);
         let ticket = match ticket {

@@ -108,6 +108,18 @@ pub(crate) fn sabotaged() -> Result<PathBuf> {
     encode(&module, "sabotaged.wasm")
 }
 
+/// Builds a filter of Envoy that panics on demand.
+pub(crate) fn sabotaged_filter() -> Result<PathBuf> {
+    let folder = target().join("sabotage");
+    let package = ["--package", "context-guard-envoy", "--features", "sabotage"];
+    run(cargo()
+        .args(["build", "--quiet", "--profile", "guest", "--target", "wasm32-wasip1"])
+        .args(package)
+        .arg("--target-dir")
+        .arg(&folder))?;
+    Ok(folder.join("wasm32-wasip1/guest/context_guard_envoy.wasm"))
+}
+
 /// Makes core wasm without WASI a component, with its world.
 fn encode(module: &Path, name: &str) -> Result<PathBuf> {
     let module = std::fs::read(module)?;

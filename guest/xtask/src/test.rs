@@ -7,10 +7,12 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::build::{self, Built, all, cargo, embed, root, target};
-use crate::{bench, check, fuzz};
+use crate::{bench, check, dist, fuzz};
 
 /// What the end-to-end tests talk to. Versions are pinned: a new one is tried on purpose.
-const NPM: [&str; 8] = [
+const NPM: [&str; 10] = [
+    "playwright-core@1.65.1",
+    "typescript@7.0.2",
     "@modelcontextprotocol/sdk@1.32.2",
     "@modelcontextprotocol/client@2.4.0",
     "@modelcontextprotocol/server@2.4.0",
@@ -61,6 +63,8 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
     eprintln!("Building the component for wasm32-wasip2, by plain cargo.");
     let plain = build::guest("wasm32-wasip2")?;
     let sabotaged = build::sabotaged()?;
+    let panics = build::sabotaged_filter()?;
+    let dist = dist::run()?;
     let corpus = corpus
         .map(|corpus| {
             corpus.canonicalize().with_context(|| format!("no folder at {}", corpus.display()))
@@ -70,6 +74,8 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
         ("CONTEXT_GUARD_PEERS", peers.as_os_str()),
         ("CONTEXT_GUARD_WASIP2", plain.as_os_str()),
         ("CONTEXT_GUARD_SABOTAGED", sabotaged.as_os_str()),
+        ("CONTEXT_GUARD_SABOTAGED_FILTER", panics.as_os_str()),
+        ("CONTEXT_GUARD_DIST", dist.as_os_str()),
     ];
     if let Some(corpus) = &corpus {
         environment.push(("CONTEXT_GUARD_CORPUS", corpus.as_os_str()));
@@ -160,7 +166,7 @@ fn peers() -> Result<PathBuf> {
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
         return Ok(folder);
     }
-    system(&["redis-server", "minisign"])?;
+    system(&["redis-server", "minisign", "chromium"])?;
     for (program, needed) in [
         ("node", "node 20 or later"),
         ("npm", "npm"),

@@ -45,6 +45,14 @@ pub fn dist(name: &str) -> Result<PathBuf> {
     Ok(file)
 }
 
+/// The filter of Envoy that panics where an answer says `sabotage:panic`.
+///
+/// # Errors
+/// Where it was not built.
+pub fn sabotaged_filter() -> Result<PathBuf> {
+    path("CONTEXT_GUARD_SABOTAGED_FILTER")
+}
+
 /// Envoy.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -89,7 +90,9 @@ impl Envoy {
     /// # Errors
     /// Where it does not start.
     pub fn start(listeners: &[Listener], workers: usize) -> Result<Self> {
-        let folder = peers::folder("envoy")?;
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let last = LAST.fetch_add(1, Ordering::Relaxed);
+        let folder = peers::folder(&format!("envoy-{}-{last}", std::process::id()))?;
         let names: Vec<String> = (0..listeners.len()).map(|at| format!("guard-{at}")).collect();
         let (mut resources, mut clusters) = (Vec::new(), Vec::new());
         for (listener, name) in listeners.iter().zip(&names) {

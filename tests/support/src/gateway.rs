@@ -102,6 +102,43 @@ pub struct Fixture {
     pub url: String,
 }
 
+/// The example server whose answers are long, over HTTP on loopback.
+pub struct Archive {
+    _process: Process,
+    /// Where it is.
+    pub url: String,
+}
+
+impl Archive {
+    /// Starts it: it answers with event streams, or (`plain`) with JSON.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn start(plain: bool) -> Result<Self> {
+        let mut command = Command::new(artifacts::node()?);
+        command.arg(artifacts::root().join("examples/archive_server/server.mjs"));
+        command.env("PEERS", artifacts::peers()?).env("PORT", "0");
+        command.env("JSON", if plain { "1" } else { "0" });
+        let process = Process::start(command, true, "http://")?;
+        let url = process.said().trim().to_owned();
+        Ok(Self { _process: process, url })
+    }
+
+    /// Scheme and authority.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        self.url.trim_end_matches("/mcp")
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// Where that is no address.
+    pub fn address(&self) -> Result<std::net::SocketAddr> {
+        Ok(self.base().trim_start_matches("http://").parse()?)
+    }
+}
+
 /// The script of that server.
 #[must_use]
 pub fn fixture_script() -> PathBuf {

@@ -1,0 +1,413 @@
+//! The filter in a real Envoy: real clients and servers through it, each hazard of that host, and many requests at once.
+
+use std::fmt::Write as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::envoy::{Envoy, Listener};
+use context_guard_test_support::gateway::{Archive, Process, agent, get, post};
+use context_guard_test_support::load::resident;
+use context_guard_test_support::peers::{CLIENTS, call, folder, run_at};
+use context_guard_test_support::scripted::{self, Asked, Scripted};
+use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
+use serde_json::{Value, json};
+
+/// A server whose lists are as long as they are asked to be: each record tells whose it is.
+fn lists() -> Result<Scripted> {
+    Scripted::answering(|asked: &Asked| {
+        let call: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+        let arguments = &call["params"]["arguments"];
+        let (count, mark) = (arguments["count"].as_u64().unwrap_or(10), &arguments["mark"]);
+        let mut list = String::from("[");
+        for id in 0..count {
+            let comma = if id == 0 { "" } else { "," };
+            let _ = write!(list, r#"{comma}{{"id":{id},"mark":{mark},"name":"record {id}"}}"#);
+        }
+        list.push(']');
+        if asked.line.starts_with("GET") {
+            return scripted::Answer::json(list);
+        }
+        let result = json!({"content": [{"type": "text", "text": list}]});
+        let answer = json!({"jsonrpc": "2.0", "id": call["id"], "result": result}).to_string();
+        match arguments["as"].as_str() {
+            Some("events") => {
+                let events = format!(": hello\n\nevent: message\ndata: {answer}\n\n");
+                scripted::Answer::of("text/event-stream", events).chunked(3_000)
+            }
+            Some("chunks") => scripted::Answer::json(answer).chunked(70_000),
+            _ => scripted::Answer::json(answer),
+        }
+    })
+}
+
+fn request(id: u64, arguments: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "records", "arguments": arguments}}).to_string()
+}
+
+fn ask(url: &str, id: u64, arguments: &Value) -> Result<Answer> {
+    let reply = post(&format!("{url}/mcp"), &[], &request(id, arguments))?;
+    ensure!(reply.status == 200, "{}: {}", reply.status, reply.body);
+    Ok(Answer(reply.messages()?.pop().context("no message")?))
+}
+
+/// An Envoy before a server, with a configuration of the filter.
+fn before(upstream: &Scripted, config: Value) -> Result<(Envoy, String)> {
+    let envoy = Envoy::start(&[Listener::before(upstream.address, config)?], 2)?;
+    let url = envoy.url(0)?;
+    Ok((envoy, url))
+}
+
+#[test]
+fn sdk_clients_list_call_page_and_chunk() -> Result<()> {
+    for plain in [false, true] {
+        let server = Archive::start(plain)?;
+        let listener = Listener::before(server.address()?, json!({"upstream": "archive"}))?;
+        let envoy = Envoy::start(&[listener], 2)?;
+        let url = format!("{}/mcp", envoy.url(0)?);
+        let steps = [
+            call("list_bookings", json!({"limit": 200})),
+            call("read_log", json!({})),
+            json!({"op": "call", "name": "get_booking", "arguments": {"id": "BK-0007"}}),
+            json!({"op": "call", "name": "picture"}),
+            json!({"op": "call", "name": "slow"}),
+        ];
+        for client in CLIENTS {
+            let outcomes = run_at(client, &url, "legacy", &steps)
+                .and_then(|_| run_at(client, &url, "auto", &steps))
+                .with_context(|| format!("plain: {plain}"))?;
+            let tools = outcomes[0][0].0.to_string();
+            ensure!(tools.contains("context_guard_read"), "{client}: {tools}");
+            for answer in outcomes[1..].iter().flatten() {
+                ensure!(!answer.is_error() && answer.tokens() <= 4_000, "{client}: {}", answer.0);
+            }
+            let bookings: usize = outcomes[1]
+                .iter()
+                .filter_map(|page| page.json().ok()?["bookings"].as_array().map(Vec::len))
+                .sum();
+            ensure!(bookings == 500 && outcomes[1].len() > 2, "{client}: {bookings} bookings");
+            let log: String = outcomes[2].iter().flat_map(Answer::texts).collect();
+            ensure!(log.lines().count() == 10_000, "{client}: {} lines", log.lines().count());
+            ensure!(outcomes[3][0].contract()["loss"] == "condensed", "{client}");
+            ensure!(outcomes[4][0].result()["content"][0]["mimeType"] == "image/png", "{client}");
+        }
+        ensure!(envoy.stat("context_guard_answers_paged")? > 6);
+        ensure!(envoy.stat("context_guard_faults")? == 0);
+        ensure!(envoy.stat("tokens_sent")? < envoy.stat("tokens_original")? / 4);
+        envoy.is_alive()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn bodies_longer_than_envoys_buffer_are_shaped_or_refused_and_kill_nothing() -> Result<()> {
+    let server = lists()?;
+    let (envoy, url) = before(&server, json!({"apis": [{"path": "/v1/*"}]}))?;
+    for way in ["whole", "chunks", "events"] {
+        for count in [20_000, 60_000, 130_000] {
+            let answer = ask(&url, 1, &json!({"count": count, "mark": way, "as": way}))?;
+            ensure!(answer.contract()["meta"]["totalCount"] == count, "{way}: {}", answer.0);
+        }
+        // Longer than maxBody: told instead of sent.
+        let answer = ask(&url, 2, &json!({"count": 300_000, "mark": way, "as": way}))?;
+        ensure!(answer.is_error() && answer.0.to_string().contains("maxBody"), "{}", answer.0);
+    }
+    let long = Scripted::answering(|asked: &Asked| {
+        let body = format!("[{}\"end\"]", "\"some text\",".repeat(500_000));
+        let answer = scripted::Answer::json(body);
+        if asked.line.contains("chunked") { answer.chunked(100_000) } else { answer }
+    })?;
+    for (over, status) in [("refuse", 502), ("forward", 200)] {
+        let config = json!({"apis": [{"path": "/v1/*"}], "overMaxBody": over});
+        let (envoy, url) = before(&long, config)?;
+        for path in ["/v1/whole", "/v1/chunked"] {
+            let reply = get(&format!("{url}{path}"), &[])?;
+            ensure!(reply.status == status, "{over} {path}: {}", reply.status);
+            ensure!(status == 502 || reply.body.len() == 6_000_007, "{}", reply.body.len());
+        }
+        ensure!(envoy.stat("context_guard_over_limit")? == 2);
+        envoy.is_alive()?;
+    }
+    let reply = get(&format!("{url}/v1/list?limit=3"), &[])?;
+    ensure!(reply.status == 200 && reply.header("content-type") == "application/json");
+    envoy.is_alive()
+}
+
+#[test]
+fn a_request_that_gets_shorter_leaks_nothing_into_the_next() -> Result<()> {
+    let server = lists()?;
+    let (envoy, url) = before(&server, json!({"policy": {"plainArguments": true}}))?;
+    for at in 0..30 {
+        let long = "x".repeat(at * 100);
+        let arguments = json!({"count": 400, "mark": at, "_guard": {"fields": "id,mark", "limit": 5}, "pad": long});
+        let answer = ask(&url, at as u64, &arguments)?;
+        let items = answer.json()?;
+        let list = if items.is_array() { &items } else { &items["items"] };
+        ensure!(list[4]["mark"] == at && list[0]["name"].is_null(), "{items}");
+    }
+    for asked in server.asked().iter() {
+        ensure!(asked.line == "POST /mcp HTTP/1.1\r\n", "{:?}", asked.line);
+        ensure!(asked.header("content-length") == asked.body.len().to_string());
+        let body: Value = serde_json::from_slice(&asked.body)?;
+        ensure!(body["params"]["arguments"]["_guard"].is_null());
+        ensure!(asked.header("accept-encoding").is_empty(), "what is compressed cannot be read");
+    }
+    envoy.is_alive()
+}
+
+#[test]
+fn answers_that_get_shorter_or_longer_end_where_they_end() -> Result<()> {
+    let server = lists()?;
+    let (envoy, url) = before(&server, json!({"apis": [{"path": "/v1/*"}]}))?;
+    // One connection: what is left over of an answer would stand before the next.
+    let agent = agent();
+    for at in 0..40u64 {
+        let count = [1, 400, 3, 2_000][usize::try_from(at % 4)?];
+        let arguments = json!({"count": count, "mark": at});
+        let request = agent.post(format!("{url}/mcp")).header("content-type", "application/json");
+        let text = request.send(self::request(at, &arguments))?.into_body().read_to_string()?;
+        let answer: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
+        ensure!(answer["id"] == at, "{text}");
+        let text =
+            agent.get(format!("{url}/v1/list?limit=2")).call()?.into_body().read_to_string()?;
+        let _: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
+    }
+    envoy.is_alive()
+}
+
+#[test]
+fn a_filter_that_panics_is_reloaded_and_never_passed_by() -> Result<()> {
+    let server = lists()?;
+    let filter = artifacts::sabotaged_filter()?;
+    let listener = Listener { filter, ..Listener::before(server.address, json!({}))? };
+    let envoy = Envoy::start(&[listener], 1)?;
+    let url = envoy.url(0)?;
+    let shaped = |answer: &Answer| !answer.contract().is_null();
+    ensure!(shaped(&ask(&url, 1, &json!({"count": 500, "mark": "before"}))?));
+    for _ in 0..3 {
+        let broken = ask(&url, 2, &json!({"count": 500, "mark": "sabotage:panic"}));
+        ensure!(broken.is_err(), "an answer that the filter panicked on was sent");
+        // A new sandbox takes over; until then nothing passes that was not looked at.
+        let mut again = false;
+        for _ in 0..100 {
+            match ask(&url, 3, &json!({"count": 500, "mark": "after"})) {
+                Ok(answer) if shaped(&answer) => {
+                    again = true;
+                    break;
+                }
+                Ok(answer) => bail!("an answer was passed by: {}", answer.0),
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+        ensure!(again, "the filter did not come back: {}", envoy.process.said());
+    }
+    envoy.is_alive()
+}
+
+#[test]
+fn hostile_bodies_hang_no_worker() -> Result<()> {
+    let hostile: Vec<(&str, Vec<u8>)> = vec![
+        ("deep", [b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":".as_slice(), &b"[".repeat(400_000), &b"]".repeat(400_000), b"}"].concat()),
+        ("cut", br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"no end"#.to_vec()),
+        ("bytes", (0..=255u8).cycle().take(3_000_000).collect()),
+        ("escapes", format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[{{"type":"text","text":"{}"}}]}}}}"#, r"\u0001\\\".repeat(300_000)).into_bytes()),
+        ("one line", format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[{{"type":"text","text":"{}"}}]}}}}"#, "a".repeat(4_000_000)).into_bytes()),
+        ("empty", Vec::new()),
+    ];
+    let server = Scripted::start()?;
+    let (envoy, url) = before(&server, json!({}))?;
+    let agent = agent();
+    for (name, body) in &hostile {
+        for kind in ["application/json", "text/event-stream"] {
+            server.answer(scripted::Answer::of(kind, body.clone()).chunked(50_000));
+            let arguments = json!({"_guard": {"grep": "(a+)+(b|c)*$", "where": "a>1"}});
+            let request =
+                agent.post(format!("{url}/mcp")).header("content-type", "application/json");
+            let reply = request.send(self::request(1, &arguments))?;
+            ensure!(reply.status() == 200, "{name} as {kind}: {}", reply.status());
+            reply.into_body().with_config().limit(1 << 24).read_to_vec()?;
+        }
+    }
+    for request in ["", "[", "{}", "[]", "null", "[[[]]]", "\u{0}"] {
+        let _ = post(&format!("{url}/mcp"), &[], request)?;
+    }
+    server.forget();
+    server.answer(scripted::Answer::json(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#));
+    ensure!(ask(&url, 1, &json!({})).is_ok(), "nothing is answered any more");
+    envoy.is_alive()
+}
+
+#[test]
+fn what_comes_compressed_passes_as_it_is() -> Result<()> {
+    let server = Scripted::start()?;
+    let (envoy, url) = before(&server, json!({}))?;
+    let body = vec![0x1f, 0x8b, 8, 0, 1, 2, 3];
+    server.answer(scripted::Answer::json(body.clone()).with("content-encoding", "gzip"));
+    let request = agent().post(format!("{url}/mcp")).header("content-type", "application/json");
+    let reply = request.header("accept-encoding", "gzip").send(self::request(1, &json!({})))?;
+    ensure!(reply.headers()["content-encoding"] == "gzip");
+    ensure!(reply.into_body().read_to_vec()? == body);
+    ensure!(server.asked()[0].header("accept-encoding").is_empty());
+    envoy.is_alive()
+}
+
+#[test]
+fn without_a_store_or_room_in_it_answers_still_fit() -> Result<()> {
+    let server = lists()?;
+    let policy = json!({"endpoints": [{"match": "records", "readOnly": true}]});
+    let (_envoy, url) = before(&server, json!({"store": "none", "policy": policy}))?;
+    let first = ask(&url, 1, &json!({"count": 500, "mark": 1}))?;
+    let cursor = first.next_cursor().context("no cursor")?;
+    let next = ask(&url, 2, &json!({"count": 500, "mark": 1, "_guard": {"cursor": cursor}}))?;
+    ensure!(
+        next.json()?["items"][0]["id"]
+            == first.json()?["items"].as_array().map(Vec::len).unwrap_or_default()
+    );
+    // Of a store that is too small nothing is said to be kept.
+    let (envoy, url) = before(&server, json!({"store": {"shared": {"bytes": 100_000}}}))?;
+    let cut = ask(&url, 1, &json!({"count": 5_000, "mark": 1}))?;
+    ensure!(cut.0.to_string().contains("PARTIAL") && cut.tokens() < 12_000, "{}", cut.0);
+    ensure!(envoy.stat("context_guard_store_full")? > 0);
+    Ok(())
+}
+
+/// The example, as its script starts it.
+struct Example {
+    process: Process,
+    settings: Vec<(&'static str, String)>,
+}
+
+impl Example {
+    fn command(settings: &[(&'static str, String)], what: &str) -> Result<Command> {
+        let mut command = Command::new(artifacts::root().join("examples/envoy/envoy.sh"));
+        command.arg(what).arg(artifacts::dist("context-guard-envoy.wasm")?);
+        command.env("ENVOY", artifacts::envoy()?).env("LOG_LEVEL", "info");
+        command.envs(settings.iter().map(|(name, value)| (*name, value.as_str())));
+        Ok(command)
+    }
+
+    fn reload(&self, config: &Value) -> Result<()> {
+        let (_, file) =
+            self.settings.iter().find(|(name, _)| *name == "CONFIG").context("no CONFIG")?;
+        std::fs::write(file, config.to_string())?;
+        ensure!(Self::command(&self.settings, "reload")?.status()?.success());
+        Ok(())
+    }
+}
+
+fn free_port() -> Result<String> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string())
+}
+
+#[test]
+fn the_example_starts_by_one_command_and_takes_over_changes() -> Result<()> {
+    let server = lists()?;
+    let folder = folder("envoy-example")?;
+    let (port, config) = (free_port()?, folder.join("filter.json"));
+    std::fs::copy(artifacts::root().join("examples/envoy/filter.json"), &config)?;
+    let settings = vec![
+        ("PORT", port.clone()),
+        ("ADMIN_PORT", free_port()?),
+        ("UPSTREAM", server.address.to_string()),
+        ("RUN", folder.join("run").display().to_string()),
+        ("CONFIG", config.display().to_string()),
+    ];
+    let process = Process::start(
+        Example::command(&settings, "start")?,
+        false,
+        "starting main dispatch loop",
+    )?;
+    let example = Example { process, settings };
+    let url = format!("http://127.0.0.1:{port}");
+    let size =
+        |answer: &Answer| answer.json().map(|page| page["items"].as_array().map_or(0, Vec::len));
+    let until = |wanted: usize| -> Result<Answer> {
+        for _ in 0..100 {
+            if let Ok(answer) = ask(&url, 1, &json!({"count": 500, "mark": 1}))
+                && size(&answer).is_ok_and(|size| size == wanted)
+            {
+                return Ok(answer);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        bail!("no page of {wanted}: {}", example.process.said())
+    };
+    let cursor = until(50)?.next_cursor().context("no cursor")?;
+    example
+        .reload(&json!({"mcp": ["/mcp"], "upstream": "mcp", "policy": {"defaultPageSize": 20}}))?;
+    until(20)?;
+    // A cursor from before leads on.
+    let next = ask(&url, 2, &json!({"count": 500, "mark": 1, "_guard": {"cursor": cursor}}))?;
+    ensure!(next.json()?["items"][0]["id"] == 50, "{}", next.0);
+    // What is wrong is refused with its reason, and the one before serves on.
+    example.reload(&json!({"policy": {"tokenBudgetTreshold": 5}}))?;
+    for _ in 0..100 {
+        if example.process.said().contains("did you mean") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    ensure!(
+        example.process.said().contains("did you mean `tokenBudgetThreshold`"),
+        "{}",
+        example.process.said()
+    );
+    until(20)?;
+    Ok(())
+}
+
+/// How many requests are made at once; how many in all, unless CONTEXT_GUARD_ENVOY_REQUESTS says otherwise.
+const CLIENTS_AT_ONCE: u64 = 50;
+const REQUESTS: u64 = 1_000;
+
+#[test]
+fn many_requests_at_once_are_answered_each_with_its_own() -> Result<()> {
+    let all = std::env::var("CONTEXT_GUARD_ENVOY_REQUESTS").ok();
+    let all: u64 = all.and_then(|all| all.parse().ok()).unwrap_or(REQUESTS);
+    let server = lists()?;
+    let (envoy, url) = before(&server, json!({"apis": [{"path": "/v1/*"}]}))?;
+    let (next, pid) = (AtomicU64::new(0), envoy.process.pid());
+    // From 1 kB to 5 MB; most are small.
+    let sizes = [20, 60, 20, 400, 20, 1_500, 20, 6_000, 20, 30_000];
+    let one = |at: u64| -> Result<()> {
+        let count = if at % 100 == 99 { 110_000 } else { sizes[usize::try_from(at % 10)?] };
+        let way = ["whole", "events", "chunks"][usize::try_from(at / 7 % 3)?];
+        let answer = ask(&url, at, &json!({"count": count, "mark": at, "as": way}))?;
+        ensure!(answer.0["id"] == at, "{} instead of {at}", answer.0["id"]);
+        let shown = answer.json()?;
+        let list = if shown.is_array() { &shown } else { &shown["items"] };
+        ensure!(list[0]["mark"] == at, "the records of another: {shown}");
+        ensure!(answer.tokens() <= 4_000);
+        Ok(())
+    };
+    let work = || -> Result<()> {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= all {
+                return Ok(());
+            }
+            one(at).with_context(|| format!("request {at}"))?;
+        }
+    };
+    let warm = std::thread::scope(|scope| -> Result<u64> {
+        let clients: Vec<_> = (0..CLIENTS_AT_ONCE).map(|_| scope.spawn(work)).collect();
+        while next.load(Ordering::Relaxed) < all / 3
+            && clients.iter().any(|client| !client.is_finished())
+        {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let warm = resident(pid)?;
+        for client in clients {
+            client
+                .join()
+                .map_err(|_| context_guard_test_support::Error::msg("a client panicked"))??;
+        }
+        Ok(warm)
+    })?;
+    let end = resident(pid)?;
+    println!("{all} requests: {warm} KiB after a third, {end} KiB at the end");
+    ensure!(end < warm * 3 / 2, "memory grew from {warm} to {end} KiB");
+    ensure!(envoy.stat("context_guard_faults")? == 0);
+    envoy.is_alive()
+}
