@@ -10,6 +10,8 @@
 
 /// The program's commands, as a user types them.
 mod access;
+/// The npm package, and the example page.
+mod browser;
 /// Answers of every shape in every client.
 mod clients;
 mod commands;

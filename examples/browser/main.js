@@ -1,0 +1,134 @@
+// A guarded session with an MCP server, and what it saves. Everything that guards is these three lines: the import, the guard, the wrapped transport.
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { ContextGuard, guardTransport } from "context-guard";
+
+const $ = (id) => document.getElementById(id);
+const number = new Intl.NumberFormat("en");
+const RESULT = "dev.context-guard/result";
+
+let client;
+let tools = [];
+let cursor;
+let lastRecord;
+const calls = [];
+
+function say(text, bad = false) {
+  $("status").textContent = text;
+  $("status").classList.toggle("bad", bad);
+}
+
+$("connection").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  say("Connecting …");
+  try {
+    await client?.close();
+    const guard = new ContextGuard({
+      policy: { tokenBudgetThreshold: $("budget").valueAsNumber, hardCap: Math.max(12000, $("budget").valueAsNumber) },
+      onRecord: (record) => (lastRecord = record),
+    });
+    client = new Client({ name: "context-guard-page", version: "0.1.0" });
+    await client.connect(guardTransport(new StreamableHTTPClientTransport(new URL($("url").value)), guard));
+    ({ tools } = await client.listTools());
+    const own = tools.filter(({ name }) => !name.startsWith("context_guard_"));
+    $("tool").replaceChildren(...own.map(({ name }) => new Option(name, name)));
+    for (const id of ["tool", "arguments", "run"]) $(id).disabled = false;
+    describe();
+    say(`Connected to ${client.getServerVersion()?.name ?? "the server"}: ${own.length} tools, guarded in this page.`);
+  } catch (error) {
+    say(`${$("url").value} cannot be reached: ${error.message}. Is the server running, and does it allow this page (CORS)?`, true);
+  }
+});
+
+// What a tool is, and arguments to begin with.
+function describe() {
+  const tool = tools.find(({ name }) => name === $("tool").value);
+  $("description").textContent = tool?.description ?? "";
+  const needed = tool?.inputSchema.required ?? [];
+  const example = { string: "BK-0007", integer: 1000, number: 1, boolean: true };
+  const start = Object.fromEntries(needed.map((name) => [name, example[tool.inputSchema.properties[name].type] ?? null]));
+  $("arguments").value = JSON.stringify(start, null, 1);
+}
+$("tool").addEventListener("change", describe);
+
+$("call").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  let args;
+  try {
+    args = JSON.parse($("arguments").value || "{}");
+  } catch (error) {
+    return say(`The arguments are no JSON: ${error.message}.`, true);
+  }
+  await call($("tool").value, args, $("tool").value);
+});
+
+$("next").addEventListener("click", () => call("context_guard_read", { cursor }, "… read on"));
+
+async function call(name, args, label) {
+  say(`Calling ${name} …`);
+  $("run").disabled = $("next").disabled = true;
+  lastRecord = undefined;
+  try {
+    const result = await client.callTool({ name, arguments: args });
+    show(result);
+    if (lastRecord) {
+      // What is read on in was not sent by the server again.
+      const before = name === "context_guard_read" ? 0 : lastRecord.originalTokens;
+      calls.push({ label, before, after: lastRecord.estimatedTokens });
+      draw();
+    }
+    say(result.isError ? "The tool failed." : "Answered.", result.isError === true);
+  } catch (error) {
+    say(`${name} failed: ${error.message}`, true);
+  }
+  $("run").disabled = false;
+}
+
+// The answer, as it would stand in a model's context.
+function show(result) {
+  const contract = result._meta?.[RESULT];
+  const block = (one) => (one.type === "text" ? one.text : `[${one.type}: ${one.mimeType ?? ""}, untouched]`);
+  $("seen").textContent = result.content.map(block).join("\n\n");
+  $("seen").scrollTop = 0;
+  $("contract").textContent = contract ? JSON.stringify(contract, null, 2) : "The answer fits: it came as the server sent it.";
+  const facts = lastRecord ? [`mode: ${lastRecord.mode}`, `loss: ${lastRecord.loss}`, `${number.format(lastRecord.estimatedTokens)} tokens of ${number.format(lastRecord.budget)}`] : ["as it came"];
+  $("facts").replaceChildren(
+    ...facts.map((fact) => {
+      const span = document.createElement("span");
+      span.textContent = fact;
+      return span;
+    }),
+  );
+  cursor = contract?.nextCursor;
+  $("next").disabled = cursor === undefined;
+}
+
+function draw() {
+  const most = Math.max(...calls.map(({ before, after }) => Math.max(before, after)));
+  const bar = (kind, tokens) => {
+    const row = document.createElement("div");
+    row.className = `bar ${kind}`;
+    const line = document.createElement("i");
+    // Room for the number beside the longest.
+    line.style.width = `${(tokens / most) * 84}%`;
+    row.append(line, number.format(tokens));
+    return row;
+  };
+  $("chart").replaceChildren(
+    ...calls.map(({ label, before, after }) => {
+      const item = document.createElement("li");
+      const name = document.createElement("span");
+      name.className = "name";
+      name.textContent = label;
+      const bars = document.createElement("div");
+      bars.className = "bars";
+      if (before > 0) bars.append(bar("before", before));
+      bars.append(bar("after", after));
+      item.setAttribute("aria-label", before > 0 ? `${label}: ${number.format(before)} tokens before, ${number.format(after)} after` : `${label}: ${number.format(after)} tokens`);
+      item.append(name, bars);
+      return item;
+    }),
+  );
+  const sum = (side) => calls.reduce((all, one) => all + one[side], 0);
+  const [before, after] = [sum("before"), sum("after")];
+  $("total").textContent = before > after ? `${number.format(before)} tokens became ${number.format(after)}: ${Math.round((1 - after / before) * 100)} % less.` : "";
+}

@@ -1,0 +1,160 @@
+//! The npm package: transports of both SDKs, its types, its stores, and the example page in a real Chromium.
+
+use std::path::Path;
+use std::process::Command;
+
+use context_guard_test_support::gateway::Archive;
+use context_guard_test_support::peers::folder;
+use context_guard_test_support::{Context, Result, artifacts, ensure};
+use serde_json::{Value, json};
+
+/// What a script of tests/support/browser prints.
+fn script(name: &str, arguments: &[&str]) -> Result<Value> {
+    let script = artifacts::root().join("tests/support/browser").join(name);
+    let mut command = Command::new(artifacts::node()?);
+    command.arg(script).args(arguments).env("PEERS", artifacts::peers()?);
+    let done = command.output()?;
+    ensure!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+    serde_json::from_slice(&done.stdout).with_context(|| name.to_owned())
+}
+
+fn package() -> Result<String> {
+    Ok(artifacts::dist("npm/context-guard")?.display().to_string())
+}
+
+fn run(program: &str, arguments: &[&str], folder: &Path) -> Result<()> {
+    let done = Command::new(program).args(arguments).current_dir(folder).output()?;
+    let said = [done.stdout, done.stderr].concat();
+    ensure!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&said));
+    Ok(())
+}
+
+/// A copy of an example, as a user has it after `npm install`.
+fn installed(example: &str) -> Result<std::path::PathBuf> {
+    let copy = folder(&format!("example-{example}"))?;
+    for file in std::fs::read_dir(artifacts::root().join("examples").join(example))? {
+        let file = file?.path();
+        if file.is_file() {
+            std::fs::copy(&file, copy.join(file.file_name().context("no name")?))?;
+        }
+    }
+    let manifest = std::fs::read_to_string(copy.join("package.json"))?;
+    let here = format!("file:{}", package()?);
+    let manifest = manifest.replace("file:../../target/dist/npm/context-guard", &here);
+    std::fs::write(copy.join("package.json"), manifest)?;
+    run("npm", &["install", "--no-fund", "--no-audit", "--loglevel=error"], &copy)?;
+    Ok(copy)
+}
+
+#[test]
+fn transports_of_both_sdks_are_guarded_in_one_line() -> Result<()> {
+    let server = Archive::start(false)?;
+    let seen = script("transports.mjs", &[&package()?, &server.url])?;
+    for client in ["v1", "v2", "modern"] {
+        let seen = &seen[client];
+        ensure!(
+            seen["tools"]
+                .as_array()
+                .is_some_and(|tools| tools.contains(&json!("context_guard_read"))),
+            "{client}: {seen}"
+        );
+        ensure!(seen["many"] == json!([5, 700, 40, 900, 1, 650]), "{client}: {}", seen["many"]);
+        let pages: Vec<u64> = serde_json::from_value(seen["bookings"].clone())?;
+        ensure!(pages.len() > 5 && pages.iter().sum::<u64>() == 500, "{client}: {pages:?}");
+        ensure!(seen["progress"] == json!([1, 2, 3]) && seen["slow"] == 300, "{client}: {seen}");
+        ensure!(
+            seen["picture"]["mimeType"] == "image/png" && seen["unknown"] == true,
+            "{client}: {seen}"
+        );
+        ensure!(
+            seen["bad"][0] == true && seen["bad"][1].to_string().contains("cursor_invalid"),
+            "{client}: {seen}"
+        );
+        let first = &seen["records"][0];
+        ensure!(
+            first["mode"] == "page" && first["estimatedTokens"].as_u64() < Some(4_000),
+            "{client}: {first}"
+        );
+        ensure!(first["originalTokens"].as_u64() > Some(15_000), "{client}: {first}");
+    }
+    Ok(())
+}
+
+#[test]
+fn types_fit_the_transports_of_both_sdks() -> Result<()> {
+    let folder = folder("types")?;
+    let modules = folder.join("node_modules");
+    std::fs::create_dir_all(&modules)?;
+    let peers = artifacts::peers()?.join("node_modules");
+    for name in std::fs::read_dir(&peers)? {
+        let name = name?.file_name();
+        std::os::unix::fs::symlink(peers.join(&name), modules.join(&name))?;
+    }
+    std::os::unix::fs::symlink(package()?, modules.join("context-guard"))?;
+    let source = artifacts::root().join("tests/support/browser/types.ts");
+    std::fs::copy(source, folder.join("types.ts"))?;
+    std::fs::write(folder.join("package.json"), r#"{"type": "module"}"#)?;
+    let compiler = modules.join("typescript/bin/tsc").display().to_string();
+    let flags = [
+        "--noEmit",
+        "--strict",
+        "--skipLibCheck",
+        "--target",
+        "es2022",
+        "--module",
+        "nodenext",
+        "--lib",
+        "es2022,dom",
+        "--types",
+        "",
+        "types.ts",
+    ];
+    let arguments: Vec<&str> = [compiler.as_str()].into_iter().chain(flags).collect();
+    run(&artifacts::node()?.display().to_string(), &arguments, &folder)
+}
+
+#[test]
+fn cursors_outlive_the_page_in_the_browsers_database() -> Result<()> {
+    let folder = folder("browser-stores")?;
+    std::fs::write(
+        folder.join("blank.html"),
+        "<!doctype html><link rel=icon href=data:,><title>stores</title>",
+    )?;
+    let seen = script("stores.mjs", &[&package()?, &folder.display().to_string()])?;
+    ensure!(seen["first"] == 50, "{seen}");
+    ensure!(seen["expired"].to_string().contains("cursor_expired"), "{seen}");
+    ensure!(seen["other"].to_string().contains("cursor_invalid"), "{seen}");
+    ensure!(seen["left"] == json!(["k"]) && seen["gone"] == true, "{seen}");
+    Ok(())
+}
+
+#[test]
+fn the_page_shows_a_guarded_session_in_chromium() -> Result<()> {
+    let page = installed("browser")?;
+    run("npm", &["run", "build"], &page)?;
+    let server = Archive::start(false)?;
+    let screenshot = page.join("browser.png");
+    let arguments = [page.join("dist"), screenshot.clone()].map(|path| path.display().to_string());
+    let seen = script("page.mjs", &[&arguments[0], &server.url, &arguments[1]])?;
+    let bars: Vec<String> = serde_json::from_value(seen["bars"].clone())?;
+    ensure!(bars.len() == 6 && bars[2].contains("tokens before"), "{bars:?}");
+    ensure!(bars[3].starts_with("… read on") && bars[5].starts_with("read_log"), "{bars:?}");
+    ensure!(seen["total"].as_str().is_some_and(|total| total.ends_with("% less.")), "{seen}");
+    ensure!(
+        seen["first"].to_string().contains("BK-0000")
+            && seen["second"].to_string().contains("BK-0100"),
+        "{seen}"
+    );
+    ensure!(seen["contract"].to_string().contains("nextCursor"), "{}", seen["contract"]);
+    ensure!(seen["grounds"][0] != seen["grounds"][1], "light and dark are the same: {seen}");
+    ensure!(seen["wrong"].to_string().contains("no JSON") && seen["overflow"] == 0, "{seen}");
+    ensure!(std::fs::metadata(&screenshot)?.len() > 20_000);
+    if std::env::var_os("CONTEXT_GUARD_BLESS").is_some() {
+        std::fs::copy(&screenshot, artifacts::root().join("docs/browser.png"))?;
+        std::fs::copy(
+            page.join("browser-dark.png"),
+            artifacts::root().join("docs/browser-dark.png"),
+        )?;
+    }
+    Ok(())
+}

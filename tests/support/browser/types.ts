@@ -1,0 +1,25 @@
+// What the types promise, to transports of both SDKs.
+import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { ContextGuard, IndexedDBStore, MemoryStore, guardTransport, type CursorStore, type TelemetryRecord } from "context-guard";
+
+const url = new URL("http://127.0.0.1/mcp");
+const records: TelemetryRecord[] = [];
+const mine: CursorStore = { get: async (keys) => keys.map(() => undefined), put: () => {} };
+for (const store of [new MemoryStore({ bytes: 1 << 20 }), new IndexedDBStore(), mine, null]) {
+  const guard = new ContextGuard({ policy: { tokenBudgetThreshold: 2000 }, keys: ["a secret of sixteen bytes"], store, now: Date.now, onRecord: (record) => records.push(record) });
+  await new ClientV1({ name: "a", version: "1" }).connect(guardTransport(new TransportV1(url), guard));
+  await new Client({ name: "a", version: "1" }).connect(guardTransport(new StreamableHTTPClientTransport(url), guard));
+  const asked = await guard.onRequest({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+  if (asked.answer === undefined) {
+    const shaped = await guard.onResponse(asked.ticket, "{}");
+    const text: string = shaped.message;
+    const tokens: number = guard.estimateTokens(text);
+    console.log(tokens, asked.forward.method);
+  } else {
+    console.log(asked.record?.loss === "partial", asked.answer.id);
+  }
+}
+// @ts-expect-error: there is no such option
+new ContextGuard({ polizy: {} });
