@@ -54,3 +54,5 @@ mod summaries;
 mod swap;
 /// Golden vectors, through every form of the guard.
 mod vectors;
+/// The wasi:http middleware, composed and served.
+mod wasi_http;

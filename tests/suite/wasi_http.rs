@@ -1,0 +1,176 @@
+//! The wasi:http middleware, composed and served by what `wasmtime serve` is made of: real clients and servers through it.
+
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::gateway::{Archive, agent, get, post};
+use context_guard_test_support::peers::{CLIENTS, call, run_at};
+use context_guard_test_support::scripted::{self, Scripted};
+use context_guard_test_support::serve::Served;
+use context_guard_test_support::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+/// Compositions that are served: 0.2 alone, 0.3 with the end of a chain behind it.
+const FORMS: [&str; 2] = ["context-guard-http-p2", "context-guard-http-p3-proxy"];
+
+fn served(form: &str, suffix: &str, upstream: &str, config: &Value) -> Result<Served> {
+    Served::start(&format!("{form}{suffix}.wasm"), upstream, config, None)
+}
+
+fn request(arguments: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list", "arguments": arguments}}).to_string()
+}
+
+fn answer(list: &Value) -> String {
+    let result = json!({"content": [{"type": "text", "text": list.to_string()}]});
+    json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string()
+}
+
+fn records(count: usize) -> Value {
+    (0..count).map(|id| json!({"id": id, "name": format!("record {id}")})).collect()
+}
+
+fn ask(served: &Served, arguments: &Value) -> Result<Answer> {
+    let reply = post(&format!("{}/mcp", served.url), &[], &request(arguments))?;
+    ensure!(reply.status == 200, "{}: {}", reply.status, reply.body);
+    Ok(Answer(reply.messages()?.pop().context("no message")?))
+}
+
+#[test]
+fn sdk_clients_list_call_page_and_chunk() -> Result<()> {
+    for form in FORMS {
+        for plain in [false, true] {
+            let server = Archive::start(plain)?;
+            let served = served(form, "", server.base(), &json!({"upstream": "archive"}))?;
+            let url = format!("{}/mcp", served.url);
+            let steps = [
+                call("list_bookings", json!({"limit": 200})),
+                call("read_log", json!({})),
+                json!({"op": "call", "name": "picture"}),
+                json!({"op": "call", "name": "slow"}),
+            ];
+            for client in CLIENTS {
+                let outcomes = run_at(client, &url, "auto", &steps)
+                    .with_context(|| format!("{form}, plain: {plain}"))?;
+                for answer in outcomes[1..].iter().flatten() {
+                    ensure!(!answer.is_error() && answer.tokens() <= 4_000, "{}", answer.0);
+                }
+                let bookings: usize = outcomes[1]
+                    .iter()
+                    .filter_map(|page| page.json().ok()?["bookings"].as_array().map(Vec::len))
+                    .sum();
+                ensure!(bookings == 500, "{form}, {client}: {bookings} bookings");
+                let log: String = outcomes[2].iter().flat_map(Answer::texts).collect();
+                ensure!(log.lines().count() == 10_000, "{form}, {client}");
+                ensure!(outcomes[3][0].result()["content"][0]["mimeType"] == "image/png");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn events_come_one_by_one_and_long_bodies_whole() -> Result<()> {
+    for form in FORMS {
+        let server = Scripted::start()?;
+        let served = served(form, "", &server.url(), &json!({}))?;
+        let progress =
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}"#;
+        let events = format!(
+            ": hi\n\nid: 7\ndata: {progress}\n\nid: 8\ndata: {}\n\n",
+            answer(&records(900))
+        );
+        server.answer(scripted::Answer::of("text/event-stream", events).chunked(1_000));
+        let reply = post(&format!("{}/mcp", served.url), &[], &request(&json!({})))?;
+        ensure!(
+            reply.body.starts_with(&format!(": hi\n\nid: 7\ndata: {progress}\n\nid: 8\ndata: ")),
+            "{}",
+            reply.body
+        );
+        ensure!(reply.messages()?.len() == 2 && reply.body.len() < 20_000, "{form}");
+        // 5 MB are shaped, whether their length is told before or not; 12 MB are more than is looked into.
+        for (count, chunked, told) in
+            [(150_000, false, false), (150_000, true, false), (400_000, true, true)]
+        {
+            let body = scripted::Answer::json(answer(&records(count)));
+            server.answer(if chunked { body.chunked(100_000) } else { body });
+            let answer = ask(&served, &json!({}))?;
+            ensure!(answer.is_error() == told, "{form}: {}", answer.0);
+            ensure!(
+                told || answer.contract()["meta"]["totalCount"] == count,
+                "{form}: {}",
+                answer.0
+            );
+        }
+        // What is no answer of a tool passes as it is, bytes and all.
+        let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+        server
+            .answer(scripted::Answer::of("application/octet-stream", bytes.clone()).chunked(9_999));
+        let passed =
+            agent().get(format!("{}/file", served.url)).call()?.into_body().read_to_vec()?;
+        ensure!(passed == bytes, "{form}: {} bytes", passed.len());
+    }
+    Ok(())
+}
+
+#[test]
+fn an_api_is_paged_in_its_query() -> Result<()> {
+    for form in FORMS {
+        let server = Scripted::answering(|asked| {
+            scripted::Answer::json(if asked.line.starts_with("GET /v1/list?a=b ") {
+                records(500).to_string()
+            } else {
+                "null".to_owned()
+            })
+        })?;
+        let served = served(form, "", &server.url(), &json!({"apis": [{"path": "/v1/*"}]}))?;
+        let reply = get(&format!("{}/v1/list?a=b&limit=3", served.url), &[])?;
+        let page: Value = serde_json::from_str(&reply.body)?;
+        ensure!(page["items"].as_array().is_some_and(|items| items.len() == 3), "{page}");
+        ensure!(reply.header("x-context-guard") == "partial");
+        let next = reply.header("link").split(['<', '>']).nth(1).context("no link")?.to_owned();
+        let next = get(&format!("{}{next}", served.url), &[])?;
+        ensure!(serde_json::from_str::<Value>(&next.body)?["items"][0]["id"] == 3, "{}", next.body);
+        let forged = get(&format!("{}/v1/list?a=b&cursor=forged", served.url), &[])?;
+        ensure!(forged.status == 400 && forged.body.contains("cursor_invalid"), "{}", forged.body);
+    }
+    Ok(())
+}
+
+#[test]
+fn without_a_store_calls_are_made_again() -> Result<()> {
+    for form in FORMS {
+        let server = Scripted::start()?;
+        let policy = json!({"endpoints": [{"match": "list", "readOnly": true}]});
+        let served = served(form, "-replay", &server.url(), &json!({"policy": policy}))?;
+        let first = scripted::Answer::json(answer(&records(500)));
+        server.answer(first.clone());
+        let page = ask(&served, &json!({}))?;
+        let cursor = page.next_cursor().context("no cursor")?;
+        server.answer(first);
+        let next = ask(&served, &json!({"_guard": {"cursor": cursor}}))?;
+        ensure!(next.json()?["items"][0]["id"] == 50, "{form}: {}", next.0);
+        server.answer(scripted::Answer::json(answer(&records(400))));
+        let changed = ask(&served, &json!({"_guard": {"cursor": cursor}}))?;
+        ensure!(
+            changed.is_error() && changed.0.to_string().contains("data_changed"),
+            "{}",
+            changed.0
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_wrong_in_the_environment_is_told() -> Result<()> {
+    for form in FORMS {
+        let server = Scripted::start()?;
+        for (config, told) in [
+            (json!({"policy": {"defaultPageSize": 0}}), "policy.defaultPageSize"),
+            (json!({"maxBody": "much"}), "CONTEXT_GUARD_CONFIG"),
+        ] {
+            let served = served(form, "", &server.url(), &config)?;
+            let reply = post(&format!("{}/mcp", served.url), &[], &request(&json!({})))?;
+            ensure!(reply.status == 500 && reply.body.contains(told), "{form}: {}", reply.body);
+        }
+    }
+    Ok(())
+}
