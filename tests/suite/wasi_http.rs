@@ -5,7 +5,7 @@ use context_guard_test_support::gateway::{Archive, agent, get, post};
 use context_guard_test_support::peers::{CLIENTS, call, run_at};
 use context_guard_test_support::scripted::{self, Scripted};
 use context_guard_test_support::serve::Served;
-use context_guard_test_support::{Context, Result, ensure};
+use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
 use serde_json::{Value, json};
 
 /// Compositions that are served: 0.2 alone, 0.3 with the end of a chain behind it.
@@ -170,6 +170,59 @@ fn what_is_wrong_in_the_environment_is_told() -> Result<()> {
             let served = served(form, "", &server.url(), &config)?;
             let reply = post(&format!("{}/mcp", served.url), &[], &request(&json!({})))?;
             ensure!(reply.status == 500 && reply.body.contains(told), "{form}: {}", reply.body);
+        }
+    }
+    Ok(())
+}
+
+/// What a component imports and exports, without the WASI that every host of wasi:http has.
+fn surface(composition: &str) -> Result<(Vec<String>, Vec<String>)> {
+    let bytes = std::fs::read(artifacts::dist(composition)?)?;
+    let wit_component::DecodedWasm::Component(resolve, world) = wit_component::decode(&bytes)?
+    else {
+        bail!("{composition} is no component")
+    };
+    let world = &resolve.worlds[world];
+    let names = |items: Vec<String>| {
+        let common = [
+            "wasi:cli/",
+            "wasi:clocks/",
+            "wasi:io/",
+            "wasi:random/",
+            "wasi:http/types@",
+            "wasi:filesystem/",
+        ];
+        let mut items: Vec<String> = items
+            .into_iter()
+            .filter(|name| !common.iter().any(|common| name.starts_with(common)))
+            .collect();
+        items.sort();
+        items
+    };
+    let imports = world.imports.keys().map(|key| resolve.name_world_key(key)).collect();
+    let exports = world.exports.keys().map(|key| resolve.name_world_key(key)).collect();
+    Ok((names(imports), names(exports)))
+}
+
+#[test]
+fn each_composition_needs_what_its_host_has_and_nothing_more() -> Result<()> {
+    let stores = [
+        ("", vec!["wasi:keyvalue/store@0.2.0-draft"]),
+        ("-spin", vec!["wasi:keyvalue/store@0.2.0-draft2"]),
+        ("-replay", vec![]),
+    ];
+    for (suffix, store) in stores {
+        for (form, way, exported) in [
+            ("p2", "wasi:http/outgoing-handler@0.2", "wasi:http/incoming-handler@0.2"),
+            ("p3", "wasi:http/handler@0.3.0", "wasi:http/handler@0.3.0"),
+            ("p3-proxy", "wasi:http/client@0.3.0", "wasi:http/handler@0.3.0"),
+        ] {
+            let (imports, exports) = surface(&format!("context-guard-http-{form}{suffix}.wasm"))?;
+            let wanted: Vec<&str> = [way].into_iter().chain(store.iter().copied()).collect();
+            let fits = imports.len() == wanted.len()
+                && imports.iter().zip(&wanted).all(|(import, wanted)| import.starts_with(wanted));
+            ensure!(fits, "{form}{suffix} imports {imports:?}, not {wanted:?}");
+            ensure!(exports.len() == 1 && exports[0].starts_with(exported), "{form}: {exports:?}");
         }
     }
     Ok(())

@@ -69,6 +69,17 @@ pub(crate) fn targets() -> Result<()> {
         .context("the wasm targets could not be installed: is rustup there, and the network?")
 }
 
+/// The crates that are built for wasm alone, each with its target and the features that it is looked over with: native linkers know nothing of what they import and export.
+pub(crate) const GUESTS: [(&str, &str, &str); 7] = [
+    ("context-guard-component", "wasm32-unknown-unknown", ""),
+    ("context-guard-browser", "wasm32-unknown-unknown", ""),
+    ("context-guard-envoy", "wasm32-wasip1", ""),
+    ("context-guard-http-forward", "wasm32-wasip2", ""),
+    ("context-guard-http-p2", "wasm32-wasip2", ""),
+    ("context-guard-http-p3", "wasm32-wasip2", ""),
+    ("context-guard-store", "wasm32-wasip2", "draft"),
+];
+
 /// Builds the crate of the component for a target, by plain cargo.
 pub(crate) fn guest(triple: &str) -> Result<PathBuf> {
     crate_for("context-guard-component", "guest", triple, &[])

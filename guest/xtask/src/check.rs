@@ -11,32 +11,24 @@ pub(crate) fn run() -> Result<()> {
     tidy()?;
     build::run(cargo().args(["fmt", "--all", "--check"]))?;
     build::targets()?;
-    build::run(cargo().args([
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--exclude",
-        "context-guard-component",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]))?;
-    let guest = [
-        "clippy",
-        "--quiet",
-        "--package",
-        "context-guard-component",
-        "--target",
-        "wasm32-unknown-unknown",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    build::run(cargo().args(guest))?;
-    let documents =
-        ["doc", "--quiet", "--no-deps", "--workspace", "--exclude", "context-guard-component"];
-    build::run(cargo().args(documents).env("RUSTDOCFLAGS", "-D warnings"))?;
+    let elsewhere: Vec<&str> =
+        build::GUESTS.iter().flat_map(|(guest, ..)| ["--exclude", guest]).collect();
+    let clippy = ["clippy", "--quiet"];
+    let strict = ["--", "-D", "warnings"];
+    build::run(
+        cargo().args(clippy).args(["--workspace", "--all-targets"]).args(&elsewhere).args(strict),
+    )?;
+    // Guests are built for their target alone.
+    for (guest, triple, features) in build::GUESTS {
+        let which = ["--package", guest, "--target", triple, "--features", features];
+        build::run(cargo().args(clippy).args(which).args(strict))?;
+    }
+    build::run(
+        cargo()
+            .args(["doc", "--quiet", "--no-deps", "--workspace"])
+            .args(&elsewhere)
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
     deny()
 }
 

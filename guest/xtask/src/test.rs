@@ -81,19 +81,16 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
         environment.push(("CONTEXT_GUARD_CORPUS", corpus.as_os_str()));
     }
     let filter: Vec<&str> = filter.into_iter().collect();
+    let guests: Vec<&str> =
+        build::GUESTS.iter().flat_map(|(guest, ..)| ["--exclude", guest]).collect();
     eprintln!("Running the tests.");
     cargo_test(
         Some(&built),
         &environment,
         &[
-            &[
-                "--workspace",
-                "--exclude",
-                "context-guard-component",
-                "--exclude",
-                "context-guard-fuzz",
-                "--",
-            ],
+            &["--workspace", "--exclude", "context-guard-fuzz"],
+            guests.as_slice(),
+            &["--"],
             filter.as_slice(),
         ]
         .concat(),

@@ -141,7 +141,6 @@ impl Scripted {
     }
 
     /// What came so far.
-    #[must_use]
     pub fn asked(&self) -> MutexGuard<'_, Vec<Asked>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }

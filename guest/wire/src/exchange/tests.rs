@@ -1,3 +1,5 @@
+//! What becomes of exchanges, under a filter that shortens.
+
 use std::collections::BTreeMap;
 
 use super::*;
