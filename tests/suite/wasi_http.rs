@@ -184,7 +184,9 @@ fn surface(composition: &str) -> Result<(Vec<String>, Vec<String>)> {
     };
     let world = &resolve.worlds[world];
     let names = |items: Vec<String>| {
+        // Our types are types alone: a host has nothing to offer for them.
         let common = [
+            "context-guard:guard/types@",
             "wasi:cli/",
             "wasi:clocks/",
             "wasi:io/",
