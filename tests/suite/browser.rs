@@ -158,3 +158,37 @@ fn the_page_shows_a_guarded_session_in_chromium() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn the_package_keeps_its_word_apart_from_any_client() -> Result<()> {
+    let seen = script("package.mjs", &[&package()?])?;
+    let told = seen["policy"][1].to_string();
+    ensure!(
+        seen["policy"][0] == true
+            && told.contains("did you mean `tokenBudgetThreshold`")
+            && told.contains("defaultPageSize"),
+        "{told}"
+    );
+    ensure!(seen["warnings"] == json!([]));
+    ensure!(seen["forms"] == json!(["Object", "String", "Uint8Array"]), "{}", seen["forms"]);
+    ensure!(seen["same"] == true && seen["ping"]["changed"] == false, "{seen}");
+    ensure!(seen["ping"]["ticket"].is_null() && seen["forged"] == true, "{seen}");
+    ensure!(seen["rotated"].to_string().contains("cursor_expired"), "{}", seen["rotated"]);
+    ensure!(
+        seen["cut"][0].to_string().contains("PARTIAL") && seen["cut"][1] == true,
+        "{}",
+        seen["cut"]
+    );
+    ensure!(seen["cut"][2].to_string().contains("no store"), "{}", seen["cut"]);
+    ensure!(seen["without"] == 2_000 && seen["asked"].to_string().contains("cursor_"), "{seen}");
+    ensure!(
+        seen["replay"][0] == "list" && seen["replay"][1].as_u64() > Some(10),
+        "{}",
+        seen["replay"]
+    );
+    ensure!(seen["changed"].to_string().contains("data_changed"), "{}", seen["changed"]);
+    ensure!(seen["used"] == json!([4, null, 4]) && seen["later"] == json!([null, 4, 4]), "{seen}");
+    ensure!(seen["full"].to_string().contains("do not fit"), "{seen}");
+    ensure!(seen["tokens"][0].as_u64() > Some(1) && seen["tokens"][1].as_u64() > Some(2));
+    Ok(())
+}

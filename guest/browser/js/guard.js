@@ -43,44 +43,52 @@ export class ContextGuard {
     return this.#core.warnings;
   }
 
-  #who({ principal = this.#caller.principal, upstream = this.#caller.upstream, protocolVersion = "" } = {}, down = this.#store === null) {
+  #who({ principal = this.#caller.principal, upstream = this.#caller.upstream, protocolVersion = "" } = {}, down) {
     return new Caller(principal, upstream, protocolVersion, down);
   }
 
   /** Looks at a request: it is sent on (`forward`, perhaps changed), or answered (`answer`). */
   async onRequest(message, context) {
     const { bytes, back } = form(message);
-    const caller = this.#who(context);
-    const fetched = new Fetched();
-    try {
-      for (;;) {
-        const step = this.#core.request(caller, bytes, fetched, this.#now());
-        try {
-          if (step.kind === "load") {
-            const keys = step.keys;
-            const values = this.#store === null ? [] : await this.#store.get(keys);
-            keys.forEach((key, at) => fetched.add(key, values[at] ?? undefined));
-            continue;
-          }
+    let fault;
+    // What a store that fails holds is not there: the core knows what to do then.
+    for (const down of this.#store === null ? [true] : [false, true]) {
+      const caller = this.#who(context, down);
+      const fetched = new Fetched();
+      try {
+        return await this.#ask(caller, fetched, bytes, down, (step) => {
           const changed = step.take_message();
-          if (step.kind === "forward") {
-            const ticket = step.take_ticket();
-            return { forward: changed === undefined ? message : back(changed), changed: changed !== undefined, ticket: ticket.length > 0 ? ticket : undefined };
-          }
-          const again = step.keys;
-          if (again.length > 0) await this.#store?.extend?.(again, step.ttl_ms);
-          await this.#keep(step);
-          return { answer: back(changed), record: this.#told(step.record) };
-        } finally {
-          step.free();
-        }
+          if (step.kind === "answer") return { answer: back(changed), record: this.#told(step.record) };
+          const ticket = step.take_ticket();
+          return { forward: changed === undefined ? message : back(changed), changed: changed !== undefined, ticket: ticket.length > 0 ? ticket : undefined };
+        });
+      } catch (error) {
+        fault = error;
+      } finally {
+        caller.free();
+        fetched.free();
       }
-    } catch (error) {
-      // The request is the server's to answer; its answer is held to the byte limit.
-      return { forward: message, changed: false, ticket: new Uint8Array(), fault: error };
-    } finally {
-      caller.free();
-      fetched.free();
+    }
+    // The request is the server's to answer; its answer is held to the byte limit.
+    return { forward: message, changed: false, ticket: new Uint8Array(), fault };
+  }
+
+  async #ask(caller, fetched, bytes, down, decide) {
+    for (;;) {
+      const step = this.#core.request(caller, bytes, fetched, this.#now());
+      try {
+        const keys = step.keys;
+        if (step.kind === "load") {
+          const values = down ? [] : await this.#store.get(keys);
+          keys.forEach((key, at) => fetched.add(key, values[at] ?? undefined));
+          continue;
+        }
+        if (keys.length > 0 && !down) await this.#store.extend?.(keys, step.ttl_ms);
+        await this.#keep(step);
+        return decide(step);
+      } finally {
+        step.free();
+      }
     }
   }
 

@@ -25,6 +25,7 @@ export function guardTransport(transport, guard) {
     });
 
   async function send(message, options) {
+    if (message.method === "notifications/cancelled") waiting.delete(message.params?.requestId);
     if (Array.isArray(message) || message.method === undefined || message.id === undefined) return transport.send(message, options);
     const asked = await guard.onRequest(message, { protocolVersion });
     if (asked.answer !== undefined) return void inOrder(() => give(asked.answer));

@@ -74,11 +74,12 @@ impl Bench {
 
 /// Runs a bench that starts the program.
 fn of_program(bench: &str, arguments: &[(&str, u32)]) -> Result<()> {
-    let built = build::all(false)?;
+    let built = build::for_tests()?;
     let plain = build::guest("wasm32-wasip2")?;
     let mut command = build::embed(cargo(), &built.component);
     command.env("CONTEXT_GUARD_PROGRAM", &built.binary).env("CONTEXT_GUARD_WASIP2", plain);
-    command.args(["bench", "--quiet", "--profile", "dev", "--bench", bench, "--"]);
+    command.args(["bench", "--quiet", "--profile", "dev"]).args(build::native());
+    command.args(["--bench", bench, "--"]);
     for (name, value) in arguments {
         command.args([name, value.to_string().as_str()]);
     }
@@ -92,7 +93,8 @@ fn quality(
     show: Option<String>,
 ) -> Result<()> {
     let mut command = cargo();
-    command.args(["bench", "--quiet", "--profile", "dev", "--bench", "quality"]);
+    command.args(["bench", "--quiet", "--profile", "dev"]).args(build::native());
+    command.args(["--bench", "quality"]);
     command.env("CONTEXT_GUARD_BENCH_BUDGETS", budgets).env_remove("CONTEXT_GUARD_CORPUS");
     if let Some(corpus) = corpus {
         let corpus =

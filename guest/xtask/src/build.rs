@@ -149,13 +149,30 @@ fn encode(module: &Path, name: &str) -> Result<PathBuf> {
 
 /// Builds the component, then the binary with it inside, and the example upstream beside it.
 pub(crate) fn all(release: bool) -> Result<Built> {
+    binary(release, &[])
+}
+
+/// The same with the programs of the tests, in the selection of packages in which the tests are run: another would have other features, and compile wasmtime again.
+pub(crate) fn for_tests() -> Result<Built> {
+    binary(false, &native())
+}
+
+/// The selection of packages for tests and benches: all but the crates that are built for wasm alone, and the fuzz targets.
+pub(crate) fn native() -> Vec<&'static str> {
+    let guests = GUESTS.iter().map(|(guest, ..)| *guest).chain(["context-guard-fuzz"]);
+    ["--workspace"].into_iter().chain(guests.flat_map(|guest| ["--exclude", guest])).collect()
+}
+
+fn binary(release: bool, packages: &[&str]) -> Result<Built> {
     let component = component()?;
     let profile: &[&str] = if release { &["--release"] } else { &[] };
     eprintln!(
         "Building the binary. The first time this compiles wasmtime, and takes some minutes."
     );
-    // All at once and with the examples, as the tests are built: other selections would have other features, and compile wasmtime again.
-    run(embed(cargo(), &component).args(["build", "--bins", "--examples"]).args(profile))?;
+    run(embed(cargo(), &component)
+        .args(["build", "--bins", "--examples"])
+        .args(packages)
+        .args(profile))?;
     let folder = target().join(if release { "release" } else { "debug" });
     Ok(Built { component, binary: folder.join("context-guard") })
 }

@@ -11,16 +11,16 @@ pub(crate) fn write() -> Result<()> {
         &[("CONTEXT_GUARD_BLESS", "1".as_ref())],
         &["--package", "context-guard-core", "--features", "schema", "--test", "schema"],
     )?;
-    let built = build::all(false)?;
+    let built = build::for_tests()?;
     test::cargo_test(
         Some(&built),
         &[("CONTEXT_GUARD_BLESS", "1".as_ref())],
-        &["--test", "suite", "--", "vectors::native_core"],
+        &[build::native().as_slice(), &["--test", "suite", "--", "vectors::native_core"]].concat(),
     )?;
     test::cargo_test(
         Some(&built),
         &[("CONTEXT_GUARD_BLESS", "1".as_ref())],
-        &["--test", "suite", "--", "config_docs"],
+        &[build::native().as_slice(), &["--test", "suite", "--", "config_docs"]].concat(),
     )?;
     eprintln!(
         "Written: guest/core/policy.schema.json, docs/policy.schema.json, docs/gateway.schema.json, docs/gateway-settings.md, tests/vectors/*.expected.json. Read the difference before you commit it."

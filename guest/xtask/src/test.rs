@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build::{self, Built, all, cargo, embed, root, target};
+use crate::build::{self, Built, cargo, embed, root, target};
 use crate::{bench, check, dist, fuzz};
 
 /// What the end-to-end tests talk to. Versions are pinned: a new one is tried on purpose.
@@ -58,7 +58,7 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
     if !quick {
         check::run()?;
     }
-    let built = all(false)?;
+    let built = build::for_tests()?;
     let peers = peers()?;
     eprintln!("Building the component for wasm32-wasip2, by plain cargo.");
     let plain = build::guest("wasm32-wasip2")?;
@@ -81,19 +81,11 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
         environment.push(("CONTEXT_GUARD_CORPUS", corpus.as_os_str()));
     }
     let filter: Vec<&str> = filter.into_iter().collect();
-    let guests: Vec<&str> =
-        build::GUESTS.iter().flat_map(|(guest, ..)| ["--exclude", guest]).collect();
     eprintln!("Running the tests.");
     cargo_test(
         Some(&built),
         &environment,
-        &[
-            &["--workspace", "--exclude", "context-guard-fuzz"],
-            guests.as_slice(),
-            &["--"],
-            filter.as_slice(),
-        ]
-        .concat(),
+        &[build::native().as_slice(), &["--"], filter.as_slice()].concat(),
     )?;
     cargo_test(
         None,
