@@ -122,13 +122,15 @@ impl Stream {
             let _ = set_buffer(BufferType::HttpResponseBody, 0, size, b"");
             return if with_head { Action::Pause } else { Action::Continue };
         }
+        // To put more into a stream that is held than its buffer takes ends the process. What was not taken out needs not be put back; of the rest, twice `maxBuffered` is what the buffer
+        // takes at least.
+        let most_held = 2 * shared.settings.max_buffered;
+        let fits = !with_head || body.len() == size || body.len() <= most_held;
         let filter = &mut Asking(&shared);
         let shaped =
-            if too_long { exchange.too_long(filter) } else { exchange.answer(filter, body) };
+            if too_long { exchange.too_long(filter, fits) } else { exchange.answer(filter, body) };
         let body = std::mem::take(body);
-        // What is put back is never longer than what Envoy may hold.
-        let fits = |length: usize| !with_head || length <= shared.settings.max_buffered;
-        let shaped = shaped.filter(|shaped| fits(shaped.body.len()));
+        let shaped = shaped.filter(|shaped| !with_head || shaped.body.len() <= most_held);
         let sent = shaped.as_ref().map_or(&body, |shaped| &shaped.body);
         if let Some(head) = shaped.as_ref().and_then(|shaped| shaped.head.as_ref()) {
             change_head(head);

@@ -125,10 +125,10 @@ where
             head.headers.remove(CONTENT_LENGTH);
             return Ok(Response::from_parts(head, Sent::events(exchange, asking, body)));
         }
-        Way::TooLong => (exchange.too_long(&mut asking), Vec::new(), Some(body)),
+        Way::TooLong => (exchange.too_long(&mut asking, true), Vec::new(), Some(body)),
         Way::Collect { most, .. } => match self::read(body, known.length, most).await? {
             Read::Whole(body) => (exchange.answer(&mut asking, &body), body, None),
-            Read::TooLong(read, rest) => (exchange.too_long(&mut asking), read, Some(rest)),
+            Read::TooLong(read, rest) => (exchange.too_long(&mut asking, true), read, Some(rest)),
         },
     };
     let sent = match (shaped, rest) {

@@ -207,10 +207,10 @@ impl Exchange {
         }
     }
 
-    /// What takes the place of a body that is too long; none to send it on as it comes.
-    pub fn too_long(&mut self, filter: &mut dyn Filter) -> Option<Shaped> {
+    /// What takes the place of a body that is too long; none to send it on as it comes, where that is wanted and the host can.
+    pub fn too_long(&mut self, filter: &mut dyn Filter, host_can_forward: bool) -> Option<Shaped> {
         filter.over_limit();
-        if self.settings.over == OverLimit::Forward {
+        if self.settings.over == OverLimit::Forward && host_can_forward {
             self.give_up();
             return None;
         }

@@ -28,7 +28,7 @@ async function gateway(url) {
     let said = "";
     guard.stderr.on("data", (data) => {
       said += data;
-      const found = said.match(/at (http:\S+)/);
+      const found = said.match(/at (http:\S+)\s/);
       if (found) resolve(found[1]);
     });
     guard.on("exit", () => reject(new Error(said)));

@@ -38,6 +38,8 @@ pub struct Answer {
     pub chunks: Vec<Vec<u8>>,
     /// Whether its length is told before it.
     pub sized: bool,
+    /// How long is waited after a chunk, in milliseconds.
+    pub pause_ms: u64,
 }
 
 impl Answer {
@@ -55,13 +57,14 @@ impl Answer {
             headers: vec![("content-type".to_owned(), kind.to_owned())],
             chunks: vec![body.into()],
             sized: true,
+            pause_ms: 0,
         }
     }
 
     /// Nothing but a status.
     #[must_use]
     pub fn empty(status: u16) -> Self {
-        Self { status, headers: Vec::new(), chunks: Vec::new(), sized: true }
+        Self { status, headers: Vec::new(), chunks: Vec::new(), sized: true, pause_ms: 0 }
     }
 
     /// In chunks of so many bytes, and no word of its length.
@@ -212,6 +215,7 @@ fn write(connection: &mut TcpStream, answer: &Answer) -> Result<()> {
         let framed = [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat();
         connection.write_all(&framed)?;
         connection.flush()?;
+        std::thread::sleep(std::time::Duration::from_millis(answer.pause_ms));
     }
     connection.write_all(b"0\r\n\r\n")?;
     Ok(())
