@@ -120,8 +120,8 @@ fn bodies_longer_than_envoys_buffer_are_shaped_or_refused_and_kill_nothing() -> 
             Some("chunked") => answer.chunked(100_000),
             // Some of it, and then very much at once.
             Some("burst") => {
-                let chunks =
-                    [&body[..400_000], &body[400_000..]].map(|part| part.as_bytes().to_vec());
+                let (some, rest) = body.as_bytes().split_at(400_000);
+                let chunks = [some.to_vec(), rest.to_vec()];
                 scripted::Answer { chunks: chunks.into(), sized: false, pause_ms: 100, ..answer }
             }
             _ => answer,
