@@ -132,3 +132,7 @@ function draw() {
   const [before, after] = [sum("before"), sum("after")];
   $("total").textContent = before > after ? `${number.format(before)} tokens became ${number.format(after)}: ${Math.round((1 - after / before) * 100)} % less.` : "";
 }
+
+// Until the guard is there, nothing can be sent.
+$("ready").disabled = false;
+say("Not connected.");

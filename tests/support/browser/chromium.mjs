@@ -34,6 +34,7 @@ export async function withPage(work, options = {}) {
   const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args: FLAGS });
   try {
     const page = await (await browser.newContext(options)).newPage();
+    page.setDefaultTimeout(90_000);
     const errors = [];
     page.on("console", (message) => message.type() === "error" && errors.push(`${message.text()} (${message.location().url})`));
     page.on("pageerror", (error) => errors.push(String(error)));
