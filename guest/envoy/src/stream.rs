@@ -5,7 +5,9 @@
 
 use std::rc::Rc;
 
-use context_guard_wire::{Exchange, Onward, OverLimit, Reply, RequestHead, ResponseHead, Way};
+use context_guard_wire::{
+    Exchange, OF_A_PART, OF_THE_WHOLE, Onward, Reply, RequestHead, ResponseHead, Way,
+};
 use proxy_wasm::hostcalls::{
     get_buffer, get_map_value_bytes, reset_http_response, send_http_response, set_buffer,
     set_map_value,
@@ -14,12 +16,6 @@ use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::{Action, BufferType, MapType};
 
 use crate::guard::{Asking, Shared};
-
-/// Headers that ask for a part of the upstream's bytes, or for word that the whole has not changed: nothing to shape.
-const OF_A_PART: [&str; 4] = ["range", "if-range", "if-none-match", "if-modified-since"];
-/// Headers that describe the whole body, and no part of it.
-const OF_THE_WHOLE: [&str; 6] =
-    ["etag", "last-modified", "accept-ranges", "content-md5", "digest", "repr-digest"];
 
 /// An exchange.
 pub(crate) struct Stream {
@@ -87,20 +83,13 @@ impl Stream {
     fn too_long(&mut self) -> Action {
         self.holds_request = false;
         self.shared.metrics.over_limit();
-        if self.shared.settings.over_max_body == OverLimit::Forward {
-            self.exchange = None;
-            return Action::Continue;
+        match Reply::request_too_long(&self.shared.settings) {
+            Some(reply) => self.answer(&reply),
+            None => {
+                self.exchange = None;
+                Action::Continue
+            }
         }
-        let most = self.shared.settings.max_buffered;
-        let body = format!(
-            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-31003,"message":"The request is longer than {most} bytes, the limit of this gateway (maxBuffered)."}}}}"#
-        );
-        self.answer(&Reply {
-            status: 413,
-            content_type: "application/json",
-            headers: Vec::new(),
-            body: body.into_bytes(),
-        })
     }
 
     /// A chunk of a body that is collected.

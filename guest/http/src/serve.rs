@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use context_guard_wire::{
-    Exchange, Onward, OverLimit, Reply, RequestHead, ResponseHead, Settings, Shaped, Way,
+    Exchange, OF_A_PART, OF_THE_WHOLE, Onward, Reply, RequestHead, ResponseHead, Shaped, Way,
 };
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
@@ -18,12 +18,6 @@ use crate::sent::Sent;
 
 /// The tool, prompt or resource of a stateless request.
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// Headers that ask for a part of the upstream's bytes, or for word that the whole has not changed: nothing to shape.
-const OF_A_PART: [&str; 4] = ["range", "if-range", "if-none-match", "if-modified-since"];
-/// Headers that describe the whole body, and no part of it.
-const OF_THE_WHOLE: [&str; 6] =
-    ["etag", "last-modified", "accept-ranges", "content-md5", "digest", "repr-digest"];
-
 /// Serves a request; `next` sends one on.
 ///
 /// # Errors
@@ -45,7 +39,7 @@ where
             let body = format!(
                 r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-31006,"message":{fault}}}}}"#
             );
-            return Ok(replied(reply(500, body.into_bytes())));
+            return Ok(replied(Reply::json(500, body.into_bytes())));
         }
     };
     let (mut head, body) = request.into_parts();
@@ -63,10 +57,10 @@ where
         let most = config.wire.max_buffered;
         match read(body, length(&head.headers), most).await? {
             Read::Whole(body) => (exchange.request(&mut asking, &body), Sent::whole(body)),
-            Read::TooLong(_, _) if config.wire.over_max_body == OverLimit::Refuse => {
-                return Ok(replied(too_long(&config.wire)));
-            }
             Read::TooLong(read, rest) => {
+                if let Some(reply) = Reply::request_too_long(&config.wire) {
+                    return Ok(replied(reply));
+                }
                 let sent = Sent::after(read, rest);
                 let response = next(Request::from_parts(head, sent)).await?;
                 return Ok(response.map(Sent::same));
@@ -174,18 +168,6 @@ async fn read<B: Body<Data = Bytes> + Unpin>(
         }
     }
     Ok(Read::Whole(read))
-}
-
-fn reply(status: u16, body: Vec<u8>) -> Reply {
-    Reply { status, content_type: "application/json", headers: Vec::new(), body }
-}
-
-fn too_long(settings: &Settings) -> Reply {
-    let most = settings.max_buffered;
-    let body = format!(
-        r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-31003,"message":"The request is longer than {most} bytes, the limit of this gateway (maxBuffered)."}}}}"#
-    );
-    reply(413, body.into_bytes())
 }
 
 /// A reply of the guard's own.

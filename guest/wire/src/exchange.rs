@@ -8,6 +8,12 @@ use crate::events::Framer;
 use crate::mcp::Mcp;
 use crate::{Caller, Filter, OverLimit, Settings};
 
+/// Request headers that ask for a part of the upstream's bytes, or for word that the whole has not changed: nothing to shape. They are taken out of what is looked into without a body.
+pub const OF_A_PART: [&str; 4] = ["range", "if-range", "if-none-match", "if-modified-since"];
+/// Response headers that describe the whole body, and no part of it: they go where a [`Reply`] changes the head.
+pub const OF_THE_WHOLE: [&str; 6] =
+    ["etag", "last-modified", "accept-ranges", "content-md5", "digest", "repr-digest"];
+
 /// The head of a request.
 pub struct RequestHead<'a> {
     /// `POST`.
@@ -45,8 +51,20 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub(crate) fn json(status: u16, body: Vec<u8>) -> Self {
+    /// A body of JSON.
+    #[must_use]
+    pub fn json(status: u16, body: Vec<u8>) -> Self {
         Self { status, content_type: "application/json", headers: Vec::new(), body }
+    }
+
+    /// What a request is answered with that is longer than is looked into; none to send it on as it came.
+    #[must_use]
+    pub fn request_too_long(settings: &Settings) -> Option<Self> {
+        let most = settings.max_buffered;
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-31003,"message":"The request is longer than {most} bytes, the limit of this gateway (maxBuffered)."}}}}"#
+        );
+        (settings.over_max_body == OverLimit::Refuse).then(|| Self::json(413, body.into_bytes()))
     }
 }
 
@@ -164,7 +182,7 @@ impl Exchange {
     }
 
     /// Nothing of this exchange is looked at any more.
-    pub fn give_up(&mut self) {
+    fn give_up(&mut self) {
         self.inner = Inner::Pass;
     }
 

@@ -18,7 +18,9 @@ mod mcp;
 mod message;
 mod settings;
 
-pub use exchange::{Exchange, Onward, Reply, RequestHead, ResponseHead, Shaped, Way};
+pub use exchange::{
+    Exchange, OF_A_PART, OF_THE_WHOLE, Onward, Reply, RequestHead, ResponseHead, Shaped, Way,
+};
 pub use settings::{Api, OverLimit, Settings};
 
 /// Who asks, through what.

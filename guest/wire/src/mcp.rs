@@ -1,5 +1,7 @@
 //! MCP over Streamable HTTP: the requests of a POST, and their answers in its response, as JSON or as events. Both eras, and the batches of one of them.
 
+use std::borrow::Cow;
+
 use crate::exchange::Onward;
 use crate::message::{Body, Head, failure, joined};
 use crate::{Caller, Filter, Ticket, Verdict, events};
@@ -45,7 +47,7 @@ impl Mcp {
                     if let Some(other) = &other {
                         subject = Head::read(other).and_then(|head| head.subject());
                     }
-                    onward.push(other.unwrap_or_else(|| message.to_vec()));
+                    onward.push(other.map_or(Cow::Borrowed(*message), Cow::Owned));
                 }
             }
         }
@@ -53,7 +55,7 @@ impl Mcp {
             Body::One(_) => match self.own.pop() {
                 Some(answer) => Onward::Answer(crate::Reply::json(200, answer)),
                 None => Onward::Forward {
-                    body: onward.pop().filter(|_| changed),
+                    body: onward.pop().filter(|_| changed).map(Cow::into_owned),
                     target: None,
                     subject,
                 },
@@ -86,11 +88,11 @@ impl Mcp {
             return self.one(filter, message);
         }
         let mut changed = !own.is_empty();
-        let mut all = own;
+        let mut all: Vec<Cow<'_, [u8]>> = own.into_iter().map(Cow::Owned).collect();
         for message in answers.messages() {
             let shaped = self.one(filter, message);
             changed |= shaped.is_some();
-            all.push(shaped.unwrap_or_else(|| message.to_vec()));
+            all.push(shaped.map_or(Cow::Borrowed(*message), Cow::Owned));
         }
         changed.then(|| joined(&all))
     }
@@ -114,7 +116,10 @@ impl Mcp {
             let data = events::data(&event);
             if data.is_empty() || self.waiting.is_empty() { None } else { self.one(filter, &data) }
         };
-        shaped.map_or_else(|| event.clone(), |message| events::with_data(&event, &message))
+        match shaped {
+            Some(message) => events::with_data(&event, &message),
+            None => event,
+        }
     }
 
     /// What every request that still waits is told.

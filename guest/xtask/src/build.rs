@@ -92,10 +92,24 @@ pub(crate) fn crate_for(
     triple: &str,
     more: &[&str],
 ) -> Result<PathBuf> {
-    let package_of = ["--package", package, "--target", triple];
-    run(cargo().args(["build", "--quiet", "--profile", profile]).args(package_of).args(more))?;
+    crate_in(&target(), package, profile, triple, more)
+}
+
+fn crate_in(
+    folder: &Path,
+    package: &str,
+    profile: &str,
+    triple: &str,
+    more: &[&str],
+) -> Result<PathBuf> {
+    run(cargo()
+        .args(["build", "--quiet", "--profile", profile])
+        .args(["--package", package, "--target", triple])
+        .arg("--target-dir")
+        .arg(folder)
+        .args(more))?;
     let file = format!("{}.wasm", package.replace('-', "_"));
-    Ok(target().join(triple).join(profile).join(file))
+    Ok(folder.join(triple).join(profile).join(file))
 }
 
 /// Builds the component that ships.
@@ -105,30 +119,21 @@ pub(crate) fn component() -> Result<PathBuf> {
     encode(&guest("wasm32-unknown-unknown")?, "context-guard.wasm")
 }
 
-/// Builds a component that does harm on demand, for the tests of hot swap. In a folder of its own, so that neither build undoes the other.
+/// Builds a component that does harm on demand, for the tests of hot swap.
 pub(crate) fn sabotaged() -> Result<PathBuf> {
-    eprintln!("Building the component that does harm on demand.");
-    let folder = target().join("sabotage");
-    let package = ["--package", "context-guard-component", "--features", "sabotage"];
-    run(cargo()
-        .args(["build", "--quiet", "--profile", "guest", "--target", "wasm32-unknown-unknown"])
-        .args(package)
-        .arg("--target-dir")
-        .arg(&folder))?;
-    let module = folder.join("wasm32-unknown-unknown/guest/context_guard_component.wasm");
+    let module = harmful("context-guard-component", "wasm32-unknown-unknown")?;
     encode(&module, "sabotaged.wasm")
 }
 
 /// Builds a filter of Envoy that panics on demand.
 pub(crate) fn sabotaged_filter() -> Result<PathBuf> {
-    let folder = target().join("sabotage");
-    let package = ["--package", "context-guard-envoy", "--features", "sabotage"];
-    run(cargo()
-        .args(["build", "--quiet", "--profile", "guest", "--target", "wasm32-wasip1"])
-        .args(package)
-        .arg("--target-dir")
-        .arg(&folder))?;
-    Ok(folder.join("wasm32-wasip1/guest/context_guard_envoy.wasm"))
+    harmful("context-guard-envoy", "wasm32-wasip1")
+}
+
+/// Builds a crate that does harm on demand. In a folder of its own, so that neither build undoes the other.
+fn harmful(package: &str, triple: &str) -> Result<PathBuf> {
+    eprintln!("Building {package} so that it does harm on demand.");
+    crate_in(&target().join("sabotage"), package, "guest", triple, &["--features", "sabotage"])
 }
 
 /// Makes core wasm without WASI a component, with its world.
@@ -159,8 +164,15 @@ pub(crate) fn for_tests() -> Result<Built> {
 
 /// The selection of packages for tests and benches: all but the crates that are built for wasm alone, and the fuzz targets.
 pub(crate) fn native() -> Vec<&'static str> {
-    let guests = GUESTS.iter().map(|(guest, ..)| *guest).chain(["context-guard-fuzz"]);
-    ["--workspace"].into_iter().chain(guests.flat_map(|guest| ["--exclude", guest])).collect()
+    let mut packages = without_guests();
+    packages.extend(["--exclude", "context-guard-fuzz"]);
+    packages
+}
+
+/// All packages but the crates that are built for wasm alone.
+pub(crate) fn without_guests() -> Vec<&'static str> {
+    let guests = GUESTS.iter().flat_map(|(guest, ..)| ["--exclude", *guest]);
+    ["--workspace"].into_iter().chain(guests).collect()
 }
 
 fn binary(release: bool, packages: &[&str]) -> Result<Built> {

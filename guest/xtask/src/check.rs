@@ -11,13 +11,10 @@ pub(crate) fn run() -> Result<()> {
     tidy()?;
     build::run(cargo().args(["fmt", "--all", "--check"]))?;
     build::targets()?;
-    let elsewhere: Vec<&str> =
-        build::GUESTS.iter().flat_map(|(guest, ..)| ["--exclude", guest]).collect();
+    let here = build::without_guests();
     let clippy = ["clippy", "--quiet"];
     let strict = ["--", "-D", "warnings"];
-    build::run(
-        cargo().args(clippy).args(["--workspace", "--all-targets"]).args(&elsewhere).args(strict),
-    )?;
+    build::run(cargo().args(clippy).args(&here).arg("--all-targets").args(strict))?;
     // Guests are built for their target alone.
     for (guest, triple, features) in build::GUESTS {
         let which = ["--package", guest, "--target", triple, "--features", features];
@@ -25,8 +22,8 @@ pub(crate) fn run() -> Result<()> {
     }
     build::run(
         cargo()
-            .args(["doc", "--quiet", "--no-deps", "--workspace"])
-            .args(&elsewhere)
+            .args(["doc", "--quiet", "--no-deps"])
+            .args(&here)
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     deny()
