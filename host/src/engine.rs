@@ -11,7 +11,7 @@ pub use bindings::context_guard::guard::types::{
     PolicyIssue, RequestVerdict, ResponseVerdict, Settings, Severity, SigningKey, StoreError,
 };
 pub use bindings::exports::context_guard::guard::guard::Description;
-pub use component::{Component, Surroundings, issues};
+pub use component::{Component, Instance, Surroundings, issues};
 
 use std::time::Duration;
 
@@ -85,8 +85,9 @@ fn config(options: &EngineOptions, pooled: bool) -> Config {
             .total_memories(options.max_calls)
             .total_tables(options.max_calls * 4)
             .max_memory_size(options.max_memory)
-            // What is kept resident between calls is the guest's initial memory; pagemap_scan resets only the pages that were written.
-            .linear_memory_keep_resident(16 << 20)
+            // What a call of middling size writes stays resident, and is set to zero again for the next: more would make a small call after a large one pay for it.
+            // pagemap_scan finds the pages that were written.
+            .linear_memory_keep_resident(512 << 10)
             .table_keep_resident(1 << 16)
             .pagemap_scan(Enabled::Auto)
             .max_unused_warm_slots(8);

@@ -9,6 +9,7 @@ mod shared;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use thiserror::Error;
 
 pub use memory::{MemoryLimits, MemoryStore};
@@ -32,11 +33,11 @@ pub enum StoreFault {
 
 /// Keeps bytes under names, for a time. Every principal has names of its own: nobody reads another's.
 pub trait CursorStore: Send + Sync {
-    /// The values of these keys, in their order.
+    /// The values of these keys, in their order; they are shared with the store, not copied.
     ///
     /// # Errors
     /// [`StoreFault`].
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault>;
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault>;
 
     /// Keeps all these entries for a time, or fails.
     ///

@@ -104,7 +104,8 @@ fn conforms(store: &Arc<dyn CursorStore>) -> Result<()> {
                         let name = format!("{worker}-{round}");
                         store.put("many", vec![(name.clone(), vec![worker, round])], MINUTE)?;
                         let read = store.get("many", std::slice::from_ref(&name))?;
-                        if read != [Some(Arc::from([worker, round].as_slice()))] {
+                        if !matches!(read.as_slice(), [Some(value)] if value[..] == [worker, round])
+                        {
                             return Err(StoreFault::Other(name));
                         }
                     }

@@ -27,6 +27,8 @@ mod bindings {
 }
 
 mod convert;
+#[cfg(target_arch = "wasm32")]
+mod memory;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 

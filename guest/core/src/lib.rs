@@ -10,6 +10,7 @@
 //! [`shape`] cuts, [`snapshot`] keeps the rest. [`policy`] says what applies.
 #![forbid(unsafe_code)]
 
+mod blocks;
 pub mod guard;
 pub mod json;
 mod packed;

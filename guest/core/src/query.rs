@@ -7,6 +7,7 @@ pub mod grep;
 pub mod mode;
 pub mod path;
 pub mod records;
+mod wanted;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,8 @@ use self::grep::Pattern;
 use self::mode::Mode;
 use self::path::Path;
 use self::records::Records;
+use crate::json::scan::Kind;
+use crate::json::survey::Survey;
 use crate::json::text::{Form, visible};
 use crate::policy::Limits;
 use crate::shape::lossless::minify;
@@ -97,7 +100,7 @@ impl Query {
         Ok(())
     }
 
-    /// Answers it, checked before, on a payload; a text is searched from `from_line` on. O(payload).
+    /// Answers it, checked before, on a payload, and what was surveyed of it; a text is searched from `from_line` on. O(payload).
     ///
     /// # Errors
     /// With a sentence for the caller, where the payload has nothing of the kind.
@@ -105,9 +108,13 @@ impl Query {
         &self,
         bytes: &[u8],
         form: Form,
+        survey: Option<&Survey>,
         limits: &Limits,
         from_line: u64,
     ) -> Result<Found, String> {
+        if let Some(found) = survey.and_then(|survey| self.projected(bytes, form, survey, limits)) {
+            return Ok(found);
+        }
         let raw = visible(bytes, form);
         let Some(records) = Records::of(&raw, limits) else {
             return self.run_on_text(&raw, from_line);
@@ -172,6 +179,30 @@ impl Query {
                 Err(format!("there is no field {fields}; there are: {}", short_list(&known, 40)))
             }
         }
+    }
+
+    /// Chosen fields, where nothing else is asked for: the rest of the document is passed. None where that needs a closer look.
+    fn projected(
+        &self,
+        bytes: &[u8],
+        form: Form,
+        survey: &Survey,
+        limits: &Limits,
+    ) -> Option<Found> {
+        let fields = self.fields.as_deref()?;
+        let alone = Self { fields: self.fields.clone(), ..Self::default() };
+        if *self != alone || survey.kind == Kind::Scalar {
+            return None;
+        }
+        let mask = Mask::parse(fields).ok()?;
+        let records = Records::surveyed(bytes, form, survey, limits, Some(&mask))?;
+        let (bytes, of_document) = records.project(&mask)?;
+        let of = if records.is_list && !of_document {
+            format!("{} records", records.ids.len())
+        } else {
+            "the document".to_owned()
+        };
+        Some(Found { bytes, text: false, what: format!("fields {fields} of {of}") })
     }
 
     fn filters(&self) -> bool {

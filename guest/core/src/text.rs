@@ -3,6 +3,7 @@
 pub mod boundary;
 pub mod entry;
 pub mod fit;
+pub mod grave;
 pub mod kind;
 pub mod level;
 pub mod lines;

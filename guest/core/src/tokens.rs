@@ -85,10 +85,13 @@ impl Estimator {
     /// The tables know less beyond ASCII: they were measured on other texts than the one at hand, and estimates were up to 29 % too low
     /// where nearly half of the characters were of that kind.
     fn weight(&self, text: &[u8]) -> Weight {
-        let characters = characters(text);
         match self.method {
             Method::Lexical => {
                 let weight = lexical::weigh(text, self.profile);
+                if text.is_ascii() {
+                    return weight;
+                }
+                let characters = characters(text);
                 let ascii = text.iter().filter(|byte| byte.is_ascii()).count() as u64;
                 let wide = characters - ascii.min(characters);
                 let cautious =
@@ -96,7 +99,7 @@ impl Estimator {
                 Weight { cautious, ..weight }
             }
             Method::Chars4 => {
-                let fine = characters * FINE * 3 / 10;
+                let fine = characters(text) * FINE * 3 / 10;
                 Weight { estimate: fine, cautious: fine }
             }
         }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::Subcommand;
 
 use crate::build::{self, cargo};
+use crate::packages;
 
 /// What is measured.
 #[derive(Subcommand)]
@@ -26,6 +27,22 @@ pub(crate) enum Bench {
         #[arg(long)]
         show: Option<String>,
     },
+    /// How long everything takes: core, component and filter beside parsing the same bytes. Prints the tables that stand in docs/performance.md; writes target/bench/speed.json.
+    Speed {
+        /// Print what has changed since an earlier run: its speed.json.
+        #[arg(long)]
+        compare: Option<PathBuf>,
+        /// Measure only what has this in its name.
+        filter: Option<String>,
+        /// Measure nothing: check every answer once, in the profile of the tests.
+        #[arg(long)]
+        check: bool,
+    },
+    /// The guard beside other proxies, on the same real servers: latency added, calls a second, memory, tokens. Installs them into target/. Prints the tables that stand in
+    /// docs/performance.md.
+    Peers,
+    /// How time and memory grow with payload, snapshots, tools and sessions. Prints tables and draws the plots of docs/performance.md.
+    Scale,
     /// Many clients on one gateway: errors, latencies, memory over time. Fails where there is an error, or memory grows. Prints the report that stands in docs/load.md.
     Load {
         /// Clients at once.
@@ -55,11 +72,19 @@ impl Bench {
         Bench::Quality { corpus: None, budgets: "4000,1000".to_owned(), files: false, show: None }
     }
 
+    /// Every answer of the speed bench, once, without a clock.
+    pub(crate) fn checked() -> Self {
+        Bench::Speed { compare: None, filter: None, check: true }
+    }
+
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Bench::Quality { corpus, budgets, files, show } => {
                 quality(corpus, budgets, files, show)
             }
+            Bench::Speed { compare, filter, check } => speed(compare, filter, check),
+            Bench::Peers => peers(),
+            Bench::Scale => scale(),
             Bench::Load { clients, seconds, pause_ms } => {
                 let arguments =
                     [("--clients", clients), ("--seconds", seconds), ("--pause-ms", pause_ms)];
@@ -70,6 +95,49 @@ impl Bench {
             }
         }
     }
+}
+
+/// Measures in the profile of a release; checks in that of the tests, which is compiled anyway.
+fn speed(compare: Option<PathBuf>, filter: Option<String>, check: bool) -> Result<()> {
+    let component = build::component()?;
+    let mut command = build::embed(cargo(), &component);
+    command.env_remove("CONTEXT_GUARD_BENCH_COMPARE");
+    command.env("CONTEXT_GUARD_BENCH_OUT", build::target().join("bench"));
+    if let Some(path) = compare {
+        let path = path.canonicalize().with_context(|| format!("no file {}", path.display()))?;
+        command.env("CONTEXT_GUARD_BENCH_COMPARE", path);
+    }
+    command.args(["bench", "--quiet", "--bench", "speed"]);
+    if check {
+        command.args(["--profile", "dev"]).args(build::native());
+    } else {
+        eprintln!(
+            "Building the bench. The first time this compiles wasmtime for a release, and takes some minutes."
+        );
+        command.args(["--package", "context-guard-suite"]);
+    }
+    command.arg("--").args(check.then_some("--test")).args(filter);
+    build::run(&mut command)
+}
+
+/// Measures component and program as they are handed out.
+fn scale() -> Result<()> {
+    let built = build::all(true)?;
+    let mut command = build::embed(cargo(), &built.component);
+    command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
+    command.args(["bench", "--quiet", "--package", "context-guard-suite", "--bench", "scale"]);
+    build::run(&mut command)
+}
+
+/// Measures the program as it is handed out.
+fn peers() -> Result<()> {
+    let built = build::all(true)?;
+    let beside = packages::beside()?;
+    let mut command = build::embed(cargo(), &built.component);
+    command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
+    command.env("CONTEXT_GUARD_BENCH_PEERS", &beside).env("CONTEXT_GUARD_PEERS", &beside);
+    command.args(["bench", "--quiet", "--package", "context-guard-suite", "--bench", "peers"]);
+    build::run(&mut command)
 }
 
 /// Runs a bench that starts the program.

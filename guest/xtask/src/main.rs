@@ -7,6 +7,7 @@ mod check;
 mod dist;
 mod docs;
 mod fuzz;
+mod packages;
 mod run;
 mod test;
 

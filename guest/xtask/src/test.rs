@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::build::{self, Built, cargo, embed, root, target};
-use crate::{bench, check, dist, fuzz};
+use crate::{bench, check, dist, fuzz, packages};
 
 /// What the end-to-end tests talk to. Versions are pinned: a new one is tried on purpose.
 const NPM: [&str; 10] = [
@@ -101,6 +101,7 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
             "Measuring what is kept of the captures, and making the estimator's tables from them."
         );
         bench::Bench::captures().run()?;
+        bench::Bench::checked().run()?;
         let tables = target().join("tmp-tables.bin");
         bench::train(&root().join("tests/captures"), "o200k", &tables, TRAINED_WITHIN_A_TENTH)?;
         fuzz::run(FUZZ_SECONDS)?;
@@ -175,32 +176,14 @@ fn peers() -> Result<PathBuf> {
         }
     }
     eprintln!("Installing MCP servers and clients from npm and PyPI into {}.", folder.display());
-    let npm = |folder: &Path, packages: &[&str]| {
-        build::run(
-            Command::new("npm")
-                .args(["install", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
-                .arg(folder)
-                .args(packages),
-        )
-    };
     let apart = CONFORMANCE.iter().map(|(name, packages)| (folder.join(name), *packages));
     let together: [(PathBuf, &[&str]); 2] =
         [(folder.clone(), NPM.as_slice()), (folder.join("inspector"), &[INSPECTOR])];
     for (folder, packages) in together.into_iter().chain(apart) {
-        std::fs::create_dir_all(&folder)?;
-        npm(&folder, packages).or_else(|_| npm(&folder, packages))?;
+        packages::npm(&folder, packages)?;
     }
     for (name, packages) in PYTHON {
-        let environment = folder.join(name);
-        build::run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-        let pip = || {
-            build::run(
-                Command::new(environment.join("bin/pip"))
-                    .args(["install", "--quiet", "--disable-pip-version-check"])
-                    .args(packages),
-            )
-        };
-        pip().or_else(|_| pip())?;
+        packages::python(&folder.join(name), packages)?;
     }
     std::fs::write(mark, wanted)?;
     Ok(folder)

@@ -90,6 +90,20 @@ impl Component {
         &self.imports
     }
 
+    /// A new instance: a memory of its own, in which nothing of any other call is.
+    ///
+    /// # Errors
+    /// [`Error::Trap`], where there is no room for one.
+    pub fn instance(&self, surroundings: &Surroundings, principal: &str) -> Result<Instance> {
+        let options = &self.engine.options;
+        let mut store =
+            Store::new(&self.engine.inner, State::new(surroundings, principal, options.max_memory));
+        store.limiter(|state| &mut state.limits);
+        store.set_epoch_deadline(self.engine.deadline_ticks());
+        let guard: ContextGuard = self.pre.instantiate(&mut store).map_err(trap)?;
+        Ok(Instance { store, guard, ticks: self.engine.deadline_ticks() })
+    }
+
     /// Calls the component in a new instance.
     fn call<T>(
         &self,
@@ -97,13 +111,7 @@ impl Component {
         principal: &str,
         call: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<T> {
-        let options = &self.engine.options;
-        let mut store =
-            Store::new(&self.engine.inner, State::new(surroundings, principal, options.max_memory));
-        store.limiter(|state| &mut state.limits);
-        store.set_epoch_deadline(self.engine.deadline_ticks());
-        let instance: ContextGuard = self.pre.instantiate(&mut store).map_err(trap)?;
-        call(instance.context_guard_guard_guard(), &mut store).map_err(trap)
+        self.instance(surroundings, principal)?.call(call)
     }
 
     /// What the component says of itself.
@@ -161,9 +169,39 @@ impl Component {
         ticket: &[u8],
         message: &[u8],
     ) -> Result<ResponseVerdict> {
-        let verdict = self.call(surroundings, &cx.principal, |guard, store| {
-            guard.call_on_response(store, settings, cx, ticket, message)
-        })?;
+        self.instance(surroundings, &cx.principal)?.on_response(settings, cx, ticket, message)
+    }
+}
+
+/// An instance of a component. A host makes one for each call; one that is used again sees what it saw before, so it is for one principal at most.
+pub struct Instance {
+    store: Store<State>,
+    guard: ContextGuard,
+    ticks: u64,
+}
+
+impl Instance {
+    fn call<T>(
+        &mut self,
+        call: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<T>,
+    ) -> Result<T> {
+        self.store.set_epoch_deadline(self.ticks);
+        call(self.guard.context_guard_guard_guard(), &mut self.store).map_err(trap)
+    }
+
+    /// Looks at a response.
+    ///
+    /// # Errors
+    /// [`Error::Trap`], after which the instance is of no more use; [`Error::Fault`].
+    pub fn on_response(
+        &mut self,
+        settings: &Settings,
+        cx: &CallContext,
+        ticket: &[u8],
+        message: &[u8],
+    ) -> Result<ResponseVerdict> {
+        let verdict =
+            self.call(|guard, store| guard.call_on_response(store, settings, cx, ticket, message))?;
         verdict.map_err(failed)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::Generation;
@@ -143,7 +144,7 @@ fn shape(
 struct ReadOnly(Arc<dyn CursorStore>);
 
 impl CursorStore for ReadOnly {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
         self.0.get(principal, keys)
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use lru::LruCache;
 
 use super::{CursorStore, StoreFault};
@@ -51,7 +52,7 @@ struct Shelf {
 }
 
 struct Slot {
-    value: Arc<[u8]>,
+    value: Bytes,
     expires: Duration,
     used: u64,
 }
@@ -146,7 +147,7 @@ impl Shelves {
 }
 
 impl CursorStore for MemoryStore {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
         let mut shelves = self.lock();
         shelves.uses += 1;
         let used = shelves.uses;
@@ -156,7 +157,7 @@ impl CursorStore for MemoryStore {
         let mut find = |key: &String| {
             let slot = shelf.entries.get_mut(key)?;
             slot.used = used;
-            Some(Arc::clone(&slot.value))
+            Some(slot.value.clone())
         };
         Ok(keys.iter().map(&mut find).collect())
     }

@@ -1,7 +1,8 @@
 //! No store: nothing is kept. Cursors lead to calls that are made again, where a tool allows it.
 
-use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use super::{CursorStore, StoreFault};
 
@@ -10,7 +11,7 @@ use super::{CursorStore, StoreFault};
 pub struct NoStore;
 
 impl CursorStore for NoStore {
-    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
+    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
         Ok(vec![None; keys.len()])
     }
 

@@ -4,6 +4,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
@@ -257,7 +258,7 @@ fn millis(ttl: Duration) -> u64 {
 }
 
 impl CursorStore for RedisStore {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -268,7 +269,7 @@ impl CursorStore for RedisStore {
             let mut get = redis::pipe();
             get.cmd("MGET").arg(keys.iter().map(|key| self.key(&tag, key)).collect::<Vec<_>>());
             let (found,): (Vec<Option<Vec<u8>>>,) = self.run(get)?;
-            values.extend(found.into_iter().map(|value| value.map(Arc::from)));
+            values.extend(found.into_iter().map(|value| value.map(Bytes::from)));
         }
         Ok(values)
     }

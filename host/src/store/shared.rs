@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::{CursorStore, MemoryStore, StoreFault};
 use crate::Clock;
 
@@ -35,7 +37,7 @@ impl<S: CursorStore> SharedStore<S> {
 
 /// A copy, and whether it may stand for what is there now.
 struct Copy {
-    value: Arc<[u8]>,
+    value: Bytes,
     fresh: bool,
 }
 
@@ -49,13 +51,14 @@ impl Near {
             return keys.iter().map(|_| None).collect();
         };
         let now = self.now();
-        let copy = |(key, found): (&String, Option<Arc<[u8]>>)| {
+        let copy = |(key, found): (&String, Option<Bytes>)| {
             let found = found?;
             let (stamp, value) = found.split_first_chunk::<STAMP>()?;
             // Segments are named by what they hold: they never change.
             let fresh =
                 key.contains('.') || now.saturating_sub(u64::from_le_bytes(*stamp)) < FRESH_MS;
-            Some(Copy { value: value.into(), fresh })
+            let from = found.len() - value.len();
+            Some(Copy { value: found.slice(from..), fresh })
         };
         keys.iter().zip(found).map(copy).collect()
     }
@@ -73,7 +76,7 @@ impl Near {
 }
 
 impl<S: CursorStore> CursorStore for SharedStore<S> {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
         let copies = self.near.copies(principal, keys);
         let is_fresh = |copy: &Option<Copy>| copy.as_ref().is_some_and(|copy| copy.fresh);
         let wanted: Vec<String> = keys
@@ -143,7 +146,7 @@ impl<S: CursorStore> CursorStore for SharedStore<S> {
 struct NearOnly(Arc<Near>);
 
 impl CursorStore for NearOnly {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
         let copies = self.0.copies(principal, keys);
         Ok(copies.into_iter().map(|copy| copy.map(|copy| copy.value)).collect())
     }

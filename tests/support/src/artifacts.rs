@@ -85,6 +85,14 @@ pub fn peers() -> Result<PathBuf> {
     path("CONTEXT_GUARD_PEERS")
 }
 
+/// What the guard is measured beside: other proxies, and servers.
+///
+/// # Errors
+/// Where it was not set up.
+pub fn bench_peers() -> Result<PathBuf> {
+    path("CONTEXT_GUARD_BENCH_PEERS")
+}
+
 /// The node that the conformance suite needs: newer than what many systems have.
 ///
 /// # Errors

@@ -69,6 +69,12 @@ impl Client {
         Ok(client)
     }
 
+    /// The id of the process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Opens an MCP session, and lists the tools.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use bytes::Bytes;
 use context_guard::Clock;
 use context_guard::clock::ManualClock;
 use context_guard::engine::{
@@ -64,9 +65,9 @@ impl OpenStore {
 }
 
 impl CursorStore for OpenStore {
-    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Arc<[u8]>>>, StoreFault> {
+    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(keys.iter().map(|key| all.get(key).map(|value| value.as_slice().into())).collect())
+        Ok(keys.iter().map(|key| all.get(key).map(|value| Bytes::copy_from_slice(value))).collect())
     }
 
     fn put(&self, _: &str, entries: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreFault> {

@@ -1,7 +1,7 @@
 //! New bytes in the place of old ones; everything else stays as it came.
 
 use super::Span;
-use super::scan::{Scan, Scanner};
+use super::scan::{Scan, ScanError, Scanner};
 use super::text::Form;
 
 /// Replacements in one buffer.
@@ -63,24 +63,16 @@ pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
     Ok(found)
 }
 
-/// What has to be inserted where, so that the object at `object` gets one more member, last.
+/// What has to be inserted where, so that the object at `object`, from brace to brace, gets one more member, last. O(white space at its end).
 ///
 /// # Errors
-/// Where `object` is none.
+/// Where `object` does not end as one.
 pub fn append_member(bytes: &[u8], object: &Span, member: &[u8]) -> Scan<(Span, Vec<u8>)> {
-    let mut scanner = Scanner::starting_at(bytes, Form::Raw, object.start);
-    let mut last = None;
-    scanner.object(|scanner, _| {
-        last = Some(scanner.skip()?.end);
-        Ok(())
-    })?;
-    Ok(match last {
-        Some(end) => (end..end, [b",", member].concat()),
-        None => {
-            let at = object.start + 1;
-            (at..at, member.to_vec())
-        }
-    })
+    let whole = bytes.get(object.clone()).unwrap_or_default();
+    let open = whole.strip_suffix(b"}").ok_or(ScanError::Syntax(object.end))?.trim_ascii_end();
+    let at = object.start + open.len();
+    let empty = open.len() == 1;
+    Ok((at..at, if empty { member.to_vec() } else { [b",", member].concat() }))
 }
 
 #[cfg(test)]

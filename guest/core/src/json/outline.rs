@@ -30,6 +30,25 @@ pub struct Node {
     pub children: u32,
     /// Whether it is a container that was not followed.
     pub closed: bool,
+    /// What a [`Lens`] calls the place that it stands at.
+    pub place: u32,
+}
+
+/// What of a document is wanted: everything else is passed, not listed.
+pub trait Lens {
+    /// What the place is called at which a member with this key, not decoded, or an element stands, in a container at a place called `place`; none
+    /// where it is not wanted.
+    fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32>;
+}
+
+/// Wants everything.
+struct Everything;
+
+impl Lens for Everything {
+    #[inline]
+    fn inside(&mut self, _: u32, _: Option<&[u8]>) -> Option<u32> {
+        Some(0)
+    }
 }
 
 /// A document, or several values of one buffer.
@@ -46,8 +65,23 @@ impl<'a> Outline<'a> {
     /// # Errors
     /// Where it is broken.
     pub fn of(bytes: &'a [u8], form: Form, span: &Span) -> Scan<Self> {
+        Self::through(bytes, form, span, 0, &mut Everything)
+    }
+
+    /// The outline of what a lens shows of the value at `span`, whose place is called `place`. O(n), and what is not wanted is passed fast. Children are counted with
+    /// those that are not listed.
+    ///
+    /// # Errors
+    /// Where what is wanted is broken.
+    pub fn through(
+        bytes: &'a [u8],
+        form: Form,
+        span: &Span,
+        place: u32,
+        lens: &mut impl Lens,
+    ) -> Scan<Self> {
         let mut outline = Self { bytes, form, nodes: Vec::new() };
-        outline.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 0)?;
+        outline.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 0, place, lens)?;
         Ok(outline)
     }
 
@@ -65,9 +99,11 @@ impl<'a> Outline<'a> {
             end: 0,
             children,
             closed: false,
+            place: 0,
         });
         for span in spans {
-            outline.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 1)?;
+            let scanner = &mut Scanner::starting_at(bytes, form, span.start);
+            outline.value(scanner, 0..0, 1, 0, &mut Everything)?;
         }
         let end = outline.nodes.len();
         if let Some(root) = outline.nodes.first_mut() {
@@ -76,29 +112,48 @@ impl<'a> Outline<'a> {
         Ok(outline)
     }
 
-    fn value(&mut self, scanner: &mut Scanner<'_>, key: Span, level: u16) -> Scan<()> {
+    fn value(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        key: Span,
+        level: u16,
+        place: u32,
+        lens: &mut impl Lens,
+    ) -> Scan<()> {
         let kind = scanner.kind()?;
         let start = scanner.position();
         let id = self.nodes.len();
-        let node = Node { kind, span: start..start, key, end: id + 1, children: 0, closed: false };
-        self.nodes.push(node);
+        self.nodes.push(Node {
+            kind,
+            span: start..start,
+            key,
+            end: id + 1,
+            children: 0,
+            closed: false,
+            place,
+        });
         let open = level < LEVELS && id < MOST;
         let (mut children, mut closed) = (0u32, false);
         let span = match kind {
             Kind::Object if open => {
                 scanner.object(|scanner, key| {
                     children += 1;
-                    self.value(scanner, key, level + 1)
+                    match lens.inside(place, Some(scanner.bytes(&key))) {
+                        Some(place) => self.value(scanner, key, level + 1, place, lens),
+                        None => scanner.pass().map(drop),
+                    }
                 })?;
                 start..scanner.position()
             }
             Kind::Array if open => {
                 scanner.array(|scanner| {
                     children += 1;
-                    if self.nodes.len() > 2 * MOST {
-                        return scanner.skip().map(drop);
+                    match lens.inside(place, None) {
+                        Some(place) if self.nodes.len() <= 2 * MOST => {
+                            self.value(scanner, 0..0, level + 1, place, lens)
+                        }
+                        _ => scanner.pass().map(drop),
                     }
-                    self.value(scanner, 0..0, level + 1)
                 })?;
                 start..scanner.position()
             }

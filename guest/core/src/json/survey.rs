@@ -7,6 +7,9 @@ use super::text::Form;
 /// Levels of objects in which lists and texts are looked for: `{"data":{"page":{"items":[…]}}}` is found.
 const LEVELS: u16 = 4;
 
+/// Elements of a list that are read strictly; those after them are passed.
+const STRICT: usize = 3;
+
 /// A list: an array that stands in the root, or in objects of the root.
 #[derive(Clone, Debug)]
 pub struct List {
@@ -73,7 +76,9 @@ impl Survey {
                 let start = scanner.position();
                 let mut items = Vec::new();
                 scanner.array(|scanner| {
-                    items.push(scanner.skip()?);
+                    // The first elements tell whether this is JSON, or something that merely has its brackets.
+                    let read = items.len() < STRICT;
+                    items.push(if read { scanner.skip()? } else { scanner.pass()? });
                     Ok(())
                 })?;
                 self.lists.push(List {
@@ -90,7 +95,7 @@ impl Survey {
                 }
                 Ok(())
             }
-            _ => scanner.skip().map(drop),
+            _ => scanner.pass().map(drop),
         }
     }
 
@@ -130,6 +135,12 @@ mod tests {
         assert_eq!(paths, [("data.bookings".to_owned(), 2), ("other".to_owned(), 0)]);
         assert_eq!(survey.longest().unwrap().path, ["data", "bookings"]);
         assert_eq!(&document[survey.text.unwrap().span], b"short");
+    }
+
+    #[test]
+    fn what_merely_has_brackets_is_no_json() {
+        assert!(Survey::of(b"[{'id': 1}, {'id': 2}]", Form::Raw).is_none());
+        assert!(Survey::of(b"{\"items\": [{1}, {2}]}", Form::Raw).is_none());
     }
 
     #[test]

@@ -63,19 +63,36 @@ pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
         .try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
 }
 
+/// The first backslash. Most of what is looked at is short, or has one soon: a search would cost more than it finds.
+#[inline]
+fn slash(bytes: &[u8]) -> Option<usize> {
+    const SHORT: usize = 16;
+    let head = bytes.get(..SHORT).unwrap_or(bytes);
+    match head.iter().position(|byte| *byte == b'\\') {
+        Some(at) => Some(at),
+        None => memchr::memchr(b'\\', bytes.get(SHORT..)?).map(|at| SHORT + at),
+    }
+}
+
 /// The text as a reader sees it: raw bytes as they are, escaped ones decoded. A lone surrogate reads as U+FFFD.
 #[must_use]
 pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
-    if form == Form::Raw || memchr::memchr(b'\\', bytes).is_none() {
+    if form == Form::Raw {
         return Cow::Borrowed(bytes);
     }
+    let Some(first) = slash(bytes) else { return Cow::Borrowed(bytes) };
     let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
+    let mut at = first;
+    out.extend_from_slice(bytes.get(..first).unwrap_or_default());
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let plain = memchr::memchr(b'\\', rest).unwrap_or(rest.len());
+        let plain = slash(rest).unwrap_or(rest.len());
         out.extend_from_slice(rest.get(..plain).unwrap_or_default());
         at += plain;
-        if let Some((unit, length)) = unit(bytes, at) {
+        // Nearly all escapes are of these.
+        if let Some(byte @ (b'"' | b'\\')) = bytes.get(at + 1) {
+            out.push(*byte);
+            at += 2;
+        } else if let Some((unit, length)) = unit(bytes, at) {
             match unit {
                 Unit::Plain(byte) => out.push(byte),
                 Unit::Escape(character) => push(&mut out, character),

@@ -107,6 +107,14 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Whether every answer is given another shape, whatever its size.
+    pub(crate) fn changes(&self) -> bool {
+        !self.strip.is_empty()
+            || !self.strip_fields.is_empty()
+            || self.order_by.is_some()
+            || self.compact
+    }
+
     /// Lays settings over these.
     pub(super) fn lay(&mut self, settings: &Settings) {
         fn set<T: Clone>(target: &mut T, value: Option<&T>) {

@@ -1,6 +1,7 @@
 //! The records of a payload: elements of its list, lines of NDJSON, or the document alone.
 
 use super::path::{Path, Reached};
+use super::wanted::Wanted;
 use crate::json::Span;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::{Kind, is_json};
@@ -30,11 +31,22 @@ impl<'a> Records<'a> {
     /// The records of a document that is not escaped; none where it is a text.
     #[must_use]
     pub fn of(raw: &'a [u8], limits: &Limits) -> Option<Self> {
-        let Some(survey) = Survey::of(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar)
-        else {
-            return Self::of_lines(raw);
-        };
-        let outline = Outline::of(raw, Form::Raw, &survey.root).ok()?;
+        let survey = Survey::of(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar);
+        match survey {
+            Some(survey) => Self::surveyed(raw, Form::Raw, &survey, limits, None),
+            None => Self::of_lines(raw),
+        }
+    }
+
+    /// The records of a document that was surveyed; with a mask, nothing else of it is looked at than a projection by that mask needs. None where that is broken.
+    #[must_use]
+    pub fn surveyed(
+        bytes: &'a [u8],
+        form: Form,
+        survey: &Survey,
+        limits: &Limits,
+        mask: Option<&Mask>,
+    ) -> Option<Self> {
         let named = limits.items_path.as_ref();
         let list = match named {
             Some(path) => survey.lists.iter().find(|list| list.path == *path),
@@ -42,22 +54,24 @@ impl<'a> Records<'a> {
                 .longest()
                 .filter(|list| list.span.len() * 2 >= survey.root.len() && !list.items.is_empty()),
         };
-        let Some(list) = list.or(survey.lists.first().filter(|_| survey.kind == Kind::Array))
-        else {
-            return Some(Self {
-                ids: vec![0],
-                outline,
-                root: 0,
-                is_list: false,
-                list_keys: Vec::new(),
-            });
+        let list = list.or(survey.lists.first().filter(|_| survey.kind == Kind::Array));
+        let list_keys = list.map(|list| list.path.clone()).unwrap_or_default();
+        let outline = match mask {
+            None => Outline::of(bytes, form, &survey.root).ok()?,
+            Some(mask) => {
+                let mut lens = Wanted::new(mask, &list_keys, list.is_some(), form);
+                Outline::through(bytes, form, &survey.root, 0, &mut lens).ok()?
+            }
         };
+        if list.is_none() {
+            return Some(Self { ids: vec![0], outline, root: 0, is_list: false, list_keys });
+        }
         let mut at = 0;
-        for key in &list.path {
+        for key in &list_keys {
             at = outline.member(at, key)?.0;
         }
         let ids = outline.children(at).map(|(id, _)| id).collect();
-        Some(Self { list_keys: list.path.clone(), outline, root: 0, ids, is_list: true })
+        Some(Self { list_keys, outline, root: 0, ids, is_list: true })
     }
 
     /// NDJSON: every line that is not empty is a document.

@@ -1,5 +1,7 @@
 //! Chunks of a text: where each begins, and what of it is shown.
 
+mod stride;
+
 use std::collections::VecDeque;
 
 use crate::json::Span;
@@ -9,6 +11,10 @@ use crate::text::boundary::{Rank, Ranker};
 use crate::text::fit::fit;
 use crate::text::lines::Lines;
 use crate::tokens::{Estimator, FINE};
+
+/// Bytes up to which every line is priced.
+const EXACT_BYTES: usize = 64 * 1024;
+const FENCES: [&[u8]; 2] = [b"```", b"~~~"];
 
 /// What a chunk may hold.
 #[derive(Clone, Copy, Debug)]
@@ -31,9 +37,19 @@ struct Line {
 }
 
 /// Finds where the chunks of a text begin. They end at entries, paragraphs, sections and sentences where they can, at lines where they must;
-/// a line that is larger than a chunk is cut at sentences or words. O(n): every line is priced once.
+/// a line that is larger than a chunk is cut at sentences or words. Up to 64 kB every line is priced; in longer texts the first chunk is, and the others are told from samples.
 #[must_use]
 pub fn plan(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) -> TextIndex {
+    // Where code is fenced in, every line has to be looked at: a place inside a fence looks like any other.
+    let fenced = || FENCES.iter().any(|fence| memchr::memmem::find(bytes, fence).is_some());
+    if bytes.len() > EXACT_BYTES && !fenced() {
+        return stride::plan(bytes, form, estimator, size);
+    }
+    whole(bytes, form, estimator, size)
+}
+
+/// The same, every line priced. O(n).
+fn whole(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) -> TextIndex {
     let line_bytes = |span: &Span| bytes.get(span.clone()).unwrap_or_default();
     let mut ranker =
         Ranker::new(Lines::new(bytes, form).map(|line| bytes.get(line).unwrap_or_default()), form);

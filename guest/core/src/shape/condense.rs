@@ -1,13 +1,14 @@
 //! Condensing: every record stays, the fields that carry least go first and for all records alike, values are shortened before they go (FR-015, FR-016).
 
 pub mod names;
+pub mod records;
 pub mod schema;
 pub mod select;
 mod write;
 
 use self::schema::Schema;
 use self::select::{Selection, select};
-use self::write::Writer;
+use self::write::{Fields, Writer};
 use crate::json::outline::Outline;
 use crate::shape::project::Mask;
 use crate::tokens::Estimator;
@@ -26,6 +27,16 @@ pub struct Taste<'a> {
     pub keywords: &'a [String],
 }
 
+impl Taste<'_> {
+    /// Which fields policy maps; none where its map names nothing of this document, and so is for another.
+    fn wanted(&self, schema: &Schema) -> Option<Vec<bool>> {
+        let map = self.map?;
+        let wanted: Vec<bool> =
+            (0..schema.fields.len()).map(|at| map.holds(&schema.keys(at))).collect();
+        wanted.iter().skip(1).any(|wanted| *wanted).then_some(wanted)
+    }
+}
+
 /// A document, ready to be condensed to any size.
 pub struct Condenser<'c, 'a> {
     outline: &'c Outline<'a>,
@@ -37,7 +48,7 @@ pub struct Condenser<'c, 'a> {
 /// A condensed document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condensed {
-    /// The elements of its root where that is a list, else the root alone, each as JSON that is not escaped.
+    /// The records of a list, else the document alone, each as JSON that is not escaped.
     pub values: Vec<Vec<u8>>,
     /// Fields of the document.
     pub total_fields: u64,
@@ -56,34 +67,17 @@ impl<'c, 'a> Condenser<'c, 'a> {
     #[must_use]
     pub fn new(outline: &'c Outline<'a>, taste: Taste<'c>) -> Self {
         let schema = Schema::of(outline, taste.estimator);
-        let wanted = taste.map.map(|map| {
-            (0..schema.fields.len()).map(|at| map.holds(&schema.keys(at))).collect::<Vec<_>>()
-        });
-        // A map that names nothing of this document is for another.
-        let wanted = wanted.filter(|wanted| wanted.iter().skip(1).any(|wanted| *wanted));
+        let wanted = taste.wanted(&schema);
         Self { outline, schema, wanted, taste }
     }
 
-    /// The document in at most about `allowance` tokens, every record of it; none where that leaves nothing of them. O(n).
-    #[must_use]
-    pub fn all(&self, allowance: u64) -> Option<Condensed> {
-        self.within(allowance, usize::MAX, usize::MAX).map(|(condensed, _)| condensed)
-    }
-
-    /// What tells the records apart, and nothing else, in at most about `allowance` tokens; none where that is too much.
-    #[must_use]
-    pub fn identities(&self, allowance: u64) -> Option<Condensed> {
-        self.within(allowance, usize::MAX, 1).map(|(condensed, _)| condensed)
-    }
-
-    /// The same, with lists cut where that leaves room for more fields that matter, or where all of their elements do not fit.
+    /// The document in at most about `allowance` tokens; lists of records are cut where that leaves room for more fields that matter, or where all of their elements
+    /// do not fit. None where that leaves nothing of it.
     #[must_use]
     pub fn some(&self, allowance: u64) -> Option<Condensed> {
         let mut best: Option<(Condensed, usize)> = None;
         for records in [usize::MAX, 256, 64, 24, 10, 5, 3, 2, 1] {
-            let Some((condensed, unknown)) = self.within(allowance, records, usize::MAX) else {
-                continue;
-            };
+            let Some((condensed, unknown)) = self.within(allowance, records) else { continue };
             if best.as_ref().is_none_or(|(_, least)| unknown < *least) {
                 best = Some((condensed, unknown));
             }
@@ -94,101 +88,115 @@ impl<'c, 'a> Condenser<'c, 'a> {
         best.map(|(condensed, _)| condensed)
     }
 
-    /// The document in so many tokens, lists of records cut to `records`, by so many rounds of choosing; and how many fields that tell records apart had to go.
-    fn within(&self, allowance: u64, records: usize, rounds: usize) -> Option<(Condensed, usize)> {
-        let mut aim = allowance;
-        let mut best: Option<(Condensed, usize, u64)> = None;
-        for _ in 0..TRIES {
-            let Some(selection) =
-                select(&self.schema, aim, self.wanted.as_deref(), records, rounds)
-            else {
-                break;
+    /// The document in so many tokens, lists of records cut to `records`; and how many fields that tell records apart had to go.
+    fn within(&self, allowance: u64, records: usize) -> Option<(Condensed, usize)> {
+        let choose = |aim| select(&self.schema, aim, self.wanted.as_deref(), records, usize::MAX);
+        aim(self.taste.estimator, allowance, choose, |selection| {
+            let mut writer = Writer {
+                outline: self.outline,
+                schema: &self.schema,
+                fields: Fields::Met(&self.schema),
+                selection,
+                keywords: self.taste.keywords,
+                shortened: 0,
+                omitted: 0,
             };
-            let (values, lost) = self.write(&selection);
-            let weight: u64 = values
-                .iter()
-                .map(|value| self.taste.estimator.weigh(value) + crate::tokens::FINE / 4)
-                .sum();
-            let cost = weight.div_ceil(crate::tokens::FINE).max(1);
-            let fits = cost <= allowance;
-            if fits && best.as_ref().is_none_or(|(_, _, most)| cost > *most) {
-                best = Some((self.report(values, lost, &selection), selection.unknown, cost));
-            }
-            // What the parts cost one by one is not what the whole costs: the aim is set by how far it was off.
-            let next = aim.saturating_mul(allowance) / cost;
-            let close = fits && (selection.whole || cost * 20 >= allowance * 19);
-            if close || next == aim {
-                break;
-            }
-            aim = if fits { next.min(aim * 2) } else { next.min(aim.saturating_sub(1)) };
-            if aim == 0 {
-                break;
-            }
-        }
-        best.map(|(condensed, unknown, _)| (condensed, unknown))
-    }
-
-    /// Writes what was selected; and how many values were shortened, and elements left out.
-    fn write(&self, selection: &Selection) -> (Vec<Vec<u8>>, (u64, u64)) {
-        let mut writer = Writer {
-            outline: self.outline,
-            schema: &self.schema,
-            selection,
-            keywords: self.taste.keywords,
-            shortened: 0,
-            omitted: 0,
-        };
-        let roots: Vec<_> = if self.is_list() {
-            self.outline.children(0).map(|(id, _)| id).collect()
-        } else {
-            vec![0]
-        };
-        let mut values = Vec::with_capacity(roots.len());
-        for id in roots {
             let mut value = Vec::new();
-            writer.root(&mut value, id, self.is_list());
-            values.push(value);
-        }
-        (values, (writer.shortened, writer.omitted))
-    }
-
-    /// Whether the outline is of several values.
-    fn is_list(&self) -> bool {
-        self.outline.node(0).is_some_and(|root| {
-            root.span.is_empty()
-                && root.span.start == 0
-                && root.kind == crate::json::scan::Kind::Array
+            writer.root(&mut value, 0, false);
+            let written = Written { shortened: writer.shortened, omitted: writer.omitted };
+            Some((vec![value], written))
+        })
+        .map(|(values, written, selection)| {
+            (report(&self.schema, values, written, &selection), selection.unknown)
         })
     }
+}
 
-    fn report(
-        &self,
-        values: Vec<Vec<u8>>,
-        (shortened, omitted): (u64, u64),
-        selection: &Selection,
-    ) -> Condensed {
-        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
-        for (at, field) in self.schema.fields.iter().enumerate().skip(1) {
-            if field.count == 0 || field.weights.iter().all(|weight| *weight == 0) {
-                continue;
+/// What was done to values when they were written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    shortened: u64,
+    omitted: u64,
+}
+
+/// Values that were written, and what was chosen for them.
+type Chosen = (Vec<Vec<u8>>, Written, Selection);
+
+/// The best of what is chosen and written within `allowance` tokens.
+fn aim(
+    estimator: &Estimator,
+    allowance: u64,
+    choose: impl Fn(u64) -> Option<Selection>,
+    mut write: impl FnMut(&Selection) -> Option<(Vec<Vec<u8>>, Written)>,
+) -> Option<Chosen> {
+    let mut aim = allowance;
+    let mut best: Option<(Chosen, u64)> = None;
+    let mut before: Option<(Selection, u64)> = None;
+    for _ in 0..TRIES {
+        let Some(selection) = choose(aim) else { break };
+        let whole = selection.whole;
+        // What was chosen before costs what it cost before.
+        let known = before.take().filter(|(chosen, _)| *chosen == selection);
+        let (cost, new) = match known {
+            Some((_, cost)) => (cost, None),
+            None => {
+                let (values, written) = write(&selection)?;
+                let weight: u64 = values
+                    .iter()
+                    .map(|value| estimator.weigh(value) + crate::tokens::FINE / 4)
+                    .sum();
+                (weight.div_ceil(crate::tokens::FINE).max(1), Some((values, written)))
             }
-            let path = self.schema.path(at);
-            if path.is_empty() {
-                continue;
-            }
-            let paths = if selection.cap(at).is_some() { &mut kept } else { &mut dropped };
-            if !paths.contains(&path) {
-                paths.push(path);
-            }
+        };
+        before = Some((selection.clone(), cost));
+        let fits = cost <= allowance;
+        if let Some((values, written)) = new
+            && fits
+            && best.as_ref().is_none_or(|(_, most)| cost > *most)
+        {
+            best = Some(((values, written, selection), cost));
         }
-        dropped.retain(|path| !kept.contains(path));
-        Condensed {
-            values,
-            total_fields: (kept.len() + dropped.len()) as u64,
-            kept,
-            dropped,
-            shortened,
-            omitted,
+        // What the parts cost one by one is not what the whole costs: the aim is set by how far it was off.
+        let next = aim.saturating_mul(allowance) / cost;
+        let close = fits && (whole || cost * 20 >= allowance * 19);
+        if close || next == aim {
+            break;
         }
+        aim = if fits { next.min(aim * 2) } else { next.min(aim.saturating_sub(1)) };
+        if aim == 0 {
+            break;
+        }
+    }
+    best.map(|(best, _)| best)
+}
+
+fn report(
+    schema: &Schema,
+    values: Vec<Vec<u8>>,
+    written: Written,
+    selection: &Selection,
+) -> Condensed {
+    let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+    for (at, field) in schema.fields.iter().enumerate().skip(1) {
+        if field.count == 0 || field.weights.iter().all(|weight| *weight == 0) {
+            continue;
+        }
+        let path = schema.path(at);
+        if path.is_empty() {
+            continue;
+        }
+        let paths = if selection.cap(at).is_some() { &mut kept } else { &mut dropped };
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    dropped.retain(|path| !kept.contains(path));
+    Condensed {
+        values,
+        total_fields: (kept.len() + dropped.len()) as u64,
+        kept,
+        dropped,
+        shortened: written.shortened,
+        omitted: written.omitted,
     }
 }

@@ -1,10 +1,10 @@
 //! A page of condensed items, and what tells the items after a page apart.
 
-use super::condense::{Condensed, Condenser, Taste};
+use super::condense::Condensed;
+use super::condense::records::Records;
 use super::list::{Ask, Items, page};
 use super::render::Frame;
 use super::{Facts, Fields, Shown};
-use crate::json::outline::Outline;
 use crate::json::text::{Form, convert};
 use crate::snapshot::Cursor;
 use crate::snapshot::index::ListIndex;
@@ -21,7 +21,7 @@ pub(super) fn condensed(
     ask: Ask,
     base: &Cursor,
     frame: &Frame<'_>,
-    taste: Taste<'_>,
+    records: &Records<'_>,
     least: usize,
 ) -> Option<Shown> {
     let limit = usize::try_from(ask.limit).unwrap_or(usize::MAX).min(items.len());
@@ -43,8 +43,9 @@ pub(super) fn condensed(
             && rest.len() >= LEAST_OTHERS
             && frame.allowance / frame.copies() >= ROOM_TO_SPARE;
         let room = if spare { frame.allowance * 3 / 5 } else { frame.allowance };
-        let page = condensed_page(list, form, items.get(..count)?, ask, base, frame, taste, room)?;
-        Some(if ask.all { with_others(page, form, rest, frame, taste) } else { page })
+        let page =
+            condensed_page(list, form, items.get(..count)?, ask, base, frame, records, room)?;
+        Some(if ask.all { with_others(page, rest, frame, records) } else { page })
     })
 }
 
@@ -56,17 +57,14 @@ fn condensed_page(
     ask: Ask,
     base: &Cursor,
     frame: &Frame<'_>,
-    taste: Taste<'_>,
+    records: &Records<'_>,
     allowance: u64,
 ) -> Option<Shown> {
-    let (buffer, spans) = together(items);
-    let outline = Outline::of_all(&buffer, form, &spans).ok()?;
-    let condenser = Condenser::new(&outline, taste);
     let first = Shown { more: true, ..page(list, form, items.iter().take(0), ask, base) };
     let mut room =
         allowance.saturating_sub(frame.halves(&first).cost + 50 * frame.copies()) / frame.copies();
     for _ in 0..6 {
-        let condensed = condenser.all(room)?;
+        let condensed = records.all(items, room)?;
         let shown = condensed_shown(list, form, items, &condensed, ask, base);
         let cost = frame.halves(&shown).cost;
         if cost <= allowance {
@@ -134,10 +132,9 @@ const LEAST_OTHERS: usize = 5;
 /// The page, with what tells the items after it apart: all of them, or as many as there is room for.
 pub(super) fn with_others(
     shown: Shown,
-    form: Form,
     others: &[(usize, &[u8])],
     frame: &Frame<'_>,
-    taste: Taste<'_>,
+    records: &Records<'_>,
 ) -> Shown {
     let room = frame.allowance.saturating_sub(frame.halves(&shown).cost) / frame.copies();
     let room = room.min(frame.allowance / frame.copies() * 2 / 5).saturating_sub(24);
@@ -147,19 +144,18 @@ pub(super) fn with_others(
     }
     // A few of them tell how many fit, about.
     let few = others.get(..PROBE.min(others.len())).unwrap_or_default();
-    if let Some(tokens) = identities_cost(few, form, frame, taste) {
+    if let Some(condensed) = records.identities(few, ANY_COST) {
+        let tokens = frame.estimator.cost(&condensed.values.join(&b','));
         let fit = (room * few.len() as u64 / tokens.max(1)).saturating_mul(11) / 10;
         count = count.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
     }
     while count >= LEAST_OTHERS.min(others.len()).max(1) {
         let some = others.get(..count).unwrap_or_default();
-        let (buffer, spans) = together(some);
-        let Ok(outline) = Outline::of_all(&buffer, form, &spans) else { return shown };
         // A part of the ids alone tells a reader nothing; all of them do, and names do.
         let telling = |condensed: &Condensed| {
             count == others.len() || condensed.kept.iter().any(|name| !is_id(name))
         };
-        if let Some(condensed) = Condenser::new(&outline, taste).identities(room).filter(telling) {
+        if let Some(condensed) = records.identities(some, room).filter(telling) {
             let which = if count == others.len() {
                 format!("The other {count}")
             } else {
@@ -187,27 +183,3 @@ fn is_id(path: &str) -> bool {
 const PROBE: usize = 24;
 /// More tokens than they can cost.
 const ANY_COST: u64 = 1_000_000;
-
-/// What telling these items apart costs; none where nothing does.
-fn identities_cost(
-    items: &[(usize, &[u8])],
-    form: Form,
-    frame: &Frame<'_>,
-    taste: Taste<'_>,
-) -> Option<u64> {
-    let (buffer, spans) = together(items);
-    let outline = Outline::of_all(&buffer, form, &spans).ok()?;
-    let condensed = Condenser::new(&outline, taste).identities(ANY_COST)?;
-    Some(frame.estimator.cost(&condensed.values.join(&b',')))
-}
-
-/// Items that stand apart in their buffer, put together, so that one outline holds them all.
-fn together(items: &[(usize, &[u8])]) -> (Vec<u8>, Vec<crate::json::Span>) {
-    let (mut buffer, mut spans) = (Vec::new(), Vec::new());
-    for (_, item) in items {
-        spans.push(buffer.len()..buffer.len() + item.len());
-        buffer.extend_from_slice(item);
-        buffer.push(b' ');
-    }
-    (buffer, spans)
-}

@@ -51,7 +51,9 @@ impl Derived {
         let texts = payload.blocks.then(|| blocks(payload.bytes));
         let (bytes, form) =
             texts.as_deref().map_or((payload.bytes, payload.form), |bytes| (bytes, Form::Raw));
-        match setting.query.run(bytes, form, setting.limits, setting.wish.start_line) {
+        let survey = payload.survey.filter(|_| !payload.blocks);
+        let from_line = setting.wish.start_line;
+        match setting.query.run(bytes, form, survey, setting.limits, from_line) {
             Ok(found) => found.into(),
             Err(reason) => Found {
                 bytes: b"{}".to_vec(),
@@ -66,6 +68,9 @@ impl Derived {
     #[must_use]
     pub fn by_policy(setting: &Setting<'_>, payload: &Payload<'_, '_>) -> Option<Self> {
         let limits = setting.limits;
+        if !limits.changes() {
+            return None;
+        }
         let survey = payload
             .survey
             .filter(|survey| survey.kind != Kind::Scalar && !payload.blocks && !setting.derived)?;

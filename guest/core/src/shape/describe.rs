@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Body, Facts, Shown};
-use crate::json::text::Form;
+use crate::json::text::{Form, prefix, visible};
 use crate::snapshot::Cursor;
 
 /// Bytes that are looked at.
@@ -26,9 +26,16 @@ const KINDS: [(&[u8], &str); 10] = [
     (b"OggS", "Ogg audio"),
 ];
 
-/// A description of a text that is binary data; none where it can be read.
+/// A description of a payload that is binary data; none where it can be read. O(1) where it is not.
 #[must_use]
-pub fn binary(text: &[u8], whole: &Cursor) -> Option<Shown> {
+pub fn of(bytes: &[u8], form: Form, whole: &Cursor) -> Option<Shown> {
+    // An escape is at most six bytes: this is what would be looked at of it.
+    binary(&prefix(bytes, 6 * LOOK, form), whole)?;
+    binary(&visible(bytes, form), whole)
+}
+
+/// A description of a text that is binary data; none where it can be read.
+fn binary(text: &[u8], whole: &Cursor) -> Option<Shown> {
     let what = base64(text).or_else(|| control(text))?;
     let head: String = String::from_utf8_lossy(text)
         .chars()

@@ -34,11 +34,15 @@ pub fn holds_mark(text: &str) -> bool {
 /// Whether text of this kind reads as prose, so that it can be shortened at words. Anything else is data, and is shown whole or as a stub.
 #[must_use]
 pub fn is_prose(text: &str) -> bool {
-    let head: String = text.chars().take(400).collect();
-    let words = head.split_whitespace().count();
-    words >= 4 && head.chars().count() / words.max(1) <= 16
-        || head.chars().filter(|character| *character > '\u{2e80}').count() * 3
-            > head.chars().count()
+    let (mut characters, mut words, mut wide, mut in_word) = (0usize, 0usize, 0usize, false);
+    for character in text.chars().take(400) {
+        characters += 1;
+        wide += usize::from(character > '\u{2e80}');
+        let word = !character.is_whitespace();
+        words += usize::from(word && !in_word);
+        in_word = word;
+    }
+    words >= 4 && characters / words <= 16 || wide * 3 > characters
 }
 
 /// At most about `most` characters of a text, with a mark for the rest; the text itself where it is no longer. Sentences with one of `keywords` come before others.

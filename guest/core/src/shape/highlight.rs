@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::extract::mark;
+use crate::json::text::{Form, boundary};
 use crate::text::entry::{Entry, entries, strict_lines, template};
+use crate::text::grave::candidates;
 use crate::text::kind::Kind;
 use crate::text::level::Level;
+use crate::text::lines::ends;
 use crate::text::outline::{Part, parts};
 use crate::tokens::Estimator;
 
@@ -37,15 +40,17 @@ impl<'t> Highlights<'t> {
     /// Looks through a text. O(n).
     #[must_use]
     pub fn of(text: &'t [u8]) -> Self {
-        let mut lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
-        for line in &mut lines {
-            *line = line.strip_suffix(b"\n").unwrap_or(line);
-            *line = line.strip_suffix(b"\r").unwrap_or(line);
-        }
+        let mut from = 0;
+        let line = |end: usize| {
+            let line = text.get(std::mem::replace(&mut from, end)..end).unwrap_or_default();
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            line.strip_suffix(b"\r").unwrap_or(line)
+        };
+        let lines: Vec<&[u8]> = ends(text, Form::Raw).into_iter().map(line).collect();
         let kind = Kind::of(&lines);
         let grave = match kind {
-            Kind::Log => entries(&lines),
-            Kind::Plain => strict_lines(&lines),
+            Kind::Log => entries(&lines, &candidates(text, &lines)),
+            Kind::Plain => strict_lines(&lines, &candidates(text, &lines)),
             _ => Vec::new(),
         };
         let parts = parts(kind, &lines);
@@ -65,9 +70,14 @@ impl<'t> Highlights<'t> {
         if rest == 0 || self.lines.len() == 1 {
             return (TAIL as u64 / 2).min(allowance / 4);
         }
-        let grave = self.grave.iter().filter(|entry| entry.line >= from);
-        let lines: Vec<String> = grave.take(2_000).map(|entry| self.entry(entry, TRACE)).collect();
-        let grave: u64 = lines.iter().map(|line| estimator.cost(line.as_bytes()) + 1).sum();
+        let most = allowance * 6 / 10;
+        let mut grave = 0;
+        for entry in self.grave.iter().filter(|entry| entry.line >= from) {
+            grave += estimator.cost(self.entry(entry, TRACE).as_bytes()) + 1;
+            if grave >= most {
+                break;
+            }
+        }
         let outline: u64 = self
             .parts
             .iter()
@@ -76,7 +86,7 @@ impl<'t> Highlights<'t> {
             .map(|part| part.text.len() as u64 / 3 + 4)
             .sum();
         // Errors come before the rest of the text; anything else has to leave it most of the room.
-        grave.min(allowance * 6 / 10).max(outline.min(allowance / 4)) + allowance / 10
+        grave.min(most).max(outline.min(allowance / 4)) + allowance / 10
     }
 
     /// What stands out from line `from` on, counted from 0, in at most `allowance` tokens.
@@ -107,11 +117,7 @@ impl<'t> Highlights<'t> {
     pub fn tail(&self, estimator: &Estimator, allowance: u64) -> Option<Excerpt> {
         let last = self.lines.last()?;
         [TAIL, TAIL / 4].into_iter().find_map(|length| {
-            let from = crate::json::text::boundary(
-                last,
-                last.len().saturating_sub(length),
-                crate::json::text::Form::Raw,
-            );
+            let from = boundary(last, last.len().saturating_sub(length), Form::Raw);
             let end = String::from_utf8_lossy(last.get(from..)?);
             let text = format!("The end: … {end}");
             (estimator.cost(text.as_bytes()) + 4 <= allowance)
@@ -121,7 +127,7 @@ impl<'t> Highlights<'t> {
 
     fn line(&self, at: usize) -> String {
         let line = self.lines.get(at).copied().unwrap_or_default();
-        let end = crate::json::text::boundary(line, WIDTH, crate::json::text::Form::Raw);
+        let end = boundary(line, WIDTH, Form::Raw);
         let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
         if end < line.len() {
             format!("{head}{}", mark(line.len() - end, "characters"))
@@ -157,7 +163,10 @@ impl<'t> Highlights<'t> {
             let folded = self.fold(&grave, coarse);
             let lines: Vec<String> = folded.iter().map(|group| self.group(group, trace)).collect();
             let whole = format!("{head}{}\n", lines.join("\n"));
-            if text.estimator.cost(whole.as_bytes()) <= room {
+            // A token is at most 16 bytes.
+            if whole.len() as u64 <= room.saturating_mul(16)
+                && text.estimator.cost(whole.as_bytes()) <= room
+            {
                 text.push(&whole);
                 return 0;
             }

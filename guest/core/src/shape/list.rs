@@ -2,12 +2,13 @@
 
 use super::chunk::trim;
 use super::condense::Taste;
+use super::condense::records::Records;
 use super::condensed::{condensed, with_others};
 use super::lossless::minify;
 use super::page::{Pieces, fill};
 use super::render::{Frame, block_text};
 use super::{Body, Facts, Shown};
-use crate::json::scan::{ScanError, Scanner};
+use crate::json::scan::{ScanError, Scanner, is_json};
 use crate::json::text::{Form, convert, visible};
 use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
 use crate::snapshot::{Cursor, Missing, Stored};
@@ -82,21 +83,22 @@ pub fn show(
         let count = fill(&costs, fixed, frame.allowance, |count| frame.halves(&page(count)).cost);
         // Nearly all of a page in whole items is better than all of it in pieces.
         let mostly = count * 10 >= limit * 9;
-        let condense = taste.filter(|_| !ask.whole && !list.blocks && !mostly);
-        if let Some(shown) =
-            condense.and_then(|taste| condensed(list, form, items, ask, base, frame, taste, count))
+        let condense = !ask.whole && !mostly;
+        let taste = taste.filter(|_| !list.blocks && (condense || ask.all));
+        let records = taste.and_then(|taste| Records::of(items, form, taste));
+        if let Some(shown) = records
+            .as_ref()
+            .filter(|_| condense)
+            .and_then(|records| condensed(list, form, items, ask, base, frame, records, count))
         {
             return shown;
         }
         if count > 0 || items.is_empty() {
-            return match taste.filter(|_| ask.all && !list.blocks) {
-                Some(taste) => with_others(
-                    page(count),
-                    form,
-                    items.get(count..).unwrap_or_default(),
-                    frame,
-                    taste,
-                ),
+            return match records.filter(|_| ask.all) {
+                Some(records) => {
+                    let others = items.get(count..).unwrap_or_default();
+                    with_others(page(count), others, frame, &records)
+                }
                 None => page(count),
             };
         }
@@ -107,6 +109,10 @@ pub fn show(
 /// The items without the white space between their values, where there is much of it: it goes before anything else does.
 fn compact(items: &Items<'_>, limit: usize, form: Form) -> Option<Vec<(usize, Vec<u8>)>> {
     let one = |item: &[u8]| {
+        // What is broken inside stays as it is: it is not known where its white space matters.
+        if !is_json(item, form) {
+            return item.to_vec();
+        }
         let mut out = Vec::new();
         convert(&mut out, &minify(&visible(item, form)), Form::Raw, form);
         out

@@ -11,24 +11,37 @@ use crate::policy::Strip;
 #[must_use]
 pub fn minify(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
-    let (mut in_string, mut at) = (false, 0);
-    while let Some(byte) = json.get(at) {
-        match byte {
-            b'"' => in_string = !in_string,
-            b'\\' if in_string => {
-                out.push(*byte);
-                at += 1;
-            }
-            b' ' | b'\n' | b'\r' | b'\t' if !in_string => {
-                at += 1;
+    let mut rest = json;
+    while let Some(next) = rest.first() {
+        let length = match next {
+            b'"' => string_length(rest),
+            b' ' | b'\n' | b'\r' | b'\t' => {
+                rest = rest.get(1..).unwrap_or_default();
                 continue;
             }
-            _ => {}
-        }
-        out.extend(json.get(at));
-        at += 1;
+            _ => rest
+                .iter()
+                .position(|byte| matches!(byte, b'"' | b' ' | b'\n' | b'\r' | b'\t'))
+                .unwrap_or(rest.len()),
+        };
+        let (run, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        out.extend_from_slice(run);
+        rest = after;
     }
     out
+}
+
+/// The length of the string that begins here, quotes included.
+fn string_length(json: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(stop) = json.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += stop;
+        if json.get(at) == Some(&b'"') {
+            return at + 1;
+        }
+        at += 2;
+    }
+    json.len()
 }
 
 /// Bytes from which an object that stands there again is replaced by a reference.

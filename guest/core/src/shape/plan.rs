@@ -1,11 +1,12 @@
 //! Which rung of the ladder a payload needs, and the cut it gets.
 
 use super::condense::Taste;
+use super::highlight::Highlights;
 use super::list::{self, Ask};
 use super::lossless::minify;
 use super::render::{Frame, Halves, Room};
 use super::{Body, Facts, Shown, describe, range, summary};
-use crate::json::scan::Kind;
+use crate::json::scan::{Kind, is_json};
 use crate::json::survey::{List, Survey};
 use crate::json::text::{Form, visible};
 use crate::policy::Limits;
@@ -162,12 +163,11 @@ pub fn cut<'a>(
     let total = cost.cost.saturating_mul(copies.max(1));
     let rung = choose(setting, payload, cost.tokens, total, allowance)?;
     let single = allowance / copies.max(1);
-    let raw = matches!(rung, Rung::Chunk).then(|| visible(payload.bytes, payload.form));
     let is_text = payload.survey.is_none_or(|survey| survey.kind == Kind::Scalar);
-    let highlights = raw
-        .as_deref()
-        .filter(|_| is_text)
-        .and_then(|raw| range::highlights(setting, raw, total > allowance, single));
+    let chunked = matches!(rung, Rung::Chunk);
+    let told = chunked && is_text && range::tells_rest(setting, payload, total > allowance, single);
+    let raw = told.then(|| visible(payload.bytes, payload.form));
+    let highlights = raw.as_deref().map(Highlights::of);
     let (body, items) = match &rung {
         Rung::Page(lists) => {
             let all = all_at_once(setting, lists);
@@ -208,7 +208,7 @@ pub fn cut<'a>(
     };
     let described = || {
         let wanted = is_text && !setting.wish.whole && !setting.wish.ranged();
-        raw.as_deref().filter(|_| wanted).and_then(|raw| describe::binary(raw, &base))
+        (chunked && wanted).then(|| describe::of(payload.bytes, payload.form, &base)).flatten()
     };
     let short = (total > allowance).then(|| lossless().or_else(described)).flatten();
     let shown = match short.or_else(summary) {
@@ -295,10 +295,13 @@ const WITHOUT_SPACE: &str = "without white space between its values";
 fn lossless(payload: &Payload<'_, '_>, whole: &Cursor, frame: &Frame<'_>) -> Option<Shown> {
     payload.survey.filter(|survey| survey.kind != Kind::Scalar && !payload.blocks)?;
     // A token is at most 16 bytes: two thirds of it would have to be white space.
-    if payload.bytes.len() as u64 > frame.allowance.saturating_mul(48) {
+    if payload.bytes.len() as u64 > frame.allowance.saturating_mul(48) || !airy(payload) {
         return None;
     }
     let raw = visible(payload.bytes, payload.form);
+    if !is_json(&raw, Form::Raw) {
+        return None;
+    }
     let minified = minify(&raw);
     // A tenth must be gained, or it is not worth trying.
     if minified.len() * 10 > raw.len() * 9 {
@@ -307,6 +310,21 @@ fn lossless(payload: &Payload<'_, '_>, whole: &Cursor, frame: &Frame<'_>) -> Opt
     let facts = Facts::Lossless { what: WITHOUT_SPACE.to_owned() };
     let shown = Shown::new(facts, Some(whole.clone()), Body::Json(minified)).complete();
     (frame.halves(&shown).cost <= frame.allowance).then_some(shown)
+}
+
+/// Whether a list that dominates a document has white space between its values: its first items tell. Of any other document it is not known.
+fn airy(payload: &Payload<'_, '_>) -> bool {
+    let list = payload.survey.and_then(Survey::longest);
+    let Some(list) = list.filter(|list| list.span.len() * 4 >= payload.bytes.len() * 3) else {
+        return true;
+    };
+    let items = list.items.iter().take(3).filter_map(|item| payload.bytes.get(item.clone()));
+    let (before, after) = items.fold((0, 0), |(before, after), item| {
+        let raw = visible(item, payload.form);
+        (before + raw.len(), after + minify(&raw).len())
+    });
+    // Between short items, as of a list of numbers, the white space stands outside of them.
+    before < 3 * 64 || after * 20 < before * 19
 }
 
 /// Lists of more items than this are not condensed all at once, however much room there is.

@@ -73,7 +73,7 @@ impl Mask {
     }
 
     /// Whether this names nothing inside of a value: all of it is meant.
-    fn is_end(&self) -> bool {
+    pub(crate) fn is_end(&self) -> bool {
         self.members.is_empty()
     }
 

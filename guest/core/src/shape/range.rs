@@ -17,20 +17,21 @@ const CONTRACT: u64 = 190;
 /// Allowances, for each half, from which there is room for what stands out.
 const ROOM_FOR_HIGHLIGHTS: u64 = 350;
 
-/// What stands out in a text of which only the first chunk will be shown, if that is wanted and there is room.
-pub(super) fn highlights<'t>(
+/// Whether what stands out in the rest of a text is to be told beside its first chunk, and there is room for it.
+pub(super) fn tells_rest(
     setting: &Setting<'_>,
-    raw: &'t [u8],
+    payload: &Payload<'_, '_>,
     over: bool,
     allowance: u64,
-) -> Option<Highlights<'t>> {
+) -> bool {
     let limits = setting.limits;
     let wanted = limits.highlights
         && !setting.wish.whole
         && !setting.wish.ranged()
         && setting.wish.pages <= 1;
-    let long = || memchr::memchr_iter(b'\n', raw).count() as u64 > limits.chunk_size;
-    (wanted && allowance >= ROOM_FOR_HIGHLIGHTS && (over || long())).then(|| Highlights::of(raw))
+    let most = usize::try_from(limits.chunk_size).unwrap_or(usize::MAX);
+    let long = || Lines::new(payload.bytes, payload.form).nth(most).is_some();
+    wanted && allowance >= ROOM_FOR_HIGHLIGHTS && (over || long())
 }
 
 /// Where the chunks of a text begin. The first leaves room for what stands out in the others.

@@ -50,6 +50,15 @@ impl Ranker {
         Self { log: entries >= 2 && entries * 3 >= lines, ..Self::default() }
     }
 
+    /// The rank of the place between two lines, wherever they stand; of code fences round them nothing is known.
+    #[must_use]
+    pub fn between(&self, before: &[u8], line: &[u8], form: Form) -> Rank {
+        let mut here = Self { log: self.log, ..Self::default() };
+        here.before(before, form);
+        here.in_fence = false;
+        here.before(line, form)
+    }
+
     /// The rank of the place before `line`. Lines must be given in order.
     pub fn before(&mut self, line: &[u8], form: Form) -> Rank {
         let head = text::prefix(line, LOOK, form);

@@ -14,13 +14,17 @@ pub struct Entry {
     pub length: usize,
 }
 
-/// The entries of a log that matter, with the lines that belong to them.
+/// The entries of a log that matter, with the lines that belong to them; `candidates` are the lines that may begin one.
 #[must_use]
-pub fn entries(lines: &[&[u8]]) -> Vec<Entry> {
+pub fn entries(lines: &[&[u8]], candidates: &[bool]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut open: Option<Entry> = None;
-    for (at, line) in lines.iter().enumerate() {
-        let own = level(line);
+    for (at, (line, candidate)) in lines.iter().zip(candidates).enumerate() {
+        let own = if *candidate { level(line) } else { Level::Other };
+        // Where nothing is open and nothing begins, it does not matter what the line is.
+        if own == Level::Other && open.is_none() {
+            continue;
+        }
         if begins_entry(line)
             || own != Level::Other && !line.starts_with(b" ") && !line.starts_with(b"\t")
         {
@@ -38,11 +42,13 @@ pub fn entries(lines: &[&[u8]]) -> Vec<Entry> {
 
 /// Lines of any other text that begin as errors do; none where half of it does.
 #[must_use]
-pub fn strict_lines(lines: &[&[u8]]) -> Vec<Entry> {
+pub fn strict_lines(lines: &[&[u8]], candidates: &[bool]) -> Vec<Entry> {
     let grave: Vec<Entry> = lines
         .iter()
+        .zip(candidates)
         .enumerate()
-        .map(|(line, text)| Entry { level: strict(text), line, length: 1 })
+        .filter(|(_, (_, candidate))| **candidate)
+        .map(|(line, (text, _))| Entry { level: strict(text), line, length: 1 })
         .filter(|entry| entry.level != Level::Other)
         .collect();
     if grave.len() * 2 > lines.len() { Vec::new() } else { grave }

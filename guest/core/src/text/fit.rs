@@ -45,8 +45,8 @@ pub fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> u
     if good > 0 { good } else { first_grapheme(bytes, form) }
 }
 
-/// The best place at or shortly before `end`.
-fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
+/// The best place at or shortly before `end`; 0 where there is none.
+pub(crate) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     let from = text::boundary(bytes, end.saturating_sub(LOOK_BACK.min(end / 2)), form);
     let window = bytes.get(from..end).unwrap_or_default();
     if let Some(at) =

@@ -1,7 +1,27 @@
 //! Lines of a text in either form, terminators included: put together they are the text.
 
+use crate::blocks::{BLOCK, Block, Escapes, places};
 use crate::json::Span;
 use crate::json::text::Form;
+
+/// Where each line of a text ends, after its terminator; the last may have none. O(n), 64 bytes a step.
+#[must_use]
+pub fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
+    let mut ends = Vec::with_capacity(bytes.len() / 64);
+    let mut escapes = Escapes::default();
+    for base in (0..bytes.len()).step_by(BLOCK) {
+        let block = Block::at(bytes, base);
+        let found = match form {
+            Form::Raw => block.is(b'\n'),
+            Form::Escaped => block.is(b'n') & escapes.next(block.is(b'\\')),
+        };
+        ends.extend(places(found).map(|place| base + place + 1));
+    }
+    if ends.last().copied().unwrap_or(0) < bytes.len() {
+        ends.push(bytes.len());
+    }
+    ends
+}
 
 /// The spans of the lines of a text.
 pub struct Lines<'a> {
@@ -61,5 +81,16 @@ mod tests {
         assert_eq!(read("a\n\nb", Form::Raw), ["a\n", "\n", "b"]);
         assert_eq!(read(r"a\n\\n\nb\", Form::Escaped), [r"a\n", r"\\n\n", r"b\"]);
         assert_eq!(read("", Form::Raw), [""; 0]);
+    }
+
+    #[test]
+    fn ends_are_those_of_the_lines() {
+        let text = "a\n\nb\\n and more \\\\n\n".repeat(40) + "end";
+        let mut escaped = Vec::new();
+        crate::json::text::escape(&mut escaped, text.as_bytes());
+        for (bytes, form) in [(text.as_bytes(), Form::Raw), (&escaped, Form::Escaped)] {
+            let walked: Vec<usize> = Lines::new(bytes, form).map(|line| line.end).collect();
+            assert_eq!(ends(bytes, form), walked);
+        }
     }
 }

@@ -38,7 +38,7 @@ impl Answer {
         let mut answer = Self { complete: true, ..Self::default() };
         let mut scanner = Scanner::new(message, Form::Raw);
         if scanner.kind()? != Kind::Object {
-            scanner.skip()?;
+            scanner.pass()?;
             scanner.end()?;
             return Ok(answer);
         }
@@ -50,7 +50,7 @@ impl Answer {
                 answer.members(scanner)?;
                 answer.result = Some(start..scanner.position());
             } else {
-                scanner.skip()?;
+                scanner.pass()?;
             }
             Ok(())
         })?;
@@ -72,17 +72,17 @@ impl Answer {
                 once(self.structured.is_none(), scanner)?;
                 self.structured = Some(Survey::read(scanner)?);
             } else if is("isError") {
-                let value = scanner.skip()?;
+                let value = scanner.pass()?;
                 self.is_error = scanner.bytes(&value) == b"true";
             } else if kind == Kind::Object && is("_meta") {
-                self.meta = Some(scanner.skip()?);
+                self.meta = Some(scanner.pass()?);
             } else if is("ttlMs") {
-                self.ttl = Some(scanner.skip()?);
+                self.ttl = Some(scanner.pass()?);
             } else if kind == Kind::String && is("resultType") {
                 let value = scanner.string()?;
                 self.complete = scanner.is(&value, "complete");
             } else {
-                scanner.skip()?;
+                scanner.pass()?;
             }
             Ok(())
         })

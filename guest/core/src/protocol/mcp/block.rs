@@ -25,7 +25,7 @@ pub fn read(scanner: &mut Scanner<'_>) -> Scan<Vec<Block>> {
         let text = if scanner.kind()? == Kind::Object {
             text(scanner)?
         } else {
-            scanner.skip().map(|_| None)?
+            scanner.pass().map(|_| None)?
         };
         blocks.push(Block { span: start..scanner.position(), text });
         Ok(())
@@ -42,7 +42,7 @@ fn text(scanner: &mut Scanner<'_>) -> Scan<Option<Span>> {
         } else if kind == Kind::Object && scanner.is(&key, "resource") {
             found = text(scanner)?.or(found.take());
         } else {
-            scanner.skip()?;
+            scanner.pass()?;
         }
         Ok(())
     })?;

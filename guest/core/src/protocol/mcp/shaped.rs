@@ -69,7 +69,7 @@ pub fn shape<'a>(
             // Telling whether both halves say the same costs as much as reading them: only where one of them has to be cut.
             if !over
                 && setting.query.is_empty()
-                && !shaper.changes()
+                && !setting.limits.changes()
                 && !shaper.may_need_cut(survey, texts)
             {
                 return None;
@@ -135,15 +135,6 @@ impl<'a> Shaper<'_, 'a> {
             || wish.ranged()
             || texts.iter().any(holds_long)
             || (limits.summarization && self.cost.structured.tokens > limits.summary_threshold)
-    }
-
-    /// Whether policy changes every answer.
-    fn changes(&self) -> bool {
-        let limits = self.setting.limits;
-        !limits.strip.is_empty()
-            || !limits.strip_fields.is_empty()
-            || limits.order_by.is_some()
-            || limits.compact
     }
 
     /// Cuts a payload: what a query finds in it, or what policy makes of it, or itself.

@@ -1,6 +1,7 @@
 //! The fields of a document: values that stand at the same place in records are one field, with what all of them cost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use super::names::{Worth, worth};
 use crate::json::outline::{Id, Node, Outline};
@@ -42,6 +43,8 @@ pub struct Field {
     pub worth: Worth,
     /// Whether some of its values are containers, so that it has fields itself.
     pub container: bool,
+    /// Whether some of them are lists with names.
+    pub map: bool,
     /// How many values it has.
     pub count: u64,
     /// What its values weigh when shortened, in 1/[`crate::tokens::FINE`] token, keys included.
@@ -55,8 +58,35 @@ pub struct Field {
     empty: u64,
     /// The hashes of its values, as far as they differ, and as far as they are counted.
     distinct: BTreeSet<u64>,
-    children: BTreeMap<Vec<u8>, FieldId>,
+    children: Children,
     key_weight: u64,
+}
+
+/// The fields of an object by their keys, as they stand in JSON that is not escaped.
+#[derive(Clone, Debug, Default)]
+struct Children {
+    known: Vec<(Vec<u8>, FieldId)>,
+    /// Where the next one is looked for first: records have their fields in the same order.
+    next: Cell<usize>,
+}
+
+impl Children {
+    /// The field of a key. O(1) where keys come in the order in which they came before.
+    fn find(&self, key: &[u8]) -> Option<FieldId> {
+        let is = |(known, _): &&(Vec<u8>, FieldId)| known == key;
+        let next = self.next.get();
+        let at = match self.known.get(next).filter(is) {
+            Some(_) => next,
+            None => self.known.iter().position(|known| is(&known))?,
+        };
+        self.next.set(at + 1);
+        self.known.get(at).map(|(_, field)| *field)
+    }
+
+    fn add(&mut self, key: &[u8], field: FieldId) {
+        self.known.push((key.to_vec(), field));
+        self.next.set(self.known.len());
+    }
 }
 
 /// The fields of a document.
@@ -70,7 +100,7 @@ pub struct Schema {
 
 /// Whether an object is a list with names: many members, most of them alike.
 #[must_use]
-pub fn is_map(outline: &Outline<'_>, id: Id, node: &Node) -> bool {
+fn is_map(outline: &Outline<'_>, id: Id, node: &Node) -> bool {
     if node.kind != Kind::Object || node.children < MAP_OF_CONTAINERS {
         return false;
     }
@@ -93,16 +123,33 @@ impl Schema {
 
     /// The field of a value.
     #[must_use]
-    pub fn field_of(&self, id: Id) -> Option<(FieldId, &Field)> {
-        let at = usize::try_from(*self.of.get(id)?).ok()?;
-        Some((at, self.fields.get(at)?))
+    pub fn field_of(&self, id: Id) -> Option<FieldId> {
+        usize::try_from(*self.of.get(id)?).ok().filter(|at| *at < self.fields.len())
+    }
+
+    /// Whether an object of a field is a list with names, as others of the field are.
+    #[must_use]
+    pub fn is_map(&self, at: FieldId, node: &Node) -> bool {
+        node.kind == Kind::Object
+            && node.children >= MAP_OF_CONTAINERS
+            && self.fields.get(at).is_some_and(|field| field.map)
     }
 
     /// The path of a field from the nearest record: `user.login`, `labels[].name`.
     #[must_use]
     pub fn path(&self, at: FieldId) -> String {
-        let mut names = Vec::new();
-        let mut next = Some(at);
+        let name = self.fields.get(at).map_or("", |field| field.name.as_str());
+        match self.fields.get(at).and_then(|field| field.parent) {
+            Some(parent) => self.path_of(parent, name),
+            None => String::new(),
+        }
+    }
+
+    /// The path of a member of this name in a field.
+    #[must_use]
+    pub fn path_of(&self, parent: FieldId, name: &str) -> String {
+        let mut names = vec![name];
+        let mut next = Some(parent);
         while let Some(field) = next.and_then(|at| self.fields.get(at)) {
             names.push(field.name.as_str());
             next = field.parent;
@@ -144,6 +191,11 @@ impl Schema {
         names
     }
 
+    /// The field of a key in a field, if it has been met.
+    pub(super) fn child(&self, at: FieldId, key: &[u8]) -> Option<FieldId> {
+        self.fields.get(at)?.children.find(key)
+    }
+
     fn field(
         &mut self,
         parent: Option<FieldId>,
@@ -152,8 +204,7 @@ impl Schema {
         nested: bool,
         key_weight: u64,
     ) -> FieldId {
-        let known = parent.and_then(|parent| self.fields.get(parent)?.children.get(key).copied());
-        if let Some(known) = known {
+        if let Some(known) = parent.and_then(|parent| self.child(parent, key)) {
             return known;
         }
         let at = self.fields.len();
@@ -169,6 +220,7 @@ impl Schema {
             nested,
             worth: Worth::Plain,
             container: false,
+            map: false,
             count: 0,
             weights: [0; CAPS.len()],
             elements: [0; LENGTHS.len()],
@@ -177,11 +229,11 @@ impl Schema {
             prose: 0,
             empty: 0,
             distinct: BTreeSet::new(),
-            children: BTreeMap::new(),
+            children: Children::default(),
             key_weight,
         });
         if let Some(parent) = parent.and_then(|parent| self.fields.get_mut(parent)) {
-            parent.children.insert(key.to_vec(), at);
+            parent.children.add(key, at);
         }
         at
     }
@@ -212,6 +264,7 @@ impl Schema {
         }
         if let Some(field) = self.fields.get_mut(at) {
             field.container = true;
+            field.map |= is_list && node.kind == Kind::Object;
             field.count += 1;
             for (total, most) in field.elements.iter_mut().zip(LENGTHS).filter(|_| is_list) {
                 *total += u64::from(node.children).min(most as u64);
@@ -235,12 +288,13 @@ impl Schema {
                 child_at
             } else {
                 let key = outline.inner(&child.key);
-                let weight =
-                    match self.fields.get(at).and_then(|field| field.children.get(key.as_ref())) {
-                        Some(_) => 0,
-                        None => estimator.weigh(&[b"\"".as_slice(), &key, b"\":"].concat()),
-                    };
-                self.field(Some(at), &key, level + 1, nested, weight)
+                match self.child(at, &key) {
+                    Some(known) => known,
+                    None => {
+                        let whole = [b"\"".as_slice(), &key, b"\":"].concat();
+                        self.field(Some(at), &key, level + 1, nested, estimator.weigh(&whole))
+                    }
+                }
             };
             self.visit(outline, estimator, child_id, child_at, in_list || is_list);
         }

@@ -5,7 +5,7 @@ use super::schema::{CAPS, Field, FieldId, LENGTHS, Schema, WHOLE};
 use crate::tokens::FINE;
 
 /// What stays of a document.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
     /// For each field the place in [`CAPS`] of the length that its values keep; none where it goes.
     keep: Vec<Option<usize>>,

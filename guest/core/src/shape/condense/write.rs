@@ -1,11 +1,28 @@
 //! What was selected, written: slices of the document, shortened strings, and marks where something was left out of a list.
 
-use super::schema::{Schema, is_map};
+use super::schema::{FieldId, Schema};
 use super::select::Selection;
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::shape::extract::{mark, shorten};
+
+/// Which field a value is of.
+pub(super) enum Fields<'f> {
+    /// All values were looked at when the fields were met.
+    Met(&'f Schema),
+    /// The outline was made through a lens that knows the fields.
+    Seen,
+}
+
+impl Fields<'_> {
+    fn of(&self, id: Id, node: &Node) -> Option<FieldId> {
+        match self {
+            Fields::Met(schema) => schema.field_of(id),
+            Fields::Seen => usize::try_from(node.place).ok(),
+        }
+    }
+}
 
 /// Writes values of a document.
 pub(super) struct Writer<'w, 'a> {
@@ -13,6 +30,8 @@ pub(super) struct Writer<'w, 'a> {
     pub outline: &'w Outline<'a>,
     /// Its fields.
     pub schema: &'w Schema,
+    /// Which of them each value is of.
+    pub fields: Fields<'w>,
     /// What stays.
     pub selection: &'w Selection,
     /// Words that matter in long texts.
@@ -37,7 +56,7 @@ impl Writer<'_, '_> {
 
     fn any(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool, in_record: bool) -> bool {
         let Some(node) = self.outline.node(id) else { return false };
-        let Some((at, _)) = self.schema.field_of(id) else { return false };
+        let Some(at) = self.fields.of(id, node) else { return false };
         let container =
             !node.closed && node.children > 0 && matches!(node.kind, Kind::Object | Kind::Array);
         if !container {
@@ -52,7 +71,7 @@ impl Writer<'_, '_> {
         if !self.selection.alive(at) {
             return false;
         }
-        if node.kind == Kind::Array || is_map(self.outline, id, node) {
+        if node.kind == Kind::Array || self.schema.is_map(at, node) {
             self.list(out, id, node, in_list, in_record);
             return true;
         }
@@ -70,16 +89,21 @@ impl Writer<'_, '_> {
                 out.truncate(before);
             }
         }
-        // A record of another shape than the others would vanish: it keeps the first of its plain values.
         if out.len() == start + 1 && in_list && !in_record {
-            let plain = outline.children(id).filter(|(_, node)| node.children == 0).take(2);
-            for (at, (_, node)) in plain.enumerate() {
-                self.key(out, node, at > 0);
-                self.leaf(out, node, 24);
-            }
+            self.plain(out, id);
         }
         out.push(b'}');
         out.len() > start + 2 || (in_list && !in_record)
+    }
+
+    /// The first two plain values of an object. A record of another shape than the others would else vanish.
+    pub(super) fn plain(&mut self, out: &mut Vec<u8>, id: Id) {
+        let outline = self.outline;
+        let plain = outline.children(id).filter(|(_, node)| node.children == 0).take(2);
+        for (at, (_, node)) in plain.enumerate() {
+            self.key(out, node, at > 0);
+            self.leaf(out, node, 24);
+        }
     }
 
     fn key(&self, out: &mut Vec<u8>, node: &Node, comma: bool) {

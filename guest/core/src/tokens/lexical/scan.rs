@@ -106,24 +106,14 @@ impl<S: Sink> Scan<'_, S> {
 
     fn alphanumeric(&mut self, after_two_bytes: bool) {
         let start = self.at;
-        let (mut digits, mut lower, mut upper, mut changes) = (0usize, 0usize, 0usize, 0usize);
-        let mut last = class(self.byte(start));
-        while let Some(class) = self.class_at(self.at).filter(|class| class.is_alphanumeric()) {
-            changes += usize::from(class != last);
-            match class {
-                Class::Lower => lower += 1,
-                Class::Upper => upper += 1,
-                _ => digits += 1,
-            }
-            last = class;
-            self.at += 1;
-        }
-        let length = self.at - start;
-        let mixed = digits > 0 && lower + upper > 0 && changes * 5 >= length;
-        if length >= 8 && (mixed || (length >= 20 && changes * 4 >= length)) {
-            self.id(start, lower > 0 && upper > 0 && length >= 16);
-        } else {
-            self.pieces(start, after_two_bytes);
+        let rest = self.text.get(start..).unwrap_or_default();
+        let length =
+            rest.iter().position(|byte| !class(*byte).is_alphanumeric()).unwrap_or(rest.len());
+        self.at += length;
+        let run = rest.get(..length).unwrap_or(rest);
+        match if length >= 8 { id(run) } else { None } {
+            Some(swallows) => self.id(start, swallows),
+            None => self.pieces(start, after_two_bytes),
         }
         self.pending = Pending::Nothing;
     }
@@ -205,6 +195,13 @@ impl<S: Sink> Scan<'_, S> {
     fn space(&mut self) {
         const LONG: usize = 128;
         let start = self.at;
+        // Nearly all white space is one space before a word.
+        if self.byte(start) == b' ' && self.class_at(start + 1).is_some_and(|next| !next.is_space())
+        {
+            self.at += 1;
+            self.pending = Pending::Space;
+            return;
+        }
         let after_punctuation = match start.checked_sub(1).and_then(|before| self.class_at(before))
         {
             Some(class) => class == Class::Punctuation,
@@ -366,6 +363,24 @@ impl<S: Sink> Scan<'_, S> {
         self.pending = Pending::Nothing;
         self.after_two_bytes = width == 2;
     }
+}
+
+/// Whether a run of letters and digits is an id, and whether that may be the beginning of base64.
+fn id(run: &[u8]) -> Option<bool> {
+    let (mut digits, mut lower, mut upper, mut changes) = (0usize, 0usize, 0usize, 0usize);
+    let mut last = class(run.first().copied().unwrap_or_default());
+    for byte in run {
+        let class = class(*byte);
+        changes += usize::from(class != last);
+        digits += usize::from(class == Class::Digit);
+        lower += usize::from(class == Class::Lower);
+        upper += usize::from(class == Class::Upper);
+        last = class;
+    }
+    let length = run.len();
+    let mixed = digits > 0 && lower + upper > 0 && changes * 5 >= length;
+    (mixed || (length >= 20 && changes * 4 >= length))
+        .then_some(lower > 0 && upper > 0 && length >= 16)
 }
 
 #[inline]

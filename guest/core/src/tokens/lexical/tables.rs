@@ -95,13 +95,34 @@ pub(super) struct Sum {
 /// The bucket of each place between two letters: the chance of a token boundary there depends on the two letters before it, the one after, and the next.
 #[inline]
 pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
-    if let [first, second, ..] = letters {
+    if let [first, second, rest @ ..] = letters {
         let mut window = (u32::from(first & 31) << 5) | u32::from(second & 31);
-        for at in 1..letters.len() {
-            let next = letters.get(at + 1).map_or(0, |letter| u32::from(letter & 31));
-            window = ((window << 5) | next) & 0xF_FFFF;
+        let mut step = |next: u8| {
+            window = ((window << 5) | u32::from(next & 31)) & 0xF_FFFF;
             bucket((window.wrapping_mul(0x9E37_79B1) >> (32 - LETTER_BITS)) as usize);
+        };
+        // Four letters a turn, and no turn for the rest: the component has its deadline checked at each.
+        let (fours, rest) = rest.as_chunks::<4>();
+        for [a, b, c, d] in fours {
+            step(*a);
+            step(*b);
+            step(*c);
+            step(*d);
         }
+        match *rest {
+            [a] => step(a),
+            [a, b] => {
+                step(a);
+                step(b);
+            }
+            [a, b, c] => {
+                step(a);
+                step(b);
+                step(c);
+            }
+            _ => {}
+        }
+        step(0);
     }
 }
 

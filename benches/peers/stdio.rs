@@ -1,0 +1,115 @@
+//! Over standard input and output.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use context_guard_test_support::client::Client;
+use serde_json::json;
+
+use crate::fronts::{self, Front};
+use crate::{peak, quantiles};
+
+/// Rounds in which every front is called, so that what else the machine does falls on all of them.
+const ROUNDS: usize = 6;
+/// Calls of a round.
+const CALLS: usize = 10;
+/// Calls for each measurement of how many a second there are.
+const MANY: usize = 64;
+
+struct Measured {
+    front: Front,
+    client: Client,
+    times: Vec<Duration>,
+    tokens: u64,
+    bytes: usize,
+    a_second: [f64; 3],
+}
+
+pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
+    let mut all: Vec<Measured> = Vec::new();
+    for front in fronts::stdio(folder)? {
+        eprintln!("Starting {}.", front.name);
+        let (program, arguments) = front.command.split_first().context("no command")?;
+        let mut client = Client::start(program, arguments)?;
+        let listed = client.open("2025-06-18")?;
+        ensure!(listed.0["result"]["tools"].is_array(), "{}: {}", front.name, listed.0);
+        let answer = client.request("tools/call", &front.call(file))?;
+        let text = answer.0.to_string();
+        ensure!(text.contains("bk_00001"), "{}: {}", front.name, text.get(..600).unwrap_or(&text));
+        let (tokens, bytes) = (answer.tokens(), text.len());
+        all.push(Measured { front, client, times: Vec::new(), tokens, bytes, a_second: [0.0; 3] });
+    }
+    for round in 0..ROUNDS {
+        eprintln!("Round {} of {ROUNDS}.", round + 1);
+        for one in &mut all {
+            for _ in 0..CALLS {
+                let call = one.front.call(file);
+                let begin = Instant::now();
+                one.client.request("tools/call", &call)?;
+                one.times.push(begin.elapsed());
+            }
+        }
+    }
+    for one in &mut all {
+        for (at, window) in [1, 16, 64].into_iter().enumerate() {
+            let rate = a_second(one, file, window)?;
+            if let Some(place) = one.a_second.get_mut(at) {
+                *place = rate;
+            }
+        }
+    }
+    println!(
+        "\nOver stdio, `read_text_file` of the npm package server-filesystem: 435 kB of JSON, which it sends as text and as structured content.\n"
+    );
+    println!(
+        "| | median | p95 | added, median | calls a second, 1 at once | 16 | 64 | peak memory | bytes of the answer | tokens to the model |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+    );
+    let mut direct = 0.0;
+    for one in &mut all {
+        let (median, p95) = quantiles(&mut one.times);
+        if one.front.name == "directly" {
+            direct = median;
+        }
+        let memory = peak(one.client.pid()).filter(|_| one.front.name != "directly");
+        println!(
+            "| {} | {median:.1} ms | {p95:.1} ms | {} | {:.0} | {:.0} | {:.0} | {} | {} | {} |",
+            one.front.name,
+            if one.front.name == "directly" {
+                String::new()
+            } else {
+                format!("{:.1} ms", median - direct)
+            },
+            one.a_second[0],
+            one.a_second[1],
+            one.a_second[2],
+            memory.map_or_else(String::new, |mib| format!("{mib:.0} MiB")),
+            one.bytes,
+            one.tokens,
+        );
+    }
+    Ok(())
+}
+
+/// Calls a second with so many under way on one connection.
+fn a_second(one: &mut Measured, file: &Path, window: usize) -> Result<f64> {
+    let call = |id: usize| {
+        json!({"jsonrpc": "2.0", "id": 100_000 + id, "method": "tools/call", "params": one.front.call(file)}).to_string()
+    };
+    let calls: Vec<String> = (0..MANY).map(call).collect();
+    let begin = Instant::now();
+    let (mut sent, mut answered) = (0, 0);
+    while answered < MANY {
+        while sent < MANY && sent - answered < window {
+            if let Some(call) = calls.get(sent) {
+                one.client.send(call.as_bytes())?;
+            }
+            sent += 1;
+        }
+        let line = one.client.line()?;
+        // What a server tells beside its answers has a method.
+        let head = String::from_utf8_lossy(line.get(..200).unwrap_or(&line)).into_owned();
+        answered += usize::from(!head.contains("\"method\""));
+    }
+    Ok(MANY as f64 / begin.elapsed().as_secs_f64())
+}

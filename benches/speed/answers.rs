@@ -1,0 +1,148 @@
+//! Answers that are shaped, whole calls.
+
+use std::hint::black_box;
+
+use anyhow::{Context, Result, ensure};
+use criterion::{Criterion, Throughput};
+use serde_json::{Value, json};
+
+use crate::inputs::{bookings, call, catalogue, log, settings, structured, text};
+use crate::sides::{Core, Sandbox, Side, Whole};
+
+const MB: usize = 1_000_000;
+
+/// One answer, and what it becomes.
+struct Case {
+    name: &'static str,
+    policy: &'static str,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    /// JSON of the same size, for the yardstick.
+    like: Vec<u8>,
+    /// What the shaped answer says; none where it stays as it is.
+    says: Option<&'static str>,
+}
+
+fn cases() -> Vec<Case> {
+    let list = bookings(MB);
+    let small = bookings(100_000);
+    let long = bookings(3 * MB);
+    let lines = log(3 * MB);
+    let wide = settings(MB);
+    let tools = catalogue(500);
+    let of = |name, answer, like: &str, says| Case {
+        name,
+        policy: "{}",
+        request: call("list", &json!({})),
+        answer,
+        like: like.as_bytes().to_vec(),
+        says: Some(says),
+    };
+    let page = json!({"_guard_limit": 3, "_guard_fields": "all"});
+    let page = call("list", &page);
+    let fields =
+        call("list", &json!({"_guard_fields": "id,status,guest.name,stay.checkIn,price.base"}));
+    let both = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": list}], "structuredContent": 0}}).to_string();
+    let both = both.replace("\"structuredContent\":0", &format!("\"structuredContent\":{list}"));
+    let next = "nextCursor";
+    let fits = bookings(300);
+    let dense = bookings(60_000);
+    let records: Vec<_> = (0..650).map(|id| json!({"id": id, "name": format!("record {id}"), "value": id * id, "at": "2026-11-01"})).collect();
+    let records = json!(records).to_string();
+    vec![
+        Case { request: page.clone(), ..of("page-structured-1MB", structured(&list), &list, next) },
+        Case { request: page.clone(), ..of("page-text-1MB", text(&list), &list, next) },
+        Case { request: page.clone(), ..of("page-both-1MB", both.into_bytes(), &list, next) },
+        Case { request: page, ..of("page-text-100kB", text(&small), &small, next) },
+        of("list-of-650-48kB", text(&records), &records, next),
+        Case { says: None, ..of("fits-1kB", text(&fits), &fits, next) },
+        Case {
+            says: None,
+            policy: r#"{"tokenBudgetThreshold": 1000000, "hardCap": 1000000, "chunkThreshold": 1000000, "pagination": false, "summaryThreshold": 1000000}"#,
+            ..of("fits-60kB", text(&dense.replace('"', "'")), &dense, next)
+        },
+        of("condense-structured-1MB", structured(&list), &list, "CONDENSED"),
+        of("condense-text-1MB", text(&list), &list, "CONDENSED"),
+        Case {
+            request: fields.clone(),
+            ..of("project-structured-1MB", structured(&list), &list, "checkIn")
+        },
+        Case { request: fields, ..of("project-text-1MB", text(&list), &list, "checkIn") },
+        Case {
+            policy: r#"{"highlights": false}"#,
+            ..of("chunk-plain-3MB", text(&lines), &long, "of ")
+        },
+        of("chunk-3MB", text(&lines), &long, "errors"),
+        of("extract-1MB", structured(&wide), &wide, "SUMMARY"),
+        Case {
+            request: json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+                .to_string()
+                .into_bytes(),
+            ..of("tools-500", tools.clone(), &String::from_utf8_lossy(&tools), "context_guard_read")
+        },
+    ]
+}
+
+/// Measures them all.
+pub(crate) fn run(criterion: &mut Criterion) -> Result<()> {
+    for case in cases() {
+        let mut group = criterion.benchmark_group(case.name);
+        group.throughput(Throughput::Bytes(case.answer.len() as u64));
+        group.bench_function("value", |bencher| {
+            bencher.iter(|| drop(black_box(serde_json::from_slice::<Value>(&case.like))));
+        });
+        group.finish();
+        let core = Core::new(case.policy)?;
+        let expected = core.shape(&core.forward(&case.request)?, &case.answer)?;
+        case.check(expected.as_deref()).with_context(|| format!("in {}", case.name))?;
+        case.time(criterion, "core", &core, &expected)?;
+        case.time(criterion, "component", &Sandbox::new(case.policy)?, &expected)?;
+        case.time(criterion, "filter", &Whole::new(case.policy)?, &expected)?;
+    }
+    Ok(())
+}
+
+impl Case {
+    fn check(&self, shaped: Option<&[u8]>) -> Result<()> {
+        match (self.says, shaped) {
+            (None, None) => Ok(()),
+            (Some(says), Some(shaped)) => {
+                let shaped = String::from_utf8_lossy(shaped);
+                serde_json::from_str::<Value>(&shaped)?;
+                ensure!(shaped.contains(says), "{shaped}");
+                // A catalogue loses nothing; anything else is cut.
+                ensure!(
+                    self.name.starts_with("tools") || shaped.len() < 40_000,
+                    "{}",
+                    shaped.len()
+                );
+                Ok(())
+            }
+            (_, shaped) => {
+                anyhow::bail!("{:?}", shaped.map(String::from_utf8_lossy));
+            }
+        }
+    }
+
+    fn time<S: Side>(
+        &self,
+        criterion: &mut Criterion,
+        form: &str,
+        side: &S,
+        expected: &Option<Vec<u8>>,
+    ) -> Result<()> {
+        let ticket = side.forward(&self.request)?;
+        ensure!(
+            side.shape(&ticket, &self.answer)? == *expected,
+            "the {form} makes something else of {} than the core",
+            self.name
+        );
+        let mut group = criterion.benchmark_group(self.name);
+        group.throughput(Throughput::Bytes(self.answer.len() as u64));
+        group.bench_function(form, |bencher| {
+            bencher.iter(|| side.shape(&ticket, &self.answer));
+        });
+        group.finish();
+        Ok(())
+    }
+}

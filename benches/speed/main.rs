@@ -1,0 +1,44 @@
+//! How long the guard takes: the same inputs through the core, the component in its sandbox, and the filter of the gateway, beside `serde_json::from_slice::<Value>` of
+//! the same bytes. Every answer is checked before it is timed. Prints a table in Markdown; writes the same as JSON.
+//!
+//! Run it by `cargo xtask bench speed`: it needs the component.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
+#![allow(
+    clippy::indexing_slicing,
+    reason = "what a JSON value lacks is null; arrays here have a fixed length"
+)]
+
+mod answers;
+mod inputs;
+mod parts;
+mod readings;
+mod report;
+mod sides;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use criterion::Criterion;
+
+/// That of the yardstick: with another, parsing would look slower than it can be.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> Result<()> {
+    let mut criterion = Criterion::default()
+        .without_plots()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_millis(1_200))
+        .configure_from_args();
+    answers::run(&mut criterion)?;
+    readings::run(&mut criterion)?;
+    parts::run(&mut criterion)?;
+    criterion.final_summary();
+    let is = |flag: &str| std::env::args().any(|argument| argument == flag);
+    // `--test` and `--list` measure nothing.
+    if is("--bench") && !is("--test") {
+        report::run()?;
+    }
+    Ok(())
+}

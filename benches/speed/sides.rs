@@ -1,0 +1,221 @@
+//! The same guard in its forms: the core natively, the component in a sandbox, and the filter that a gateway calls. Each with the store in memory.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use context_guard::clock::ManualClock;
+use context_guard::engine::{
+    CallContext, Component, Outcome, RequestVerdict, Settings, SigningKey, Surroundings,
+};
+use context_guard::filter::{self, Filter};
+use context_guard::store::{CursorStore, MemoryLimits, MemoryStore};
+use context_guard_core::snapshot::Keys;
+use context_guard_core::snapshot::stored::{Entry, Loaded};
+use context_guard_core::{Context, Guard, Plan, policy};
+use context_guard_test_support::guards::{KEY, NOW, component};
+use std::time::Duration;
+
+/// Who asks.
+pub(crate) const PRINCIPAL: &str = "bench";
+
+/// A guard in one of its forms.
+pub(crate) trait Side {
+    /// What an answer is looked at with.
+    type Ticket;
+    /// Sends a request on.
+    fn forward(&self, message: &[u8]) -> Result<Self::Ticket>;
+    /// Answers a request from what is kept.
+    fn read(&self, message: &[u8]) -> Result<Vec<u8>>;
+    /// Shapes an answer; none where it stays as it is.
+    fn shape(&self, ticket: &Self::Ticket, message: &[u8]) -> Result<Option<Vec<u8>>>;
+}
+
+fn store() -> Arc<MemoryStore> {
+    let limits = MemoryLimits { principal_bytes: 3 << 30, total_bytes: 3 << 30 };
+    Arc::new(MemoryStore::new(Arc::new(ManualClock::at_ms(NOW)), limits))
+}
+
+fn surroundings() -> Surroundings {
+    Surroundings { store: store(), clock: Arc::new(ManualClock::at_ms(NOW)) }
+}
+
+pub(crate) fn caller() -> CallContext {
+    CallContext {
+        principal: PRINCIPAL.to_owned(),
+        session: String::new(),
+        request_id: "1".to_owned(),
+        upstream: String::new(),
+        protocol_version: "2025-11-25".to_owned(),
+        options: Vec::new(),
+    }
+}
+
+/// The core, natively.
+pub(crate) struct Core {
+    guard: Guard,
+    store: Arc<MemoryStore>,
+}
+
+impl Core {
+    pub(crate) fn new(policy: &str) -> Result<Self> {
+        let compiled = policy::compile(policy).map_err(|issues| anyhow!("{issues:?}"))?;
+        let guard = Guard::new(compiled.policy, keys()?);
+        Ok(Self { guard, store: store() })
+    }
+
+    fn plan(&self, message: &[u8]) -> Result<Plan> {
+        let cx =
+            Context { principal: PRINCIPAL, protocol_version: "2025-11-25", ..Context::default() };
+        let mut loaded = Loaded::new();
+        loop {
+            match self.guard.on_request(&cx, message, &loaded, NOW)? {
+                Plan::Load(keys) => {
+                    let values = self.store.get(PRINCIPAL, &keys)?;
+                    let values = values.into_iter().map(|value| value.map(|value| value.to_vec()));
+                    loaded.extend(keys.into_iter().zip(values));
+                }
+                plan => return Ok(plan),
+            }
+        }
+    }
+
+    fn keep(&self, entries: Vec<Entry<'_>>, ttl_ms: u64) -> Result<()> {
+        let entries: Vec<_> =
+            entries.into_iter().map(|entry| (entry.key, entry.value.into_owned())).collect();
+        if !entries.is_empty() {
+            self.store.put(PRINCIPAL, entries, Duration::from_millis(ttl_ms))?;
+        }
+        Ok(())
+    }
+}
+
+/// The key that everything here is signed with.
+pub(crate) fn keys() -> Result<Keys> {
+    Keys::new([KEY]).map_err(|reason| anyhow!(reason))
+}
+
+impl Side for Core {
+    type Ticket = Vec<u8>;
+
+    fn forward(&self, message: &[u8]) -> Result<Vec<u8>> {
+        match self.plan(message)? {
+            Plan::Forward { ticket, .. } => Ok(ticket),
+            plan => bail!("not sent on: {plan:?}"),
+        }
+    }
+
+    fn read(&self, message: &[u8]) -> Result<Vec<u8>> {
+        match self.plan(message)? {
+            Plan::Answer { message, entries, extend, ttl_ms, .. } => {
+                self.store.extend(PRINCIPAL, &extend, Duration::from_millis(ttl_ms))?;
+                self.keep(entries, ttl_ms)?;
+                Ok(message)
+            }
+            plan => bail!("not answered: {plan:?}"),
+        }
+    }
+
+    fn shape(&self, ticket: &Vec<u8>, message: &[u8]) -> Result<Option<Vec<u8>>> {
+        let cx =
+            Context { principal: PRINCIPAL, protocol_version: "2025-11-25", ..Context::default() };
+        let shaped = self.guard.on_response(&cx, ticket, message, NOW)?;
+        self.keep(shaped.entries, shaped.ttl_ms)?;
+        Ok(shaped.message)
+    }
+}
+
+/// The component, in a new instance each time.
+pub(crate) struct Sandbox {
+    pub(crate) component: Arc<Component>,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) settings: Settings,
+    caller: CallContext,
+}
+
+fn signing() -> Vec<SigningKey> {
+    vec![SigningKey { id: String::new(), secret: KEY.to_vec() }]
+}
+
+impl Sandbox {
+    pub(crate) fn new(policy: &str) -> Result<Self> {
+        let (component, surroundings) = (component()?, surroundings());
+        let policy = component.compile_policy(&surroundings, policy)?.resolved;
+        let settings = Settings { policy, keys: signing() };
+        Ok(Self { component, surroundings, settings, caller: caller() })
+    }
+}
+
+impl Side for Sandbox {
+    type Ticket = Vec<u8>;
+
+    fn forward(&self, message: &[u8]) -> Result<Vec<u8>> {
+        match self.component.on_request(
+            &self.surroundings,
+            &self.settings,
+            &self.caller,
+            message,
+        )? {
+            RequestVerdict::Forward(forward) => Ok(forward.ticket),
+            RequestVerdict::Answer(answer) => {
+                bail!("not sent on: {}", String::from_utf8_lossy(&answer.message))
+            }
+        }
+    }
+
+    fn read(&self, message: &[u8]) -> Result<Vec<u8>> {
+        match self.component.on_request(
+            &self.surroundings,
+            &self.settings,
+            &self.caller,
+            message,
+        )? {
+            RequestVerdict::Answer(answer) => Ok(answer.message),
+            RequestVerdict::Forward(_) => bail!("not answered"),
+        }
+    }
+
+    fn shape(&self, ticket: &Vec<u8>, message: &[u8]) -> Result<Option<Vec<u8>>> {
+        let verdict = self.component.on_response(
+            &self.surroundings,
+            &self.settings,
+            &self.caller,
+            ticket,
+            message,
+        )?;
+        Ok(match verdict.message {
+            Outcome::Unchanged => None,
+            Outcome::Shaped(message) => Some(message),
+        })
+    }
+}
+
+/// The filter that a gateway calls.
+pub(crate) struct Whole(pub(crate) Filter, CallContext);
+
+impl Whole {
+    pub(crate) fn new(policy: &str) -> Result<Self> {
+        Ok(Self(Filter::new(component()?, surroundings(), policy, signing())?, caller()))
+    }
+}
+
+impl Side for Whole {
+    type Ticket = filter::Ticket;
+
+    fn forward(&self, message: &[u8]) -> Result<filter::Ticket> {
+        match self.0.request(&self.1, message) {
+            filter::Request::Forward(_, ticket) => Ok(ticket),
+            filter::Request::Answer(..) => bail!("not sent on"),
+        }
+    }
+
+    fn read(&self, message: &[u8]) -> Result<Vec<u8>> {
+        match self.0.request(&self.1, message) {
+            filter::Request::Answer(answer, _) => Ok(answer),
+            filter::Request::Forward(..) => bail!("not answered"),
+        }
+    }
+
+    fn shape(&self, ticket: &filter::Ticket, message: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.0.response(&self.1, ticket, message))
+    }
+}

@@ -1,0 +1,95 @@
+//! What a projection needs to see of a document: the way to its list, and the fields that a mask names.
+
+use crate::json::outline::Lens;
+use crate::json::text::{Form, visible};
+use crate::shape::project::Mask;
+
+/// Sees what a mask names, in the document and in the records of its list.
+pub(super) struct Wanted<'m> {
+    /// What is wanted at each place that has a name.
+    places: Vec<Place<'m>>,
+    /// The keys that lead to the list.
+    list: &'m [String],
+    form: Form,
+}
+
+#[derive(Clone, Copy)]
+enum Place<'m> {
+    /// On the way to the list, so many keys from the root; and what the mask names here.
+    Way(usize, Option<&'m Mask>),
+    /// The list; and what the mask names of its records.
+    List(&'m Mask),
+    /// Anything else.
+    Field(&'m Mask),
+}
+
+impl<'m> Wanted<'m> {
+    /// What `mask` names of a document whose list, if it has one, stands at these keys.
+    pub(super) fn new(mask: &'m Mask, list: &'m [String], has_list: bool, form: Form) -> Self {
+        let root = match (has_list, list) {
+            (false, _) => Place::Field(mask),
+            (true, []) => Place::List(mask),
+            (true, _) => Place::Way(0, Some(mask)),
+        };
+        Self { places: vec![root], list, form }
+    }
+
+    /// What is wanted of records: `bookings.id` and `id` are the same on a list of bookings.
+    fn of_records(&self) -> Option<&'m Mask> {
+        let Some(Place::Way(0, Some(mask))) = self.places.first() else { return None };
+        let inner = self.list.iter().try_fold(*mask, |mask, key| mask.member(key));
+        Some(inner.filter(|inner| !inner.holds(&[])).unwrap_or(mask))
+    }
+
+    fn member(&self, place: Place<'m>, name: &str) -> Option<Place<'m>> {
+        match place {
+            Place::Way(at, mask) => {
+                let inner = mask.and_then(|mask| mask.member(name));
+                if self.list.get(at).is_some_and(|key| key == name) {
+                    return if at + 1 == self.list.len() {
+                        self.of_records().map(Place::List)
+                    } else {
+                        Some(Place::Way(at + 1, inner))
+                    };
+                }
+                inner.map(Place::Field)
+            }
+            Place::List(mask) | Place::Field(mask) => mask.member(name).map(Place::Field),
+        }
+    }
+}
+
+impl Lens for Wanted<'_> {
+    fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32> {
+        let here = *self.places.get(usize::try_from(place).ok()?)?;
+        let next = match (key, here) {
+            // Elements are seen through; of what is wanted whole nothing inside is looked at.
+            (None, Place::Field(mask)) if mask.is_end() => return None,
+            (None, _) => return Some(place),
+            (Some(key), here) => {
+                let key = visible(key, self.form);
+                let name = visible(&key, Form::Escaped);
+                self.member(here, std::str::from_utf8(&name).ok()?)?
+            }
+        };
+        // A mask is small: its places are few, and the same for every record.
+        let known = self.places.iter().position(|known| known.is(next));
+        let at = known.unwrap_or_else(|| {
+            self.places.push(next);
+            self.places.len() - 1
+        });
+        u32::try_from(at).ok()
+    }
+}
+
+impl Place<'_> {
+    fn is(&self, other: Place<'_>) -> bool {
+        let same = |left: &Mask, right: &Mask| std::ptr::eq(left, right);
+        match (self, other) {
+            (Place::Way(left, _), Place::Way(right, _)) => *left == right,
+            (Place::List(left), Place::List(right)) => same(left, right),
+            (Place::Field(left), Place::Field(right)) => same(left, right),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The chunks of a long text: as far apart as samples of it say that a chunk reaches, moved to the nearest good place.
+
+use super::{EXACT_BYTES, Size, whole};
+use crate::json::text::{Form, boundary, visible};
+use crate::snapshot::index::{ChunkMark, TextIndex};
+use crate::text::boundary::{Rank, Ranker};
+use crate::text::fit::settle;
+use crate::text::lines::{Lines, ends};
+use crate::tokens::{Estimator, FINE};
+
+/// Bytes of which one sample tells the price.
+const STRIDE: usize = 64 * 1024;
+/// Bytes of a sample.
+const SAMPLE: usize = 512;
+/// Lines before the end of a chunk among which a good place is looked for.
+const LOOK_BACK: usize = 24;
+
+/// Finds where the chunks begin: the first by pricing it, the others by samples. A chunk that turns out to be too large is cut where it is shown. O(n), 64 bytes a step.
+pub(super) fn plan(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) -> TextIndex {
+    let ends = ends(bytes, form);
+    let mut plan = Plan {
+        bytes,
+        form,
+        ends: &ends,
+        prices: prices(bytes, form, estimator),
+        ranker: Ranker::new(
+            Lines::new(bytes, form).map(|line| bytes.get(line).unwrap_or_default()),
+            form,
+        ),
+        size,
+        chunks: vec![ChunkMark { offset: 0, line: 1 }],
+    };
+    let head = bytes.get(..boundary(bytes, EXACT_BYTES, form)).unwrap_or(bytes);
+    let (mut at, mut line) = match whole(head, form, estimator, size).chunks.get(1) {
+        Some(second) => {
+            let line = usize::try_from(second.line).unwrap_or(1) - 1;
+            (usize::try_from(second.offset).unwrap_or(usize::MAX), line)
+        }
+        // The first chunk is longer than what is priced of the text.
+        None => plan.after(0, 0, size.first),
+    };
+    while at < bytes.len() {
+        plan.chunks.push(ChunkMark { offset: at as u64, line: line as u64 + 1 });
+        (at, line) = plan.after(at, line, size.tokens);
+    }
+    let chunks = plan.chunks;
+    TextIndex { lines: ends.len() as u64, chunks }
+}
+
+/// What each stretch of a text costs a byte, in 1/[`FINE`] of a token, with a twelfth added: no sample is like all that it stands for.
+fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
+    let samples: Vec<u64> = (0..bytes.len())
+        .step_by(STRIDE)
+        .map(|from| {
+            let middle = from + STRIDE.min(bytes.len() - from) / 2;
+            let (from, to) =
+                (boundary(bytes, middle, form), boundary(bytes, middle + SAMPLE, form));
+            let sample = bytes.get(from..to).unwrap_or_default();
+            estimator.weigh(&visible(sample, form)) / (sample.len() as u64).max(1)
+        })
+        .collect();
+    let mean = samples.iter().sum::<u64>() / (samples.len() as u64).max(1);
+    samples.into_iter().map(|price| price.max(mean).max(1) * 13 / 12).collect()
+}
+
+struct Plan<'a> {
+    bytes: &'a [u8],
+    form: Form,
+    /// Where lines end.
+    ends: &'a [usize],
+    prices: Vec<u64>,
+    ranker: Ranker,
+    size: Size,
+    chunks: Vec<ChunkMark>,
+}
+
+impl Plan<'_> {
+    /// Where the chunk after the one at byte `at` of line `line`, counted from 0, begins.
+    fn after(&self, at: usize, line: usize, tokens: u64) -> (usize, usize) {
+        let price = self.prices.get(at / STRIDE).copied().unwrap_or(FINE);
+        let reach = tokens.max(1).saturating_mul(FINE) / price;
+        let most = at.saturating_add(usize::try_from(reach).unwrap_or(usize::MAX)).max(at + 1);
+        if most >= self.bytes.len() && self.ends.len() - line <= self.lines() {
+            return (self.bytes.len(), self.ends.len());
+        }
+        let within = self.ends.partition_point(|end| *end <= most);
+        let last = within.min(line.saturating_add(self.lines()));
+        if last <= line {
+            return (self.inside(at, most), line);
+        }
+        let next = self.best(line, last);
+        (self.line_end(next - 1), next)
+    }
+
+    fn lines(&self) -> usize {
+        usize::try_from(self.size.lines).unwrap_or(usize::MAX)
+    }
+
+    fn line_end(&self, line: usize) -> usize {
+        self.ends.get(line).copied().unwrap_or(self.bytes.len())
+    }
+
+    fn line(&self, line: usize) -> &[u8] {
+        let from = line.checked_sub(1).map_or(0, |before| self.line_end(before));
+        self.bytes.get(from..self.line_end(line)).unwrap_or_default()
+    }
+
+    /// The line before which a chunk that began in line `first` ends best, `last` being the latest: the last of the best places in the later three quarters.
+    fn best(&self, first: usize, last: usize) -> usize {
+        if last >= self.ends.len() {
+            return last;
+        }
+        let least = (first + (last - first) / 4 + 1).max(last.saturating_sub(LOOK_BACK));
+        let mut best = (Rank::Inside, last);
+        for line in (least..=last).rev() {
+            let rank = self.ranker.between(self.line(line - 1), self.line(line), self.form);
+            if rank > best.0 {
+                best = (rank, line);
+            }
+            if rank == Rank::Entry {
+                break;
+            }
+        }
+        best.1
+    }
+
+    /// A place inside a line that is larger than a chunk.
+    fn inside(&self, at: usize, most: usize) -> usize {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        let end = boundary(rest, most - at, self.form);
+        match settle(rest, end, self.form) {
+            good if good > 0 => at + good,
+            _ if end > 0 => at + end,
+            // Something must be shown, and no character is cut.
+            _ => {
+                let whole = |end: &usize| boundary(rest, *end, self.form) == *end;
+                at + (1..=rest.len()).find(whole).unwrap_or(rest.len())
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Records, condensed all alike. A few of them tell what fields there are and what each costs; the others are read for the fields that stay, and no others.
+
+use std::collections::BTreeSet;
+
+use super::schema::Schema;
+use super::select::{Selection, select};
+use super::write::{Fields, Writer};
+use super::{Condensed, Taste, Written, aim, report};
+use crate::json::Span;
+use crate::json::outline::{Lens, Outline};
+use crate::json::text::{Form, visible};
+use crate::shape::list::Items;
+
+/// Records by which the fields of all are judged.
+const SAMPLE: usize = 32;
+
+/// The fields of a list's records, ready to condense any of them to any size.
+pub struct Records<'r> {
+    schema: Schema,
+    wanted: Option<Vec<bool>>,
+    /// How many of them the schema knows.
+    sampled: usize,
+    form: Form,
+    taste: Taste<'r>,
+}
+
+impl<'r> Records<'r> {
+    /// Reads what some of these records consist of, evenly chosen; none where one of them is broken. O(32 records).
+    #[must_use]
+    pub fn of(items: &Items<'_>, form: Form, taste: Taste<'r>) -> Option<Self> {
+        let count = items.len().min(SAMPLE);
+        let (mut buffer, mut spans): (Vec<u8>, Vec<Span>) = (Vec::new(), Vec::new());
+        for at in 0..count {
+            // The first and the last are among them.
+            let at = at * items.len().saturating_sub(1) / count.saturating_sub(1).max(1);
+            let (_, item) = items.get(at)?;
+            spans.push(buffer.len()..buffer.len() + item.len());
+            buffer.extend_from_slice(item);
+            buffer.push(b' ');
+        }
+        let outline = Outline::of_all(&buffer, form, &spans).ok()?;
+        let schema = Schema::of(&outline, taste.estimator);
+        let wanted = taste.wanted(&schema);
+        Some(Self { schema, wanted, sampled: count.max(1), form, taste })
+    }
+
+    /// These records in at most about `allowance` tokens; none where that leaves nothing of them. O(n), once for each of at most five tries.
+    #[must_use]
+    pub fn all(&self, items: &[(usize, &[u8])], allowance: u64) -> Option<Condensed> {
+        self.within(items, allowance, usize::MAX)
+    }
+
+    /// What tells these records apart, and nothing else, in at most about `allowance` tokens; none where that is too much.
+    #[must_use]
+    pub fn identities(&self, items: &[(usize, &[u8])], allowance: u64) -> Option<Condensed> {
+        self.within(items, allowance, 1)
+    }
+
+    fn within(&self, items: &[(usize, &[u8])], allowance: u64, rounds: usize) -> Option<Condensed> {
+        // The schema knows what its own records cost: so many tokens for all are so many for them.
+        let of_sample = |aim: u64| {
+            let share = u128::from(aim) * self.sampled as u128 / items.len().max(1) as u128;
+            u64::try_from(share).unwrap_or(u64::MAX)
+        };
+        let choose =
+            |aim| select(&self.schema, of_sample(aim), self.wanted.as_deref(), usize::MAX, rounds);
+        let mut unknown = BTreeSet::new();
+        let (values, written, selection) =
+            aim(self.taste.estimator, allowance, choose, |selection| {
+                unknown.clear();
+                self.write(items, selection, &mut unknown)
+            })?;
+        let mut condensed = report(&self.schema, values, written, &selection);
+        // Fields that no sampled record has go with those that had to.
+        for (at, name) in unknown {
+            let path = self.schema.path_of(at, &name);
+            if !condensed.kept.contains(&path) && !condensed.dropped.contains(&path) {
+                condensed.dropped.push(path);
+                condensed.total_fields += 1;
+            }
+        }
+        Some(condensed)
+    }
+
+    fn write(
+        &self,
+        items: &[(usize, &[u8])],
+        selection: &Selection,
+        unknown: &mut BTreeSet<(usize, String)>,
+    ) -> Option<(Vec<Vec<u8>>, Written)> {
+        let mut chosen = Chosen { schema: &self.schema, selection, form: self.form, unknown };
+        let mut written = Written::default();
+        let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
+        let mut values = Vec::with_capacity(items.len());
+        for (_, item) in items {
+            let mut value = Vec::new();
+            let outline =
+                Outline::through(item, self.form, &(0..item.len()), root, &mut chosen).ok()?;
+            let mut writer = self.writer(&outline, selection);
+            writer.root(&mut value, 0, true);
+            written.shortened += writer.shortened;
+            written.omitted += writer.omitted;
+            if value == b"{}" {
+                let whole = Outline::of(item, self.form, &(0..item.len())).ok()?;
+                value.truncate(1);
+                self.writer(&whole, selection).plain(&mut value, 0);
+                value.push(b'}');
+            }
+            values.push(value);
+        }
+        Some((values, written))
+    }
+
+    fn writer<'w, 'a>(
+        &'w self,
+        outline: &'w Outline<'a>,
+        selection: &'w Selection,
+    ) -> Writer<'w, 'a> {
+        Writer {
+            outline,
+            schema: &self.schema,
+            fields: Fields::Seen,
+            selection,
+            keywords: self.taste.keywords,
+            shortened: 0,
+            omitted: 0,
+        }
+    }
+}
+
+/// Sees the fields that stay.
+struct Chosen<'s> {
+    schema: &'s Schema,
+    selection: &'s Selection,
+    form: Form,
+    /// Members that the schema does not know, by the field that they are in.
+    unknown: &'s mut BTreeSet<(usize, String)>,
+}
+
+impl Lens for Chosen<'_> {
+    fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32> {
+        let at = usize::try_from(place).ok()?;
+        let field = match key {
+            None => self.schema.child(at, b"[]"),
+            Some(key) => {
+                let key = visible(key, self.form);
+                let known = self.schema.child(at, &key).or_else(|| self.schema.child(at, b"*"));
+                if known.is_none() {
+                    let name = visible(&key, Form::Escaped);
+                    self.unknown.insert((at, String::from_utf8_lossy(&name).into_owned()));
+                }
+                known
+            }
+        };
+        let stays = field.filter(|field| self.selection.alive(*field))?;
+        u32::try_from(stays).ok()
+    }
+}

