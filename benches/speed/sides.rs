@@ -50,6 +50,11 @@ pub(crate) fn caller() -> CallContext {
     }
 }
 
+/// The same caller, as the core knows it.
+fn context() -> Context<'static> {
+    Context { principal: PRINCIPAL, protocol_version: "2025-11-25", ..Context::default() }
+}
+
 /// The core, natively.
 pub(crate) struct Core {
     guard: Guard,
@@ -64,11 +69,9 @@ impl Core {
     }
 
     fn plan(&self, message: &[u8]) -> Result<Plan> {
-        let cx =
-            Context { principal: PRINCIPAL, protocol_version: "2025-11-25", ..Context::default() };
         let mut loaded = Loaded::new();
         loop {
-            match self.guard.on_request(&cx, message, &loaded, NOW)? {
+            match self.guard.on_request(&context(), message, &loaded, NOW)? {
                 Plan::Load(keys) => {
                     let values = self.store.get(PRINCIPAL, &keys)?;
                     let values = values.into_iter().map(|value| value.map(|value| value.to_vec()));
@@ -116,9 +119,7 @@ impl Side for Core {
     }
 
     fn shape(&self, ticket: &Vec<u8>, message: &[u8]) -> Result<Option<Vec<u8>>> {
-        let cx =
-            Context { principal: PRINCIPAL, protocol_version: "2025-11-25", ..Context::default() };
-        let shaped = self.guard.on_response(&cx, ticket, message, NOW)?;
+        let shaped = self.guard.on_response(&context(), ticket, message, NOW)?;
         self.keep(shaped.entries, shaped.ttl_ms)?;
         Ok(shaped.message)
     }
@@ -143,18 +144,17 @@ impl Sandbox {
         let settings = Settings { policy, keys: signing() };
         Ok(Self { component, surroundings, settings, caller: caller() })
     }
+
+    fn ask(&self, message: &[u8]) -> Result<RequestVerdict> {
+        Ok(self.component.on_request(&self.surroundings, &self.settings, &self.caller, message)?)
+    }
 }
 
 impl Side for Sandbox {
     type Ticket = Vec<u8>;
 
     fn forward(&self, message: &[u8]) -> Result<Vec<u8>> {
-        match self.component.on_request(
-            &self.surroundings,
-            &self.settings,
-            &self.caller,
-            message,
-        )? {
+        match self.ask(message)? {
             RequestVerdict::Forward(forward) => Ok(forward.ticket),
             RequestVerdict::Answer(answer) => {
                 bail!("not sent on: {}", String::from_utf8_lossy(&answer.message))
@@ -163,12 +163,7 @@ impl Side for Sandbox {
     }
 
     fn read(&self, message: &[u8]) -> Result<Vec<u8>> {
-        match self.component.on_request(
-            &self.surroundings,
-            &self.settings,
-            &self.caller,
-            message,
-        )? {
+        match self.ask(message)? {
             RequestVerdict::Answer(answer) => Ok(answer.message),
             RequestVerdict::Forward(_) => bail!("not answered"),
         }

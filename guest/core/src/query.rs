@@ -9,6 +9,8 @@ pub mod path;
 pub mod records;
 mod wanted;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use self::aggregate::Aggregates;
@@ -100,7 +102,7 @@ impl Query {
         Ok(())
     }
 
-    /// Answers it, checked before, on a payload, and what was surveyed of it; a text is searched from `from_line` on. O(payload).
+    /// Answers it, checked before, on a payload, and its survey where there is one already; a text is searched from `from_line` on. O(payload).
     ///
     /// # Errors
     /// With a sentence for the caller, where the payload has nothing of the kind.
@@ -112,7 +114,7 @@ impl Query {
         limits: &Limits,
         from_line: u64,
     ) -> Result<Found, String> {
-        if let Some(found) = survey.and_then(|survey| self.projected(bytes, form, survey, limits)) {
+        if let Some(found) = self.projected(bytes, form, survey, limits) {
             return Ok(found);
         }
         let raw = visible(bytes, form);
@@ -186,16 +188,23 @@ impl Query {
         &self,
         bytes: &[u8],
         form: Form,
-        survey: &Survey,
+        survey: Option<&Survey>,
         limits: &Limits,
     ) -> Option<Found> {
         let fields = self.fields.as_deref()?;
         let alone = Self { fields: self.fields.clone(), ..Self::default() };
-        if *self != alone || survey.kind == Kind::Scalar {
+        if *self != alone {
+            return None;
+        }
+        let survey = survey.map_or_else(
+            || Survey::of(bytes, form).map(Cow::Owned),
+            |survey| Some(Cow::Borrowed(survey)),
+        )?;
+        if survey.kind == Kind::Scalar {
             return None;
         }
         let mask = Mask::parse(fields).ok()?;
-        let records = Records::surveyed(bytes, form, survey, limits, Some(&mask))?;
+        let records = Records::surveyed(bytes, form, &survey, limits, Some(&mask))?;
         let (bytes, of_document) = records.project(&mask)?;
         let of = if records.is_list && !of_document {
             format!("{} records", records.ids.len())

@@ -83,8 +83,12 @@ impl Bench {
                 quality(corpus, budgets, files, show)
             }
             Bench::Speed { compare, filter, check } => speed(compare, filter, check),
-            Bench::Peers => peers(),
-            Bench::Scale => scale(),
+            Bench::Peers => {
+                let beside = packages::beside()?;
+                let places = ["CONTEXT_GUARD_BENCH_PEERS", "CONTEXT_GUARD_PEERS"];
+                of_release("peers", &places.map(|name| (name, beside.as_path())))
+            }
+            Bench::Scale => of_release("scale", &[]),
             Bench::Load { clients, seconds, pause_ms } => {
                 let arguments =
                     [("--clients", clients), ("--seconds", seconds), ("--pause-ms", pause_ms)];
@@ -121,22 +125,11 @@ fn speed(compare: Option<PathBuf>, filter: Option<String>, check: bool) -> Resul
 }
 
 /// Measures component and program as they are handed out.
-fn scale() -> Result<()> {
+fn of_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
     let built = build::all(true)?;
     let mut command = build::embed(cargo(), &built.component);
-    command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
-    command.args(["bench", "--quiet", "--package", "context-guard-suite", "--bench", "scale"]);
-    build::run(&mut command)
-}
-
-/// Measures the program as it is handed out.
-fn peers() -> Result<()> {
-    let built = build::all(true)?;
-    let beside = packages::beside()?;
-    let mut command = build::embed(cargo(), &built.component);
-    command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
-    command.env("CONTEXT_GUARD_BENCH_PEERS", &beside).env("CONTEXT_GUARD_PEERS", &beside);
-    command.args(["bench", "--quiet", "--package", "context-guard-suite", "--bench", "peers"]);
+    command.env("CONTEXT_GUARD_PROGRAM", &built.binary).envs(environment.iter().copied());
+    command.args(["bench", "--quiet", "--package", "context-guard-suite", "--bench", bench]);
     build::run(&mut command)
 }
 

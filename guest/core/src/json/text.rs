@@ -139,6 +139,14 @@ pub fn boundary(bytes: &[u8], at: usize, form: Form) -> usize {
     from
 }
 
+/// What a reader sees of some `length` bytes from about `at` on, no character or escape cut; and how many bytes that are.
+#[must_use]
+pub fn sample(bytes: &[u8], at: usize, length: usize, form: Form) -> (Cow<'_, [u8]>, usize) {
+    let (from, to) = (boundary(bytes, at, form), boundary(bytes, at + length, form));
+    let part = bytes.get(from..to).unwrap_or_default();
+    (visible(part, form), part.len())
+}
+
 /// Appends `bytes` in `from` form so that they stand in `to` form.
 pub fn convert(out: &mut Vec<u8>, bytes: &[u8], from: Form, to: Form) {
     match (from, to) {

@@ -46,11 +46,12 @@ impl<'t> Highlights<'t> {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
             line.strip_suffix(b"\r").unwrap_or(line)
         };
-        let lines: Vec<&[u8]> = ends(text, Form::Raw).into_iter().map(line).collect();
+        let ends = ends(text, Form::Raw);
+        let lines: Vec<&[u8]> = ends.iter().copied().map(line).collect();
         let kind = Kind::of(&lines);
         let grave = match kind {
-            Kind::Log => entries(&lines, &candidates(text, &lines)),
-            Kind::Plain => strict_lines(&lines, &candidates(text, &lines)),
+            Kind::Log => entries(&lines, &candidates(text, &ends)),
+            Kind::Plain => strict_lines(&lines, &candidates(text, &ends)),
             _ => Vec::new(),
         };
         let parts = parts(kind, &lines);

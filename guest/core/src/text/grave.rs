@@ -2,33 +2,28 @@
 
 use crate::blocks::{BLOCK, Block, places};
 
-/// For each of these lines, which stand in `text` one after the other, whether [`super::level::level`] may find anything in it. O(n), 62 bytes a step.
+/// For each line of a text, given by their ends, whether [`super::level::level`] may find anything in it. O(n), 62 bytes a step.
 #[must_use]
-pub fn candidates(text: &[u8], lines: &[&[u8]]) -> Vec<bool> {
+pub fn candidates(text: &[u8], ends: &[usize]) -> Vec<bool> {
     // Some trouble is told by the first letter of a line: `E   assert`, `E0102 15:04:05`.
+    let begins = |start: usize| matches!(text.get(start), Some(b'E' | b'F' | b'W'));
+    let starts = std::iter::once(&0).chain(ends);
     let mut candidates: Vec<bool> =
-        lines.iter().map(|line| matches!(line.first(), Some(b'E' | b'F' | b'W'))).collect();
-    let (mut line, mut end) = (0, 0);
+        ends.iter().zip(starts).map(|(_, start)| begins(*start)).collect();
+    let mut line = 0;
     // A beginning is found where its three letters stand in one block: blocks overlap by two.
     for base in (0..text.len()).step_by(BLOCK - 2) {
         for place in places(beginnings(Block::at(text, base))) {
             let at = base + place;
-            while at >= end {
-                let Some(next) = lines.get(line) else { return candidates };
-                end = offset(text, next) + next.len() + 1;
+            while ends.get(line).is_some_and(|end| *end <= at) {
                 line += 1;
             }
-            if let Some(candidate) = line.checked_sub(1).and_then(|line| candidates.get_mut(line)) {
+            if let Some(candidate) = candidates.get_mut(line) {
                 *candidate = true;
             }
         }
     }
     candidates
-}
-
-/// Where a part of a text stands in it.
-fn offset(text: &[u8], part: &[u8]) -> usize {
-    (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
 /// Where a word for trouble begins, told by its first three letters, small or capital.
@@ -55,7 +50,9 @@ fn beginnings(block: Block) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::text::Form;
     use crate::text::level::{Level, level};
+    use crate::text::lines::ends;
 
     #[test]
     fn no_line_that_matters_is_passed_over() {
@@ -92,8 +89,7 @@ mod tests {
             assert_ne!(level(grave.as_bytes()), Level::Other, "{grave}");
             for before in 0..70 {
                 let text = format!("{}\n{grave}\r\nall is well\n", "i".repeat(before));
-                let lines: Vec<&[u8]> = text.as_bytes().split(|byte| *byte == b'\n').collect();
-                let found = candidates(text.as_bytes(), &lines);
+                let found = candidates(text.as_bytes(), &ends(text.as_bytes(), Form::Raw));
                 assert!(found[1], "{before} bytes before {grave}");
                 assert!(!found[2], "{before} bytes before {grave}");
             }

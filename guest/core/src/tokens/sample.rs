@@ -36,13 +36,11 @@ impl Original {
         let (mut tokens, mut cost, mut priced) = (0u64, 0u64, 0u64);
         for sample in 0..samples {
             let place = sample * stride + place(sample, stride - SAMPLE_BYTES);
-            let from = text::boundary(bytes, place, form);
-            let to = text::boundary(bytes, place + SAMPLE_BYTES, form);
-            let part = bytes.get(from..to).unwrap_or_default();
-            let measure = estimator.measure(&text::visible(part, form));
+            let (part, length) = text::sample(bytes, place, SAMPLE_BYTES, form);
+            let measure = estimator.measure(&part);
             tokens += measure.tokens;
             cost += measure.cost;
-            priced += part.len() as u64;
+            priced += length as u64;
         }
         let whole = |part: u64| {
             u64::try_from(u128::from(part) * bytes.len() as u128 / u128::from(priced.max(1)))

@@ -1,7 +1,6 @@
 //! Serving a cursor from what is kept.
 
 use super::arguments::Guarded;
-use crate::json::survey::Survey;
 use crate::policy::Policy;
 use crate::shape::list::{self, Ask};
 use crate::shape::plan::{Setting, Wish};
@@ -155,12 +154,9 @@ impl Reader<'_> {
             (shown, halves, Vec::new())
         } else {
             let bytes = stored.bytes(0, stored.index.bytes)?;
-            let form = stored.index.form;
-            let blocks = matches!(&stored.index.body, Body::List(list) if list.blocks);
-            let survey = if blocks { None } else { Survey::of(&bytes, form) };
             let found = guarded
                 .query
-                .run(&bytes, form, survey.as_ref(), &limits, guarded.wish.start_line)
+                .run(&bytes, stored.index.form, None, &limits, guarded.wish.start_line)
                 .map_err(Refusal::Wish)?;
             // Whoever gave a cursor has it still; whoever did not, gets one.
             let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });

@@ -1,7 +1,7 @@
 //! The chunks of a long text: as far apart as samples of it say that a chunk reaches, moved to the nearest good place.
 
 use super::{EXACT_BYTES, Size, whole};
-use crate::json::text::{Form, boundary, visible};
+use crate::json::text::{Form, boundary, sample};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
 use crate::text::fit::settle;
@@ -53,10 +53,8 @@ fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
         .step_by(STRIDE)
         .map(|from| {
             let middle = from + STRIDE.min(bytes.len() - from) / 2;
-            let (from, to) =
-                (boundary(bytes, middle, form), boundary(bytes, middle + SAMPLE, form));
-            let sample = bytes.get(from..to).unwrap_or_default();
-            estimator.weigh(&visible(sample, form)) / (sample.len() as u64).max(1)
+            let (part, length) = sample(bytes, middle, SAMPLE, form);
+            estimator.weigh(&part) / (length as u64).max(1)
         })
         .collect();
     let mean = samples.iter().sum::<u64>() / (samples.len() as u64).max(1);
