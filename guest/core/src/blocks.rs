@@ -5,40 +5,44 @@ use wide::u8x16;
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 64;
 
+/// Bytes of a part of a block.
+pub(crate) const PART: usize = 16;
+
 /// A block: 64 bytes, those beyond the end of the text being 0.
 #[derive(Clone, Copy)]
-pub(crate) struct Block([u8x16; 4]);
+pub(crate) struct Block(u8x16, u8x16, u8x16, u8x16);
 
 impl Block {
     /// The block that begins at `at`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at(bytes: &[u8], at: usize) -> Self {
         let rest = bytes.get(at..).unwrap_or_default();
         match rest.first_chunk::<BLOCK>() {
-            Some(block) => Self::of(block),
-            None => {
-                let mut block = [0; BLOCK];
-                block.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-                Self::of(&block)
-            }
+            Some(block) => match *block.as_chunks().0 {
+                [a, b, c, d] => Self(u8x16::new(a), u8x16::new(b), u8x16::new(c), u8x16::new(d)),
+                _ => Self::last(rest),
+            },
+            None => Self::last(rest),
         }
     }
 
-    #[inline]
-    fn of(bytes: &[u8; BLOCK]) -> Self {
-        let mut parts = [u8x16::default(); 4];
-        for (part, bytes) in parts.iter_mut().zip(bytes.as_chunks().0) {
-            *part = u8x16::new(*bytes);
-        }
-        Self(parts)
+    /// A block of fewer than 64 bytes.
+    #[inline(never)]
+    fn last(rest: &[u8]) -> Self {
+        let (whole, rest) = rest.as_chunks();
+        let part = |at: usize| match whole.get(at) {
+            Some(part) => u8x16::new(*part),
+            None if at == whole.len() => part(rest),
+            None => u8x16::default(),
+        };
+        Self(part(0), part(1), part(2), part(3))
     }
 
     /// Where `test` holds: where its lanes have their highest bit set.
     #[inline]
     fn places(self, test: impl Fn(u8x16) -> u8x16) -> u64 {
-        let [first, second, third, fourth] =
-            self.0.map(|part| u64::from(test(part).to_bitmask() & 0xFFFF));
-        first | second << 16 | third << 32 | fourth << 48
+        let set = |part: u8x16| u64::from(test(part).to_bitmask());
+        set(self.0) | set(self.1) << 16 | set(self.2) << 32 | set(self.3) << 48
     }
 
     /// Where `byte` stands.
@@ -48,6 +52,18 @@ impl Block {
         self.places(|part| part.simd_eq(byte))
     }
 
+    /// Where a byte of `first..=last` stands.
+    #[inline]
+    pub(crate) fn range(self, first: u8, last: u8) -> u64 {
+        self.places(|part| within(part, first, last))
+    }
+
+    /// Where a byte beyond ASCII stands.
+    #[inline]
+    pub(crate) fn wide(self) -> u64 {
+        self.places(|part| part)
+    }
+
     /// Where a letter stands, given as a small one, small or capital.
     #[inline]
     pub(crate) fn letter(self, letter: u8) -> u64 {
@@ -55,14 +71,131 @@ impl Block {
         self.places(|part| (part | fold).simd_eq(letter))
     }
 
-    /// Where a bracket stands: `[`, `]`, `{` or `}`, which differ in one bit each.
+    /// Where brackets open, and where they close: `[` and `{` differ in one bit, and `]` and `}`.
     #[inline]
-    pub(crate) fn brackets(self) -> u64 {
+    pub(crate) fn brackets(self) -> (u64, u64) {
         let (fold, open, close) = (u8x16::splat(0x20), u8x16::splat(b'{'), u8x16::splat(b'}'));
-        self.places(|part| {
-            let folded = part | fold;
-            folded.simd_eq(open) | folded.simd_eq(close)
-        })
+        let folded = Self(self.0 | fold, self.1 | fold, self.2 | fold, self.3 | fold);
+        (folded.places(|part| part.simd_eq(open)), folded.places(|part| part.simd_eq(close)))
+    }
+}
+
+/// Fewer than 16 bytes, and zeros after them. Without a loop: the component has its deadline checked at every turn of one.
+#[inline]
+fn part(bytes: &[u8]) -> u8x16 {
+    match bytes.split_first_chunk() {
+        Some((first, rest)) => halves(u64::from_le_bytes(*first), half(rest)),
+        None => halves(half(bytes), 0),
+    }
+}
+
+/// Sixteen bytes, the first one lowest.
+#[inline]
+pub(crate) fn halves(first: u64, second: u64) -> u8x16 {
+    let [a, b, c, d, e, f, g, h] = first.to_le_bytes();
+    let [i, j, k, l, m, n, o, p] = second.to_le_bytes();
+    u8x16::new([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
+}
+
+/// Fewer than eight bytes, the first one lowest.
+#[inline]
+fn half(bytes: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return u64::from(first) | u64::from(last) << (8 * (bytes.len() - 4));
+    }
+    match *bytes {
+        [a, b, c] => u64::from(a) | u64::from(b) << 8 | u64::from(c) << 16,
+        [a, b] => u64::from(a) | u64::from(b) << 8,
+        [a] => u64::from(a),
+        _ => 0,
+    }
+}
+
+/// The next bytes, at most 16, and how many they are.
+#[inline]
+fn next(bytes: &[u8]) -> (u8x16, usize) {
+    match bytes.first_chunk() {
+        Some(whole) => (u8x16::new(*whole), PART),
+        None => (part(bytes), bytes.len()),
+    }
+}
+
+/// Where a byte of `first..=last` stands.
+#[inline]
+pub(crate) fn within(part: u8x16, first: u8, last: u8) -> u8x16 {
+    let above = part - u8x16::splat(first);
+    above.min(u8x16::splat(last - first)).simd_eq(above)
+}
+
+/// How many bytes from `at` on stand before the first of these two; all that there are where none stands. O(n), 16 bytes a step: for strings, most of which are short.
+#[inline]
+pub(crate) fn until(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
+    let (one, other) = (u8x16::splat(one), u8x16::splat(other));
+    until_any(bytes, at, |part| part.simd_eq(one) | part.simd_eq(other))
+}
+
+/// How many bytes from `at` on stand before the first that `test` finds, by the highest bit of its lane; all that there are where none does.
+#[inline]
+pub(crate) fn until_any(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usize {
+    let mut rest = bytes.get(at..).unwrap_or_default();
+    let length = rest.len();
+    while let Some((next, after)) = rest.split_first_chunk::<PART>() {
+        let found = test(u8x16::new(*next)).to_bitmask();
+        if found != 0 {
+            return length - rest.len() + found.trailing_zeros() as usize;
+        }
+        rest = after;
+    }
+    let found = test(part(rest)).to_bitmask();
+    length - rest.len() + (found.trailing_zeros() as usize).min(rest.len())
+}
+
+/// Copies the next bytes, at most 16, to where there is room for 16; how many of them stand before the first that `test` finds.
+#[inline]
+pub(crate) fn copy_until(to: &mut [u8], from: &[u8], test: impl Fn(u8x16) -> u8x16) -> usize {
+    let (bytes, length) = next(from);
+    if let Some(room) = to.first_chunk_mut() {
+        *room = bytes.to_array();
+    }
+    (test(bytes).to_bitmask().trailing_zeros() as usize).min(length)
+}
+
+/// Whether no byte is beyond ASCII. O(n), 64 bytes a step.
+pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
+    (0..bytes.len()).step_by(BLOCK).all(|at| Block::at(bytes, at).wide() == 0)
+}
+
+/// Whether both are the same. For names, most of which are short: what the component calls for any other comparison goes byte by byte.
+#[inline]
+pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
+    if left.len() != right.len() {
+        return false;
+    }
+    let (lefts, left) = left.as_chunks::<PART>();
+    let (rights, right) = right.as_chunks::<PART>();
+    let equal = |one: u8x16, two: u8x16| one.simd_eq(two).to_bitmask() == 0xFFFF;
+    equal(part(left), part(right))
+        && lefts.iter().zip(rights).all(|(one, two)| equal(u8x16::new(*one), u8x16::new(*two)))
+}
+
+/// How many bytes from these places on are the same in both, none of them being `stop`. O(n), 16 bytes a step.
+#[inline]
+pub(crate) fn alike(left: &[u8], from: usize, right: &[u8], other: usize, stop: u8) -> usize {
+    let stop = u8x16::splat(stop);
+    let mut left = left.get(from..).unwrap_or_default();
+    let mut right = right.get(other..).unwrap_or_default();
+    let mut same = 0;
+    loop {
+        let ((one, length), (two, other)) = (next(left), next(right));
+        let ends = !one.simd_eq(two) | one.simd_eq(stop);
+        let length = (ends.to_bitmask().trailing_zeros() as usize).min(length).min(other);
+        same += length;
+        if length < PART {
+            return same;
+        }
+        left = left.get(PART..).unwrap_or_default();
+        right = right.get(PART..).unwrap_or_default();
     }
 }
 
@@ -130,6 +263,27 @@ mod tests {
 
     proptest! {
         #[test]
+        fn blocks_hold_their_bytes_and_zeros(text in prop::collection::vec(1u8.., 0..150), at in 0usize..160) {
+            let block = Block::at(&text, at);
+            for byte in 0..=255u8 {
+                let expected = (0..BLOCK).filter(|place| text.get(at + place).copied().unwrap_or(0) == byte);
+                prop_assert!(places(block.is(byte)).eq(expected));
+            }
+        }
+
+        #[test]
+        fn ascii_is_told(text in prop::collection::vec(0u8..=129, 0..150)) {
+            prop_assert_eq!(is_ascii(&text), text.is_ascii());
+        }
+
+        #[test]
+        fn the_first_of_two_is_found(text in text(), at in 0usize..220) {
+            let rest = text.get(at..).unwrap_or_default();
+            let expected = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+            prop_assert_eq!(until(&text, at, b'"', b'\\'), expected.unwrap_or(rest.len()));
+        }
+
+        #[test]
         fn escapes_are_those_of_a_walk(text in text()) {
             let (mut walked, mut at) = (vec![false; text.len() + 1], 0);
             while at < text.len() {
@@ -149,10 +303,28 @@ mod tests {
         }
 
         #[test]
+        fn what_is_alike_ends_where_it_differs(text in text(), from in 0usize..220, change in 0usize..220) {
+            let mut other = text.clone();
+            if let Some(byte) = other.get_mut(change) {
+                *byte ^= 1;
+            }
+            let (one, two) = (text.get(from..).unwrap_or_default(), other.get(from..).unwrap_or_default());
+            let expected = one.iter().zip(two).take_while(|(one, two)| one == two && **one != b'"').count();
+            prop_assert_eq!(alike(&text, from, &other, from, b'"'), expected);
+            prop_assert_eq!(alike(&text, from, two, 0, b'"'), expected);
+            prop_assert_eq!(same(one, two), one == two);
+            prop_assert!(!same(&text, two) || text == two);
+        }
+
+        #[test]
         fn brackets_are_found(text in text()) {
             let found: Vec<usize> = (0..text.len())
                 .step_by(BLOCK)
-                .flat_map(|from| places(Block::at(&text, from).brackets()).map(move |at| from + at))
+                .flat_map(|from| places({
+                    let (open, close) = Block::at(&text, from).brackets();
+                    open | close
+                })
+                .map(move |at| from + at))
                 .collect();
             let expected: Vec<usize> =
                 (0..text.len()).filter(|at| b"[]{}".contains(&text[*at])).collect();

@@ -6,10 +6,12 @@ pub mod lexical;
 mod sample;
 
 pub use budget::{Budget, TokenBudget};
-pub use lexical::{Profile, Weight};
+pub use lexical::{Profile, Weight, Words};
 pub use sample::Original;
 
 use serde::{Deserialize, Serialize};
+
+use crate::blocks::is_ascii;
 
 /// Units of a token in which small texts are weighed.
 pub const FINE: u64 = 4_096;
@@ -68,13 +70,30 @@ impl Estimator {
     /// The same in 1/[`FINE`], unrounded: what is to be added up over many small texts. O(n).
     #[must_use]
     pub fn weigh(&self, text: &[u8]) -> u64 {
-        self.scaled(self.weight(text).cautious)
+        self.scaled(self.weight(text, lexical::weigh).cautious)
+    }
+
+    /// The same, of one of many texts. O(n).
+    #[must_use]
+    pub fn weigh_in(&self, words: &mut Words, text: &[u8]) -> u64 {
+        let weigh = |text: &[u8], profile| lexical::weigh_in(words, text, profile);
+        self.scaled(self.weight(text, weigh).cautious)
     }
 
     /// Both at once. O(n), one pass.
     #[must_use]
     pub fn measure(&self, text: &[u8]) -> Measure {
-        let weight = self.weight(text);
+        self.rounded(text, self.weight(text, lexical::weigh))
+    }
+
+    /// The same, of one of many texts. O(n), one pass.
+    #[must_use]
+    pub fn measure_in(&self, words: &mut Words, text: &[u8]) -> Measure {
+        let weigh = |text: &[u8], profile| lexical::weigh_in(words, text, profile);
+        self.rounded(text, self.weight(text, weigh))
+    }
+
+    fn rounded(&self, text: &[u8], weight: Weight) -> Measure {
         let tokens = match self.method {
             Method::Lexical => (weight.estimate + FINE / 2) / FINE,
             Method::Chars4 => chars4::of_chars(characters(text)),
@@ -84,11 +103,11 @@ impl Estimator {
 
     /// The tables know less beyond ASCII: they were measured on other texts than the one at hand, and estimates were up to 29 % too low
     /// where nearly half of the characters were of that kind.
-    fn weight(&self, text: &[u8]) -> Weight {
+    fn weight(&self, text: &[u8], weigh: impl FnOnce(&[u8], Profile) -> Weight) -> Weight {
         match self.method {
             Method::Lexical => {
-                let weight = lexical::weigh(text, self.profile);
-                if text.is_ascii() {
+                let weight = weigh(text, self.profile);
+                if is_ascii(text) {
                     return weight;
                 }
                 let characters = characters(text);

@@ -80,7 +80,8 @@ impl<'a> Outline<'a> {
         place: u32,
         lens: &mut impl Lens,
     ) -> Scan<Self> {
-        let mut outline = Self { bytes, form, nodes: Vec::new() };
+        // Enough for a record, most of which are small.
+        let mut outline = Self { bytes, form, nodes: Vec::with_capacity(16) };
         outline.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 0, place, lens)?;
         Ok(outline)
     }

@@ -14,6 +14,7 @@ use open::Open;
 
 use super::Span;
 use super::text::{self, Form};
+use crate::blocks;
 
 /// Levels of nesting that are followed.
 pub const MAX_DEPTH: usize = 10_000;
@@ -108,6 +109,7 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// Where no value comes.
+    #[inline]
     pub fn kind(&mut self) -> Scan<Kind> {
         self.space();
         match self.peek().0 {
@@ -132,6 +134,7 @@ impl<'a> Scanner<'a> {
         true
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Scan<()> {
         if self.take(byte) { Ok(()) } else { self.error() }
     }
@@ -267,27 +270,19 @@ impl<'a> Scanner<'a> {
         Ok(start..end)
     }
 
-    /// Steps over the next bytes while they are nothing special: most strings are short, and a search would cost more than it finds.
-    #[inline]
-    fn short(&mut self) {
-        const SHORT: usize = 24;
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        self.at += rest.iter().take(SHORT).take_while(|byte| !matches!(byte, b'"' | b'\\')).count();
-    }
-
     fn raw_string_end(&mut self) -> Scan<()> {
-        self.short();
+        self.at += blocks::until(self.bytes, self.at, b'"', b'\\');
         if self.bytes.get(self.at) == Some(&b'"') { Ok(()) } else { self.quote() }
     }
 
     /// Everything that matters inside an escaped string begins with a backslash: `\"` ends it, `\\` begins an escape of its own.
     fn escaped_string_end(&mut self) -> Scan<()> {
         loop {
-            self.short();
-            let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let Some(stop) = memchr::memchr(b'\\', rest) else { return self.error() };
-            self.at += stop;
-            match rest.get(stop + 1) {
+            self.at += blocks::until(self.bytes, self.at, b'\\', b'\\');
+            if self.at == self.bytes.len() {
+                return self.error();
+            }
+            match self.bytes.get(self.at + 1) {
                 Some(b'"') => return Ok(()),
                 Some(b'\\') => {
                     self.at += 2;
@@ -308,6 +303,14 @@ impl<'a> Scanner<'a> {
 
     fn scalar(&mut self) -> Scan<()> {
         let start = self.at;
+        // Most are a few digits.
+        let digits = blocks::until_any(self.bytes, start, |part| !blocks::within(part, b'0', b'9'));
+        let follows = self.bytes.get(start + digits);
+        let ends = matches!(follows, None | Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\\'));
+        if ends && (digits == 1 || digits > 1 && self.bytes.get(start) != Some(&b'0')) {
+            self.at += digits;
+            return Ok(());
+        }
         while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') =
             self.bytes.get(self.at)
         {

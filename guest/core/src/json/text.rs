@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+use wide::u8x16;
+
+use crate::blocks::{self, PART};
+
 /// How bytes stand in their buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Form {
@@ -14,7 +18,7 @@ pub enum Form {
 /// One character of escaped text.
 enum Unit {
     /// A byte that stands for itself, or part of a UTF-8 sequence.
-    Plain(u8),
+    Plain,
     /// An escape sequence.
     Escape(char),
     /// `\u` without a character: a lone surrogate, or no digits.
@@ -25,7 +29,7 @@ enum Unit {
 fn unit(bytes: &[u8], at: usize) -> Option<(Unit, usize)> {
     let byte = *bytes.get(at)?;
     if byte != b'\\' {
-        return Some((Unit::Plain(byte), 1));
+        return Some((Unit::Plain, 1));
     }
     let simple = match bytes.get(at + 1) {
         Some(b'n') => '\n',
@@ -63,55 +67,80 @@ pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
         .try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
 }
 
-/// The first backslash. Most of what is looked at is short, or has one soon: a search would cost more than it finds.
-#[inline]
-fn slash(bytes: &[u8]) -> Option<usize> {
-    const SHORT: usize = 16;
-    let head = bytes.get(..SHORT).unwrap_or(bytes);
-    match head.iter().position(|byte| *byte == b'\\') {
-        Some(at) => Some(at),
-        None => memchr::memchr(b'\\', bytes.get(SHORT..)?).map(|at| SHORT + at),
-    }
-}
-
 /// The text as a reader sees it: raw bytes as they are, escaped ones decoded. A lone surrogate reads as U+FFFD.
 #[must_use]
 pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     if form == Form::Raw {
         return Cow::Borrowed(bytes);
     }
-    let Some(first) = slash(bytes) else { return Cow::Borrowed(bytes) };
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = first;
-    out.extend_from_slice(bytes.get(..first).unwrap_or_default());
-    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let plain = slash(rest).unwrap_or(rest.len());
-        out.extend_from_slice(rest.get(..plain).unwrap_or_default());
-        at += plain;
+    let first = blocks::until(bytes, 0, b'\\', b'\\');
+    if first == bytes.len() { Cow::Borrowed(bytes) } else { Cow::Owned(decoded(bytes)) }
+}
+
+/// Escaped text, decoded.
+fn decoded(bytes: &[u8]) -> Vec<u8> {
+    const SLASH: u8 = b'\\';
+    // Bytes are copied 16 at a time, with what stands behind an escape, and written over again: so there has to be room for them.
+    let mut out = vec![0; bytes.len() + PART];
+    let (mut at, mut to) = (0, 0);
+    while at < bytes.len() {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let room = out.get_mut(to..).unwrap_or_default();
+        let plain = blocks::copy_until(room, rest, |part| part.simd_eq(u8x16::splat(SLASH)));
+        (at, to) = (at + plain, to + plain);
+        if bytes.get(at) != Some(&SLASH) {
+            continue;
+        }
         // Nearly all escapes are of these.
-        if let Some(byte @ (b'"' | b'\\')) = bytes.get(at + 1) {
-            out.push(*byte);
-            at += 2;
+        let simple = bytes.get(at + 1).and_then(|letter| SIMPLE.get(usize::from(*letter)));
+        if let (Some(byte @ 1..), Some(room)) = (simple, out.get_mut(to)) {
+            *room = *byte;
+            (at, to) = (at + 2, to + 1);
         } else if let Some((unit, length)) = unit(bytes, at) {
-            match unit {
-                Unit::Plain(byte) => out.push(byte),
-                Unit::Escape(character) => push(&mut out, character),
-                Unit::Broken => push(&mut out, char::REPLACEMENT_CHARACTER),
+            let character = match unit {
+                Unit::Escape(character) => character,
+                Unit::Plain | Unit::Broken => char::REPLACEMENT_CHARACTER,
+            };
+            let mut encoded = [0; 4];
+            let encoded = character.encode_utf8(&mut encoded).as_bytes();
+            // What is broken may be longer when it is read.
+            out.resize(out.len() + encoded.len().saturating_sub(length), 0);
+            if let Some(room) = out.get_mut(to..to + encoded.len()) {
+                room.copy_from_slice(encoded);
             }
-            at += length;
+            (at, to) = (at + length, to + encoded.len());
         }
     }
-    Cow::Owned(out)
+    out.truncate(to);
+    out
 }
+
+/// What a letter after a backslash stands for; 0 where that is not one byte.
+static SIMPLE: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let pairs = [
+        (b'"', b'"'),
+        (b'\\', b'\\'),
+        (b'/', b'/'),
+        (b'n', b'\n'),
+        (b't', b'\t'),
+        (b'r', b'\r'),
+        (b'b', 8),
+        (b'f', 12),
+    ];
+    let mut at = 0;
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
+    while at < pairs.len() {
+        bytes[pairs[at].0 as usize] = pairs[at].1;
+        at += 1;
+    }
+    bytes
+};
 
 /// The first characters of a text as a reader sees them: the text of at most `source` bytes.
 #[must_use]
 pub fn prefix(bytes: &[u8], source: usize, form: Form) -> Cow<'_, [u8]> {
     visible(bytes.get(..boundary(bytes, source, form)).unwrap_or(bytes), form)
-}
-
-fn push(out: &mut Vec<u8>, character: char) {
-    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
 /// The last place at or before `at` where no character, and no escape, is cut: O(1).
@@ -158,33 +187,51 @@ pub fn convert(out: &mut Vec<u8>, bytes: &[u8], from: Form, to: Form) {
 
 /// Appends UTF-8 text escaped as the inside of a JSON string.
 pub fn escape(out: &mut Vec<u8>, text: &[u8]) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let mut rest = text;
-    while let Some(stop) = rest.iter().position(|byte| matches!(byte, ..0x20 | b'"' | b'\\')) {
-        let (plain, after) = rest.split_at_checked(stop).unwrap_or((rest, &[]));
-        out.extend_from_slice(plain);
-        let Some((special, after)) = after.split_first() else { break };
-        match special {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            other => {
-                let digit = |value: u8| HEX.get(usize::from(value)).copied().unwrap_or(b'0');
-                out.extend_from_slice(&[
-                    b'\\',
-                    b'u',
-                    b'0',
-                    b'0',
-                    digit(other >> 4),
-                    digit(other & 15),
-                ]);
-            }
+    // Bytes are written 16 at a time, and what stands behind a special one again: so there has to be room for them, and for six bytes of each.
+    const ROOM: usize = PART * 7;
+    let mut to = out.len();
+    let mut at = 0;
+    while at < text.len() {
+        if out.len() < to + ROOM {
+            out.resize(to + ROOM + (text.len() - at), 0);
         }
-        rest = after;
+        let rest = text.get(at..).unwrap_or_default();
+        let plain = blocks::copy_until(out.get_mut(to..).unwrap_or_default(), rest, is_special);
+        (at, to) = (at + plain, to + plain);
+        if plain == rest.len().min(PART) {
+            continue;
+        }
+        let Some(special) = text.get(at) else { break };
+        let (escape, length) = spelt(*special);
+        if let Some(room) = out.get_mut(to..).and_then(|room| room.first_chunk_mut()) {
+            *room = escape;
+        }
+        (at, to) = (at + 1, to + length);
     }
-    out.extend_from_slice(rest);
+    out.truncate(to);
+}
+
+/// Where a byte stands that has to be escaped.
+#[inline]
+fn is_special(part: u8x16) -> u8x16 {
+    let control = blocks::within(part, 0, 0x1F);
+    control | part.simd_eq(u8x16::splat(b'"')) | part.simd_eq(u8x16::splat(b'\\'))
+}
+
+/// The escape of a byte, and how many bytes of it count.
+#[inline]
+fn spelt(special: u8) -> ([u8; 6], usize) {
+    let short = |letter: u8| ([b'\\', letter, 0, 0, 0, 0], 2);
+    match special {
+        b'"' | b'\\' => short(special),
+        b'\n' => short(b'n'),
+        b'\r' => short(b'r'),
+        b'\t' => short(b't'),
+        other => {
+            let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' + value - 10 };
+            ([b'\\', b'u', b'0', b'0', digit(other >> 4), digit(other & 15)], 6)
+        }
+    }
 }
 
 /// `text` as a JSON string, quotes included.
@@ -199,6 +246,8 @@ pub fn quoted(text: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn escaped(text: &str) -> Vec<u8> {
@@ -237,6 +286,22 @@ mod tests {
                 "{at}: {head}"
             );
             assert!(cut <= at);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back(text in "([a-z]{0,20}|[\"\\\\\n\t\u{1}-\u{1f}é日\u{1F980}]){0,12}") {
+            prop_assert_eq!(&serde_json::from_slice::<String>(&quoted(&text)).unwrap(), &text);
+            let escaped = escaped(&text);
+            prop_assert_eq!(&*visible(&escaped, Form::Escaped), text.as_bytes());
+        }
+
+        #[test]
+        fn foreign_escapes_are_read_as_serde_json_does(parts in prop::collection::vec("[a-z]{0,18}|\\\\[\"\\\\/nrtbf]|\\\\u00[4-9a-f][0-9a-f]|\\\\ud83e\\\\udd80", 0..12)) {
+            let text = parts.concat();
+            let expected: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+            prop_assert_eq!(&*visible(text.as_bytes(), Form::Escaped), expected.as_bytes());
         }
     }
 }

@@ -41,11 +41,11 @@ impl<'m> Wanted<'m> {
         Some(inner.filter(|inner| !inner.holds(&[])).unwrap_or(mask))
     }
 
-    fn member(&self, place: Place<'m>, name: &str) -> Option<Place<'m>> {
+    fn member(&self, place: Place<'m>, name: &[u8]) -> Option<Place<'m>> {
         match place {
             Place::Way(at, mask) => {
-                let inner = mask.and_then(|mask| mask.member(name));
-                if self.list.get(at).is_some_and(|key| key == name) {
+                let inner = mask.and_then(|mask| mask.named(name));
+                if self.list.get(at).is_some_and(|key| key.as_bytes() == name) {
                     return if at + 1 == self.list.len() {
                         self.of_records().map(Place::List)
                     } else {
@@ -54,7 +54,7 @@ impl<'m> Wanted<'m> {
                 }
                 inner.map(Place::Field)
             }
-            Place::List(mask) | Place::Field(mask) => mask.member(name).map(Place::Field),
+            Place::List(mask) | Place::Field(mask) => mask.named(name).map(Place::Field),
         }
     }
 }
@@ -68,8 +68,7 @@ impl Lens for Wanted<'_> {
             (None, _) => return Some(place),
             (Some(key), here) => {
                 let key = visible(key, self.form);
-                let name = visible(&key, Form::Escaped);
-                self.member(here, std::str::from_utf8(&name).ok()?)?
+                self.member(here, &visible(&key, Form::Escaped))?
             }
         };
         // A mask is small: its places are few, and the same for every record.

@@ -2,6 +2,7 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::blocks::{BLOCK, Block, is_ascii};
 use crate::json::text::Form;
 
 /// What every mark of the guard in a value begins with.
@@ -31,18 +32,39 @@ pub fn holds_mark(text: &str) -> bool {
     })
 }
 
-/// Whether text of this kind reads as prose, so that it can be shortened at words. Anything else is data, and is shown whole or as a stub.
+/// Whether text of this kind reads as prose, so that it can be shortened at words. Anything else is data, and is shown whole or as a stub. O(1): its beginning tells.
 #[must_use]
-pub fn is_prose(text: &str) -> bool {
-    let (mut characters, mut words, mut wide, mut in_word) = (0usize, 0usize, 0usize, false);
-    for character in text.chars().take(400) {
-        characters += 1;
-        wide += usize::from(character > '\u{2e80}');
-        let word = !character.is_whitespace();
-        words += usize::from(word && !in_word);
-        in_word = word;
-    }
+pub fn is_prose(text: &[u8]) -> bool {
+    const LOOK: usize = 400;
+    let head = text.get(..LOOK).unwrap_or(text);
+    let (characters, words, wide) = if is_ascii(head) {
+        (head.len(), ascii_words(head), 0)
+    } else {
+        let (mut characters, mut words, mut wide, mut in_word) = (0, 0, 0, false);
+        let head = text.get(..4 * LOOK).unwrap_or(text);
+        for character in String::from_utf8_lossy(head).chars().take(LOOK) {
+            characters += 1;
+            wide += usize::from(character > '\u{2e80}');
+            let word = !character.is_whitespace();
+            words += usize::from(word && !in_word);
+            in_word = word;
+        }
+        (characters, words, wide)
+    };
     words >= 4 && characters / words <= 16 || wide * 3 > characters
+}
+
+/// Words of ASCII text: 64 bytes a step.
+fn ascii_words(text: &[u8]) -> usize {
+    let (mut words, mut in_word) = (0, 0);
+    for at in (0..text.len()).step_by(BLOCK) {
+        let block = Block::at(text, at);
+        let within = u64::MAX >> (BLOCK - (text.len() - at).min(BLOCK));
+        let word = within & !(block.is(b' ') | block.range(b'\t', b'\r'));
+        words += (word & !(word << 1 | in_word)).count_ones() as usize;
+        in_word = word >> 63;
+    }
+    words
 }
 
 /// At most about `most` characters of a text, with a mark for the rest; the text itself where it is no longer. Sentences with one of `keywords` come before others.
@@ -52,12 +74,14 @@ pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
     if length <= most {
         return text.to_owned();
     }
-    if !is_prose(text) {
+    if !is_prose(text.as_bytes()) {
         let stub: String = text.chars().take(most.min(STUB)).collect();
         let left = length - stub.chars().count();
         return format!("{stub}{}", mark(left, "characters"));
     }
-    let sentences: Vec<&str> = sentences(text);
+    // Where no others are wanted, the first one is enough.
+    let most_sentences = if keywords.is_empty() { 1 } else { usize::MAX };
+    let sentences: Vec<&str> = sentences(text).take(most_sentences).collect();
     let mut kept = String::new();
     let mut room = most;
     let mut held = 0;
@@ -108,10 +132,10 @@ fn has_keyword(sentence: &str, keywords: &[String]) -> bool {
 }
 
 /// Sentences, each with the space after it. A line break ends one too. At most the first 64 kB are looked at.
-fn sentences(text: &str) -> Vec<&str> {
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let head =
         text.get(..crate::json::text::boundary(text.as_bytes(), 65_536, Form::Raw)).unwrap_or(text);
-    head.split_inclusive('\n').flat_map(|line| line.split_sentence_bounds()).collect()
+    head.split_inclusive('\n').flat_map(|line| line.split_sentence_bounds())
 }
 
 /// As many whole words as fit; characters where a word alone does not.

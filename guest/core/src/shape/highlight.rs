@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use xxhash_rust::xxh3::xxh3_128;
+
 use super::extract::mark;
 use crate::json::text::{Form, boundary};
 use crate::text::entry::{Entry, entries, strict_lines, template};
@@ -160,25 +162,35 @@ impl<'t> Highlights<'t> {
         let count = |level| grave.iter().filter(|entry| entry.level == level).count();
         let head = format!("{} errors, {} warnings:\n", count(Level::Error), count(Level::Warn));
         let room = text.room * 9 / 10;
-        for (trace, coarse) in [(TRACE, false), (2, false), (1, false), (1, true)] {
-            let folded = self.fold(&grave, coarse);
+        let whole = |folded: &[Group], trace: usize| {
+            // Each takes a token at least.
+            if folded.len() as u64 > room {
+                return None;
+            }
             let lines: Vec<String> = folded.iter().map(|group| self.group(group, trace)).collect();
             let whole = format!("{head}{}\n", lines.join("\n"));
             // A token is at most 16 bytes.
-            if whole.len() as u64 <= room.saturating_mul(16)
-                && text.estimator.cost(whole.as_bytes()) <= room
-            {
-                text.push(&whole);
-                return 0;
-            }
+            let fits = whole.len() as u64 <= room.saturating_mul(16)
+                && text.estimator.cost(whole.as_bytes()) <= room;
+            fits.then_some(whole)
+        };
+        let fine = self.fold(&grave, false);
+        let fits = [TRACE, 2, 1].into_iter().find_map(|trace| whole(&fine, trace));
+        let mut coarse = if fits.is_some() { Vec::new() } else { self.fold(&grave, true) };
+        if let Some(whole) = fits.or_else(|| whole(&coarse, 1)) {
+            text.push(&whole);
+            return 0;
         }
         // Not all of them fit: the gravest first, in their order, evenly spread.
-        let mut folded = self.fold(&grave, true);
-        folded.sort_by_key(|group| (std::cmp::Reverse(group.level), group.line));
+        coarse.sort_by_key(|group| (std::cmp::Reverse(group.level), group.line));
         let mut kept: Vec<(usize, String)> = Vec::new();
         let mut spent = text.estimator.cost(head.as_bytes()) + 8;
         let mut omitted = 0;
-        for group in &folded {
+        for group in &coarse {
+            if spent >= room {
+                omitted += group.count;
+                continue;
+            }
             let line = self.group(group, 1);
             let cost = text.estimator.cost(line.as_bytes()) + 1;
             if spent + cost > room {
@@ -210,10 +222,11 @@ impl<'t> Highlights<'t> {
     /// Repeats in one: entries that say the same at another time; `coarse`: that differ in numbers only.
     fn fold(&self, entries: &[&Entry], coarse: bool) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
-        let mut known: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        // By their hashes: templates are long, and alike in their first half.
+        let mut known: BTreeMap<u128, usize> = BTreeMap::new();
         for entry in entries {
             let line = self.lines.get(entry.line).copied().unwrap_or_default();
-            let key = template(line, coarse);
+            let key = xxh3_128(&template(line, coarse));
             match known.get(&key).and_then(|at| groups.get_mut(*at)) {
                 Some(group) => {
                     group.count += 1;

@@ -1,5 +1,7 @@
 //! Which rung of the ladder a payload needs, and the cut it gets.
 
+use std::cell::RefCell;
+
 use super::condense::Taste;
 use super::highlight::Highlights;
 use super::list::{self, Ask};
@@ -109,6 +111,7 @@ impl Setting<'_> {
             principal: self.scope.principal,
             read_tool: self.read_tool,
             replay: self.replay,
+            last: RefCell::default(),
         }
     }
 

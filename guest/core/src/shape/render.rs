@@ -1,6 +1,7 @@
 //! A part, written into the halves of a result: text that models read, structured content that programs and some models read.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 use serde_json::Value;
 
@@ -40,6 +41,8 @@ pub struct Frame<'a> {
     pub read_tool: &'a str,
     /// The call that cursors lead back to, where nothing is kept.
     pub replay: Option<&'a Replay>,
+    /// What was written last: what is found to fit is what is sent.
+    pub last: RefCell<Option<(Shown, Halves)>>,
 }
 
 /// What the schema of a tool lets stand in structured content.
@@ -110,9 +113,20 @@ impl Frame<'_> {
         }
     }
 
-    /// Writes a part. Costs what the part is long.
+    /// Writes a part. Costs what the part is long; next to nothing where it is the one that was written last.
     #[must_use]
     pub fn halves(&self, shown: &Shown) -> Halves {
+        if let Some((last, halves)) = &*self.last.borrow()
+            && last == shown
+        {
+            return halves.clone();
+        }
+        let halves = self.write(shown);
+        self.last.replace(Some((shown.clone(), halves.clone())));
+        halves
+    }
+
+    fn write(&self, shown: &Shown) -> Halves {
         let cursor = shown.next.as_ref().map(|next| self.sign(next));
         let link = Link { cursor: cursor.as_deref(), more: shown.more, read_tool: self.read_tool };
         let brief = self.is_brief();

@@ -1,5 +1,7 @@
 //! Entries of a log that matter, and which of them say the same.
 
+use std::borrow::Cow;
+
 use super::boundary::begins_entry;
 use super::level::{Level, level, strict};
 
@@ -86,10 +88,10 @@ fn time_length(line: &[u8]) -> usize {
 
 /// A line without what differs between repeats: its time; `coarse`: all numbers and ids. Two entries of one template say the same.
 #[must_use]
-pub fn template(line: &[u8], coarse: bool) -> Vec<u8> {
+pub fn template(line: &[u8], coarse: bool) -> Cow<'_, [u8]> {
     let rest = line.get(time_length(line)..).unwrap_or_default();
     if !coarse {
-        return rest.to_vec();
+        return Cow::Borrowed(rest);
     }
     let mut out: Vec<u8> = Vec::with_capacity(rest.len());
     for byte in rest {
@@ -100,7 +102,7 @@ pub fn template(line: &[u8], coarse: bool) -> Vec<u8> {
             out.push(b'0');
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 #[cfg(test)]

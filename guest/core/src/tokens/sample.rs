@@ -1,6 +1,6 @@
 //! The price of the whole original, without reading all of it.
 
-use super::{Estimator, Measure};
+use super::{Estimator, Measure, Words};
 use crate::json::text::{self, Form};
 
 /// Above this the total is extrapolated: pricing megabytes would cost more than all the rest.
@@ -34,10 +34,11 @@ impl Original {
         let samples = (bytes.len() / STRIDE).clamp(LEAST_SAMPLES, MOST_SAMPLES);
         let stride = bytes.len() / samples;
         let (mut tokens, mut cost, mut priced) = (0u64, 0u64, 0u64);
+        let mut words = Words::default();
         for sample in 0..samples {
             let place = sample * stride + place(sample, stride - SAMPLE_BYTES);
             let (part, length) = text::sample(bytes, place, SAMPLE_BYTES, form);
-            let measure = estimator.measure(&part);
+            let measure = estimator.measure_in(&mut words, &part);
             tokens += measure.tokens;
             cost += measure.cost;
             priced += length as u64;

@@ -1,10 +1,9 @@
 //! Passing a value without reading it: by its brackets and quotes alone, 64 bytes a step.
 //!
-//! What stands inside is not looked at: that its brackets match is all that is known of it. So a value that is broken inside is passed as it is, and reaches a
-//! client as it would have without the guard.
+//! What stands inside is not looked at: that as many brackets close as open is all that is known of it. So a value that is broken inside is passed as it is, and
+//! reaches a client as it would have without the guard.
 
-use super::open::Open;
-use super::{Kind, Scan, Scanner};
+use super::{Kind, MAX_DEPTH, Scan, ScanError, Scanner};
 use crate::blocks::{BLOCK, Block, Escapes, between, places};
 use crate::json::Span;
 use crate::json::text::{Form, hex};
@@ -25,27 +24,31 @@ impl Scanner<'_> {
         }
     }
 
-    /// Passes what stands between a bracket, which comes next, and its counterpart.
+    /// Passes what stands between a bracket, which comes next, and its counterpart: where as many have closed as have opened.
     fn brackets(&mut self) -> Scan<()> {
-        let mut open = Open::default();
         let mut quotes = Quotes::new(self.form);
-        let (mut base, mut inside) = (self.at, 0);
+        let (mut base, mut inside, mut depth) = (self.at, 0, 0);
         while base < self.bytes.len() {
             let block = Block::at(self.bytes, base);
             let strings = between(quotes.next(self, block, base)?) ^ inside;
             inside = if strings >> 63 == 1 { u64::MAX } else { 0 };
-            for place in places(block.brackets() & !strings) {
-                let at = base + place;
-                let byte = self.bytes.get(at).copied().unwrap_or_default();
-                match byte {
-                    b'{' | b'[' => open.push(byte == b'{')?,
-                    _ if open.last() == Some(byte == b'}') => open.pop(),
-                    _ => return Err(super::ScanError::Syntax(at)),
+            let (open, close) = block.brackets();
+            let (open, close) = (open & !strings, close & !strings);
+            let (opened, closed) = (open.count_ones() as usize, close.count_ones() as usize);
+            // Only here may the last of them close.
+            if closed >= depth {
+                let mut depth = depth;
+                for place in places(open | close) {
+                    depth = if open >> place & 1 == 1 { depth + 1 } else { depth - 1 };
+                    if depth == 0 {
+                        self.at = base + place + 1;
+                        return Ok(());
+                    }
                 }
-                if open.last().is_none() {
-                    self.at = at + 1;
-                    return Ok(());
-                }
+            }
+            depth = depth + opened - closed;
+            if depth > MAX_DEPTH {
+                return Err(ScanError::TooDeep);
             }
             base += BLOCK;
         }
@@ -91,8 +94,10 @@ impl Quotes {
         let after = slashes << 1 | self.slashes >> 1;
         let second = slashes << 2 | self.slashes;
         self.slashes = slashes >> 62;
-        for place in places(after & block.is(b'u')) {
-            digits(scanner, base + place)?;
+        for place in places(after & !quotes & !slashes) {
+            if scanner.bytes.get(base + place) == Some(&b'u') {
+                digits(scanner, base + place)?;
+            }
         }
         // In escaped text every quote has a backslash before it. Where another stands before that, it may be a character of a string.
         let mut found = quotes & after;
@@ -117,7 +122,7 @@ fn digits(scanner: &Scanner<'_>, at: usize) -> Scan<()> {
         return Ok(());
     }
     match hex(scanner.bytes, at + 1) {
-        Some(0x22 | 0x5C | 0..0x20) | None => Err(super::ScanError::Syntax(at)),
+        Some(0x22 | 0x5C | 0..0x20) | None => Err(ScanError::Syntax(at)),
         Some(_) => Ok(()),
     }
 }

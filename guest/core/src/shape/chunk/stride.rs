@@ -1,12 +1,12 @@
 //! The chunks of a long text: as far apart as samples of it say that a chunk reaches, moved to the nearest good place.
 
-use super::{EXACT_BYTES, Size, whole};
+use super::{EXACT_BYTES, Size, second};
 use crate::json::text::{Form, boundary, sample};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
 use crate::text::fit::settle;
 use crate::text::lines::{Lines, ends};
-use crate::tokens::{Estimator, FINE};
+use crate::tokens::{Estimator, FINE, Words};
 
 /// Bytes of which one sample tells the price.
 const STRIDE: usize = 64 * 1024;
@@ -31,7 +31,7 @@ pub(super) fn plan(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) 
         chunks: vec![ChunkMark { offset: 0, line: 1 }],
     };
     let head = bytes.get(..boundary(bytes, EXACT_BYTES, form)).unwrap_or(bytes);
-    let (mut at, mut line) = match whole(head, form, estimator, size).chunks.get(1) {
+    let (mut at, mut line) = match second(head, form, estimator, size) {
         Some(second) => {
             let line = usize::try_from(second.line).unwrap_or(1) - 1;
             (usize::try_from(second.offset).unwrap_or(usize::MAX), line)
@@ -49,12 +49,13 @@ pub(super) fn plan(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) 
 
 /// What each stretch of a text costs a byte, in 1/[`FINE`] of a token, with a twelfth added: no sample is like all that it stands for.
 fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
+    let mut words = Words::default();
     let samples: Vec<u64> = (0..bytes.len())
         .step_by(STRIDE)
         .map(|from| {
             let middle = from + STRIDE.min(bytes.len() - from) / 2;
             let (part, length) = sample(bytes, middle, SAMPLE, form);
-            estimator.weigh(&part) / (length as u64).max(1)
+            estimator.weigh_in(&mut words, &part) / (length as u64).max(1)
         })
         .collect();
     let mean = samples.iter().sum::<u64>() / (samples.len() as u64).max(1);

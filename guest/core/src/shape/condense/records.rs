@@ -93,7 +93,7 @@ impl<'r> Records<'r> {
         let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
         let mut values = Vec::with_capacity(items.len());
         for (_, item) in items {
-            let mut value = Vec::new();
+            let mut value = Vec::with_capacity(item.len().min(128));
             let outline =
                 Outline::through(item, self.form, &(0..item.len()), root, &mut chosen).ok()?;
             let mut writer = self.writer(&outline, selection);

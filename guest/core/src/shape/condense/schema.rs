@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use super::names::{Worth, worth};
+use crate::blocks::same;
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
 use crate::shape::extract::is_prose;
-use crate::tokens::Estimator;
+use crate::tokens::{Estimator, Words};
 
 /// Characters to which values may be shortened; the last is all of them.
 pub const CAPS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
@@ -73,7 +74,7 @@ struct Children {
 impl Children {
     /// The field of a key. O(1) where keys come in the order in which they came before.
     fn find(&self, key: &[u8]) -> Option<FieldId> {
-        let is = |(known, _): &&(Vec<u8>, FieldId)| known == key;
+        let is = |(known, _): &&(Vec<u8>, FieldId)| same(known, key);
         let next = self.next.get();
         let at = match self.known.get(next).filter(is) {
             Some(_) => next,
@@ -98,6 +99,9 @@ pub struct Schema {
     of: Vec<u32>,
 }
 
+/// What a text weighs, in 1/[`crate::tokens::FINE`] token.
+type Weigh<'w> = dyn FnMut(&[u8]) -> u64 + 'w;
+
 /// Whether an object is a list with names: many members, most of them alike.
 #[must_use]
 fn is_map(outline: &Outline<'_>, id: Id, node: &Node) -> bool {
@@ -116,7 +120,9 @@ impl Schema {
     pub fn of(outline: &Outline<'_>, estimator: &Estimator) -> Self {
         let mut schema = Self::default();
         let root = schema.field(None, b"", 0, false, 0);
-        schema.visit(outline, estimator, 0, root, false);
+        let mut words = Words::default();
+        let weigh = &mut |text: &[u8]| estimator.weigh_in(&mut words, text);
+        schema.visit(outline, weigh, 0, root, false);
         schema.judge();
         schema
     }
@@ -241,7 +247,7 @@ impl Schema {
     fn visit(
         &mut self,
         outline: &Outline<'_>,
-        estimator: &Estimator,
+        weigh: &mut Weigh<'_>,
         id: Id,
         at: FieldId,
         in_list: bool,
@@ -260,7 +266,7 @@ impl Schema {
             || node.closed
             || node.children == 0
         {
-            return self.leaf(outline, estimator, node, at);
+            return self.leaf(outline, weigh, node, at);
         }
         if let Some(field) = self.fields.get_mut(at) {
             field.container = true;
@@ -274,11 +280,8 @@ impl Schema {
             let child_at = if is_list {
                 let name: &[u8] = if node.kind == Kind::Array { b"[]" } else { b"*" };
                 let inside = nested || in_list;
-                let weight = if node.kind == Kind::Array {
-                    0
-                } else {
-                    estimator.weigh(&outline.inner(&child.key))
-                };
+                let weight =
+                    if node.kind == Kind::Array { 0 } else { weigh(&outline.inner(&child.key)) };
                 let child_at = self.field(Some(at), name, level + u32::from(in_list), inside, 0);
                 if let Some(field) = self.fields.get_mut(child_at) {
                     for total in &mut field.weights {
@@ -292,17 +295,17 @@ impl Schema {
                     Some(known) => known,
                     None => {
                         let whole = [b"\"".as_slice(), &key, b"\":"].concat();
-                        self.field(Some(at), &key, level + 1, nested, estimator.weigh(&whole))
+                        self.field(Some(at), &key, level + 1, nested, weigh(&whole))
                     }
                 }
             };
-            self.visit(outline, estimator, child_id, child_at, in_list || is_list);
+            self.visit(outline, weigh, child_id, child_at, in_list || is_list);
         }
     }
 
-    fn leaf(&mut self, outline: &Outline<'_>, estimator: &Estimator, node: &Node, at: FieldId) {
+    fn leaf(&mut self, outline: &Outline<'_>, weigh: &mut Weigh<'_>, node: &Node, at: FieldId) {
         let raw = outline.raw(node);
-        let weight = estimator.weigh(&raw);
+        let weight = weigh(&raw);
         let Some(field) = self.fields.get_mut(at) else { return };
         field.count += 1;
         if field.distinct.len() < DISTINCT {
@@ -314,8 +317,7 @@ impl Schema {
         if node.kind == Kind::String {
             field.strings += 1;
             field.characters += length as u64;
-            let head = crate::json::text::prefix(&raw, 400, crate::json::text::Form::Raw);
-            field.prose += u64::from(length > 60 && is_prose(&String::from_utf8_lossy(&head)));
+            field.prose += u64::from(length > 60 && is_prose(&raw));
         }
         for (total, cap) in field.weights.iter_mut().zip(CAPS) {
             // A mark takes the place of what is cut: some six tokens.

@@ -21,12 +21,6 @@ impl Class {
         self <= Class::Digit
     }
 
-    /// White space.
-    #[inline]
-    pub(super) fn is_space(self) -> bool {
-        matches!(self, Class::Space | Class::Newline | Class::Tab)
-    }
-
     #[inline]
     pub(super) fn is_letter(self) -> bool {
         self <= Class::Upper

@@ -4,6 +4,7 @@
 //! a change here makes the tables wrong.
 
 use super::classes::{Class, class};
+use super::window::{Run, Window};
 
 /// Prefixes of a word: none, space, quote, `_`, `/`, `.`, `-`, other punctuation, camel hump, after a digit, after non-ASCII.
 pub(super) const WORD_PREFIXES: usize = 11;
@@ -24,8 +25,8 @@ pub(super) trait Sink {
     #[inline]
     fn ends_at(&mut self, _end: usize) {}
 
-    /// A piece of letters; `key` holds prefix, case and length, `shape` prefix and case.
-    fn word(&mut self, key: usize, shape: usize, letters: &[u8]);
+    /// A piece of letters, `text[from..to]`; `key` holds prefix, case and length, `shape` prefix and case.
+    fn word(&mut self, key: usize, shape: usize, text: &[u8], from: usize, to: usize);
     /// A run of up to six punctuation characters, or a rule line.
     fn punctuation(&mut self, key: usize);
     fn space(&mut self, key: usize);
@@ -43,344 +44,361 @@ pub(super) trait Sink {
     fn tail(&mut self, cost: usize);
 }
 
-/// What stands right before an event and belongs to it.
+/// What stands right before an event and belongs to it: as the prefix of a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pending {
-    Nothing,
-    Space,
-    /// A single punctuation character before a letter, by word prefix.
-    Mark(usize),
-}
+struct Pending(usize);
 
 impl Pending {
-    fn prefix(self) -> usize {
-        match self {
-            Pending::Nothing => 0,
-            Pending::Space => 1,
-            Pending::Mark(prefix) => prefix,
-        }
+    const NOTHING: Self = Self(0);
+    const SPACE: Self = Self(1);
+    /// A character of two bytes, which is an event of its own.
+    const TWO_BYTES: Self = Self(10);
+
+    /// A single punctuation character before a letter.
+    #[inline]
+    fn mark(mark: u8) -> Self {
+        Self(MARKS.get(usize::from(mark)).copied().unwrap_or(OTHER_MARK).into())
+    }
+
+    /// Whether it has no event yet.
+    #[inline]
+    fn is_open(self) -> bool {
+        self != Self::NOTHING && self != Self::TWO_BYTES
     }
 }
+
+/// Prefixes of the pieces of a run after its first.
+const AFTER_HUMP: usize = 8;
+const AFTER_DIGIT: usize = 9;
 
 /// Feeds the events of `text` to `sink`, in order. O(n), any bytes.
+///
+/// What most text is made of stands here, and is told without loops: words, digit runs, single spaces, a few punctuation characters.
 pub(super) fn scan<S: Sink>(text: &[u8], sink: &mut S) {
-    let mut scan = Scan { text, at: 0, pending: Pending::Nothing, after_two_bytes: false, sink };
-    while scan.at < text.len() {
-        let after_two_bytes = std::mem::take(&mut scan.after_two_bytes);
-        match class(scan.byte(scan.at)) {
-            Class::Lower | Class::Upper | Class::Digit => scan.alphanumeric(after_two_bytes),
-            Class::Space | Class::Newline | Class::Tab => scan.space(),
-            Class::Punctuation => scan.punctuation(),
-            Class::NonAscii => scan.wide(),
-        }
-    }
-    if scan.pending != Pending::Nothing {
-        scan.sink.ends_at(text.len());
-        scan.sink.space(0);
-    }
-}
-
-struct Scan<'a, S> {
-    text: &'a [u8],
-    at: usize,
-    pending: Pending,
-    after_two_bytes: bool,
-    sink: &'a mut S,
-}
-
-impl<S: Sink> Scan<'_, S> {
-    #[inline]
-    fn byte(&self, at: usize) -> u8 {
-        self.text.get(at).copied().unwrap_or(0)
-    }
-
-    #[inline]
-    fn class_at(&self, at: usize) -> Option<Class> {
-        self.text.get(at).map(|byte| class(*byte))
-    }
-
-    #[inline]
-    fn slice(&self, from: usize, to: usize) -> &[u8] {
-        self.text.get(from..to).unwrap_or_default()
-    }
-
-    fn alphanumeric(&mut self, after_two_bytes: bool) {
-        let start = self.at;
-        let rest = self.text.get(start..).unwrap_or_default();
-        let length =
-            rest.iter().position(|byte| !class(*byte).is_alphanumeric()).unwrap_or(rest.len());
-        self.at += length;
-        let run = rest.get(..length).unwrap_or(rest);
-        match if length >= 8 { id(run) } else { None } {
-            Some(swallows) => self.id(start, swallows),
-            None => self.pieces(start, after_two_bytes),
-        }
-        self.pending = Pending::Nothing;
-    }
-
-    /// An id; one of mixed case swallows the rest of a base64 text.
-    fn id(&mut self, start: usize, swallow: bool) {
-        let continues = |byte: &u8| {
-            matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_') || class(*byte).is_alphanumeric()
-        };
-        if swallow {
-            self.at += self.text.iter().skip(self.at).take_while(|byte| continues(byte)).count();
-        }
-        let run = self.text.get(start..self.at).unwrap_or_default();
-        self.sink.ends_at(self.at);
-        self.sink.id(run);
-    }
-
-    /// Words and digit runs between `start` and the current position.
-    fn pieces(&mut self, start: usize, after_two_bytes: bool) {
-        const AFTER_HUMP: usize = 8;
-        const AFTER_DIGIT: usize = 9;
-        const AFTER_WIDE: usize = 10;
-        let end = self.at;
-        let mut prefix = match self.pending {
-            Pending::Nothing if after_two_bytes => AFTER_WIDE,
-            pending => pending.prefix(),
-        };
-        let mut from = start;
-        while from < end {
-            let mut to = from;
-            if class(self.byte(from)) == Class::Digit {
-                let mut same = 0usize;
-                while to < end && class(self.byte(to)) == Class::Digit {
-                    same += usize::from(self.byte(to) == self.byte(from));
-                    to += 1;
+    let mut window = Window::at(text, 0);
+    let (mut at, mut pending) = (0, Pending::NOTHING);
+    while at < text.len() {
+        window.reach(text, at);
+        let start = at;
+        if window.has(window.alphanumeric, at) {
+            at += window.run(text, at, |window| window.alphanumeric);
+            match window.cut(start, at - start) {
+                Some(run) if run.is_word() => {
+                    sink.ends_at(at);
+                    word(text, start, at, pending.0 * 3 + run.case(), sink);
                 }
-                let length = to - from;
-                self.sink.ends_at(to);
-                let before = match prefix {
-                    _ if from > start => 3,
-                    1 => 1,
-                    0 => 0,
-                    _ => 2,
-                };
-                if length > 15 {
-                    self.sink.digits(
-                        64 + usize::from(same * 4 >= length * 3) + 2 * usize::from(before == 1),
-                        length,
-                    );
-                } else {
-                    self.sink.digits(before * 16 + length, length);
-                }
-                prefix = AFTER_DIGIT;
+                Some(run) if run.is_number() => digits(text, start, at, pending.0, false, sink),
+                run => at = mixed(text, &window, start, at, run, pending.0, sink),
+            }
+            pending = Pending::NOTHING;
+        } else if window.has(window.punctuation, at) {
+            at += window.run(text, at, |window| window.punctuation);
+            let run = text.get(start..at).unwrap_or_default();
+            let follows = follows(text, at);
+            if let [mark] = *run
+                && follows == LETTER
+                && !pending.is_open()
+                && !(mark == b'\\' && is_escape(text, at))
+            {
+                pending = Pending::mark(mark);
             } else {
-                while to < end && class(self.byte(to)) == Class::Upper {
-                    to += 1;
-                }
-                let upper = to - from;
-                while to < end && class(self.byte(to)) == Class::Lower {
-                    to += 1;
-                }
-                let length = to - from;
-                let case = match upper {
-                    0 => 0,
-                    1 if length > 1 => 1,
-                    _ => 2,
-                };
-                let shape = prefix * 3 + case;
-                let letters = self.text.get(from..to).unwrap_or_default();
-                self.sink.ends_at(to);
-                self.sink.word(shape * 17 + length.min(16), shape, letters);
-                prefix = AFTER_HUMP;
+                at = punctuation(text, run, at, follows, pending == Pending::SPACE, sink);
+                pending = Pending::NOTHING;
             }
-            from = to;
-        }
-    }
-
-    /// A run of white space; its last space goes to what follows.
-    fn space(&mut self) {
-        const LONG: usize = 128;
-        let start = self.at;
-        // Nearly all white space is one space before a word.
-        if self.byte(start) == b' ' && self.class_at(start + 1).is_some_and(|next| !next.is_space())
-        {
-            self.at += 1;
-            self.pending = Pending::Space;
-            return;
-        }
-        let after_punctuation = match start.checked_sub(1).and_then(|before| self.class_at(before))
-        {
-            Some(class) => class == Class::Punctuation,
-            None => true,
-        };
-        let (mut newlines, mut indent, mut tabs) = (0usize, 0usize, 0usize);
-        while let Some(byte) = self.text.get(self.at) {
-            match byte {
-                b' ' => indent += 1,
-                b'\n' => (newlines, indent, tabs) = (newlines + 1, 0, 0),
-                b'\r' => {}
-                byte if class(*byte) == Class::Tab => (indent, tabs) = (indent + 1, tabs + 1),
-                _ => break,
-            }
-            self.at += 1;
-        }
-        let length = self.at - start;
-        if length > LONG {
-            self.sink.tail((length - LONG) * if newlines > 16 || tabs > 16 { 16 } else { 2 });
-        }
-        let key = |indent, next| space_key(after_punctuation, newlines, indent, tabs, next);
-        self.pending = Pending::Nothing;
-        let Some(next) = self.class_at(self.at) else {
-            self.sink.ends_at(self.at);
-            return self.sink.space(key(indent, 3));
-        };
-        let next = match next {
-            class if class.is_letter() => 0,
-            Class::Digit => 1,
-            _ => 2,
-        };
-        if self.byte(self.at - 1) == b' ' {
-            if length > 1 {
-                self.sink.ends_at(self.at - 1);
-                self.sink.space(key(indent - 1, next));
-            }
-            self.pending = Pending::Space;
+        } else if window.is_single_blank(at) {
+            at += 1;
+            pending = Pending::SPACE;
+        } else if window.has(window.space, at) {
+            (at, pending) = space(text, &window, at, sink);
         } else {
-            self.sink.ends_at(self.at);
-            self.sink.space(key(indent, next));
+            (at, pending) = wide(text, at, sink);
         }
     }
-
-    fn punctuation(&mut self) {
-        let start = self.at;
-        let spaced = self.pending == Pending::Space;
-        let mut hash: u32 = if spaced { 7 } else { 3 };
-        let (mut same, mut last) = (0usize, 0u8);
-        while let Some(byte) =
-            self.text.get(self.at).filter(|byte| class(**byte) == Class::Punctuation)
-        {
-            same += usize::from(*byte == last);
-            last = *byte;
-            if self.at - start < 6 {
-                hash = mix(hash, last);
-            }
-            self.at += 1;
-        }
-        let length = self.at - start;
-        if length > 12 {
-            self.sink.long_punctuation(length, same * 2 >= length);
-        }
-        if length >= 8 && same * 2 >= length {
-            self.rule(length, spaced);
-            self.pending = Pending::Nothing;
-            return;
-        }
-        let mut rest = length;
-        if length > 6 {
-            (hash, rest) = self.long(start, length, hash);
-            self.pending = Pending::Nothing;
-        }
-        let next = self.class_at(self.at);
-        if last == b'\\'
-            && next == Some(Class::Lower)
-            && matches!(self.byte(self.at), b'n' | b't' | b'r' | b'u' | b'b' | b'f')
-        {
-            self.escape(hash, rest);
-        } else if length == 1
-            && self.pending == Pending::Nothing
-            && next.is_some_and(Class::is_letter)
-        {
-            self.pending = Pending::Mark(word_prefix(last));
-            return;
-        } else {
-            let next = match next {
-                Some(class) if class.is_letter() => 1,
-                Some(Class::Digit) => 2,
-                Some(Class::Newline) | None => 3,
-                Some(Class::NonAscii) => 4,
-                _ => 0,
-            };
-            self.sink.ends_at(self.at);
-            self.sink.punctuation(punctuation_key(hash, rest, next));
-        }
-        self.pending = Pending::Nothing;
+    if pending.is_open() {
+        sink.ends_at(text.len());
+        sink.space(0);
     }
+}
 
-    /// A rule line such as `----`: by the logarithm of its length, then a token for each 64.
-    fn rule(&mut self, length: usize, spaced: bool) {
-        self.sink.ends_at(self.at);
-        let logarithm = (usize::BITS - length.min(64).leading_zeros()) as usize;
-        self.sink
-            .punctuation(PUNCTUATION_KEYS - 64 + logarithm.min(15) * 4 + 2 * usize::from(spaced));
-        if length > 64 {
-            self.sink.tail(length * 4 - 256);
-        }
+#[inline]
+fn class_at(text: &[u8], at: usize) -> Option<Class> {
+    text.get(at).map(|byte| class(*byte))
+}
+
+#[inline]
+fn word<S: Sink>(text: &[u8], from: usize, to: usize, shape: usize, sink: &mut S) {
+    sink.word(shape * 17 + (to - from).min(16), shape, text, from, to);
+}
+
+/// A run of digits: after nothing, a space, a mark, or another piece of its run.
+#[inline]
+fn digits<S: Sink>(text: &[u8], from: usize, to: usize, prefix: usize, inside: bool, sink: &mut S) {
+    sink.ends_at(to);
+    let length = to - from;
+    let before = if inside { 3 } else { prefix.min(2) };
+    if length <= 15 {
+        return sink.digits(before * 16 + length, length);
     }
+    let run = text.get(from..to).unwrap_or_default();
+    let same = run.iter().filter(|byte| run.first() == Some(byte)).count();
+    let alike = usize::from(same * 4 >= length * 3);
+    sink.digits(64 + alike + 2 * usize::from(before == 1), length);
+}
 
-    /// A run of more than six, in chunks of six; what is left is hashed anew.
-    fn long(&mut self, start: usize, length: usize, hash: u32) -> (u32, usize) {
-        self.sink.ends_at(start + 6);
-        self.sink.punctuation(punctuation_key(hash, 6, 6));
-        let (mut from, mut rest) = (start + 6, length - 6);
-        while rest > 6 {
-            self.sink.ends_at(from + 6);
-            let hash = self.slice(from, from + 6).iter().fold(5, |hash, byte| mix(hash, *byte));
-            self.sink.punctuation(punctuation_key(hash, 6, 7));
-            (from, rest) = (from + 6, rest - 6);
+/// A run of letters and digits that is more than a word or a number: an id, or pieces. The end of what was taken.
+#[inline(never)]
+fn mixed<S: Sink>(
+    text: &[u8],
+    window: &Window,
+    start: usize,
+    end: usize,
+    run: Option<Run>,
+    prefix: usize,
+    sink: &mut S,
+) -> usize {
+    match if end - start >= 8 { is_id(text, start, end, run) } else { None } {
+        Some(swallows) => id(text, start, end, swallows, sink),
+        None => {
+            pieces(text, *window, start, end, prefix, sink);
+            end
         }
-        (self.slice(from, from + rest).iter().fold(5, |hash, byte| mix(hash, *byte)), rest)
-    }
-
-    /// `\n`, `\t` and the like as they stand in escaped text, `\uXXXX` apart.
-    fn escape(&mut self, hash: u32, length: usize) {
-        let letter = self.byte(self.at);
-        let digits = self.slice(self.at + 1, self.at + 5);
-        if letter == b'u' && digits.len() == 4 && digits.iter().all(u8::is_ascii_hexdigit) {
-            if length > 1 {
-                self.sink.ends_at(self.at - 1);
-                self.sink.punctuation(punctuation_key(hash, length, 5));
-            }
-            let first = self.byte(self.at + 1);
-            let key = if first <= b'9' { first - b'0' } else { (first | 32) - b'a' + 10 };
-            self.at += 5;
-            self.sink.ends_at(self.at);
-            self.sink.unicode_escape(key.into());
-        } else {
-            self.at += 1;
-            self.sink.ends_at(self.at);
-            self.sink.punctuation(punctuation_key(mix(hash, letter), length, 0));
-        }
-    }
-
-    fn wide(&mut self) {
-        let width = match self.byte(self.at) {
-            ..0xC0 => 1,
-            0xC0..0xE0 => 2,
-            0xE0..0xF0 => 3,
-            _ => 4,
-        };
-        let end = (self.at + width).min(self.text.len());
-        let first = self.at.checked_sub(1).and_then(|before| self.class_at(before))
-            != Some(Class::NonAscii);
-        let character = self.text.get(self.at..end).unwrap_or_default();
-        self.sink.ends_at(end);
-        self.sink.wide(first, character);
-        self.at = end;
-        self.pending = Pending::Nothing;
-        self.after_two_bytes = width == 2;
     }
 }
 
 /// Whether a run of letters and digits is an id, and whether that may be the beginning of base64.
-fn id(run: &[u8]) -> Option<bool> {
-    let (mut digits, mut lower, mut upper, mut changes) = (0usize, 0usize, 0usize, 0usize);
-    let mut last = class(run.first().copied().unwrap_or_default());
-    for byte in run {
-        let class = class(*byte);
-        changes += usize::from(class != last);
-        digits += usize::from(class == Class::Digit);
-        lower += usize::from(class == Class::Lower);
-        upper += usize::from(class == Class::Upper);
-        last = class;
+fn is_id(text: &[u8], start: usize, end: usize, run: Option<Run>) -> Option<bool> {
+    let length = end - start;
+    let (digits, lower, upper, changes) = match run {
+        Some(run) => (run.digit != 0, run.lower != 0, run.upper != 0, run.changes()),
+        None => {
+            let run = text.get(start..end).unwrap_or_default();
+            let classes = || run.iter().map(|byte| class(*byte));
+            let any = |of| classes().any(|class| class == of);
+            let changes = classes().zip(classes().skip(1)).filter(|(a, b)| a != b).count();
+            (any(Class::Digit), any(Class::Lower), any(Class::Upper), changes)
+        }
+    };
+    let mixed = digits && (lower || upper) && changes * 5 >= length;
+    (mixed || (length >= 20 && changes * 4 >= length)).then_some(lower && upper && length >= 16)
+}
+
+/// An id; one of mixed case swallows the rest of a base64 text. The end of it.
+fn id<S: Sink>(text: &[u8], start: usize, end: usize, swallows: bool, sink: &mut S) -> usize {
+    let continues = |byte: &u8| {
+        matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_') || class(*byte).is_alphanumeric()
+    };
+    let more =
+        if swallows { text.iter().skip(end).take_while(|byte| continues(byte)).count() } else { 0 };
+    sink.ends_at(end + more);
+    sink.id(text.get(start..end + more).unwrap_or_default());
+    end + more
+}
+
+/// Words and digit runs of a run of both.
+fn pieces<S: Sink>(
+    text: &[u8],
+    mut window: Window,
+    start: usize,
+    end: usize,
+    mut prefix: usize,
+    sink: &mut S,
+) {
+    let mut from = start;
+    while from < end {
+        window.reach(text, from);
+        let to;
+        if window.has(window.digit, from) {
+            to = from + window.run(text, from, |window| window.digit);
+            digits(text, from, to, prefix, from > start, sink);
+            prefix = AFTER_DIGIT;
+        } else {
+            let upper = window.run(text, from, |window| window.upper);
+            to = from + upper + window.run(text, from + upper, |window| window.lower);
+            let case = match upper {
+                0 => 0,
+                1 if to - from > 1 => 1,
+                _ => 2,
+            };
+            sink.ends_at(to);
+            word(text, from, to, prefix * 3 + case, sink);
+            prefix = AFTER_HUMP;
+        }
+        from = to;
     }
+}
+
+/// A run of white space, but for its last space, which goes to what follows.
+#[inline(never)]
+fn space<S: Sink>(text: &[u8], window: &Window, start: usize, sink: &mut S) -> (usize, Pending) {
+    const LONG: usize = 128;
+    let length = window.run(text, start, |window| window.space);
+    let end = start + length;
+    let run = text.get(start..end).unwrap_or_default();
+    let after_punctuation = match start.checked_sub(1).and_then(|before| class_at(text, before)) {
+        Some(class) => class == Class::Punctuation,
+        None => true,
+    };
+    let (mut newlines, mut indent, mut tabs) = (1usize, length - 1, 0usize);
+    // Most of it is a newline and spaces.
+    if run.first() != Some(&b'\n') || window.run(text, start + 1, |window| window.blank) != indent {
+        (newlines, indent) = (0, 0);
+        for byte in run {
+            match byte {
+                b' ' => indent += 1,
+                b'\n' => (newlines, indent, tabs) = (newlines + 1, 0, 0),
+                b'\r' => {}
+                _ => (indent, tabs) = (indent + 1, tabs + 1),
+            }
+        }
+    }
+    if length > LONG {
+        sink.tail((length - LONG) * if newlines > 16 || tabs > 16 { 16 } else { 2 });
+    }
+    let next = match class_at(text, end) {
+        None => 3,
+        Some(class) if class.is_letter() => 0,
+        Some(Class::Digit) => 1,
+        Some(_) => 2,
+    };
+    let mut event = |end, indent| {
+        sink.ends_at(end);
+        sink.space(space_key(after_punctuation, newlines, indent, tabs, next));
+    };
+    if next == 3 || run.last() != Some(&b' ') {
+        event(end, indent);
+        return (end, Pending::NOTHING);
+    }
+    if length > 1 {
+        event(end - 1, indent - 1);
+    }
+    (end, Pending::SPACE)
+}
+
+/// What follows a run of punctuation, as its key knows it.
+const LETTER: u32 = 1;
+
+#[inline]
+fn follows(text: &[u8], at: usize) -> u32 {
+    match class_at(text, at) {
+        Some(Class::Lower | Class::Upper) => LETTER,
+        Some(Class::Digit) => 2,
+        Some(Class::Newline) | None => 3,
+        Some(Class::NonAscii) => 4,
+        Some(Class::Space | Class::Tab | Class::Punctuation) => 0,
+    }
+}
+
+/// Whether a backslash before `at` begins an escape, such as `\n` in JSON within JSON.
+#[inline]
+fn is_escape(text: &[u8], at: usize) -> bool {
+    matches!(text.get(at), Some(b'n' | b't' | b'r' | b'u' | b'b' | b'f'))
+}
+
+/// A run of punctuation that ends at `end`. The end of what was taken, which has the letter of an escape, too.
+#[inline]
+fn punctuation<S: Sink>(
+    text: &[u8],
+    run: &[u8],
+    end: usize,
+    follows: u32,
+    spaced: bool,
+    sink: &mut S,
+) -> usize {
+    let mut hash = if spaced { 7 } else { 3 };
+    let mut rest = run.len();
+    // Without a loop: most runs have one or two.
+    match *run {
+        [a] => hash = mix(hash, a),
+        [a, b] => hash = mix(mix(hash, a), b),
+        [a, b, c] => hash = mix(mix(mix(hash, a), b), c),
+        _ if rest <= 6 => hash = run.iter().fold(hash, |hash, byte| mix(hash, *byte)),
+        _ => match long(run, end - run.len(), hash, spaced, sink) {
+            Some(left) => (hash, rest) = left,
+            None => return end,
+        },
+    }
+    if run.last() == Some(&b'\\') && is_escape(text, end) {
+        return escape(text, end, hash, rest, sink);
+    }
+    sink.ends_at(end);
+    sink.punctuation(punctuation_key(hash, rest, follows));
+    end
+}
+
+/// A run of more than six: a rule line as a whole, by the logarithm of its length, then a token for each 64; another one in parts of six. What is left then: its hash
+/// and its length.
+#[inline(never)]
+fn long<S: Sink>(
+    run: &[u8],
+    start: usize,
+    hash: u32,
+    spaced: bool,
+    sink: &mut S,
+) -> Option<(u32, usize)> {
     let length = run.len();
-    let mixed = digits > 0 && lower + upper > 0 && changes * 5 >= length;
-    (mixed || (length >= 20 && changes * 4 >= length))
-        .then_some(lower > 0 && upper > 0 && length >= 16)
+    let before = std::iter::once(&0).chain(run);
+    let same = run.iter().zip(before).filter(|(byte, before)| byte == before).count();
+    let alike = same * 2 >= length;
+    if length > 12 {
+        sink.long_punctuation(length, alike);
+    }
+    if length >= 8 && alike {
+        sink.ends_at(start + length);
+        let logarithm = (usize::BITS - length.min(64).leading_zeros()) as usize;
+        sink.punctuation(PUNCTUATION_KEYS - 64 + logarithm.min(15) * 4 + 2 * usize::from(spaced));
+        if length > 64 {
+            sink.tail(length * 4 - 256);
+        }
+        return None;
+    }
+    let (mut at, mut left, mut hash) = (start, run, hash);
+    while let Some((six, rest)) = left.split_first_chunk::<6>()
+        && !rest.is_empty()
+    {
+        at += 6;
+        sink.ends_at(at);
+        let hashed = six.iter().fold(hash, |hash, byte| mix(hash, *byte));
+        sink.punctuation(punctuation_key(hashed, 6, if at == start + 6 { 6 } else { 7 }));
+        (left, hash) = (rest, 5);
+    }
+    Some((left.iter().fold(hash, |hash, byte| mix(hash, *byte)), left.len()))
+}
+
+/// `\n`, `\t` and the like as they stand in escaped text, `\uXXXX` apart. The end of it.
+#[inline(never)]
+fn escape<S: Sink>(text: &[u8], at: usize, hash: u32, length: usize, sink: &mut S) -> usize {
+    let letter = text.get(at).copied().unwrap_or_default();
+    let digits = text.get(at + 1..at + 5).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    if let (b'u', Some([first, ..])) = (letter, digits) {
+        if length > 1 {
+            sink.ends_at(at - 1);
+            sink.punctuation(punctuation_key(hash, length, 5));
+        }
+        let key = if *first <= b'9' { first - b'0' } else { (first | 32) - b'a' + 10 };
+        sink.ends_at(at + 5);
+        sink.unicode_escape(key.into());
+        at + 5
+    } else {
+        sink.ends_at(at + 1);
+        sink.punctuation(punctuation_key(mix(hash, letter), length, 0));
+        at + 1
+    }
+}
+
+/// A character beyond ASCII. The end of it, and what it is to a word.
+fn wide<S: Sink>(text: &[u8], at: usize, sink: &mut S) -> (usize, Pending) {
+    let width = match text.get(at) {
+        Some(..0xC0) | None => 1,
+        Some(0xC0..0xE0) => 2,
+        Some(0xE0..0xF0) => 3,
+        Some(_) => 4,
+    };
+    let end = (at + width).min(text.len());
+    let first =
+        at.checked_sub(1).and_then(|before| class_at(text, before)) != Some(Class::NonAscii);
+    sink.ends_at(end);
+    sink.wide(first, text.get(at..end).unwrap_or_default());
+    (end, if width == 2 { Pending::TWO_BYTES } else { Pending::NOTHING })
 }
 
 #[inline]
@@ -388,17 +406,26 @@ fn mix(hash: u32, byte: u8) -> u32 {
     hash.wrapping_mul(GOLDEN) ^ u32::from(byte)
 }
 
-/// The word prefix that a single punctuation character makes.
-fn word_prefix(mark: u8) -> usize {
-    match mark {
-        b'"' | b'\'' | b'`' => 2,
-        b'_' => 3,
-        b'/' => 4,
-        b'.' => 5,
-        b'-' => 6,
-        _ => 7,
+const OTHER_MARK: u8 = 7;
+
+/// The word prefix that each single punctuation character makes.
+static MARKS: [u8; 128] = {
+    let mut marks = [OTHER_MARK; 128];
+    let mut mark = 0u8;
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
+    while mark < 128 {
+        marks[mark as usize] = match mark {
+            b'"' | b'\'' | b'`' => 2,
+            b'_' => 3,
+            b'/' => 4,
+            b'.' => 5,
+            b'-' => 6,
+            _ => OTHER_MARK,
+        };
+        mark += 1;
     }
-}
+    marks
+};
 
 #[inline]
 fn punctuation_key(hash: u32, length: usize, next: u32) -> usize {

@@ -37,7 +37,7 @@ pub(super) struct Tables {
     escapes: &'static [u8],
     punctuation: &'static [u8],
     space: &'static [u8],
-    letter_pairs: &'static [u8],
+    letter_pairs: &'static [u8; 1 << LETTER_BITS],
     id_pairs: &'static [u8],
     two_bytes: &'static [u8],
     three_bytes: &'static [u8],
@@ -47,10 +47,10 @@ pub(super) struct Tables {
 impl Tables {
     /// Splits a file; only slices, so a fresh sandbox pays nothing for it.
     pub(super) fn new(file: &'static [u8; FILE_BYTES]) -> Self {
-        let mut rest: &'static [u8] = file;
-        let mut take = |length: usize| {
-            let (part, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-            rest = after;
+        let rest = std::cell::Cell::new(file.as_slice());
+        let take = |length: usize| {
+            let (part, after) = rest.get().split_at_checked(length).unwrap_or_default();
+            rest.set(after);
             part
         };
         Self {
@@ -61,7 +61,7 @@ impl Tables {
             escapes: take(2 * ESCAPE_KEYS),
             punctuation: take(PUNCTUATION_KEYS),
             space: take(SPACE_KEYS),
-            letter_pairs: take(1 << LETTER_BITS),
+            letter_pairs: take(1 << LETTER_BITS).first_chunk().unwrap_or(&[0; 1 << LETTER_BITS]),
             id_pairs: take(ID_SYMBOLS * ID_SYMBOLS),
             two_bytes: take(TWO_BYTES),
             three_bytes: take(THREE_BYTES),
@@ -83,13 +83,52 @@ fn byte_at(table: &[u8], at: usize) -> i64 {
     table.get(at).copied().unwrap_or(0).into()
 }
 
+/// What a short word came to: texts say the same words again and again, JSON above all.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Word {
+    /// Its letters, the first one lowest.
+    letters: u64,
+    key: u32,
+    cost: i32,
+}
+
+/// How many words are remembered.
+pub(super) const WORDS: usize = 256;
+
 /// Adds up the cost of events.
-pub(super) struct Sum {
+pub(super) struct Sum<'a> {
     tables: Tables,
+    /// The words that were there, each at one place; empty where the text is too short for it to pay.
+    words: &'a mut [Word],
     /// In 1/4096 token.
     pub(super) total: i64,
     /// What runs that no natural text has may cost beyond that, in 1/4096 token: by their most, not by the mean of what was measured.
     pub(super) caution: i64,
+}
+
+/// Goes through bytes four a turn, and without a turn for the rest: the component has its deadline checked at each.
+#[inline]
+fn in_fours(bytes: &[u8], mut step: impl FnMut(u8)) {
+    let (fours, rest) = bytes.as_chunks::<4>();
+    for [a, b, c, d] in fours {
+        step(*a);
+        step(*b);
+        step(*c);
+        step(*d);
+    }
+    match *rest {
+        [a] => step(a),
+        [a, b] => {
+            step(a);
+            step(b);
+        }
+        [a, b, c] => {
+            step(a);
+            step(b);
+            step(c);
+        }
+        _ => {}
+    }
 }
 
 /// The bucket of each place between two letters: the chance of a token boundary there depends on the two letters before it, the one after, and the next.
@@ -101,27 +140,7 @@ pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
             window = ((window << 5) | u32::from(next & 31)) & 0xF_FFFF;
             bucket((window.wrapping_mul(0x9E37_79B1) >> (32 - LETTER_BITS)) as usize);
         };
-        // Four letters a turn, and no turn for the rest: the component has its deadline checked at each.
-        let (fours, rest) = rest.as_chunks::<4>();
-        for [a, b, c, d] in fours {
-            step(*a);
-            step(*b);
-            step(*c);
-            step(*d);
-        }
-        match *rest {
-            [a] => step(a),
-            [a, b] => {
-                step(a);
-                step(b);
-            }
-            [a, b, c] => {
-                step(a);
-                step(b);
-                step(c);
-            }
-            _ => {}
-        }
+        in_fours(rest, &mut step);
         step(0);
     }
 }
@@ -141,21 +160,46 @@ pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
 /// Letters from which a word is no word.
 const LONG_WORD: usize = 32;
 
-impl Sum {
-    pub(super) fn new(tables: Tables) -> Self {
-        Self { tables, total: 0, caution: 0 }
+impl<'a> Sum<'a> {
+    pub(super) fn new(tables: Tables, words: &'a mut [Word]) -> Self {
+        Self { tables, words, total: 0, caution: 0 }
     }
-}
 
-impl Sink for Sum {
-    #[inline]
-    fn word(&mut self, key: usize, shape: usize, letters: &[u8]) {
+    fn cost(&self, key: usize, shape: usize, letters: &[u8]) -> i64 {
         let mut boundaries = 0i64;
         for_each_boundary(letters, |bucket| {
             boundaries += byte_at(self.tables.letter_pairs, bucket)
         });
-        let cost = word_at(self.tables.words, key)
-            + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8);
+        word_at(self.tables.words, key)
+            + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8)
+    }
+}
+
+impl Sink for Sum<'_> {
+    #[inline]
+    fn word(&mut self, key: usize, shape: usize, text: &[u8], from: usize, to: usize) {
+        let letters = text.get(from..to).unwrap_or_default();
+        if let Some(eight) = text.get(from..).and_then(|rest| rest.first_chunk())
+            && letters.len() <= 8
+        {
+            let eight =
+                u64::from_le_bytes(*eight) & u64::MAX.unbounded_shr(64 - 8 * letters.len() as u32);
+            let place = (eight ^ (key as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56;
+            if let Some(word) = self.words.get(place as usize) {
+                if word.letters == eight && word.key == key as u32 {
+                    self.total += i64::from(word.cost);
+                    return;
+                }
+                let cost = self.cost(key, shape, letters);
+                self.total += cost;
+                let cost = cost as i32;
+                if let Some(word) = self.words.get_mut(place as usize) {
+                    *word = Word { letters: eight, key: key as u32, cost };
+                }
+                return;
+            }
+        }
+        let cost = self.cost(key, shape, letters);
         self.total += cost;
         if letters.len() > LONG_WORD {
             self.caution += (letters.len() as i64 * ONE / 2 - cost).max(0);
@@ -179,13 +223,8 @@ impl Sink for Sum {
     }
 
     fn id(&mut self, run: &[u8]) {
-        let pairs: i64 = run
-            .iter()
-            .zip(run.iter().skip(1))
-            .map(|(left, right)| {
-                byte_at(self.tables.id_pairs, id_symbol(*left) * ID_SYMBOLS + id_symbol(*right))
-            })
-            .sum();
+        let mut pairs = 0i64;
+        for_each_pair(run, |pair| pairs += byte_at(self.tables.id_pairs, pair));
         self.total += word_at(self.tables.ids, 0) + (pairs << 4);
     }
 
@@ -214,13 +253,33 @@ impl Sink for Sum {
     }
 }
 
-/// The row of a byte in the id table: digits, lower, upper, then one for all separators.
-#[inline]
-pub(super) fn id_symbol(byte: u8) -> usize {
-    match byte {
-        b'0'..=b'9' => usize::from(byte - b'0'),
-        b'a'..=b'z' => usize::from(byte - b'a') + 10,
-        b'A'..=b'Z' => usize::from(byte - b'A') + 36,
-        _ => ID_SYMBOLS - 1,
+/// The row of each byte in the id table: digits, lower, upper, then one for all separators.
+static ID_ROWS: [u8; 256] = {
+    let mut rows = [ID_SYMBOLS as u8 - 1; 256];
+    let mut byte = 0u8;
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
+    while byte < 128 {
+        rows[byte as usize] = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'z' => byte - b'a' + 10,
+            b'A'..=b'Z' => byte - b'A' + 36,
+            _ => ID_SYMBOLS as u8 - 1,
+        };
+        byte += 1;
     }
+    rows
+};
+
+/// The place of each two neighbours of an id in the table of pairs.
+#[inline]
+pub(super) fn for_each_pair(run: &[u8], mut pair: impl FnMut(usize)) {
+    let row = |byte: u8| usize::from(ID_ROWS.get(usize::from(byte)).copied().unwrap_or_default());
+    let Some((first, rest)) = run.split_first() else { return };
+    let mut left = row(*first);
+    let step = |byte: u8| {
+        let right = row(byte);
+        pair(left * ID_SYMBOLS + right);
+        left = right;
+    };
+    in_fours(rest, step);
 }

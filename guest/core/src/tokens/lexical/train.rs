@@ -7,7 +7,7 @@ use super::scan::{
 };
 use super::tables::{
     FILE_BYTES, FOUR_BYTES, ID_SYMBOLS, LETTER_BITS, ONE, Sum, THREE_BYTES, TWO_BYTES, Tables,
-    for_each_boundary, id_symbol, wide_key,
+    for_each_boundary, for_each_pair, wide_key,
 };
 
 /// Length of a file of tables, in bytes.
@@ -104,7 +104,8 @@ impl Sink for Count<'_> {
         self.to = end;
     }
 
-    fn word(&mut self, key: usize, shape: usize, letters: &[u8]) {
+    fn word(&mut self, key: usize, shape: usize, text: &[u8], from: usize, to: usize) {
+        let letters = text.get(from..to).unwrap_or_default();
         let starts = self.in_event();
         let inside = self.inside(letters.len());
         let mut buckets = Vec::new();
@@ -141,11 +142,8 @@ impl Sink for Count<'_> {
 
     fn id(&mut self, run: &[u8]) {
         let starts = self.in_event();
-        let pairs: Vec<usize> = run
-            .iter()
-            .zip(run.iter().skip(1))
-            .map(|(left, right)| id_symbol(*left) * ID_SYMBOLS + id_symbol(*right))
-            .collect();
+        let mut pairs = Vec::new();
+        for_each_pair(run, |pair| pairs.push(pair));
         for (pair, start) in pairs.iter().zip(self.inside(run.len())) {
             if let Some(mean) = self.trainer.id_pairs.get_mut(*pair) {
                 mean.add(start);
@@ -281,7 +279,7 @@ fn byte(value: f64) -> u8 {
 /// Estimated tokens of a text by tables that were just made.
 #[must_use]
 pub fn estimate_with(tables: &'static [u8; TABLE_BYTES], text: &[u8]) -> u64 {
-    let mut sum = Sum::new(Tables::new(tables));
+    let mut sum = Sum::new(Tables::new(tables), &mut []);
     scan(text, &mut sum);
     (sum.total.max(0).unsigned_abs() + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
 }
