@@ -263,7 +263,7 @@ impl Kept {
 /// Whether a response is a failure, of the protocol or of the tool.
 fn is_error(message: &[u8]) -> bool {
     let Some(result) = Head::read(message).and_then(|head| head.result) else { return true };
-    crate::message::member(result.get(), "isError").is_some_and(|flag| flag.get() == "true")
+    crate::message::member(result, "isError").is_some_and(|flag| flag.get() == "true")
 }
 
 #[cfg(test)]

@@ -31,8 +31,9 @@ pub(crate) struct Head<'a> {
     pub(crate) method: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     pub(crate) params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(crate) result: Option<&'a RawValue>,
+    /// As it is spelt.
+    #[serde(borrow, default, deserialize_with = "spelt")]
+    pub(crate) result: Option<&'a str>,
     #[serde(borrow, default)]
     pub(crate) error: Option<&'a RawValue>,
 }
@@ -49,9 +50,45 @@ pub(crate) enum Kind {
 }
 
 impl<'a> Head<'a> {
-    /// The head of a message; none where it is no JSON object.
+    /// The head of a message; none where it is no JSON object. O(n); of long responses, all is looked at for its UTF-8, and only both ends are read.
     pub(crate) fn read(message: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(message).ok()
+        Self::by_ends(message).or_else(|| serde_json::from_slice(message).ok())
+    }
+
+    /// The head of a long response, by what stands round its result; none where that is not an object, with nothing but version and id beside it. What the result holds is
+    /// for others to judge.
+    pub(crate) fn by_ends(message: &'a [u8]) -> Option<Self> {
+        const LONG: usize = 4_096;
+        if message.len() < LONG {
+            return None;
+        }
+        let text = std::str::from_utf8(message).ok()?;
+        let mut result = text.trim_ascii().strip_prefix('{')?.strip_suffix('}')?;
+        let mut id = None;
+        // What stands before the result.
+        loop {
+            result = result.trim_ascii_start();
+            if let Some(value) = value_of(result, "result") {
+                result = value;
+                break;
+            }
+            let comma = result.get(..result.floor_char_boundary(NEAR))?.find(',')?;
+            beside(result.get(..comma)?, &mut id)?;
+            result = result.get(comma + 1..)?;
+        }
+        // What stands after it.
+        loop {
+            result = result.trim_ascii_end();
+            if result.ends_with('}') {
+                break;
+            }
+            let near = result.floor_char_boundary(result.len().checked_sub(NEAR)?);
+            let comma = near + result.get(near..)?.rfind(',')?;
+            beside(result.get(comma + 1..)?, &mut id)?;
+            result = result.get(..comma)?;
+        }
+        let (id, result) = (Some(id?), Some(result).filter(|result| result.starts_with('{')));
+        result.is_some().then_some(Self { id, method: None, params: None, result, error: None })
     }
 
     /// None where it is nothing that JSON-RPC knows.
@@ -90,6 +127,30 @@ impl<'a> Head<'a> {
     pub(crate) fn raw_id(&self) -> &'a str {
         self.id.map_or("null", RawValue::get)
     }
+}
+
+/// Bytes within which a member beside the result stands.
+const NEAR: usize = 96;
+
+/// The value of a member that begins here, and all that follows; none where it has another name.
+fn value_of<'a>(member: &'a str, name: &str) -> Option<&'a str> {
+    let rest =
+        member.trim_ascii_start().strip_prefix('"')?.strip_prefix(name)?.strip_prefix('"')?;
+    Some(rest.trim_ascii_start().strip_prefix(':')?.trim_ascii_start())
+}
+
+/// Reads a member that may stand beside a result: the version, or the id.
+fn beside<'a>(member: &'a str, id: &mut Option<&'a RawValue>) -> Option<()> {
+    if value_of(member, "jsonrpc").is_some_and(|version| version.trim_ascii_end() == "\"2.0\"") {
+        return Some(());
+    }
+    let value = value_of(member, "id").filter(|value| !value.starts_with(['{', '[']))?;
+    *id = Some(serde_json::from_str(value).ok()?);
+    Some(())
+}
+
+fn spelt<'de: 'a, 'a, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'a str>, D::Error> {
+    Ok(Option::<&RawValue>::deserialize(from)?.map(RawValue::get))
 }
 
 /// Members of `params`.
@@ -203,6 +264,11 @@ pub(crate) fn members(object: &str) -> Vec<(String, &RawValue)> {
 
 /// A member of an object, as it is spelt.
 pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a RawValue> {
+    // Where no letter is spelt in digits, and the name stands nowhere, nothing has to be read.
+    let holds = |text: &str| memchr::memmem::find(object.as_bytes(), text.as_bytes()).is_some();
+    if !holds(name) && !holds("\\u") {
+        return None;
+    }
     members(object).into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
@@ -236,6 +302,37 @@ pub(crate) fn with_member(json: &str, name: &str, value: Option<&str>) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_responses_are_told_by_their_ends() {
+        let long = "é,\\\"id\\\":9}".repeat(500);
+        let result =
+            format!(r#"{{"structuredContent":{{"id":8,"jsonrpc":"2.0"}},"text":"{long}","id":7}}"#);
+        for message in [
+            format!(r#"{{"result":{result},"jsonrpc":"2.0","id":3}}"#),
+            format!(r#"{{"jsonrpc":"2.0","id":3,"result":{result}}}"#),
+            format!(r#" {{ "id" : 3 , "result" : {result} , "jsonrpc" : "2.0" }} "#),
+        ] {
+            let head = Head::by_ends(message.as_bytes()).unwrap();
+            assert_eq!((head.kind(), head.raw_id()), (Some(Kind::Response), "3"), "{message:.80}");
+            assert_eq!(head.result, Some(result.as_str()));
+            let read: Head<'_> = serde_json::from_str(&message).unwrap();
+            assert_eq!((head.raw_id(), head.result), (read.raw_id(), read.result));
+            assert!(with_id(message.as_bytes(), "44").len() == message.len() + 1);
+        }
+        for other in [
+            format!(r#"{{"jsonrpc":"2.0","method":"x","params":{result}}}"#),
+            format!(r#"{{"id":"a,b","result":{result}}}"#),
+            format!(r#"{{"result":{result},"id":"a,b"}}"#),
+            format!(r#"{{"result":{result}}}"#),
+            format!(r#"{{"id":1,"result":"{long}"}}"#),
+            format!(r#"{{"id":1,"error":{result}}}"#),
+            format!("[{result}]"),
+            long,
+        ] {
+            assert!(Head::by_ends(other.as_bytes()).is_none(), "{other:.80}");
+        }
+    }
 
     #[test]
     fn heads_are_told_apart_and_ids_exchanged_in_place() {

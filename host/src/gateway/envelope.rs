@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::message::Head;
+
 /// The head of a message. The rest is passed over, not kept.
 #[derive(Debug, Deserialize)]
 pub(super) struct Envelope<'a> {
@@ -29,7 +31,10 @@ impl Id {
 impl<'a> Envelope<'a> {
     /// The head of a message; none where it is not a JSON object.
     pub(super) fn read(message: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(message).ok()
+        match Head::by_ends(message) {
+            Some(head) => Some(Self { id: head.id, method: None }),
+            None => serde_json::from_slice(message).ok(),
+        }
     }
 
     /// The id, if it has one that is not null.

@@ -259,7 +259,7 @@ impl Hub {
             return;
         }
         let Some(result) = Head::read(answer).and_then(|head| head.result) else { return };
-        for (name, value) in members(result.get()) {
+        for (name, value) in members(result) {
             let id = match name.as_str() {
                 "taskId" => Some(value.get()),
                 "task" => member(value.get(), "taskId").map(RawValue::get),

@@ -201,7 +201,7 @@ impl Hub {
                 let error = head.and_then(|head| head.error).map_or("no answer", RawValue::get);
                 return Err(Failure::Unavailable(error.to_owned()));
             };
-            let result = members(result.get());
+            let result = members(result);
             let found =
                 |name: &str| result.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
             let listed: Vec<&RawValue> = found(list.member)

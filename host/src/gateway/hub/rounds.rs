@@ -40,7 +40,9 @@ pub(super) struct Wanted {
 
 /// What an answer asks for, if it is no answer yet.
 pub(super) fn wanted(answer: &[u8]) -> Option<Wanted> {
-    let result = members(Head::read(answer)?.result?.get());
+    // Most answers are long before they are questions.
+    memchr::memmem::find(answer, b"input_required")?;
+    let result = members(Head::read(answer)?.result?);
     let member = |name: &str| result.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
     if member("resultType").map(RawValue::get) != Some("\"input_required\"") {
         return None;
@@ -90,7 +92,7 @@ impl Hub {
                 );
                 return refuse(&reason);
             };
-            responses.push(format!("{}:{}", serde_json::Value::from(name.as_str()), result.get()));
+            responses.push(format!("{}:{}", serde_json::Value::from(name.as_str()), result));
         }
         let mut added = format!(r#""inputResponses":{{{}}}"#, responses.join(","));
         if let Some(state) = &wanted.state {

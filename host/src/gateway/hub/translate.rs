@@ -101,7 +101,7 @@ fn to_modern(method: &str, message: Vec<u8>) -> Vec<u8> {
         };
     }
     let Some(result) = head.result else { return message };
-    splice(&message, result.get(), &modern_result(method, result.get()))
+    splice(&message, result, &modern_result(method, result))
 }
 
 /// A result with the members that every result of the stateless era has.
@@ -127,7 +127,7 @@ pub(crate) fn modern_result(method: &str, result: &str) -> String {
 fn to_legacy(method: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
     if method == "tools/list" {
-        let tools = member(result.get(), "tools");
+        let tools = member(result, "tools");
         let changed = tools.and_then(|tools| Some((tools, legacy_tools(tools.get())?)));
         return match changed {
             Some((tools, changed)) => splice(&message, tools.get(), &changed),
@@ -137,9 +137,9 @@ fn to_legacy(method: &str, message: Vec<u8>) -> Vec<u8> {
     if method != "tools/call" {
         return message;
     }
-    match member(result.get(), "structuredContent") {
+    match member(result, "structuredContent") {
         Some(content) if !content.get().trim_start().starts_with('{') => {
-            splice(&message, result.get(), &with_member(result.get(), "structuredContent", None))
+            splice(&message, result, &with_member(result, "structuredContent", None))
         }
         _ => message,
     }

@@ -68,12 +68,12 @@ pub(crate) struct ServerHello {
 }
 
 impl ServerHello {
-    fn of(result: &RawValue) -> Self {
-        let parsed: Value = serde_json::from_str(result.get()).unwrap_or_default();
+    fn of(result: &str) -> Self {
+        let parsed: Value = serde_json::from_str(result).unwrap_or_default();
         Self {
             capabilities: parsed.get("capabilities").cloned().unwrap_or_default(),
             instructions: parsed.get("instructions").and_then(Value::as_str).map(str::to_owned),
-            result: result.get().to_owned(),
+            result: result.to_owned(),
         }
     }
 
@@ -196,7 +196,7 @@ impl Link {
         };
         let hello = ServerHello::of(result);
         if era == Era::Legacy {
-            let version = serde_json::from_str::<Value>(result.get()).ok();
+            let version = serde_json::from_str::<Value>(result).ok();
             let version =
                 version.as_ref().and_then(|result| result.get("protocolVersion")?.as_str());
             link.agreed_on(version.unwrap_or(LEGACY));
