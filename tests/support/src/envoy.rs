@@ -104,6 +104,8 @@ impl Envoy {
                 "name": name,
                 "type": "STATIC",
                 "connect_timeout": "5s",
+                // Half of what a listener holds: what comes at once fits into a stream that is held.
+                "per_connection_buffer_limit_bytes": 512 << 10,
                 "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]},
             }));
         }
