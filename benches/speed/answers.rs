@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use anyhow::{Context, Result, ensure};
-use criterion::{Criterion, Throughput};
+use criterion::{Criterion, SamplingMode, Throughput};
 use serde_json::{Value, json};
 
 use crate::inputs::{bookings, call, catalogue, log, settings, structured, text};
@@ -88,6 +88,7 @@ pub(crate) fn run(criterion: &mut Criterion) -> Result<()> {
     for case in cases() {
         let mut group = criterion.benchmark_group(case.name);
         group.throughput(Throughput::Bytes(case.answer.len() as u64));
+        group.sampling_mode(SamplingMode::Flat);
         group.bench_function("value", |bencher| {
             bencher.iter(|| drop(black_box(serde_json::from_slice::<Value>(&case.like))));
         });
@@ -139,6 +140,7 @@ impl Case {
         );
         let mut group = criterion.benchmark_group(self.name);
         group.throughput(Throughput::Bytes(self.answer.len() as u64));
+        group.sampling_mode(SamplingMode::Flat);
         group.bench_function(form, |bencher| {
             bencher.iter(|| side.shape(&ticket, &self.answer));
         });
