@@ -94,7 +94,8 @@ fn instances(criterion: &mut Criterion) -> Result<()> {
     });
     group.bench_function("new, 100 kB", |bencher| bencher.iter(|| sandbox.shape(&ticket, &answer)));
     let caller = caller();
-    let mut instance = sandbox.component.instance(&sandbox.surroundings, PRINCIPAL)?;
+    let mut instance =
+        sandbox.component.instance(&sandbox.surroundings, PRINCIPAL, answer.len())?;
     group.bench_function("used again, 100 kB", |bencher| {
         bencher.iter(|| instance.on_response(&sandbox.settings, &caller, &ticket, &answer));
     });

@@ -3,7 +3,9 @@
 //! Every call gets an instance of its own from a pool that makes that cheap: no memory of one answer is ever there for the next.
 
 mod bindings;
+mod compiled;
 mod component;
+mod copies;
 mod imports;
 
 pub use bindings::context_guard::guard::types::{
@@ -11,8 +13,10 @@ pub use bindings::context_guard::guard::types::{
     PolicyIssue, RequestVerdict, ResponseVerdict, Settings, Severity, SigningKey, StoreError,
 };
 pub use bindings::exports::context_guard::guard::guard::Description;
+pub use compiled::compiled_folder;
 pub use component::{Component, Instance, Surroundings, issues};
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
@@ -31,11 +35,18 @@ pub struct EngineOptions {
     pub deadline: Duration,
     /// Calls at the same time.
     pub max_calls: u32,
+    /// Where compiled components are kept between starts; see [`compiled_folder`].
+    pub compiled: Option<PathBuf>,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { max_memory: 512 << 20, deadline: Duration::from_secs(5), max_calls: 64 }
+        Self {
+            max_memory: 512 << 20,
+            deadline: Duration::from_secs(5),
+            max_calls: 64,
+            compiled: None,
+        }
     }
 }
 
@@ -77,6 +88,7 @@ impl Engine {
 fn config(options: &EngineOptions, pooled: bool) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true).concurrency_support(false);
+    config.cache(options.compiled.as_deref().and_then(compiled::cache));
     if pooled {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_component_instances(options.max_calls)
@@ -85,9 +97,8 @@ fn config(options: &EngineOptions, pooled: bool) -> Config {
             .total_memories(options.max_calls)
             .total_tables(options.max_calls * 4)
             .max_memory_size(options.max_memory)
-            // What a call of middling size writes stays resident, and is set to zero again for the next: more would make a small call after a large one pay for it.
-            // pagemap_scan finds the pages that were written.
-            .linear_memory_keep_resident(512 << 10)
+            // What a call writes stays resident, up to this, and is set to zero again for the next: cheaper than handing out pages anew. pagemap_scan finds the pages that were written.
+            .linear_memory_keep_resident(4 << 20)
             .table_keep_resident(1 << 16)
             .pagemap_scan(Enabled::Auto)
             .max_unused_warm_slots(8);

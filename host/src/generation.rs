@@ -16,6 +16,7 @@ mod trial;
 mod watch;
 
 pub use admission::Offer;
+pub(crate) use aside::later;
 pub use change::{Change, Event};
 pub use numbers::{Numbers, Snapshot};
 pub use options::{Limits, Mode, RolloutOptions};

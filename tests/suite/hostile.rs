@@ -70,6 +70,7 @@ fn engine() -> Result<Engine> {
         max_memory: 64 << 20,
         deadline: Duration::from_millis(300),
         max_calls: 4,
+        ..EngineOptions::default()
     })?)
 }
 

@@ -19,6 +19,8 @@ mod config_docs;
 mod conformance;
 /// The contract: frozen, and what the component really imports.
 mod contract;
+/// How the component is compiled, and kept compiled.
+mod engine;
 /// The filter in a real Envoy.
 mod envoy;
 /// Estimates against the real tokenizer.

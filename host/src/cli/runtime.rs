@@ -8,7 +8,9 @@ use anyhow::{Result, anyhow};
 use context_guard::clock::SystemClock;
 use context_guard::config::{self, Config, Policy};
 use context_guard::document::Issues;
-use context_guard::engine::{Component, Engine, EngineOptions, SigningKey, Surroundings};
+use context_guard::engine::{
+    Component, Engine, EngineOptions, SigningKey, Surroundings, compiled_folder,
+};
 use context_guard::generation::{self, Content, Generations, RolloutOptions, Sources, Trust};
 use context_guard::policy::Source;
 use context_guard::store::{self, CursorStore, MemoryLimits, MemoryStore, StoreOptions};
@@ -19,7 +21,7 @@ use super::GuardOptions;
 
 /// The component of a file, or the one inside this program.
 fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>> {
-    let engine = Engine::new(options)?;
+    let engine = Engine::new(EngineOptions { compiled: compiled_folder(), ..options })?;
     let component = match &content.component {
         Some((path, trust)) => Component::load(&engine, &generation::read_component(path, trust)?)?,
         None => {

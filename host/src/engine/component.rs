@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use wasmtime::Store;
-use wasmtime::component::{HasSelf, Linker};
 
-use super::bindings::context_guard::guard::{cursor_store, types};
+use super::bindings::ContextGuard;
 use super::bindings::exports::context_guard::guard::guard::Guest;
-use super::bindings::wasi::clocks::wall_clock;
-use super::bindings::{ContextGuard, ContextGuardPre};
+use super::copies::Copies;
 use super::imports::State;
 use super::{
     CallContext, CompiledPolicy, Description, Engine, Fault, PolicyIssue, RequestVerdict,
@@ -39,7 +37,7 @@ impl Surroundings {
 pub struct Component {
     engine: Engine,
     digest: String,
-    pre: ContextGuardPre<State>,
+    copies: Copies,
     imports: Vec<String>,
 }
 
@@ -50,26 +48,8 @@ impl Component {
     /// [`Error::Load`], with what does not fit.
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
-        let component = wasmtime::component::Component::new(&engine.inner, bytes).map_err(load)?;
-        let imports: Vec<String> = component
-            .component_type()
-            .imports(&engine.inner)
-            .map(|(name, _)| name.to_owned())
-            .collect();
-        let mut linker = Linker::<State>::new(&engine.inner);
-        cursor_store::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
-        types::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
-        if imports
-            .iter()
-            .any(|name| name.starts_with("wasi:") && !name.starts_with("wasi:clocks/wall-clock@"))
-        {
-            wasmtime_wasi::p2::add_to_linker_sync(&mut linker).map_err(load)?;
-        } else {
-            wall_clock::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
-        }
-        let pre =
-            linker.instantiate_pre(&component).and_then(ContextGuardPre::new).map_err(load)?;
-        Ok(Self { engine: engine.clone(), digest: digest(bytes), pre, imports })
+        let (copies, imports) = Copies::of(&engine.inner, bytes).map_err(load)?;
+        Ok(Self { engine: engine.clone(), digest: digest(bytes), copies, imports })
     }
 
     /// The engine that it was compiled for.
@@ -90,17 +70,23 @@ impl Component {
         &self.imports
     }
 
-    /// A new instance: a memory of its own, in which nothing of any other call is.
+    /// A new instance: a memory of its own, in which nothing of any other call is. `bytes`: the length of the message that it is for.
     ///
     /// # Errors
     /// [`Error::Trap`], where there is no room for one.
-    pub fn instance(&self, surroundings: &Surroundings, principal: &str) -> Result<Instance> {
+    pub fn instance(
+        &self,
+        surroundings: &Surroundings,
+        principal: &str,
+        bytes: usize,
+    ) -> Result<Instance> {
         let options = &self.engine.options;
         let mut store =
             Store::new(&self.engine.inner, State::new(surroundings, principal, options.max_memory));
         store.limiter(|state| &mut state.limits);
         store.set_epoch_deadline(self.engine.deadline_ticks());
-        let guard: ContextGuard = self.pre.instantiate(&mut store).map_err(trap)?;
+        let guard: ContextGuard =
+            self.copies.for_message(bytes).instantiate(&mut store).map_err(trap)?;
         Ok(Instance { store, guard, ticks: self.engine.deadline_ticks() })
     }
 
@@ -109,9 +95,10 @@ impl Component {
         &self,
         surroundings: &Surroundings,
         principal: &str,
+        bytes: usize,
         call: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<T> {
-        self.instance(surroundings, principal)?.call(call)
+        self.instance(surroundings, principal, bytes)?.call(call)
     }
 
     /// What the component says of itself.
@@ -119,7 +106,7 @@ impl Component {
     /// # Errors
     /// [`Error::Trap`].
     pub fn describe(&self, surroundings: &Surroundings) -> Result<Description> {
-        self.call(surroundings, "", |guard, store| guard.call_describe(store))
+        self.call(surroundings, "", 0, |guard, store| guard.call_describe(store))
     }
 
     /// Checks and resolves a policy, written as JSON.
@@ -132,7 +119,7 @@ impl Component {
         json: &str,
     ) -> Result<CompiledPolicy> {
         let compiled =
-            self.call(surroundings, "", |guard, store| guard.call_compile_policy(store, json))?;
+            self.call(surroundings, "", 0, |guard, store| guard.call_compile_policy(store, json))?;
         compiled.map_err(|all| {
             let faults: Vec<_> =
                 all.into_iter().filter(|issue| issue.severity == Severity::Error).collect();
@@ -151,7 +138,7 @@ impl Component {
         cx: &CallContext,
         message: &[u8],
     ) -> Result<RequestVerdict> {
-        let verdict = self.call(surroundings, &cx.principal, |guard, store| {
+        let verdict = self.call(surroundings, &cx.principal, message.len(), |guard, store| {
             guard.call_on_request(store, settings, cx, message)
         })?;
         verdict.map_err(failed)
@@ -169,7 +156,8 @@ impl Component {
         ticket: &[u8],
         message: &[u8],
     ) -> Result<ResponseVerdict> {
-        self.instance(surroundings, &cx.principal)?.on_response(settings, cx, ticket, message)
+        self.instance(surroundings, &cx.principal, message.len())?
+            .on_response(settings, cx, ticket, message)
     }
 }
 

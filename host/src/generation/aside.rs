@@ -30,3 +30,10 @@ fn give_way() {
 pub(super) fn aside<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     pool()?.install(work)
 }
+
+/// Does work there, some time.
+pub(crate) fn later(work: impl FnOnce() + Send + 'static) {
+    if let Ok(pool) = pool() {
+        pool.spawn(work);
+    }
+}

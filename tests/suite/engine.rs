@@ -1,0 +1,77 @@
+//! How the component is compiled: once for all starts, and what serves messages of any length.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use context_guard::engine::{Component, Engine, EngineOptions};
+use context_guard_test_support::guards::{Host, KEY, NOW, Verdict, Wasm};
+use context_guard_test_support::{Result, artifacts, bail, ensure, peers, walk};
+use serde_json::json;
+
+fn load(folder: &Path) -> Result<Component> {
+    let options = EngineOptions { compiled: Some(folder.to_owned()), ..EngineOptions::default() };
+    let bytes = std::fs::read(artifacts::component()?)?;
+    Ok(Component::load(&Engine::new(options)?, &bytes)?)
+}
+
+/// The compiled components in a folder, those of wasmtime's own records left out.
+fn compiled(folder: &Path) -> Result<usize> {
+    let mut found = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found += compiled(&path)?;
+        } else {
+            found += usize::from(path.extension().is_none() && std::fs::metadata(&path)?.len() > 0);
+        }
+    }
+    Ok(found)
+}
+
+fn answer(records: usize) -> Vec<u8> {
+    let list: Vec<_> =
+        (0..records).map(|id| json!({"id": id, "name": format!("record {id}")})).collect();
+    json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [], "structuredContent": {"list": list}}}).to_string().into_bytes()
+}
+
+#[test]
+fn what_was_compiled_is_found_again() -> Result<()> {
+    let home = peers::folder("compiled")?;
+    let folder = home.join("new");
+    load(&folder)?;
+    ensure!(compiled(&folder)? == 1, "{} files", compiled(&folder)?);
+    let component = load(&folder)?;
+    ensure!(compiled(&folder)? == 1, "it was compiled again");
+    ensure!(!component.imports().is_empty());
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&folder)?.permissions().mode();
+        ensure!(mode & 0o077 == 0, "others may write what is run: {mode:o}");
+    }
+    // What is broken, or cannot be written, is compiled anew.
+    let file = home.join("file");
+    std::fs::write(&file, "no folder")?;
+    load(&file)?;
+    Ok(())
+}
+
+#[test]
+fn short_messages_are_answered_the_same_before_and_after_long_ones() -> Result<()> {
+    let component = load(&peers::folder("copies")?)?;
+    let guard = Wasm::new(Arc::new(component), "{}", "me", NOW, &[KEY])?;
+    let Verdict::Forward(_, ticket) = guard.request(&walk::call("t", &json!({})))? else {
+        bail!("answered")
+    };
+    let (short, long) = (answer(700), answer(20_000));
+    let (as_short, as_long) = (guard.response(&ticket, &short)?, guard.response(&ticket, &long)?);
+    ensure!(as_short.0.is_some() && as_long.0.is_some());
+    // Meanwhile another copy of the component takes over the short ones.
+    for _ in 0..100 {
+        ensure!(guard.response(&ticket, &short)? == as_short);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ensure!(guard.response(&ticket, &long)? == as_long);
+    Ok(())
+}
