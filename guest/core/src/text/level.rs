@@ -105,8 +105,10 @@ pub fn strict(line: &[u8]) -> Level {
 
 /// `level=error`, `"level":"error"`, `"severity": "WARNING"`, `[error]`, and the numbers of pino and bunyan.
 fn named(look: &[u8]) -> Option<Level> {
-    for name in [b"level".as_slice(), b"severity", b"levelname", b"lvl"] {
-        let Some(at) = memchr::memmem::find(look, name) else { continue };
+    let with_v = [(b"level".as_slice(), 2), (b"severity", 2), (b"levelname", 2), (b"lvl", 1)];
+    let first_v = memchr::memchr(b'v', look);
+    for (name, letter) in with_v.into_iter().filter(|_| first_v.is_some()) {
+        let Some(at) = find(look, name, b'v', letter) else { continue };
         let value: Vec<u8> = look
             .get(at + name.len()..)?
             .iter()
@@ -126,17 +128,23 @@ fn named(look: &[u8]) -> Option<Level> {
             _ => {}
         }
     }
-    for (word, level) in [
+    let first_bracket = memchr::memchr(b'[', look)?;
+    let bracketed = look.get(first_bracket..)?;
+    [
         (b"[error]".as_slice(), Level::Error),
         (b"[crit]", Level::Error),
         (b"[warn]", Level::Warn),
         (b"[warning]", Level::Warn),
-    ] {
-        if memchr::memmem::find(look, word).is_some() {
-            return Some(level);
-        }
-    }
-    None
+    ]
+    .into_iter()
+    .find_map(|(word, level)| find(bracketed, word, b'[', 0).map(|_| level))
+}
+
+/// Where a word stands first, told by one rare letter of it: lines are too short for a search that has to be prepared.
+fn find(look: &[u8], word: &[u8], letter: u8, place: usize) -> Option<usize> {
+    memchr::memchr_iter(letter, look)
+        .filter_map(|at| at.checked_sub(place))
+        .find(|at| look.get(*at..).is_some_and(|rest| rest.starts_with(word)))
 }
 
 /// `E0102 15:04:05`, as klog writes it.
