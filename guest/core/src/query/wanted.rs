@@ -1,13 +1,14 @@
 //! What a projection needs to see of a document: the way to its list, and the fields that a mask names.
 
+use crate::blocks::same;
 use crate::json::outline::Lens;
 use crate::json::text::{Form, visible};
 use crate::shape::project::Mask;
 
 /// Sees what a mask names, in the document and in the records of its list.
 pub(super) struct Wanted<'m> {
-    /// What is wanted at each place that has a name.
-    places: Vec<Place<'m>>,
+    /// What is wanted at each place that has a name, and what its keys were found to be.
+    places: Vec<(Place<'m>, Order)>,
     /// The keys that lead to the list.
     list: &'m [String],
     form: Form,
@@ -31,12 +32,12 @@ impl<'m> Wanted<'m> {
             (true, []) => Place::List(mask),
             (true, _) => Place::Way(0, Some(mask)),
         };
-        Self { places: vec![root], list, form }
+        Self { places: vec![(root, Order::default())], list, form }
     }
 
     /// What is wanted of records: `bookings.id` and `id` are the same on a list of bookings.
     fn of_records(&self) -> Option<&'m Mask> {
-        let Some(Place::Way(0, Some(mask))) = self.places.first() else { return None };
+        let Some((Place::Way(0, Some(mask)), _)) = self.places.first() else { return None };
         let inner = self.list.iter().try_fold(*mask, |mask, key| mask.member(key));
         Some(inner.filter(|inner| !inner.holds(&[])).unwrap_or(mask))
     }
@@ -61,23 +62,64 @@ impl<'m> Wanted<'m> {
 
 impl Lens for Wanted<'_> {
     fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32> {
-        let here = *self.places.get(usize::try_from(place).ok()?)?;
-        let next = match (key, here) {
+        let at = usize::try_from(place).ok()?;
+        let (here, order) = self.places.get_mut(at)?;
+        let here = *here;
+        let Some(key) = key else {
             // Elements are seen through; of what is wanted whole nothing inside is looked at.
-            (None, Place::Field(mask)) if mask.is_end() => return None,
-            (None, _) => return Some(place),
-            (Some(key), here) => {
-                let key = visible(key, self.form);
-                self.member(here, &visible(&key, Form::Escaped))?
-            }
+            return match here {
+                Place::Field(mask) if mask.is_end() => None,
+                _ => Some(place),
+            };
         };
+        if let Some(found) = order.find(key) {
+            return found;
+        }
+        let name = visible(key, self.form);
+        let next = self.member(here, &visible(&name, Form::Escaped));
         // A mask is small: its places are few, and the same for every record.
-        let known = self.places.iter().position(|known| known.is(next));
-        let at = known.unwrap_or_else(|| {
-            self.places.push(next);
-            self.places.len() - 1
+        let found = next.and_then(|next| {
+            let known = self.places.iter().position(|(known, _)| known.is(next));
+            let at = known.unwrap_or_else(|| {
+                self.places.push((next, Order::default()));
+                self.places.len() - 1
+            });
+            u32::try_from(at).ok()
         });
-        u32::try_from(at).ok()
+        if let Some((_, order)) = self.places.get_mut(at) {
+            order.add(key, found);
+        }
+        found
+    }
+}
+
+/// What the keys of objects at one place were found to be, in the order in which they came: that of most records.
+#[derive(Default)]
+struct Order {
+    known: Vec<(Vec<u8>, Option<u32>)>,
+    next: usize,
+}
+
+impl Order {
+    /// Keys that are remembered.
+    const MOST: usize = 256;
+    /// Keys in a row that a record may lack.
+    const AHEAD: usize = 4;
+
+    /// What a key was found to be, where it comes about where it came before. O(1).
+    fn find(&mut self, key: &[u8]) -> Option<Option<u32>> {
+        let ahead = self.next..self.next + Self::AHEAD;
+        let is = |at: &usize| self.known.get(*at).is_some_and(|(known, _)| same(known, key));
+        let at = ahead.chain([0]).find(is)?;
+        self.next = at + 1;
+        self.known.get(at).map(|(_, found)| *found)
+    }
+
+    fn add(&mut self, key: &[u8], found: Option<u32>) {
+        if self.known.len() < Self::MOST {
+            self.known.push((key.to_vec(), found));
+            self.next = self.known.len();
+        }
     }
 }
 

@@ -93,6 +93,16 @@ impl Setting<'_> {
         Setting { wish, derived, ..*self }
     }
 
+    /// What an answer costs that does not fit, whatever it costs exactly.
+    #[must_use]
+    pub fn surely_over(&self) -> u64 {
+        let limits = self.limits;
+        let allowance = limits.budget_for(self.wish.pages, self.budget).allowance();
+        // What may not be cut otherwise is where the hard cap says so.
+        let cap = if limits.pagination && limits.chunking { 0 } else { limits.hard_cap };
+        allowance.saturating_mul(2).max(limits.estimator.allowance(cap).saturating_mul(2))
+    }
+
     /// Under what a part is written.
     #[must_use]
     pub fn frame<'f>(

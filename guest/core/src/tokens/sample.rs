@@ -4,7 +4,9 @@ use super::{Estimator, Measure, Words};
 use crate::json::text::{self, Form};
 
 /// Above this the total is extrapolated: pricing megabytes would cost more than all the rest.
-const EXACT_BYTES: usize = 64 * 1024;
+const EXACT_BYTES: u64 = 64 * 1024;
+/// Bytes of a token in most texts, at most: what has fewer for each that it may cost is priced whole at once.
+const MOST_BYTES: u64 = 3;
 /// Bytes of a sample. Many short ones know more of a text whose parts differ than few long ones; each costs a part of a word at either end.
 const SAMPLE_BYTES: usize = 256;
 /// The most bytes that one sample speaks for, and between how many samples that may choose.
@@ -27,16 +29,31 @@ impl Original {
     /// Prices `bytes`, which stand in `form`: all of them up to 64 kB, else samples, one in each of 32 to 256 equal parts. O(1) from there on, 8 to 64 kB.
     #[must_use]
     pub fn price(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
-        if bytes.len() <= EXACT_BYTES {
-            let Measure { tokens, cost } = estimator.measure(&text::visible(bytes, form));
-            return Self { tokens, cost, sampled: false };
+        Self::price_beside(estimator, bytes, form, u64::MAX)
+    }
+
+    /// The same, where it matters only up to a cost of `enough` what it is exactly: what samples say to cost more is not priced whole, however short it is.
+    #[must_use]
+    pub fn price_beside(estimator: &Estimator, bytes: &[u8], form: Form, enough: u64) -> Self {
+        let length = bytes.len() as u64;
+        let sampled = (length > EXACT_BYTES || length / MOST_BYTES > enough)
+            .then(|| Self::of_samples(estimator, bytes, form));
+        match sampled.filter(|sampled| length > EXACT_BYTES || sampled.cost > enough) {
+            Some(sampled) => sampled,
+            None => {
+                let Measure { tokens, cost } = estimator.measure(&text::visible(bytes, form));
+                Self { tokens, cost, sampled: false }
+            }
         }
+    }
+
+    fn of_samples(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
         let samples = (bytes.len() / STRIDE).clamp(LEAST_SAMPLES, MOST_SAMPLES);
         let stride = bytes.len() / samples;
         let (mut tokens, mut cost, mut priced) = (0u64, 0u64, 0u64);
         let mut words = Words::default();
         for sample in 0..samples {
-            let place = sample * stride + place(sample, stride - SAMPLE_BYTES);
+            let place = sample * stride + place(sample, stride.saturating_sub(SAMPLE_BYTES));
             let (part, length) = text::sample(bytes, place, SAMPLE_BYTES, form);
             let measure = estimator.measure_in(&mut words, &part);
             tokens += measure.tokens;

@@ -17,12 +17,10 @@ impl Cost {
     /// Prices an answer's texts and structured content.
     #[must_use]
     pub fn of(setting: &Setting<'_>, message: &[u8], answer: &Answer) -> Self {
+        let enough = setting.surely_over();
         let price = |span: &Span, form| {
-            Original::price(
-                &setting.limits.estimator,
-                message.get(span.clone()).unwrap_or_default(),
-                form,
-            )
+            let bytes = message.get(span.clone()).unwrap_or_default();
+            Original::price_beside(&setting.limits.estimator, bytes, form, enough)
         };
         Self {
             blocks: answer

@@ -64,15 +64,17 @@ impl<'r> Records<'r> {
         };
         let choose =
             |aim| select(&self.schema, of_sample(aim), self.wanted.as_deref(), usize::MAX, rounds);
-        let mut unknown = BTreeSet::new();
+        let mut seen = Seen::default();
         let (values, written, selection) =
             aim(self.taste.estimator, allowance, choose, |selection| {
-                unknown.clear();
-                self.write(items, selection, &mut unknown)
+                if !seen.holds(selection) {
+                    seen = self.see(items, selection, &seen.alive)?;
+                }
+                self.write(items, selection, &seen.outlines)
             })?;
         let mut condensed = report(&self.schema, values, written, &selection);
         // Fields that no sampled record has go with those that had to.
-        for (at, name) in unknown {
+        for (at, name) in seen.unknown.into_iter().filter(|(at, _)| selection.alive(*at)) {
             let path = self.schema.path_of(at, &name);
             if !condensed.kept.contains(&path) && !condensed.dropped.contains(&path) {
                 condensed.dropped.push(path);
@@ -82,21 +84,37 @@ impl<'r> Records<'r> {
         Some(condensed)
     }
 
+    /// Reads the fields that stay, and `more`.
+    fn see<'i>(
+        &self,
+        items: &[(usize, &'i [u8])],
+        selection: &Selection,
+        more: &[bool],
+    ) -> Option<Seen<'i>> {
+        let fields = 0..self.schema.fields.len();
+        let stays = |at: usize| selection.alive(at) || more.get(at).copied().unwrap_or(false);
+        let mut seen = Seen { alive: fields.map(stays).collect(), ..Seen::default() };
+        let Seen { alive, unknown, .. } = &mut seen;
+        let mut chosen = Chosen { schema: &self.schema, alive, form: self.form, unknown };
+        let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
+        let see = |(_, item): &(usize, &'i [u8])| {
+            Outline::through(item, self.form, &(0..item.len()), root, &mut chosen).ok()
+        };
+        seen.outlines = items.iter().map(see).collect::<Option<_>>()?;
+        Some(seen)
+    }
+
     fn write(
         &self,
         items: &[(usize, &[u8])],
         selection: &Selection,
-        unknown: &mut BTreeSet<(usize, String)>,
+        outlines: &[Outline<'_>],
     ) -> Option<(Vec<Vec<u8>>, Written)> {
-        let mut chosen = Chosen { schema: &self.schema, selection, form: self.form, unknown };
         let mut written = Written::default();
-        let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
         let mut values = Vec::with_capacity(items.len());
-        for (_, item) in items {
+        for ((_, item), outline) in items.iter().zip(outlines) {
             let mut value = Vec::with_capacity(item.len().min(128));
-            let outline =
-                Outline::through(item, self.form, &(0..item.len()), root, &mut chosen).ok()?;
-            let mut writer = self.writer(&outline, selection);
+            let mut writer = self.writer(outline, selection);
             writer.root(&mut value, 0, true);
             written.shortened += writer.shortened;
             written.omitted += writer.omitted;
@@ -128,10 +146,29 @@ impl<'r> Records<'r> {
     }
 }
 
-/// Sees the fields that stay.
+/// Records as far as their fields stay in one try or another: what one has read, the next need not read again.
+#[derive(Default)]
+struct Seen<'i> {
+    /// Which fields were read.
+    alive: Vec<bool>,
+    outlines: Vec<Outline<'i>>,
+    /// Members that the schema does not know, by the field that they are in.
+    unknown: BTreeSet<(usize, String)>,
+}
+
+impl Seen<'_> {
+    /// Whether everything that stays was read.
+    fn holds(&self, selection: &Selection) -> bool {
+        !self.outlines.is_empty()
+            && (0..self.alive.len())
+                .all(|at| self.alive.get(at) == Some(&true) || !selection.alive(at))
+    }
+}
+
+/// Sees the fields that are read.
 struct Chosen<'s> {
     schema: &'s Schema,
-    selection: &'s Selection,
+    alive: &'s [bool],
     form: Form,
     /// Members that the schema does not know, by the field that they are in.
     unknown: &'s mut BTreeSet<(usize, String)>,
@@ -152,7 +189,7 @@ impl Lens for Chosen<'_> {
                 known
             }
         };
-        let stays = field.filter(|field| self.selection.alive(*field))?;
+        let stays = field.filter(|field| self.alive.get(*field) == Some(&true))?;
         u32::try_from(stays).ok()
     }
 }
