@@ -5,6 +5,8 @@ use crate::json::text::{self, Form};
 
 /// Above this the total is extrapolated: pricing megabytes would cost more than all the rest.
 const EXACT_BYTES: u64 = 64 * 1024;
+/// Up to this nothing is: samples would be a third of it.
+const LEAST_BYTES: u64 = 24 * 1024;
 /// Bytes of a token in most texts, at most: what has fewer for each that it may cost is priced whole at once.
 const MOST_BYTES: u64 = 3;
 /// Bytes of a sample. Many short ones know more of a text whose parts differ than few long ones; each costs a part of a word at either end.
@@ -32,12 +34,13 @@ impl Original {
         Self::price_beside(estimator, bytes, form, u64::MAX)
     }
 
-    /// The same, where it matters only up to a cost of `enough` what it is exactly: what samples say to cost more is not priced whole, however short it is.
+    /// The same, where it matters only up to a cost of `enough` what it is exactly: what samples say to cost more is not priced whole from 24 kB on.
     #[must_use]
     pub fn price_beside(estimator: &Estimator, bytes: &[u8], form: Form, enough: u64) -> Self {
         let length = bytes.len() as u64;
-        let sampled = (length > EXACT_BYTES || length / MOST_BYTES > enough)
-            .then(|| Self::of_samples(estimator, bytes, form));
+        let over = length > LEAST_BYTES && length / MOST_BYTES > enough;
+        let sampled =
+            (length > EXACT_BYTES || over).then(|| Self::of_samples(estimator, bytes, form));
         match sampled.filter(|sampled| length > EXACT_BYTES || sampled.cost > enough) {
             Some(sampled) => sampled,
             None => {
