@@ -144,18 +144,23 @@ pub(super) fn with_others(
     }
     // A few of them tell how many fit, about.
     let few = others.get(..PROBE.min(others.len())).unwrap_or_default();
-    if let Some(condensed) = records.identities(few, ANY_COST) {
+    let mut probe = records.telling(few);
+    let mut all = records.telling(others);
+    if let Some(condensed) = probe.first(few.len(), ANY_COST) {
         let tokens = frame.estimator.cost(&condensed.values.join(&b','));
         let fit = (room * few.len() as u64 / tokens.max(1)).saturating_mul(11) / 10;
         count = count.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
     }
+    let mut tries = 0;
     while count >= LEAST_OTHERS.min(others.len()).max(1) {
-        let some = others.get(..count).unwrap_or_default();
         // A part of the ids alone tells a reader nothing; all of them do, and names do.
         let telling = |condensed: &Condensed| {
             count == others.len() || condensed.kept.iter().any(|name| !is_id(name))
         };
-        if let Some(condensed) = records.identities(some, room).filter(telling) {
+        let share = (room * few.len() as u64 / count as u64).max(1);
+        if probe.first(few.len(), share).is_some_and(|condensed| telling(&condensed))
+            && let Some(condensed) = all.first(count, room).filter(telling)
+        {
             let which = if count == others.len() {
                 format!("The other {count}")
             } else {
@@ -168,10 +173,14 @@ pub(super) fn with_others(
                 return longer;
             }
         }
-        count = count * 2 / 3;
+        tries += 1;
+        count = if tries < NEAR { count * 9 / 10 } else { count * 2 / 3 };
     }
     shown
 }
+
+/// Counts that are tried close to the one that is expected to fit.
+const NEAR: usize = 3;
 
 /// Whether a field holds ids, which mean nothing to a reader.
 fn is_id(path: &str) -> bool {

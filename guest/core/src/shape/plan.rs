@@ -325,19 +325,19 @@ fn lossless(payload: &Payload<'_, '_>, whole: &Cursor, frame: &Frame<'_>) -> Opt
     (frame.halves(&shown).cost <= frame.allowance).then_some(shown)
 }
 
-/// Whether a list that dominates a document has white space between its values: its first items tell. Of any other document it is not known.
+/// Bytes by which it is told whether a list has white space between its values.
+const STRETCH: usize = 1_024;
+
+/// Whether a list that dominates a document has white space between its values: its beginning tells. Of any other document it is not known.
 fn airy(payload: &Payload<'_, '_>) -> bool {
     let list = payload.survey.and_then(Survey::longest);
     let Some(list) = list.filter(|list| list.span.len() * 4 >= payload.bytes.len() * 3) else {
         return true;
     };
-    let items = list.items.iter().take(3).filter_map(|item| payload.bytes.get(item.clone()));
-    let (before, after) = items.fold((0, 0), |(before, after), item| {
-        let raw = visible(item, payload.form);
-        (before + raw.len(), after + minify(&raw).len())
-    });
-    // Between short items, as of a list of numbers, the white space stands outside of them.
-    before < 3 * 64 || after * 20 < before * 19
+    let Some((first, last)) = list.items.first().zip(list.items.last()) else { return true };
+    let far = list.items.iter().find(|item| item.end >= first.start + STRETCH).unwrap_or(last);
+    let raw = visible(payload.bytes.get(first.start..far.end).unwrap_or_default(), payload.form);
+    minify(&raw).len() * 20 < raw.len() * 19
 }
 
 /// Lists of more items than this are not condensed all at once, however much room there is.

@@ -47,16 +47,23 @@ impl<'r> Records<'r> {
     /// These records in at most about `allowance` tokens; none where that leaves nothing of them. O(n), once for each of at most five tries.
     #[must_use]
     pub fn all(&self, items: &[(usize, &[u8])], allowance: u64) -> Option<Condensed> {
-        self.within(items, allowance, usize::MAX)
+        self.within(items, allowance, usize::MAX, &mut Seen::default())
     }
 
-    /// What tells these records apart, and nothing else, in at most about `allowance` tokens; none where that is too much.
+    /// What tells these records apart, and nothing else: to be asked of the first of them.
     #[must_use]
-    pub fn identities(&self, items: &[(usize, &[u8])], allowance: u64) -> Option<Condensed> {
-        self.within(items, allowance, 1)
+    pub fn telling<'i, 's>(&'s self, items: &'s [(usize, &'i [u8])]) -> Telling<'s, 'r, 'i> {
+        Telling { records: self, items, seen: Seen::default() }
     }
 
-    fn within(&self, items: &[(usize, &[u8])], allowance: u64, rounds: usize) -> Option<Condensed> {
+    /// `seen`: what was read of these records, or of more that begin with them.
+    fn within<'i>(
+        &self,
+        items: &[(usize, &'i [u8])],
+        allowance: u64,
+        rounds: usize,
+        seen: &mut Seen<'i>,
+    ) -> Option<Condensed> {
         // The schema knows what its own records cost: so many tokens for all are so many for them.
         let of_sample = |aim: u64| {
             let share = u128::from(aim) * self.sampled as u128 / items.len().max(1) as u128;
@@ -64,18 +71,15 @@ impl<'r> Records<'r> {
         };
         let choose =
             |aim| select(&self.schema, of_sample(aim), self.wanted.as_deref(), usize::MAX, rounds);
-        let mut seen = Seen::default();
         let (values, written, selection) =
             aim(self.taste.estimator, allowance, choose, |selection| {
-                if !seen.holds(selection) {
-                    seen = self.see(items, selection, &seen.alive)?;
-                }
+                self.see(items, selection, seen)?;
                 self.write(items, selection, &seen.outlines)
             })?;
         let mut condensed = report(&self.schema, values, written, &selection);
         // Fields that no sampled record has go with those that had to.
-        for (at, name) in seen.unknown.into_iter().filter(|(at, _)| selection.alive(*at)) {
-            let path = self.schema.path_of(at, &name);
+        for (at, name) in seen.unknown.iter().filter(|(at, _)| selection.alive(*at)) {
+            let path = self.schema.path_of(*at, name);
             if !condensed.kept.contains(&path) && !condensed.dropped.contains(&path) {
                 condensed.dropped.push(path);
                 condensed.total_fields += 1;
@@ -84,24 +88,26 @@ impl<'r> Records<'r> {
         Some(condensed)
     }
 
-    /// Reads the fields that stay, and `more`.
+    /// Reads the fields that stay, as far as they were not read yet; what was read before stays.
     fn see<'i>(
         &self,
         items: &[(usize, &'i [u8])],
         selection: &Selection,
-        more: &[bool],
-    ) -> Option<Seen<'i>> {
-        let fields = 0..self.schema.fields.len();
-        let stays = |at: usize| selection.alive(at) || more.get(at).copied().unwrap_or(false);
-        let mut seen = Seen { alive: fields.map(stays).collect(), ..Seen::default() };
-        let Seen { alive, unknown, .. } = &mut seen;
+        seen: &mut Seen<'i>,
+    ) -> Option<()> {
+        if !seen.holds(selection) {
+            let fields = 0..self.schema.fields.len();
+            let stays = |at: usize| selection.alive(at) || seen.alive.get(at) == Some(&true);
+            *seen = Seen { alive: fields.map(stays).collect(), ..Seen::default() };
+        }
+        let Seen { alive, outlines, unknown } = seen;
         let mut chosen = Chosen { schema: &self.schema, alive, form: self.form, unknown };
         let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
-        let see = |(_, item): &(usize, &'i [u8])| {
-            Outline::through(item, self.form, &(0..item.len()), root, &mut chosen).ok()
-        };
-        seen.outlines = items.iter().map(see).collect::<Option<_>>()?;
-        Some(seen)
+        for (_, item) in items.get(outlines.len()..).unwrap_or_default() {
+            let read = Outline::through(item, self.form, &(0..item.len()), root, &mut chosen);
+            outlines.push(read.ok()?);
+        }
+        Some(())
     }
 
     fn write(
@@ -146,6 +152,21 @@ impl<'r> Records<'r> {
     }
 }
 
+/// What tells records apart, of as many of them as are asked for.
+pub struct Telling<'s, 'r, 'i> {
+    records: &'s Records<'r>,
+    items: &'s [(usize, &'i [u8])],
+    seen: Seen<'i>,
+}
+
+impl Telling<'_, '_, '_> {
+    /// The first so many in at most about `allowance` tokens; none where that is too much. O(n), and what was read for one count is not read again for another.
+    #[must_use]
+    pub fn first(&mut self, count: usize, allowance: u64) -> Option<Condensed> {
+        self.records.within(self.items.get(..count)?, allowance, 1, &mut self.seen)
+    }
+}
+
 /// Records as far as their fields stay in one try or another: what one has read, the next need not read again.
 #[derive(Default)]
 struct Seen<'i> {
@@ -159,7 +180,7 @@ struct Seen<'i> {
 impl Seen<'_> {
     /// Whether everything that stays was read.
     fn holds(&self, selection: &Selection) -> bool {
-        !self.outlines.is_empty()
+        !self.alive.is_empty()
             && (0..self.alive.len())
                 .all(|at| self.alive.get(at) == Some(&true) || !selection.alive(at))
     }
