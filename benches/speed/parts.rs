@@ -89,8 +89,9 @@ fn instances(criterion: &mut Criterion) -> Result<()> {
         sandbox.forward(&call("list", &json!({"_guard_limit": 3, "_guard_fields": "all"})))?;
     ensure!(sandbox.shape(&ticket, &answer)?.is_some());
     let mut group = criterion.benchmark_group("instance");
-    group.bench_function("new, and one call that does nothing", |bencher| {
-        bencher.iter(|| sandbox.component.describe(&sandbox.surroundings));
+    let request = call("list", &json!({}));
+    group.bench_function("new, and a request", |bencher| {
+        bencher.iter(|| sandbox.forward(&request));
     });
     group.bench_function("new, 100 kB", |bencher| bencher.iter(|| sandbox.shape(&ticket, &answer)));
     let caller = caller();

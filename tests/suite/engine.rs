@@ -49,6 +49,12 @@ fn what_was_compiled_is_found_again() -> Result<()> {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(&folder)?.permissions().mode();
         ensure!(mode & 0o077 == 0, "others may write what is run: {mode:o}");
+        // A folder that others may write to is not used.
+        let shared = home.join("shared");
+        std::fs::create_dir(&shared)?;
+        std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777))?;
+        load(&shared)?;
+        ensure!(compiled(&shared)? == 0);
     }
     // What is broken, or cannot be written, is compiled anew.
     let file = home.join("file");
