@@ -4,6 +4,7 @@
 
 pub mod edit;
 pub mod equal;
+pub mod keyed;
 pub mod outline;
 pub mod scan;
 pub mod survey;

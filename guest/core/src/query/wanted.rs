@@ -1,14 +1,17 @@
 //! What a projection needs to see of a document: the way to its list, and the fields that a mask names.
 
-use crate::blocks::same;
+use crate::json::keyed::Keyed;
 use crate::json::outline::Lens;
 use crate::json::text::{Form, visible};
 use crate::shape::project::Mask;
 
+/// Keys that are remembered of one place.
+const MOST: usize = 256;
+
 /// Sees what a mask names, in the document and in the records of its list.
 pub(super) struct Wanted<'m> {
     /// What is wanted at each place that has a name, and what its keys were found to be.
-    places: Vec<(Place<'m>, Order)>,
+    places: Vec<(Place<'m>, Keyed<Option<u32>>)>,
     /// The keys that lead to the list.
     list: &'m [String],
     form: Form,
@@ -32,7 +35,7 @@ impl<'m> Wanted<'m> {
             (true, []) => Place::List(mask),
             (true, _) => Place::Way(0, Some(mask)),
         };
-        Self { places: vec![(root, Order::default())], list, form }
+        Self { places: vec![(root, Keyed::default())], list, form }
     }
 
     /// What is wanted of records: `bookings.id` and `id` are the same on a list of bookings.
@@ -63,7 +66,7 @@ impl<'m> Wanted<'m> {
 impl Lens for Wanted<'_> {
     fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32> {
         let at = usize::try_from(place).ok()?;
-        let (here, order) = self.places.get_mut(at)?;
+        let (here, known) = self.places.get(at)?;
         let here = *here;
         let Some(key) = key else {
             // Elements are seen through; of what is wanted whole nothing inside is looked at.
@@ -72,7 +75,7 @@ impl Lens for Wanted<'_> {
                 _ => Some(place),
             };
         };
-        if let Some(found) = order.find(key) {
+        if let Some(found) = known.near(key) {
             return found;
         }
         let name = visible(key, self.form);
@@ -81,45 +84,15 @@ impl Lens for Wanted<'_> {
         let found = next.and_then(|next| {
             let known = self.places.iter().position(|(known, _)| known.is(next));
             let at = known.unwrap_or_else(|| {
-                self.places.push((next, Order::default()));
+                self.places.push((next, Keyed::default()));
                 self.places.len() - 1
             });
             u32::try_from(at).ok()
         });
-        if let Some((_, order)) = self.places.get_mut(at) {
-            order.add(key, found);
+        if let Some((_, known)) = self.places.get_mut(at).filter(|(_, known)| known.len() < MOST) {
+            known.add(key, found);
         }
         found
-    }
-}
-
-/// What the keys of objects at one place were found to be, in the order in which they came: that of most records.
-#[derive(Default)]
-struct Order {
-    known: Vec<(Vec<u8>, Option<u32>)>,
-    next: usize,
-}
-
-impl Order {
-    /// Keys that are remembered.
-    const MOST: usize = 256;
-    /// Keys in a row that a record may lack.
-    const AHEAD: usize = 4;
-
-    /// What a key was found to be, where it comes about where it came before. O(1).
-    fn find(&mut self, key: &[u8]) -> Option<Option<u32>> {
-        let ahead = self.next..self.next + Self::AHEAD;
-        let is = |at: &usize| self.known.get(*at).is_some_and(|(known, _)| same(known, key));
-        let at = ahead.chain([0]).find(is)?;
-        self.next = at + 1;
-        self.known.get(at).map(|(_, found)| *found)
-    }
-
-    fn add(&mut self, key: &[u8], found: Option<u32>) {
-        if self.known.len() < Self::MOST {
-            self.known.push((key.to_vec(), found));
-            self.next = self.known.len();
-        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! The fields of a document: values that stand at the same place in records are one field, with what all of them cost.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use super::names::{Worth, worth};
-use crate::blocks::same;
+use crate::json::keyed::Keyed;
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
 use crate::shape::extract::is_prose;
@@ -59,35 +58,9 @@ pub struct Field {
     empty: u64,
     /// The hashes of its values, as far as they differ, and as far as they are counted.
     distinct: BTreeSet<u64>,
-    children: Children,
+    /// By their keys, as they stand in JSON that is not escaped.
+    children: Keyed<FieldId>,
     key_weight: u64,
-}
-
-/// The fields of an object by their keys, as they stand in JSON that is not escaped.
-#[derive(Clone, Debug, Default)]
-struct Children {
-    known: Vec<(Vec<u8>, FieldId)>,
-    /// Where the next one is looked for first: records have their fields in the same order.
-    next: Cell<usize>,
-}
-
-impl Children {
-    /// The field of a key. O(1) where keys come in the order in which they came before.
-    fn find(&self, key: &[u8]) -> Option<FieldId> {
-        let is = |(known, _): &&(Vec<u8>, FieldId)| same(known, key);
-        let next = self.next.get();
-        let at = match self.known.get(next).filter(is) {
-            Some(_) => next,
-            None => self.known.iter().position(|known| is(&known))?,
-        };
-        self.next.set(at + 1);
-        self.known.get(at).map(|(_, field)| *field)
-    }
-
-    fn add(&mut self, key: &[u8], field: FieldId) {
-        self.known.push((key.to_vec(), field));
-        self.next.set(self.known.len());
-    }
 }
 
 /// The fields of a document.
@@ -235,7 +208,7 @@ impl Schema {
             prose: 0,
             empty: 0,
             distinct: BTreeSet::new(),
-            children: Children::default(),
+            children: Keyed::default(),
             key_weight,
         });
         if let Some(parent) = parent.and_then(|parent| self.fields.get_mut(parent)) {

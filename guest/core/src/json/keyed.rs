@@ -1,0 +1,82 @@
+//! What is known of keys, looked for where they stood before: records have their fields in the same order.
+
+use std::cell::Cell;
+
+use crate::blocks::same;
+
+/// Keys in a row that a record may lack.
+const AHEAD: usize = 4;
+
+/// Something known of each key, in the order in which the keys came.
+#[derive(Clone, Debug)]
+pub struct Keyed<T> {
+    known: Vec<(Vec<u8>, T)>,
+    /// Where the next one is looked for first.
+    next: Cell<usize>,
+}
+
+impl<T> Default for Keyed<T> {
+    fn default() -> Self {
+        Self { known: Vec::new(), next: Cell::default() }
+    }
+}
+
+impl<T: Copy> Keyed<T> {
+    /// What is known of a key that comes about where it came before, or first of all. O(1).
+    #[inline]
+    #[must_use]
+    pub fn near(&self, key: &[u8]) -> Option<T> {
+        let next = self.next.get();
+        self.at(next, key)
+            .or_else(|| (next + 1..next + AHEAD).chain([0]).find_map(|at| self.at(at, key)))
+    }
+
+    /// What is known of a key, wherever it came. O(1) where keys come in the order in which they came before, else O(keys).
+    #[inline]
+    #[must_use]
+    pub fn find(&self, key: &[u8]) -> Option<T> {
+        self.near(key).or_else(|| (0..self.known.len()).find_map(|at| self.at(at, key)))
+    }
+
+    #[inline]
+    fn at(&self, at: usize, key: &[u8]) -> Option<T> {
+        let (_, value) = self.known.get(at).filter(|(known, _)| same(known, key))?;
+        self.next.set(at + 1);
+        Some(*value)
+    }
+
+    /// Adds a key, which comes after all others.
+    pub fn add(&mut self, key: &[u8], value: T) {
+        self.known.push((key.to_vec(), value));
+        self.next.set(self.known.len());
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_in_any_order_and_nearby_ones_at_once() {
+        let mut keyed = Keyed::default();
+        for (at, key) in ["a", "b", "c", "d", "e", "f", "g"].iter().enumerate() {
+            keyed.add(key.as_bytes(), at);
+        }
+        assert_eq!(keyed.near(b"a"), Some(0));
+        assert_eq!((keyed.near(b"c"), keyed.near(b"g")), (Some(2), Some(6)));
+        assert_eq!((keyed.near(b"c"), keyed.find(b"c")), (None, Some(2)));
+        assert_eq!((keyed.find(b"b"), keyed.find(b"x")), (Some(1), None));
+    }
+}
