@@ -4,7 +4,7 @@
 
 use super::Span;
 use super::scan::{Kind, Scan, Scanner};
-use super::text::{Form, visible};
+use super::text::{Form, convert, visible};
 
 /// Levels that are followed; what is nested deeper is a leaf.
 const LEVELS: u16 = 64;
@@ -51,6 +51,83 @@ impl Lens for Everything {
     }
 }
 
+/// Where a value stands, with its quotes, which are so long.
+#[inline]
+fn whole(node: &Node, quote: usize) -> Span {
+    match node.kind {
+        Kind::String => node.span.start.saturating_sub(quote)..node.span.end + quote,
+        _ => node.span.clone(),
+    }
+}
+
+/// Lists values, those that a lens shows.
+struct Lister<'l, L> {
+    nodes: &'l mut Vec<Node>,
+    lens: &'l mut L,
+    /// How deep the next value stands.
+    level: u16,
+}
+
+impl<L: Lens> Lister<'_, L> {
+    /// Lists the value at which the scanner stands, whose key is `key`, at a place called `place`, and what is in it.
+    #[inline]
+    fn value(&mut self, scanner: &mut Scanner<'_>, key: Span, place: u32) -> Scan<()> {
+        let kind = scanner.kind()?;
+        let id = self.nodes.len();
+        let span = match kind {
+            Kind::String => scanner.string()?,
+            Kind::Scalar => scanner.scalar()?,
+            Kind::Object | Kind::Array => scanner.position()..scanner.position(),
+        };
+        self.nodes.push(Node { kind, span, key, end: id + 1, children: 0, closed: false, place });
+        match kind {
+            Kind::String | Kind::Scalar => Ok(()),
+            Kind::Object | Kind::Array if self.level < LEVELS && id < MOST => {
+                self.level += 1;
+                let read = self.container(scanner, id);
+                self.level -= 1;
+                read
+            }
+            Kind::Object | Kind::Array => {
+                let span = scanner.skip()?;
+                if let Some(node) = self.nodes.get_mut(id) {
+                    (node.span, node.closed) = (span, true);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Lists what is in a container that was listed.
+    fn container(&mut self, scanner: &mut Scanner<'_>, id: Id) -> Scan<()> {
+        let Some(&Node { kind, place, .. }) = self.nodes.get(id) else { return Ok(()) };
+        let start = scanner.position();
+        let mut children = 0u32;
+        if kind == Kind::Object {
+            scanner.object(|scanner, key| {
+                children += 1;
+                match self.lens.inside(place, Some(scanner.bytes(&key))) {
+                    Some(place) => self.value(scanner, key, place),
+                    None => scanner.pass().map(drop),
+                }
+            })?;
+        } else {
+            scanner.array(|scanner| {
+                children += 1;
+                match self.lens.inside(place, None) {
+                    Some(place) if self.nodes.len() <= 2 * MOST => self.value(scanner, 0..0, place),
+                    _ => scanner.pass().map(drop),
+                }
+            })?;
+        }
+        let end = self.nodes.len();
+        if let Some(node) = self.nodes.get_mut(id) {
+            (node.span, node.end, node.children) = (start..scanner.position(), end, children);
+        }
+        Ok(())
+    }
+}
+
 /// A document, or several values of one buffer.
 #[derive(Clone, Debug)]
 pub struct Outline<'a> {
@@ -81,9 +158,10 @@ impl<'a> Outline<'a> {
         lens: &mut impl Lens,
     ) -> Scan<Self> {
         // Enough for a record, most of which are small.
-        let mut outline = Self { bytes, form, nodes: Vec::with_capacity(16) };
-        outline.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 0, place, lens)?;
-        Ok(outline)
+        let mut nodes = Vec::with_capacity(16);
+        let scanner = &mut Scanner::starting_at(bytes, form, span.start);
+        Lister { nodes: &mut nodes, lens, level: 0 }.value(scanner, 0..0, place)?;
+        Ok(Self { bytes, form, nodes })
     }
 
     /// An outline whose root is an array of the values at `spans`, wherever they stand.
@@ -91,9 +169,8 @@ impl<'a> Outline<'a> {
     /// # Errors
     /// Where one is broken.
     pub fn of_all(bytes: &'a [u8], form: Form, spans: &[Span]) -> Scan<Self> {
-        let mut outline = Self { bytes, form, nodes: Vec::new() };
         let children = u32::try_from(spans.len()).unwrap_or(u32::MAX);
-        outline.nodes.push(Node {
+        let mut nodes = vec![Node {
             kind: Kind::Array,
             span: 0..0,
             key: 0..0,
@@ -101,74 +178,16 @@ impl<'a> Outline<'a> {
             children,
             closed: false,
             place: 0,
-        });
+        }];
+        let mut lister = Lister { nodes: &mut nodes, lens: &mut Everything, level: 1 };
         for span in spans {
-            let scanner = &mut Scanner::starting_at(bytes, form, span.start);
-            outline.value(scanner, 0..0, 1, 0, &mut Everything)?;
+            lister.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 0)?;
         }
-        let end = outline.nodes.len();
-        if let Some(root) = outline.nodes.first_mut() {
+        let end = nodes.len();
+        if let Some(root) = nodes.first_mut() {
             root.end = end;
         }
-        Ok(outline)
-    }
-
-    fn value(
-        &mut self,
-        scanner: &mut Scanner<'_>,
-        key: Span,
-        level: u16,
-        place: u32,
-        lens: &mut impl Lens,
-    ) -> Scan<()> {
-        let kind = scanner.kind()?;
-        let start = scanner.position();
-        let id = self.nodes.len();
-        self.nodes.push(Node {
-            kind,
-            span: start..start,
-            key,
-            end: id + 1,
-            children: 0,
-            closed: false,
-            place,
-        });
-        let open = level < LEVELS && id < MOST;
-        let (mut children, mut closed) = (0u32, false);
-        let span = match kind {
-            Kind::Object if open => {
-                scanner.object(|scanner, key| {
-                    children += 1;
-                    match lens.inside(place, Some(scanner.bytes(&key))) {
-                        Some(place) => self.value(scanner, key, level + 1, place, lens),
-                        None => scanner.pass().map(drop),
-                    }
-                })?;
-                start..scanner.position()
-            }
-            Kind::Array if open => {
-                scanner.array(|scanner| {
-                    children += 1;
-                    match lens.inside(place, None) {
-                        Some(place) if self.nodes.len() <= 2 * MOST => {
-                            self.value(scanner, 0..0, level + 1, place, lens)
-                        }
-                        _ => scanner.pass().map(drop),
-                    }
-                })?;
-                start..scanner.position()
-            }
-            Kind::String => scanner.string()?,
-            _ => {
-                closed = kind != Kind::Scalar;
-                scanner.skip()?
-            }
-        };
-        let end = self.nodes.len();
-        if let Some(node) = self.nodes.get_mut(id) {
-            (node.span, node.end, node.children, node.closed) = (span, end, children, closed);
-        }
-        Ok(())
+        Ok(Self { bytes, form, nodes })
     }
 
     /// How many values are listed.
@@ -203,16 +222,47 @@ impl<'a> Outline<'a> {
         })
     }
 
+    /// Appends the value whole, as it stands in JSON that is not escaped.
+    pub fn write(&self, out: &mut Vec<u8>, node: &Node) {
+        let bytes = self.bytes.get(node.span.clone()).unwrap_or_default();
+        if node.kind == Kind::String {
+            out.push(b'"');
+            convert(out, bytes, self.form, Form::Raw);
+            out.push(b'"');
+        } else {
+            convert(out, bytes, self.form, Form::Raw);
+        }
+    }
+
+    /// Appends the key of a member, and its colon, as they stand in JSON that is not escaped.
+    pub fn write_key(&self, out: &mut Vec<u8>, node: &Node) {
+        let key = self.bytes.get(node.key.clone()).unwrap_or_default();
+        out.reserve(key.len() + 3);
+        out.push(b'"');
+        convert(out, key, self.form, Form::Raw);
+        out.extend_from_slice(b"\":");
+    }
+
+    /// The same as [`Outline::raw`], in `scratch` where it does not stand in the document like that.
+    pub fn raw_in<'s>(&'s self, scratch: &'s mut Vec<u8>, node: &Node) -> &'s [u8] {
+        match self.form {
+            Form::Raw => self.bytes.get(whole(node, 1)).unwrap_or_default(),
+            Form::Escaped => {
+                scratch.clear();
+                self.write(scratch, node);
+                scratch
+            }
+        }
+    }
+
     /// The value whole, as it stands in JSON that is not escaped.
     #[must_use]
     pub fn raw(&self, node: &Node) -> std::borrow::Cow<'a, [u8]> {
-        let quotes = match (node.kind, self.form) {
-            (Kind::String, Form::Raw) => 1,
-            (Kind::String, Form::Escaped) => 2,
-            _ => 0,
+        let quote = match self.form {
+            Form::Raw => 1,
+            Form::Escaped => 2,
         };
-        let whole = node.span.start.saturating_sub(quotes)..node.span.end + quotes;
-        visible(self.bytes.get(whole).unwrap_or_default(), self.form)
+        visible(self.bytes.get(whole(node, quote)).unwrap_or_default(), self.form)
     }
 
     /// What stands between the quotes of a string, as it stands in JSON that is not escaped.

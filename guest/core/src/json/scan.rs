@@ -77,13 +77,13 @@ impl<'a> Scanner<'a> {
     #[inline]
     fn peek(&self) -> (u8, usize) {
         match self.bytes.get(self.at) {
-            Some(b'\\') if self.form == Form::Escaped => match self.bytes.get(self.at + 1) {
-                Some(b'n') => (b'\n', 2),
-                Some(b't') => (b'\t', 2),
-                Some(b'r') => (b'\r', 2),
-                Some(byte @ (b'"' | b'\\' | b'/')) => (*byte, 2),
-                _ => (0, 1),
-            },
+            Some(b'\\') if self.form == Form::Escaped => {
+                match text::simple(self.bytes.get(self.at + 1)) {
+                    // What is no white space and no mark of JSON has no place between values.
+                    0 | 8 | 12 => (0, 1),
+                    byte => (byte, 2),
+                }
+            }
             Some(byte) => (*byte, 1),
             None => (0, 0),
         }
@@ -111,13 +111,22 @@ impl<'a> Scanner<'a> {
     /// Where no value comes.
     #[inline]
     pub fn kind(&mut self) -> Scan<Kind> {
+        if let Some(kind) = self.kind_here() {
+            return Ok(kind);
+        }
         self.space();
-        match self.peek().0 {
-            b'{' => Ok(Kind::Object),
-            b'[' => Ok(Kind::Array),
-            b'"' => Ok(Kind::String),
-            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => Ok(Kind::Scalar),
-            _ => self.error(),
+        match self.kind_here() {
+            Some(kind) => Ok(kind),
+            None => self.error(),
+        }
+    }
+
+    /// The kind of the value that begins right here; none where none does.
+    #[inline]
+    fn kind_here(&self) -> Option<Kind> {
+        match *self.bytes.get(self.at)? {
+            b'\\' if self.form == Form::Escaped => self.is_quote().then_some(Kind::String),
+            byte => *KINDS.get(usize::from(byte))?,
         }
     }
 
@@ -149,7 +158,7 @@ impl<'a> Scanner<'a> {
         match kind {
             Kind::Object | Kind::Array => self.container()?,
             Kind::String => self.string().map(drop)?,
-            Kind::Scalar => self.scalar()?,
+            Kind::Scalar => self.scalar().map(drop)?,
         }
         Ok(start..self.at)
     }
@@ -171,10 +180,8 @@ impl<'a> Scanner<'a> {
                         continue;
                     }
                 }
-                Kind::String => {
-                    self.string()?;
-                }
-                Kind::Scalar => self.scalar()?,
+                Kind::String => self.string().map(drop)?,
+                Kind::Scalar => self.scalar().map(drop)?,
             }
             // A value has ended, and perhaps what it stands in.
             loop {
@@ -192,6 +199,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes a key and its colon.
+    #[inline]
     fn key(&mut self) -> Scan<Span> {
         self.space();
         let key = self.string()?;
@@ -254,36 +262,53 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// Where none comes, or it does not end.
+    #[inline]
     pub fn string(&mut self) -> Scan<Span> {
-        let (quote, length) = self.peek();
-        if quote != b'"' {
+        if !self.is_quote() {
             return self.error();
         }
-        self.at += length;
+        let quote = match self.form {
+            Form::Raw => 1,
+            Form::Escaped => 2,
+        };
+        self.at += quote;
         let start = self.at;
-        match self.form {
-            Form::Raw => self.raw_string_end()?,
-            Form::Escaped => self.escaped_string_end()?,
+        if !self.reach_quote() {
+            return self.error();
         }
         let end = self.at;
-        self.at += length;
+        self.at += quote;
         Ok(start..end)
     }
 
-    fn raw_string_end(&mut self) -> Scan<()> {
-        self.at += blocks::until(self.bytes, self.at, b'"', b'\\');
-        if self.bytes.get(self.at) == Some(&b'"') { Ok(()) } else { self.quote() }
+    /// Whether a quote stands here.
+    #[inline]
+    fn is_quote(&self) -> bool {
+        match self.form {
+            Form::Raw => self.bytes.get(self.at) == Some(&b'"'),
+            Form::Escaped => self.bytes.get(self.at..self.at + 2) == Some(b"\\\""),
+        }
+    }
+
+    /// Moves from inside of a string to the quote that ends it; false, where it stands then, if none does.
+    #[inline(never)]
+    fn reach_quote(&mut self) -> bool {
+        match self.form {
+            Form::Raw => {
+                self.at += blocks::until(self.bytes, self.at, b'"', b'\\');
+                self.bytes.get(self.at) == Some(&b'"') || self.quote()
+            }
+            Form::Escaped => self.reach_escaped_quote(),
+        }
     }
 
     /// Everything that matters inside an escaped string begins with a backslash: `\"` ends it, `\\` begins an escape of its own.
-    fn escaped_string_end(&mut self) -> Scan<()> {
+    #[inline]
+    fn reach_escaped_quote(&mut self) -> bool {
         loop {
             self.at += blocks::until(self.bytes, self.at, b'\\', b'\\');
-            if self.at == self.bytes.len() {
-                return self.error();
-            }
             match self.bytes.get(self.at + 1) {
-                Some(b'"') => return Ok(()),
+                Some(b'"') => return true,
                 Some(b'\\') => {
                     self.at += 2;
                     // The escaped character: a plain one, or `\"`, `\\`, `\/`.
@@ -293,15 +318,27 @@ impl<'a> Scanner<'a> {
                 Some(b'/') => self.at += 2,
                 Some(b'u') => match text::hex(self.bytes, self.at + 2) {
                     // A quote, backslash or control character spelt in digits: too strange to read in place.
-                    Some(0x22 | 0x5C | 0..0x20) | None => return self.error(),
+                    Some(0x22 | 0x5C | 0..0x20) | None => return false,
                     Some(_) => self.at += 6,
                 },
-                _ => return self.error(),
+                _ => return false,
             }
         }
     }
 
-    fn scalar(&mut self) -> Scan<()> {
+    /// Passes a number, `true`, `false` or `null`, which begins right here.
+    ///
+    /// # Errors
+    /// Where none does.
+    #[inline]
+    pub fn scalar(&mut self) -> Scan<Span> {
+        let start = self.at;
+        if self.past_scalar() { Ok(start..self.at) } else { self.error() }
+    }
+
+    /// Passes a number, `true`, `false` or `null`; false where none of them stands here.
+    #[inline(never)]
+    fn past_scalar(&mut self) -> bool {
         let start = self.at;
         // Most are a few digits.
         let digits = blocks::until_any(self.bytes, start, |part| !blocks::within(part, b'0', b'9'));
@@ -309,7 +346,7 @@ impl<'a> Scanner<'a> {
         let ends = matches!(follows, None | Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\\'));
         if ends && (digits == 1 || digits > 1 && self.bytes.get(start) != Some(&b'0')) {
             self.at += digits;
-            return Ok(());
+            return true;
         }
         while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') =
             self.bytes.get(self.at)
@@ -318,10 +355,10 @@ impl<'a> Scanner<'a> {
         }
         let scalar = self.bytes.get(start..self.at).unwrap_or_default();
         if matches!(scalar, b"true" | b"false" | b"null") || is_number(scalar) {
-            return Ok(());
+            return true;
         }
         self.at = start;
-        self.error()
+        false
     }
 
     /// Makes sure that nothing but white space follows.
@@ -358,10 +395,15 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether the key at `span` is `name`, however it is spelt.
+    #[inline]
     #[must_use]
     pub fn is(&self, span: &Span, name: &str) -> bool {
-        *text::visible(&text::visible(self.bytes(span), self.form), Form::Escaped)
-            == *name.as_bytes()
+        let key = self.bytes(span);
+        if text::has_escapes(key) {
+            self.decode(span) == name
+        } else {
+            blocks::same(key, name.as_bytes())
+        }
     }
 
     /// The string at `span` (without quotes), decoded.
@@ -371,6 +413,24 @@ impl<'a> Scanner<'a> {
         String::from_utf8_lossy(&text::visible(&inner, Form::Escaped)).into_owned()
     }
 }
+
+/// What each byte begins: no value, where it has none.
+static KINDS: [Option<Kind>; 256] = {
+    let mut kinds = [None; 256];
+    let mut byte = 0;
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b'{' => Some(Kind::Object),
+            b'[' => Some(Kind::Array),
+            b'"' => Some(Kind::String),
+            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => Some(Kind::Scalar),
+            _ => None,
+        };
+        byte += 1;
+    }
+    kinds
+};
 
 /// Whether all of `bytes` is one JSON value.
 #[must_use]

@@ -5,7 +5,7 @@ use super::scan::{Kind, Scan, Scanner};
 use super::text::Form;
 
 /// Levels of objects in which lists and texts are looked for: `{"data":{"page":{"items":[…]}}}` is found.
-const LEVELS: u16 = 4;
+const LEVELS: usize = 4;
 
 /// Elements of a list that are read strictly; those after them are passed.
 const STRICT: usize = 3;
@@ -50,7 +50,7 @@ impl Survey {
         let kind = scanner.kind()?;
         let start = scanner.position();
         let mut survey = Self { root: start..start, kind, lists: Vec::new(), text: None };
-        survey.value(scanner, &mut Vec::new(), 0)?;
+        survey.value(scanner, &mut Vec::new())?;
         survey.root = start..scanner.position();
         Ok(survey)
     }
@@ -64,11 +64,12 @@ impl Survey {
         Some(survey)
     }
 
-    fn value(&mut self, scanner: &mut Scanner<'_>, path: &mut Vec<String>, level: u16) -> Scan<()> {
+    /// `path`: the keys that lead here.
+    fn value(&mut self, scanner: &mut Scanner<'_>, path: &mut Vec<Span>) -> Scan<()> {
         match scanner.kind()? {
-            Kind::Object if level < LEVELS => scanner.object(|scanner, key| {
-                path.push(scanner.decode(&key));
-                let read = self.value(scanner, path, level + 1);
+            Kind::Object if path.len() < LEVELS => scanner.object(|scanner, key| {
+                path.push(key);
+                let read = self.value(scanner, path);
                 path.pop();
                 read
             }),
@@ -82,7 +83,7 @@ impl Survey {
                     Ok(())
                 })?;
                 self.lists.push(List {
-                    path: path.clone(),
+                    path: path.iter().map(|key| scanner.decode(key)).collect(),
                     span: start..scanner.position(),
                     items,
                 });

@@ -9,7 +9,7 @@ mod tables;
 pub mod train;
 mod window;
 
-use tables::{FILE_BYTES, ONE, Sum, Tables, WORDS, Word};
+use tables::{ONE, Sum, Tables, WORDS, Word};
 
 /// Which tokenizer the tables were measured with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -25,20 +25,20 @@ pub enum Profile {
     ClaudeLegacy,
 }
 
-static O200K: &[u8; FILE_BYTES] = include_bytes!("lexical/tables/o200k.bin");
+static O200K: Tables = Tables::read(include_bytes!("lexical/tables/o200k.bin"));
 #[cfg(feature = "cl100k")]
-static CL100K: &[u8; FILE_BYTES] = include_bytes!("lexical/tables/cl100k.bin");
+static CL100K: Tables = Tables::read(include_bytes!("lexical/tables/cl100k.bin"));
 #[cfg(feature = "claude-legacy")]
-static CLAUDE_LEGACY: &[u8; FILE_BYTES] = include_bytes!("lexical/tables/claude-legacy.bin");
+static CLAUDE_LEGACY: Tables = Tables::read(include_bytes!("lexical/tables/claude-legacy.bin"));
 
 impl Profile {
-    fn file(self) -> Option<&'static [u8; FILE_BYTES]> {
+    fn built_in(self) -> Option<&'static Tables> {
         match self {
-            Profile::O200k => Some(O200K),
+            Profile::O200k => Some(&O200K),
             #[cfg(feature = "cl100k")]
-            Profile::Cl100k => Some(CL100K),
+            Profile::Cl100k => Some(&CL100K),
             #[cfg(feature = "claude-legacy")]
-            Profile::ClaudeLegacy => Some(CLAUDE_LEGACY),
+            Profile::ClaudeLegacy => Some(&CLAUDE_LEGACY),
             #[allow(unreachable_patterns, reason = "where all tables are built in")]
             _ => None,
         }
@@ -47,11 +47,11 @@ impl Profile {
     /// Whether its tables are in this build. Policies that name another profile are refused.
     #[must_use]
     pub fn is_built_in(self) -> bool {
-        self.file().is_some()
+        self.built_in().is_some()
     }
 
-    fn tables(self) -> Tables {
-        Tables::new(self.file().unwrap_or(O200K))
+    fn tables(self) -> &'static Tables {
+        self.built_in().unwrap_or(&O200K)
     }
 }
 
@@ -87,7 +87,7 @@ pub fn weigh(text: &[u8], profile: Profile) -> Weight {
     // Shorter texts have few words twice.
     const SHORT: usize = 512;
     if text.len() < SHORT {
-        weigh_with(&mut [], text, profile)
+        weigh_with(None, text, profile)
     } else {
         weigh_in(&mut Words::default(), text, profile)
     }
@@ -96,10 +96,10 @@ pub fn weigh(text: &[u8], profile: Profile) -> Weight {
 /// Weighs one of many texts. O(n), one pass.
 #[must_use]
 pub fn weigh_in(words: &mut Words, text: &[u8], profile: Profile) -> Weight {
-    weigh_with(&mut words.0, text, profile)
+    weigh_with(Some(&mut words.0), text, profile)
 }
 
-fn weigh_with(words: &mut [Word], text: &[u8], profile: Profile) -> Weight {
+fn weigh_with(words: Option<&mut [Word; WORDS]>, text: &[u8], profile: Profile) -> Weight {
     let mut sum = Sum::new(profile.tables(), words);
     scan::scan(text, &mut sum);
     let least = text.len() as u64 * ONE.unsigned_abs() / 16;

@@ -55,8 +55,8 @@ impl Scanner<'_> {
         self.error()
     }
 
-    /// Moves to the quote that ends a string which is not escaped once more, from inside of it.
-    pub(super) fn quote(&mut self) -> Scan<()> {
+    /// Moves to the quote that ends a string which is not escaped once more, from inside of it; false where none does.
+    pub(super) fn quote(&mut self) -> bool {
         let mut escapes = Escapes::default();
         let mut base = self.at;
         while base < self.bytes.len() {
@@ -64,11 +64,11 @@ impl Scanner<'_> {
             let found = block.is(b'"') & !escapes.next(block.is(b'\\'));
             if let Some(place) = places(found).next() {
                 self.at = base + place;
-                return Ok(());
+                return true;
             }
             base += BLOCK;
         }
-        self.error()
+        false
     }
 }
 

@@ -92,6 +92,8 @@ struct Choice<'s> {
     records: usize,
     keep: Vec<Option<usize>>,
     alive: Vec<bool>,
+    /// Of each field how many elements of its lists are shown, and how many there are.
+    shares: Vec<(u64, u64)>,
     spent: u64,
 }
 
@@ -104,8 +106,18 @@ impl<'s> Choice<'s> {
             records,
             keep: vec![None; schema.fields.len()],
             alive: vec![false; schema.fields.len()],
+            shares: Vec::with_capacity(schema.fields.len()),
             spent: 2 * FINE,
         };
+        let mut in_record: Vec<bool> = Vec::with_capacity(schema.fields.len());
+        for field in &schema.fields {
+            // Fields come after those that they are in.
+            let outer = field.parent.is_some_and(|at| in_record.get(at) == Some(&true));
+            let inside = outer || field.nested || matches!(field.name.as_str(), "[]" | "*");
+            in_record.push(inside);
+            let [.., all] = field.elements;
+            choice.shares.push((shown(field, if inside { nested } else { records }), all));
+        }
         if let Some(alive) = choice.alive.first_mut() {
             *alive = true;
         }
@@ -121,31 +133,21 @@ impl<'s> Choice<'s> {
 
     /// `amount`, as much of it as the lists round a field are shown.
     fn part(&self, at: FieldId, amount: u64) -> u64 {
-        let mut share = u128::from(amount);
+        let mut share = amount;
         let mut next = self.schema.fields.get(at).and_then(|field| field.parent);
-        while let Some(field) = next.and_then(|at| self.schema.fields.get(at)) {
-            let [.., all] = field.elements;
-            if all > 0 {
-                let limit = if self.in_record(field) { self.nested } else { self.records };
-                let shown = shown(field, limit);
-                share = share * u128::from(shown) / u128::from(all);
+        while let Some((at, field)) = next.and_then(|at| Some((at, self.schema.fields.get(at)?))) {
+            if let Some(&(shown, all @ 1..)) = self.shares.get(at)
+                && shown != all
+            {
+                share = match share.checked_mul(shown) {
+                    Some(product) => product / all,
+                    None => u64::try_from(u128::from(share) * u128::from(shown) / u128::from(all))
+                        .unwrap_or(u64::MAX),
+                };
             }
             next = field.parent;
         }
-        u64::try_from(share).unwrap_or(u64::MAX)
-    }
-
-    /// Whether the lists of a field stand inside records.
-    fn in_record(&self, field: &Field) -> bool {
-        field.nested || {
-            let mut next = Some(field);
-            let mut inside = false;
-            while let Some(field) = next {
-                inside |= matches!(field.name.as_str(), "[]" | "*");
-                next = field.parent.and_then(|at| self.schema.fields.get(at));
-            }
-            inside
-        }
+        share
     }
 
     fn allowed(&self, at: FieldId) -> bool {

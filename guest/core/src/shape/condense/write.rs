@@ -24,6 +24,17 @@ impl Fields<'_> {
     }
 }
 
+/// What a value stands in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    /// In no list.
+    Document,
+    /// In a list: the value is a record, or a part of one.
+    List,
+    /// In a list inside a record.
+    Record,
+}
+
 /// Writes values of a document.
 pub(super) struct Writer<'w, 'a> {
     /// The document.
@@ -45,7 +56,8 @@ pub(super) struct Writer<'w, 'a> {
 impl Writer<'_, '_> {
     /// Writes a value as JSON that is not escaped: the root, or with `in_list` a record. Never nothing.
     pub(super) fn root(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool) {
-        if self.any(out, id, in_list, false) {
+        let inside = if in_list { Inside::List } else { Inside::Document };
+        if self.any(out, id, inside) {
             return;
         }
         match self.outline.node(id).filter(|node| node.children == 0 || node.closed) {
@@ -54,7 +66,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn any(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool, in_record: bool) -> bool {
+    fn any(&mut self, out: &mut Vec<u8>, id: Id, inside: Inside) -> bool {
         let Some(node) = self.outline.node(id) else { return false };
         let Some(at) = self.fields.of(id, node) else { return false };
         let container =
@@ -72,28 +84,28 @@ impl Writer<'_, '_> {
             return false;
         }
         if node.kind == Kind::Array || self.schema.is_map(at, node) {
-            self.list(out, id, node, in_list, in_record);
+            self.list(out, id, inside);
             return true;
         }
-        self.object(out, id, in_list, in_record)
+        self.object(out, id, inside)
     }
 
-    fn object(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool, in_record: bool) -> bool {
+    fn object(&mut self, out: &mut Vec<u8>, id: Id, inside: Inside) -> bool {
         let outline = self.outline;
         let start = out.len();
         out.push(b'{');
         for (child, node) in outline.children(id) {
             let before = out.len();
             self.key(out, node, before > start + 1);
-            if !self.any(out, child, in_list, in_record) {
+            if !self.any(out, child, inside) {
                 out.truncate(before);
             }
         }
-        if out.len() == start + 1 && in_list && !in_record {
+        if out.len() == start + 1 && inside == Inside::List {
             self.plain(out, id);
         }
         out.push(b'}');
-        out.len() > start + 2 || (in_list && !in_record)
+        out.len() > start + 2 || inside == Inside::List
     }
 
     /// The first two plain values of an object. A record of another shape than the others would else vanish.
@@ -106,19 +118,22 @@ impl Writer<'_, '_> {
         }
     }
 
+    #[inline]
     fn key(&self, out: &mut Vec<u8>, node: &Node, comma: bool) {
         if comma {
             out.push(b',');
         }
-        out.push(b'"');
-        out.extend_from_slice(&self.outline.inner(&node.key));
-        out.extend_from_slice(b"\":");
+        self.outline.write_key(out, node);
     }
 
-    fn list(&mut self, out: &mut Vec<u8>, id: Id, node: &Node, in_list: bool, in_record: bool) {
+    fn list(&mut self, out: &mut Vec<u8>, id: Id, inside: Inside) {
         let outline = self.outline;
+        let Some(node) = outline.node(id) else { return };
         let total = node.children as usize;
-        let limit = if in_list { self.selection.nested } else { self.selection.records };
+        let (limit, within) = match inside {
+            Inside::Document => (self.selection.records, Inside::List),
+            _ => (self.selection.nested, Inside::Record),
+        };
         let shown = if total <= limit { total } else { limit.max(1) };
         // The last element stays too, where there is more than one: the end of a list says how far it goes.
         let (head, tail) = if shown < total && shown > 2 { (shown - 1, 1) } else { (shown, 0) };
@@ -148,7 +163,7 @@ impl Writer<'_, '_> {
             } else {
                 self.key(out, element, before > start);
             }
-            if !self.any(out, child, true, in_record || in_list) {
+            if !self.any(out, child, within) {
                 out.truncate(before);
             }
         }
@@ -156,9 +171,11 @@ impl Writer<'_, '_> {
     }
 
     fn leaf(&mut self, out: &mut Vec<u8>, node: &Node, cap: usize) {
-        let raw = self.outline.raw(node);
-        if raw.len() <= cap.saturating_add(2) {
-            return out.extend_from_slice(&raw);
+        let start = out.len();
+        self.outline.write(out, node);
+        let length = out.len() - start;
+        if length <= cap.saturating_add(2) {
+            return;
         }
         if node.kind == Kind::String {
             let text = self.outline.decoded(&node.span);
@@ -166,17 +183,14 @@ impl Writer<'_, '_> {
             // A mark longer than what it stands for helps nobody.
             if short.len() < text.len() {
                 self.shortened += 1;
-                return out.extend(quoted(&short));
+                out.truncate(start);
+                out.extend(quoted(&short));
             }
         } else if node.closed {
             self.shortened += 1;
             let what = if node.kind == Kind::Object { "an object" } else { "a list" };
-            return out.extend(quoted(&format!(
-                "{what} of {} bytes{}",
-                raw.len(),
-                mark(raw.len(), "characters")
-            )));
+            out.truncate(start);
+            out.extend(quoted(&format!("{what} of {length} bytes{}", mark(length, "characters"))));
         }
-        out.extend_from_slice(&raw);
     }
 }

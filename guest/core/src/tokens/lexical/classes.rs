@@ -27,30 +27,32 @@ impl Class {
     }
 }
 
-const fn classes() -> [Class; 256] {
-    let mut table = [Class::Punctuation; 256];
-    let mut i = 0usize;
-    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
-    while i < 256 {
-        let byte = i as u8;
-        table[i] = match byte {
-            b'a'..=b'z' => Class::Lower,
-            b'A'..=b'Z' => Class::Upper,
-            b'0'..=b'9' => Class::Digit,
-            b' ' => Class::Space,
-            b'\n' | b'\r' => Class::Newline,
-            b'\t' | 0x0b | 0x0c => Class::Tab,
-            0x80..=0xff => Class::NonAscii,
-            _ => Class::Punctuation,
-        };
-        i += 1;
+/// The class of a byte, by what it is.
+pub(super) const fn of(byte: u8) -> Class {
+    match byte {
+        b'a'..=b'z' => Class::Lower,
+        b'A'..=b'Z' => Class::Upper,
+        b'0'..=b'9' => Class::Digit,
+        b' ' => Class::Space,
+        b'\n' | b'\r' => Class::Newline,
+        b'\t' | 0x0b | 0x0c => Class::Tab,
+        0x80..=0xff => Class::NonAscii,
+        _ => Class::Punctuation,
     }
-    table
 }
 
-static CLASSES: [Class; 256] = classes();
+static CLASSES: [Class; 256] = {
+    let mut table = [Class::Punctuation; 256];
+    let mut byte = 0;
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
+    while byte < 256 {
+        table[byte] = of(byte as u8);
+        byte += 1;
+    }
+    table
+};
 
-/// The class of a byte.
+/// The class of a byte, looked up.
 #[inline]
 pub(super) fn class(byte: u8) -> Class {
     CLASSES.get(byte as usize).copied().unwrap_or(Class::Punctuation)

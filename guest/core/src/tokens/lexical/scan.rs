@@ -3,15 +3,17 @@
 //! Every byte belongs to exactly one event, so sums over events are additive. The keys are those that the tables were measured with:
 //! a change here makes the tables wrong.
 
-use super::classes::{Class, class};
+use super::classes::{self, Class, class};
 use super::window::{Run, Window};
 
 /// Prefixes of a word: none, space, quote, `_`, `/`, `.`, `-`, other punctuation, camel hump, after a digit, after non-ASCII.
 pub(super) const WORD_PREFIXES: usize = 11;
 /// Prefix and case (lower, Capitalised, UPPER) of a word.
 pub(super) const WORD_SHAPES: usize = WORD_PREFIXES * 3;
-/// Word shape and length, to 16.
-pub(super) const WORD_KEYS: usize = WORD_SHAPES * 17;
+/// Lengths of words, to 16.
+pub(super) const LENGTHS: usize = 17;
+/// Word shape and length.
+pub(super) const WORD_KEYS: usize = WORD_SHAPES * LENGTHS;
 pub(super) const DIGIT_KEYS: usize = 4 * 16 + 4;
 pub(super) const ESCAPE_KEYS: usize = 16;
 pub(super) const PUNCTUATION_KEYS: usize = 4096;
@@ -25,8 +27,8 @@ pub(super) trait Sink {
     #[inline]
     fn ends_at(&mut self, _end: usize) {}
 
-    /// A piece of letters, `text[from..to]`; `key` holds prefix, case and length, `shape` prefix and case.
-    fn word(&mut self, key: usize, shape: usize, text: &[u8], from: usize, to: usize);
+    /// A piece of letters, `text[from..to]`; `key` holds prefix, case and length.
+    fn word(&mut self, key: usize, text: &[u8], from: usize, to: usize);
     /// A run of up to six punctuation characters, or a rule line.
     fn punctuation(&mut self, key: usize);
     fn space(&mut self, key: usize);
@@ -71,98 +73,322 @@ impl Pending {
 const AFTER_HUMP: usize = 8;
 const AFTER_DIGIT: usize = 9;
 
+/// Where a run of digits is not the first piece of its run.
+const INSIDE: usize = 11;
+
+/// What the hash of a run of punctuation begins with: after a space, and else.
+const SPACED: u32 = 7;
+const UNSPACED: u32 = 3;
+
 /// Feeds the events of `text` to `sink`, in order. O(n), any bytes.
-///
-/// What most text is made of stands here, and is told without loops: words, digit runs, single spaces, a few punctuation characters.
 pub(super) fn scan<S: Sink>(text: &[u8], sink: &mut S) {
-    let mut window = Window::at(text, 0);
-    let (mut at, mut pending) = (0, Pending::NOTHING);
-    while at < text.len() {
-        window.reach(text, at);
-        let start = at;
-        if window.has(window.alphanumeric, at) {
-            at += window.run(text, at, |window| window.alphanumeric);
-            match window.cut(start, at - start) {
-                Some(run) if run.is_word() => {
-                    sink.ends_at(at);
-                    word(text, start, at, pending.0 * 3 + run.case(), sink);
+    Reader { text, sink }.read();
+}
+
+/// A text on its way to a sink.
+///
+/// What is called is called with four values at most: more go by the stack, which takes a component as long as the call itself.
+struct Reader<'t, 's, S> {
+    text: &'t [u8],
+    sink: &'s mut S,
+}
+
+impl<S: Sink> Reader<'_, '_, S> {
+    /// What most text is made of stands here, and is told without loops: words, digit runs, single spaces, a few punctuation characters.
+    #[inline]
+    fn read(&mut self) {
+        let text = self.text;
+        let mut window = Window::at(text, 0);
+        let (mut at, mut pending) = (0, Pending::NOTHING);
+        while at < text.len() {
+            window.reach(text, at);
+            let start = at;
+            if window.has(window.alphanumeric, at) {
+                at += window.run(text, at, |window| window.alphanumeric);
+                match window.cut(start, at - start) {
+                    Some(run) if run.is_word() => {
+                        self.word(start, at, pending.0 * 3 + run.case());
+                    }
+                    Some(run) if run.is_number() => self.digits(start, at, pending.0),
+                    _ => at = self.mixed(start, at, pending.0),
                 }
-                Some(run) if run.is_number() => digits(text, start, at, pending.0, false, sink),
-                run => at = mixed(text, &window, start, at, run, pending.0, sink),
-            }
-            pending = Pending::NOTHING;
-        } else if window.has(window.punctuation, at) {
-            at += window.run(text, at, |window| window.punctuation);
-            let run = text.get(start..at).unwrap_or_default();
-            let follows = follows(text, at);
-            if let [mark] = *run
-                && follows == LETTER
-                && !pending.is_open()
-                && !(mark == b'\\' && is_escape(text, at))
-            {
-                pending = Pending::mark(mark);
-            } else {
-                at = punctuation(text, run, at, follows, pending == Pending::SPACE, sink);
                 pending = Pending::NOTHING;
+            } else if window.has(window.punctuation, at) {
+                at += window.run(text, at, |window| window.punctuation);
+                let follows = follows(text, at);
+                if at - start == 1
+                    && follows == LETTER
+                    && !pending.is_open()
+                    && let Some(mark) = text.get(start)
+                    && !(*mark == b'\\' && is_escape(text, at))
+                {
+                    pending = Pending::mark(*mark);
+                } else {
+                    at = self.punctuation(start, at, follows, pending == Pending::SPACE);
+                    pending = Pending::NOTHING;
+                }
+            } else if window.is_single_blank(at) {
+                at += 1;
+                pending = Pending::SPACE;
+            } else if window.has(window.space, at) {
+                at += window.run(text, at, |window| window.space);
+                // Most of it is a newline and spaces.
+                let blanks = window.run(text, start + 1, |window| window.blank);
+                let spaced = self.space(start, at, blanks + 1 == at - start);
+                pending = if spaced { Pending::SPACE } else { Pending::NOTHING };
+            } else {
+                (at, pending) = self.wide(at);
             }
-        } else if window.is_single_blank(at) {
-            at += 1;
-            pending = Pending::SPACE;
-        } else if window.has(window.space, at) {
-            (at, pending) = space(text, &window, at, sink);
-        } else {
-            (at, pending) = wide(text, at, sink);
+        }
+        if pending.is_open() {
+            self.sink.ends_at(text.len());
+            self.sink.space(0);
         }
     }
-    if pending.is_open() {
-        sink.ends_at(text.len());
-        sink.space(0);
+
+    #[inline(always)]
+    fn word(&mut self, from: usize, to: usize, shape: usize) {
+        self.sink.ends_at(to);
+        self.sink.word(shape * LENGTHS + (to - from).min(LENGTHS - 1), self.text, from, to);
+    }
+
+    /// A run of digits, by what stands before it: nothing, a space, a mark, or from 3 on another piece of its run.
+    #[inline]
+    fn digits(&mut self, from: usize, to: usize, before: usize) {
+        self.sink.ends_at(to);
+        let length = to - from;
+        if length <= 15 {
+            let before = if before == INSIDE { 3 } else { before.min(2) };
+            self.sink.digits(before * 16 + length, length);
+        } else {
+            self.many_digits(from, to, before);
+        }
+    }
+
+    #[inline(never)]
+    fn many_digits(&mut self, from: usize, to: usize, before: usize) {
+        let length = to - from;
+        let run = self.text.get(from..to).unwrap_or_default();
+        let same = run.iter().filter(|byte| run.first() == Some(byte)).count();
+        let alike = usize::from(same * 4 >= length * 3);
+        self.sink.digits(64 + alike + 2 * usize::from(before == 1), length);
+    }
+
+    /// A run of letters and digits that is more than a word or a number: an id, or pieces. The end of what was taken.
+    #[inline(never)]
+    fn mixed(&mut self, start: usize, end: usize, prefix: usize) -> usize {
+        let window = Window::at(self.text, start);
+        let run = window.cut(start, end - start);
+        match if end - start >= 8 { is_id(self.text, start, end, run) } else { None } {
+            Some(swallows) => self.id(start, end, swallows),
+            None => {
+                self.pieces(window, start, end, prefix);
+                end
+            }
+        }
+    }
+
+    /// An id; one of mixed case swallows the rest of a base64 text. The end of it.
+    fn id(&mut self, start: usize, end: usize, swallows: bool) -> usize {
+        let continues = |byte: &u8| {
+            matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_') || class(*byte).is_alphanumeric()
+        };
+        let rest = self.text.iter().skip(end);
+        let more = if swallows { rest.take_while(|byte| continues(byte)).count() } else { 0 };
+        self.sink.ends_at(end + more);
+        self.sink.id(self.text.get(start..end + more).unwrap_or_default());
+        end + more
+    }
+
+    /// Words and digit runs of a run of both.
+    #[inline]
+    fn pieces(&mut self, mut window: Window, start: usize, end: usize, mut prefix: usize) {
+        let text = self.text;
+        let mut from = start;
+        while from < end {
+            window.reach(text, from);
+            let to;
+            if window.has(window.digit, from) {
+                to = from + window.run(text, from, |window| window.digit);
+                self.digits(from, to, if from > start { INSIDE } else { prefix });
+                prefix = AFTER_DIGIT;
+            } else {
+                let upper = window.run(text, from, |window| window.upper);
+                to = from + upper + window.run(text, from + upper, |window| window.lower);
+                let case = match upper {
+                    0 => 0,
+                    1 if to - from > 1 => 1,
+                    _ => 2,
+                };
+                self.word(from, to, prefix * 3 + case);
+                prefix = AFTER_HUMP;
+            }
+            from = to;
+        }
+    }
+
+    /// A run of white space, but for its last space, which goes to what follows: whether there is one.
+    #[inline(never)]
+    fn space(&mut self, start: usize, end: usize, rest_is_blank: bool) -> bool {
+        const LONG: usize = 128;
+        let (text, length) = (self.text, end - start);
+        let run = text.get(start..end).unwrap_or_default();
+        let after_punctuation = match start.checked_sub(1).and_then(|before| class_at(text, before))
+        {
+            Some(class) => class == Class::Punctuation,
+            None => true,
+        };
+        let (mut newlines, mut indent, mut tabs) = (1usize, length - 1, 0usize);
+        if run.first() != Some(&b'\n') || !rest_is_blank {
+            (newlines, indent) = (0, 0);
+            for byte in run {
+                match byte {
+                    b' ' => indent += 1,
+                    b'\n' => (newlines, indent, tabs) = (newlines + 1, 0, 0),
+                    b'\r' => {}
+                    _ => (indent, tabs) = (indent + 1, tabs + 1),
+                }
+            }
+        }
+        if length > LONG {
+            self.sink.tail((length - LONG) * if newlines > 16 || tabs > 16 { 16 } else { 2 });
+        }
+        let next = match class_at(text, end) {
+            None => 3,
+            Some(class) if class.is_letter() => 0,
+            Some(Class::Digit) => 1,
+            Some(_) => 2,
+        };
+        let mut event = |end, indent| {
+            self.sink.ends_at(end);
+            self.sink.space(space_key(after_punctuation, newlines, indent, tabs, next));
+        };
+        if next == 3 || run.last() != Some(&b' ') {
+            event(end, indent);
+            return false;
+        }
+        if length > 1 {
+            event(end - 1, indent - 1);
+        }
+        true
+    }
+
+    /// A run of punctuation. The end of what was taken, which has the letter of an escape, too.
+    #[inline(always)]
+    fn punctuation(&mut self, start: usize, end: usize, follows: u32, spaced: bool) -> usize {
+        let (text, mut rest) = (self.text, end - start);
+        let mut hash = if spaced { SPACED } else { UNSPACED };
+        // Without a loop, and without having to guess how many: most runs have one to three.
+        if let Some([a, b, c, d, e, f]) = text.get(start..).and_then(|rest| rest.first_chunk())
+            && rest <= 6
+        {
+            let one = mix(hash, *a);
+            let two = mix(one, *b);
+            let three = mix(two, *c);
+            let more = if rest == 2 { two } else { three };
+            hash = if rest == 1 { one } else { more };
+            if rest > 3 {
+                let four = mix(three, *d);
+                let five = mix(four, *e);
+                let more = if rest == 5 { five } else { mix(five, *f) };
+                hash = if rest == 4 { four } else { more };
+            }
+        } else {
+            match self.long(start, end, hash) {
+                Some(left) => (hash, rest) = left,
+                None => return end,
+            }
+        }
+        if text.get(end.wrapping_sub(1)) == Some(&b'\\') && is_escape(text, end) {
+            return self.escape(end, hash, rest);
+        }
+        self.sink.ends_at(end);
+        self.sink.punctuation(punctuation_key(hash, rest, follows));
+        end
+    }
+
+    /// A run of more than six, or at the end of the text: its hash and its length. One that is truly long: a rule line as a whole, by the logarithm of its length, then
+    /// a token for each 64; another one in parts of six, and what is left then.
+    #[inline(never)]
+    fn long(&mut self, start: usize, end: usize, hash: u32) -> Option<(u32, usize)> {
+        let run = self.text.get(start..end).unwrap_or_default();
+        let length = run.len();
+        let folded = |run: &[u8], hash| run.iter().fold(hash, |hash, byte| mix(hash, *byte));
+        if length <= 6 {
+            return Some((folded(run, hash), length));
+        }
+        let before = std::iter::once(&0).chain(run);
+        let same = run.iter().zip(before).filter(|(byte, before)| byte == before).count();
+        let alike = same * 2 >= length;
+        if length > 12 {
+            self.sink.long_punctuation(length, alike);
+        }
+        if length >= 8 && alike {
+            self.sink.ends_at(end);
+            let logarithm = (usize::BITS - length.min(64).leading_zeros()) as usize;
+            let spaced = 2 * usize::from(hash == SPACED);
+            self.sink.punctuation(PUNCTUATION_KEYS - 64 + logarithm.min(15) * 4 + spaced);
+            if length > 64 {
+                self.sink.tail(length * 4 - 256);
+            }
+            return None;
+        }
+        let (mut at, mut left, mut hash) = (start, run, hash);
+        while let Some((six, rest)) = left.split_first_chunk::<6>()
+            && !rest.is_empty()
+        {
+            at += 6;
+            self.sink.ends_at(at);
+            let place = if at == start + 6 { 6 } else { 7 };
+            self.sink.punctuation(punctuation_key(folded(six, hash), 6, place));
+            (left, hash) = (rest, 5);
+        }
+        Some((folded(left, hash), left.len()))
+    }
+
+    /// `\n`, `\t` and the like as they stand in escaped text, `\uXXXX` apart. The end of it.
+    #[inline(never)]
+    fn escape(&mut self, at: usize, hash: u32, length: usize) -> usize {
+        let letter = self.text.get(at).copied().unwrap_or_default();
+        let digits = self.text.get(at + 1..at + 5);
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        if let (b'u', Some([first, ..])) = (letter, digits) {
+            if length > 1 {
+                self.sink.ends_at(at - 1);
+                self.sink.punctuation(punctuation_key(hash, length, 5));
+            }
+            let key = if *first <= b'9' { first - b'0' } else { (first | 32) - b'a' + 10 };
+            self.sink.ends_at(at + 5);
+            self.sink.unicode_escape(key.into());
+            at + 5
+        } else {
+            self.sink.ends_at(at + 1);
+            self.sink.punctuation(punctuation_key(mix(hash, letter), length, 0));
+            at + 1
+        }
+    }
+
+    /// A character beyond ASCII. The end of it, and what it is to a word.
+    fn wide(&mut self, at: usize) -> (usize, Pending) {
+        let text = self.text;
+        let width = match text.get(at) {
+            Some(..0xC0) | None => 1,
+            Some(0xC0..0xE0) => 2,
+            Some(0xE0..0xF0) => 3,
+            Some(_) => 4,
+        };
+        let end = (at + width).min(text.len());
+        let before = at.checked_sub(1).and_then(|before| class_at(text, before));
+        self.sink.ends_at(end);
+        let first = before != Some(Class::NonAscii);
+        self.sink.wide(first, text.get(at..end).unwrap_or_default());
+        (end, if width == 2 { Pending::TWO_BYTES } else { Pending::NOTHING })
     }
 }
 
 #[inline]
 fn class_at(text: &[u8], at: usize) -> Option<Class> {
     text.get(at).map(|byte| class(*byte))
-}
-
-#[inline]
-fn word<S: Sink>(text: &[u8], from: usize, to: usize, shape: usize, sink: &mut S) {
-    sink.word(shape * 17 + (to - from).min(16), shape, text, from, to);
-}
-
-/// A run of digits: after nothing, a space, a mark, or another piece of its run.
-#[inline]
-fn digits<S: Sink>(text: &[u8], from: usize, to: usize, prefix: usize, inside: bool, sink: &mut S) {
-    sink.ends_at(to);
-    let length = to - from;
-    let before = if inside { 3 } else { prefix.min(2) };
-    if length <= 15 {
-        return sink.digits(before * 16 + length, length);
-    }
-    let run = text.get(from..to).unwrap_or_default();
-    let same = run.iter().filter(|byte| run.first() == Some(byte)).count();
-    let alike = usize::from(same * 4 >= length * 3);
-    sink.digits(64 + alike + 2 * usize::from(before == 1), length);
-}
-
-/// A run of letters and digits that is more than a word or a number: an id, or pieces. The end of what was taken.
-#[inline(never)]
-fn mixed<S: Sink>(
-    text: &[u8],
-    window: &Window,
-    start: usize,
-    end: usize,
-    run: Option<Run>,
-    prefix: usize,
-    sink: &mut S,
-) -> usize {
-    match if end - start >= 8 { is_id(text, start, end, run) } else { None } {
-        Some(swallows) => id(text, start, end, swallows, sink),
-        None => {
-            pieces(text, *window, start, end, prefix, sink);
-            end
-        }
-    }
 }
 
 /// Whether a run of letters and digits is an id, and whether that may be the beginning of base64.
@@ -182,223 +408,38 @@ fn is_id(text: &[u8], start: usize, end: usize, run: Option<Run>) -> Option<bool
     (mixed || (length >= 20 && changes * 4 >= length)).then_some(lower && upper && length >= 16)
 }
 
-/// An id; one of mixed case swallows the rest of a base64 text. The end of it.
-fn id<S: Sink>(text: &[u8], start: usize, end: usize, swallows: bool, sink: &mut S) -> usize {
-    let continues = |byte: &u8| {
-        matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_') || class(*byte).is_alphanumeric()
-    };
-    let more =
-        if swallows { text.iter().skip(end).take_while(|byte| continues(byte)).count() } else { 0 };
-    sink.ends_at(end + more);
-    sink.id(text.get(start..end + more).unwrap_or_default());
-    end + more
-}
-
-/// Words and digit runs of a run of both.
-fn pieces<S: Sink>(
-    text: &[u8],
-    mut window: Window,
-    start: usize,
-    end: usize,
-    mut prefix: usize,
-    sink: &mut S,
-) {
-    let mut from = start;
-    while from < end {
-        window.reach(text, from);
-        let to;
-        if window.has(window.digit, from) {
-            to = from + window.run(text, from, |window| window.digit);
-            digits(text, from, to, prefix, from > start, sink);
-            prefix = AFTER_DIGIT;
-        } else {
-            let upper = window.run(text, from, |window| window.upper);
-            to = from + upper + window.run(text, from + upper, |window| window.lower);
-            let case = match upper {
-                0 => 0,
-                1 if to - from > 1 => 1,
-                _ => 2,
-            };
-            sink.ends_at(to);
-            word(text, from, to, prefix * 3 + case, sink);
-            prefix = AFTER_HUMP;
-        }
-        from = to;
-    }
-}
-
-/// A run of white space, but for its last space, which goes to what follows.
-#[inline(never)]
-fn space<S: Sink>(text: &[u8], window: &Window, start: usize, sink: &mut S) -> (usize, Pending) {
-    const LONG: usize = 128;
-    let length = window.run(text, start, |window| window.space);
-    let end = start + length;
-    let run = text.get(start..end).unwrap_or_default();
-    let after_punctuation = match start.checked_sub(1).and_then(|before| class_at(text, before)) {
-        Some(class) => class == Class::Punctuation,
-        None => true,
-    };
-    let (mut newlines, mut indent, mut tabs) = (1usize, length - 1, 0usize);
-    // Most of it is a newline and spaces.
-    if run.first() != Some(&b'\n') || window.run(text, start + 1, |window| window.blank) != indent {
-        (newlines, indent) = (0, 0);
-        for byte in run {
-            match byte {
-                b' ' => indent += 1,
-                b'\n' => (newlines, indent, tabs) = (newlines + 1, 0, 0),
-                b'\r' => {}
-                _ => (indent, tabs) = (indent + 1, tabs + 1),
-            }
-        }
-    }
-    if length > LONG {
-        sink.tail((length - LONG) * if newlines > 16 || tabs > 16 { 16 } else { 2 });
-    }
-    let next = match class_at(text, end) {
-        None => 3,
-        Some(class) if class.is_letter() => 0,
-        Some(Class::Digit) => 1,
-        Some(_) => 2,
-    };
-    let mut event = |end, indent| {
-        sink.ends_at(end);
-        sink.space(space_key(after_punctuation, newlines, indent, tabs, next));
-    };
-    if next == 3 || run.last() != Some(&b' ') {
-        event(end, indent);
-        return (end, Pending::NOTHING);
-    }
-    if length > 1 {
-        event(end - 1, indent - 1);
-    }
-    (end, Pending::SPACE)
-}
-
 /// What follows a run of punctuation, as its key knows it.
 const LETTER: u32 = 1;
+const LINE_END: u32 = 3;
+
+/// The same of each byte that may follow: a look-up, since what follows is hard to guess.
+static FOLLOWERS: [u8; 256] = {
+    let mut followers = [0; 256];
+    let mut byte = 0;
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
+    while byte < 256 {
+        followers[byte] = match classes::of(byte as u8) {
+            Class::Lower | Class::Upper => LETTER as u8,
+            Class::Digit => 2,
+            Class::Newline => LINE_END as u8,
+            Class::NonAscii => 4,
+            Class::Space | Class::Tab | Class::Punctuation => 0,
+        };
+        byte += 1;
+    }
+    followers
+};
 
 #[inline]
 fn follows(text: &[u8], at: usize) -> u32 {
-    match class_at(text, at) {
-        Some(Class::Lower | Class::Upper) => LETTER,
-        Some(Class::Digit) => 2,
-        Some(Class::Newline) | None => 3,
-        Some(Class::NonAscii) => 4,
-        Some(Class::Space | Class::Tab | Class::Punctuation) => 0,
-    }
+    let follower = text.get(at).and_then(|byte| FOLLOWERS.get(usize::from(*byte)));
+    follower.map_or(LINE_END, |follower| u32::from(*follower))
 }
 
 /// Whether a backslash before `at` begins an escape, such as `\n` in JSON within JSON.
 #[inline]
 fn is_escape(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'n' | b't' | b'r' | b'u' | b'b' | b'f'))
-}
-
-/// A run of punctuation that ends at `end`. The end of what was taken, which has the letter of an escape, too.
-#[inline]
-fn punctuation<S: Sink>(
-    text: &[u8],
-    run: &[u8],
-    end: usize,
-    follows: u32,
-    spaced: bool,
-    sink: &mut S,
-) -> usize {
-    let mut hash = if spaced { 7 } else { 3 };
-    let mut rest = run.len();
-    // Without a loop: most runs have one or two.
-    match *run {
-        [a] => hash = mix(hash, a),
-        [a, b] => hash = mix(mix(hash, a), b),
-        [a, b, c] => hash = mix(mix(mix(hash, a), b), c),
-        _ if rest <= 6 => hash = run.iter().fold(hash, |hash, byte| mix(hash, *byte)),
-        _ => match long(run, end - run.len(), hash, spaced, sink) {
-            Some(left) => (hash, rest) = left,
-            None => return end,
-        },
-    }
-    if run.last() == Some(&b'\\') && is_escape(text, end) {
-        return escape(text, end, hash, rest, sink);
-    }
-    sink.ends_at(end);
-    sink.punctuation(punctuation_key(hash, rest, follows));
-    end
-}
-
-/// A run of more than six: a rule line as a whole, by the logarithm of its length, then a token for each 64; another one in parts of six. What is left then: its hash
-/// and its length.
-#[inline(never)]
-fn long<S: Sink>(
-    run: &[u8],
-    start: usize,
-    hash: u32,
-    spaced: bool,
-    sink: &mut S,
-) -> Option<(u32, usize)> {
-    let length = run.len();
-    let before = std::iter::once(&0).chain(run);
-    let same = run.iter().zip(before).filter(|(byte, before)| byte == before).count();
-    let alike = same * 2 >= length;
-    if length > 12 {
-        sink.long_punctuation(length, alike);
-    }
-    if length >= 8 && alike {
-        sink.ends_at(start + length);
-        let logarithm = (usize::BITS - length.min(64).leading_zeros()) as usize;
-        sink.punctuation(PUNCTUATION_KEYS - 64 + logarithm.min(15) * 4 + 2 * usize::from(spaced));
-        if length > 64 {
-            sink.tail(length * 4 - 256);
-        }
-        return None;
-    }
-    let (mut at, mut left, mut hash) = (start, run, hash);
-    while let Some((six, rest)) = left.split_first_chunk::<6>()
-        && !rest.is_empty()
-    {
-        at += 6;
-        sink.ends_at(at);
-        let hashed = six.iter().fold(hash, |hash, byte| mix(hash, *byte));
-        sink.punctuation(punctuation_key(hashed, 6, if at == start + 6 { 6 } else { 7 }));
-        (left, hash) = (rest, 5);
-    }
-    Some((left.iter().fold(hash, |hash, byte| mix(hash, *byte)), left.len()))
-}
-
-/// `\n`, `\t` and the like as they stand in escaped text, `\uXXXX` apart. The end of it.
-#[inline(never)]
-fn escape<S: Sink>(text: &[u8], at: usize, hash: u32, length: usize, sink: &mut S) -> usize {
-    let letter = text.get(at).copied().unwrap_or_default();
-    let digits = text.get(at + 1..at + 5).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-    if let (b'u', Some([first, ..])) = (letter, digits) {
-        if length > 1 {
-            sink.ends_at(at - 1);
-            sink.punctuation(punctuation_key(hash, length, 5));
-        }
-        let key = if *first <= b'9' { first - b'0' } else { (first | 32) - b'a' + 10 };
-        sink.ends_at(at + 5);
-        sink.unicode_escape(key.into());
-        at + 5
-    } else {
-        sink.ends_at(at + 1);
-        sink.punctuation(punctuation_key(mix(hash, letter), length, 0));
-        at + 1
-    }
-}
-
-/// A character beyond ASCII. The end of it, and what it is to a word.
-fn wide<S: Sink>(text: &[u8], at: usize, sink: &mut S) -> (usize, Pending) {
-    let width = match text.get(at) {
-        Some(..0xC0) | None => 1,
-        Some(0xC0..0xE0) => 2,
-        Some(0xE0..0xF0) => 3,
-        Some(_) => 4,
-    };
-    let end = (at + width).min(text.len());
-    let first =
-        at.checked_sub(1).and_then(|before| class_at(text, before)) != Some(Class::NonAscii);
-    sink.ends_at(end);
-    sink.wide(first, text.get(at..end).unwrap_or_default());
-    (end, if width == 2 { Pending::TWO_BYTES } else { Pending::NOTHING })
 }
 
 #[inline]

@@ -5,7 +5,7 @@
 //! then bytes: punctuation, white space, letter pairs, id pairs, characters of two, three and four bytes.
 
 use super::scan::{
-    DIGIT_KEYS, ESCAPE_KEYS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
+    DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
 };
 
 pub(super) const LETTER_BITS: u32 = 15;
@@ -27,59 +27,85 @@ pub(super) const FILE_BYTES: usize = 2 * (WORD_KEYS + WORD_SHAPES + DIGIT_KEYS +
 /// One token in the unit that sums are kept in.
 pub(super) const ONE: i64 = 4096;
 
-/// A table file, split into its parts.
-#[derive(Clone, Copy)]
+/// What a table file holds: arrays of known lengths, so that hardly any look-up has to be checked.
 pub(super) struct Tables {
-    words: &'static [u8],
-    word_letters: &'static [u8],
-    digits: &'static [u8],
-    ids: &'static [u8],
-    escapes: &'static [u8],
-    punctuation: &'static [u8],
-    space: &'static [u8],
-    letter_pairs: &'static [u8; 1 << LETTER_BITS],
-    id_pairs: &'static [u8],
-    two_bytes: &'static [u8],
-    three_bytes: &'static [u8],
-    four_bytes: &'static [u8],
+    words: [i16; WORD_KEYS],
+    word_letters: [i16; WORD_SHAPES],
+    digits: [i16; DIGIT_KEYS],
+    ids: [i16; 1],
+    escapes: [i16; ESCAPE_KEYS],
+    punctuation: [u8; PUNCTUATION_KEYS],
+    space: [u8; SPACE_KEYS],
+    letter_pairs: [u8; 1 << LETTER_BITS],
+    id_pairs: [u8; ID_SYMBOLS * ID_SYMBOLS],
+    two_bytes: [u8; TWO_BYTES],
+    three_bytes: [u8; THREE_BYTES],
+    four_bytes: [u8; FOUR_BYTES],
 }
 
 impl Tables {
-    /// Splits a file; only slices, so a fresh sandbox pays nothing for it.
-    pub(super) fn new(file: &'static [u8; FILE_BYTES]) -> Self {
-        let rest = std::cell::Cell::new(file.as_slice());
-        let take = |length: usize| {
-            let (part, after) = rest.get().split_at_checked(length).unwrap_or_default();
-            rest.set(after);
-            part
-        };
+    /// Reads a file; those that are built in are read by the compiler.
+    pub(super) const fn read(file: &[u8; FILE_BYTES]) -> Self {
+        let (words, at) = shorts(file, 0);
+        let (word_letters, at) = shorts(file, at);
+        let (digits, at) = shorts(file, at);
+        let (ids, at) = shorts(file, at);
+        let (escapes, at) = shorts(file, at);
+        let (punctuation, at) = bytes(file, at);
+        let (space, at) = bytes(file, at);
+        let (letter_pairs, at) = bytes(file, at);
+        let (id_pairs, at) = bytes(file, at);
+        let (two_bytes, at) = bytes(file, at);
+        let (three_bytes, at) = bytes(file, at);
+        let (four_bytes, _) = bytes(file, at);
         Self {
-            words: take(2 * WORD_KEYS),
-            word_letters: take(2 * WORD_SHAPES),
-            digits: take(2 * DIGIT_KEYS),
-            ids: take(2),
-            escapes: take(2 * ESCAPE_KEYS),
-            punctuation: take(PUNCTUATION_KEYS),
-            space: take(SPACE_KEYS),
-            letter_pairs: take(1 << LETTER_BITS).first_chunk().unwrap_or(&[0; 1 << LETTER_BITS]),
-            id_pairs: take(ID_SYMBOLS * ID_SYMBOLS),
-            two_bytes: take(TWO_BYTES),
-            three_bytes: take(THREE_BYTES),
-            four_bytes: take(FOUR_BYTES),
+            words,
+            word_letters,
+            digits,
+            ids,
+            escapes,
+            punctuation,
+            space,
+            letter_pairs,
+            id_pairs,
+            two_bytes,
+            three_bytes,
+            four_bytes,
         }
     }
 }
 
-#[inline]
-fn word_at(table: &[u8], at: usize) -> i64 {
-    match table.get(2 * at..2 * at + 2) {
-        Some(&[low, high]) => i64::from(i16::from_le_bytes([low, high])) * 16,
-        _ => 0,
+/// The next bytes of a file, and where they end.
+#[allow(clippy::indexing_slicing, reason = "the parts of a file are as long as the file")]
+const fn bytes<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([u8; N], usize) {
+    let mut part = [0; N];
+    let mut at = 0;
+    while at < N {
+        part[at] = file[from + at];
+        at += 1;
     }
+    (part, from + N)
+}
+
+/// The next numbers of a file, and where they end.
+#[allow(clippy::indexing_slicing, reason = "the parts of a file are as long as the file")]
+const fn shorts<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([i16; N], usize) {
+    let mut part = [0; N];
+    let mut at = 0;
+    while at < N {
+        part[at] = i16::from_le_bytes([file[from + 2 * at], file[from + 2 * at + 1]]);
+        at += 1;
+    }
+    (part, from + 2 * N)
 }
 
 #[inline]
-fn byte_at(table: &[u8], at: usize) -> i64 {
+fn word_at<const N: usize>(table: &[i16; N], at: usize) -> i64 {
+    table.get(at).map_or(0, |cost| i64::from(*cost) * 16)
+}
+
+#[inline]
+fn byte_at<const N: usize>(table: &[u8; N], at: usize) -> i64 {
     table.get(at).copied().unwrap_or(0).into()
 }
 
@@ -92,14 +118,22 @@ pub(super) struct Word {
     cost: i32,
 }
 
+impl Word {
+    /// Where a word is remembered.
+    #[inline]
+    fn place(key: usize, letters: u64) -> u8 {
+        ((letters ^ (key as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
+    }
+}
+
 /// How many words are remembered.
 pub(super) const WORDS: usize = 256;
 
 /// Adds up the cost of events.
 pub(super) struct Sum<'a> {
-    tables: Tables,
-    /// The words that were there, each at one place; empty where the text is too short for it to pay.
-    words: &'a mut [Word],
+    tables: &'a Tables,
+    /// The words that were there, each at one place; none where the text is too short for it to pay.
+    words: Option<&'a mut [Word; WORDS]>,
     /// In 1/4096 token.
     pub(super) total: i64,
     /// What runs that no natural text has may cost beyond that, in 1/4096 token: by their most, not by the mean of what was measured.
@@ -161,82 +195,97 @@ pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
 const LONG_WORD: usize = 32;
 
 impl<'a> Sum<'a> {
-    pub(super) fn new(tables: Tables, words: &'a mut [Word]) -> Self {
+    pub(super) fn new(tables: &'a Tables, words: Option<&'a mut [Word; WORDS]>) -> Self {
         Self { tables, words, total: 0, caution: 0 }
     }
 
-    fn cost(&self, key: usize, shape: usize, letters: &[u8]) -> i64 {
+    #[inline]
+    fn cost(&self, key: usize, letters: &[u8]) -> i64 {
         let mut boundaries = 0i64;
         for_each_boundary(letters, |bucket| {
-            boundaries += byte_at(self.tables.letter_pairs, bucket)
+            boundaries += byte_at(&self.tables.letter_pairs, bucket)
         });
-        word_at(self.tables.words, key)
-            + ((word_at(self.tables.word_letters, shape) * boundaries) >> 8)
+        word_at(&self.tables.words, key)
+            + ((word_at(&self.tables.word_letters, key / LENGTHS) * boundaries) >> 8)
     }
-}
 
-impl Sink for Sum<'_> {
-    #[inline]
-    fn word(&mut self, key: usize, shape: usize, text: &[u8], from: usize, to: usize) {
-        let letters = text.get(from..to).unwrap_or_default();
-        if let Some(eight) = text.get(from..).and_then(|rest| rest.first_chunk())
-            && letters.len() <= 8
+    /// A short word that is not remembered, or not that it was there.
+    #[inline(never)]
+    fn new_word(&mut self, key: usize, letters: u64) {
+        let bytes = letters.to_le_bytes();
+        let cost = self.cost(key, bytes.get(..key % LENGTHS).unwrap_or_default());
+        self.total += cost;
+        if let Some(words) = &mut self.words
+            && let Some(word) = words.get_mut(usize::from(Word::place(key, letters)))
         {
-            let eight =
-                u64::from_le_bytes(*eight) & u64::MAX.unbounded_shr(64 - 8 * letters.len() as u32);
-            let place = (eight ^ (key as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56;
-            if let Some(word) = self.words.get(place as usize) {
-                if word.letters == eight && word.key == key as u32 {
-                    self.total += i64::from(word.cost);
-                    return;
-                }
-                let cost = self.cost(key, shape, letters);
-                self.total += cost;
-                let cost = cost as i32;
-                if let Some(word) = self.words.get_mut(place as usize) {
-                    *word = Word { letters: eight, key: key as u32, cost };
-                }
-                return;
-            }
+            *word = Word { letters, key: key as u32, cost: cost as i32 };
         }
-        let cost = self.cost(key, shape, letters);
+    }
+
+    #[inline(never)]
+    fn long_word(&mut self, key: usize, letters: &[u8]) {
+        let cost = self.cost(key, letters);
         self.total += cost;
         if letters.len() > LONG_WORD {
             self.caution += (letters.len() as i64 * ONE / 2 - cost).max(0);
         }
     }
+}
+
+impl Sink for Sum<'_> {
+    #[inline(always)]
+    fn word(&mut self, key: usize, text: &[u8], from: usize, to: usize) {
+        if to - from <= 8
+            && let Some(eight) = text.get(from..).and_then(|rest| rest.first_chunk())
+        {
+            let beyond = 64u32.wrapping_sub(8 * (to - from) as u32);
+            let letters = u64::from_le_bytes(*eight) & u64::MAX.wrapping_shr(beyond);
+            if let Some(words) = &self.words {
+                let word = words.get(usize::from(Word::place(key, letters)));
+                if let Some(word) = word
+                    && word.letters == letters
+                    && word.key == key as u32
+                {
+                    self.total += i64::from(word.cost);
+                    return;
+                }
+            }
+            return self.new_word(key, letters);
+        }
+        self.long_word(key, text.get(from..to).unwrap_or_default());
+    }
 
     #[inline]
     fn punctuation(&mut self, key: usize) {
-        self.total += byte_at(self.tables.punctuation, key) << 6;
+        self.total += byte_at(&self.tables.punctuation, key) << 6;
     }
 
     #[inline]
     fn space(&mut self, key: usize) {
-        self.total += byte_at(self.tables.space, key) << 6;
+        self.total += byte_at(&self.tables.space, key) << 6;
     }
 
     #[inline]
     fn digits(&mut self, key: usize, length: usize) {
-        let cost = word_at(self.tables.digits, key);
+        let cost = word_at(&self.tables.digits, key);
         self.total += if key >= 64 { cost * length as i64 } else { cost };
     }
 
     fn id(&mut self, run: &[u8]) {
         let mut pairs = 0i64;
-        for_each_pair(run, |pair| pairs += byte_at(self.tables.id_pairs, pair));
-        self.total += word_at(self.tables.ids, 0) + (pairs << 4);
+        for_each_pair(run, |pair| pairs += byte_at(&self.tables.id_pairs, pair));
+        self.total += word_at(&self.tables.ids, 0) + (pairs << 4);
     }
 
     fn unicode_escape(&mut self, key: usize) {
-        self.total += word_at(self.tables.escapes, key);
+        self.total += word_at(&self.tables.escapes, key);
     }
 
     fn wide(&mut self, first: bool, character: &[u8]) {
         self.total += match wide_key(first, character) {
-            (2, row) => byte_at(self.tables.two_bytes, row) << 6,
-            (3, row) => byte_at(self.tables.three_bytes, row) << 6,
-            (4, row) => byte_at(self.tables.four_bytes, row) << 6,
+            (2, row) => byte_at(&self.tables.two_bytes, row) << 6,
+            (3, row) => byte_at(&self.tables.three_bytes, row) << 6,
+            (4, row) => byte_at(&self.tables.four_bytes, row) << 6,
             _ => ONE,
         };
     }

@@ -3,7 +3,8 @@
 //! Means of events, not a regression on totals: so errors in one kind of text do not hide in another.
 
 use super::scan::{
-    DIGIT_KEYS, ESCAPE_KEYS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES, scan,
+    DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
+    scan,
 };
 use super::tables::{
     FILE_BYTES, FOUR_BYTES, ID_SYMBOLS, LETTER_BITS, ONE, Sum, THREE_BYTES, TWO_BYTES, Tables,
@@ -33,10 +34,9 @@ impl Mean {
     }
 }
 
-/// A word that was counted: its key and shape, token starts in it, and the chance of boundaries inside it.
+/// A word that was counted: its key, token starts in it, and the chance of boundaries inside it.
 struct Word {
     key: usize,
-    shape: usize,
     starts: f64,
     buckets: Vec<usize>,
 }
@@ -104,7 +104,7 @@ impl Sink for Count<'_> {
         self.to = end;
     }
 
-    fn word(&mut self, key: usize, shape: usize, text: &[u8], from: usize, to: usize) {
+    fn word(&mut self, key: usize, text: &[u8], from: usize, to: usize) {
         let letters = text.get(from..to).unwrap_or_default();
         let starts = self.in_event();
         let inside = self.inside(letters.len());
@@ -115,7 +115,7 @@ impl Sink for Count<'_> {
                 mean.add(start);
             }
         }
-        self.trainer.words.push(Word { key, shape, starts, buckets });
+        self.trainer.words.push(Word { key, starts, buckets });
     }
 
     fn punctuation(&mut self, key: usize) {
@@ -243,7 +243,7 @@ impl Trainer {
         for word in &self.words {
             let Some((starts, chances)) = by_key.get(word.key) else { continue };
             let off = chance(word) - chances.sum / chances.count.max(1.0);
-            if let Some((with, of)) = by_shape.get_mut(word.shape) {
+            if let Some((with, of)) = by_shape.get_mut(word.key / LENGTHS) {
                 *with += (word.starts - starts.sum / starts.count.max(1.0)) * off;
                 *of += off * off;
             }
@@ -254,7 +254,7 @@ impl Trainer {
             .iter()
             .enumerate()
             .map(|(key, (starts, chances))| {
-                let slope = slopes.get(key / 17).copied().unwrap_or(1.0);
+                let slope = slopes.get(key / LENGTHS).copied().unwrap_or(1.0);
                 Mean { count: starts.count, sum: starts.sum - slope * chances.sum }.value(0.9)
             })
             .collect();
@@ -278,8 +278,9 @@ fn byte(value: f64) -> u8 {
 
 /// Estimated tokens of a text by tables that were just made.
 #[must_use]
-pub fn estimate_with(tables: &'static [u8; TABLE_BYTES], text: &[u8]) -> u64 {
-    let mut sum = Sum::new(Tables::new(tables), &mut []);
+pub fn estimate_with(tables: &[u8; TABLE_BYTES], text: &[u8]) -> u64 {
+    let tables = Tables::read(tables);
+    let mut sum = Sum::new(&tables, None);
     scan(text, &mut sum);
     (sum.total.max(0).unsigned_abs() + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
 }

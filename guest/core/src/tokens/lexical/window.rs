@@ -23,7 +23,7 @@ pub(super) struct Window {
 
 impl Window {
     /// The window that begins at `from`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn at(text: &[u8], from: usize) -> Self {
         let block = Block::at(text, from);
         let within = match text.len().saturating_sub(from) {
@@ -40,7 +40,7 @@ impl Window {
     }
 
     /// Takes the next window where `at`, which never goes back, is near the end of this one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reach(&mut self, text: &[u8], at: usize) {
         if at - self.from > REACH {
             *self = Self::at(text, at);
