@@ -17,25 +17,18 @@ impl Block {
     #[inline(always)]
     pub(crate) fn at(bytes: &[u8], at: usize) -> Self {
         let rest = bytes.get(at..).unwrap_or_default();
-        match rest.first_chunk::<BLOCK>() {
-            Some(block) => match *block.as_chunks().0 {
-                [a, b, c, d] => Self(u8x16::new(a), u8x16::new(b), u8x16::new(c), u8x16::new(d)),
-                _ => Self::last(rest),
-            },
-            None => Self::last(rest),
-        }
-    }
-
-    /// A block of fewer than 64 bytes.
-    #[inline(never)]
-    fn last(rest: &[u8]) -> Self {
-        let (whole, rest) = rest.as_chunks();
-        let part = |at: usize| match whole.get(at) {
-            Some(part) => u8x16::new(*part),
-            None if at == whole.len() => part(rest),
-            None => u8x16::default(),
+        let last;
+        let block = match rest.first_chunk::<BLOCK>() {
+            Some(block) => block,
+            None => {
+                last = padded(rest);
+                &last
+            }
         };
-        Self(part(0), part(1), part(2), part(3))
+        match *block.as_chunks().0 {
+            [a, b, c, d] => Self(u8x16::new(a), u8x16::new(b), u8x16::new(c), u8x16::new(d)),
+            _ => Self(u8x16::ZERO, u8x16::ZERO, u8x16::ZERO, u8x16::ZERO),
+        }
     }
 
     /// Where `test` holds: where its lanes have their highest bit set.
@@ -78,6 +71,22 @@ impl Block {
         let folded = Self(self.0 | fold, self.1 | fold, self.2 | fold, self.3 | fold);
         (folded.places(|part| part.simd_eq(open)), folded.places(|part| part.simd_eq(close)))
     }
+}
+
+/// Fewer than 64 bytes, and zeros after them.
+#[inline(never)]
+fn padded(rest: &[u8]) -> [u8; BLOCK] {
+    let (whole, rest) = rest.as_chunks();
+    let part = |at: usize| match whole.get(at) {
+        Some(part) => *part,
+        None if at == whole.len() => part(rest).to_array(),
+        None => [0; PART],
+    };
+    let mut block = [0; BLOCK];
+    if let [a, b, c, d] = block.as_chunks_mut().0 {
+        (*a, *b, *c, *d) = (part(0), part(1), part(2), part(3));
+    }
+    block
 }
 
 /// Fewer than 16 bytes, and zeros after them. Without a loop: the component has its deadline checked at every turn of one.
@@ -172,11 +181,28 @@ pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
     if left.len() != right.len() {
         return false;
     }
-    let (lefts, left) = left.as_chunks::<PART>();
-    let (rights, right) = right.as_chunks::<PART>();
-    let equal = |one: u8x16, two: u8x16| one.simd_eq(two).to_bitmask() == 0xFFFF;
-    equal(part(left), part(right))
-        && lefts.iter().zip(rights).all(|(one, two)| equal(u8x16::new(*one), u8x16::new(*two)))
+    // The first bytes and the last, which may be some of the same.
+    if let (Some(one), Some(two)) = (left.first_chunk::<8>(), right.first_chunk::<8>()) {
+        return one == two
+            && left.last_chunk::<8>() == right.last_chunk::<8>()
+            && (left.len() <= 16 || long_same(left, right));
+    }
+    if let (Some(one), Some(two)) = (left.first_chunk::<4>(), right.first_chunk::<4>()) {
+        return one == two && left.last_chunk::<4>() == right.last_chunk::<4>();
+    }
+    match (left, right) {
+        ([a, b, c], [d, e, f]) => (a, b, c) == (d, e, f),
+        ([a, b], [c, d]) => (a, b) == (c, d),
+        ([a], [b]) => a == b,
+        _ => true,
+    }
+}
+
+/// Whether the first bytes of both are the same, but for the last, which are fewer than 16.
+#[inline(never)]
+fn long_same(left: &[u8], right: &[u8]) -> bool {
+    let pairs = left.as_chunks::<8>().0.iter().zip(right.as_chunks::<8>().0);
+    pairs.skip(1).all(|(one, two)| one == two)
 }
 
 /// How many bytes from these places on are the same in both, none of them being `stop`. O(n), 16 bytes a step.

@@ -23,7 +23,7 @@ impl<T> Default for Keyed<T> {
 
 impl<T: Copy> Keyed<T> {
     /// What is known of a key that comes about where it came before, or first of all. O(1).
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn near(&self, key: &[u8]) -> Option<T> {
         let next = self.next.get();
@@ -38,7 +38,7 @@ impl<T: Copy> Keyed<T> {
         self.near(key).or_else(|| (0..self.known.len()).find_map(|at| self.at(at, key)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn at(&self, at: usize, key: &[u8]) -> Option<T> {
         let (_, value) = self.known.get(at).filter(|(known, _)| same(known, key))?;
         self.next.set(at + 1);

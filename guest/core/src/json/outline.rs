@@ -70,7 +70,7 @@ struct Lister<'l, L> {
 
 impl<L: Lens> Lister<'_, L> {
     /// Lists the value at which the scanner stands, whose key is `key`, at a place called `place`, and what is in it.
-    #[inline]
+    #[inline(always)]
     fn value(&mut self, scanner: &mut Scanner<'_>, key: Span, place: u32) -> Scan<()> {
         let kind = scanner.kind()?;
         let id = self.nodes.len();

@@ -17,7 +17,10 @@ impl Scanner<'_> {
         match self.kind()? {
             Kind::Object | Kind::Array => {
                 let start = self.at;
-                self.brackets()?;
+                match self.form {
+                    Form::Raw => self.brackets::<Plain>()?,
+                    Form::Escaped => self.brackets::<Escaped>()?,
+                }
                 Ok(start..self.at)
             }
             _ => self.skip(),
@@ -25,8 +28,9 @@ impl Scanner<'_> {
     }
 
     /// Passes what stands between a bracket, which comes next, and its counterpart: where as many have closed as have opened.
-    fn brackets(&mut self) -> Scan<()> {
-        let mut quotes = Quotes::new(self.form);
+    #[inline(never)]
+    fn brackets<Q: Quotes>(&mut self) -> Scan<()> {
+        let mut quotes = Q::default();
         let (mut base, mut inside, mut depth) = (self.at, 0, 0);
         while base < self.bytes.len() {
             let block = Block::at(self.bytes, base);
@@ -73,41 +77,49 @@ impl Scanner<'_> {
 }
 
 /// Finds the quotes that begin and end strings, block after block.
-struct Quotes {
-    form: Form,
-    escapes: Escapes,
-    /// Which of the two bytes before the block are backslashes, the nearer one being bit 1.
-    slashes: u64,
+trait Quotes: Default {
+    /// Those of the block that begins at `base`.
+    fn next(&mut self, scanner: &Scanner<'_>, block: Block, base: usize) -> Scan<u64>;
 }
 
-impl Quotes {
-    fn new(form: Form) -> Self {
-        Self { form, escapes: Escapes::default(), slashes: 0 }
-    }
+/// Those of JSON as it is.
+#[derive(Default)]
+struct Plain(Escapes);
 
-    #[inline]
+impl Quotes for Plain {
+    #[inline(always)]
+    fn next(&mut self, _: &Scanner<'_>, block: Block, _: usize) -> Scan<u64> {
+        Ok(block.is(b'"') & !self.0.next(block.is(b'\\')))
+    }
+}
+
+/// Those of JSON inside a JSON string. Which of the two bytes before the block are backslashes, the nearer one being bit 1.
+#[derive(Default)]
+struct Escaped(u64);
+
+impl Quotes for Escaped {
+    #[inline(always)]
     fn next(&mut self, scanner: &Scanner<'_>, block: Block, base: usize) -> Scan<u64> {
         let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
-        if self.form == Form::Raw {
-            return Ok(quotes & !self.escapes.next(slashes));
-        }
-        let after = slashes << 1 | self.slashes >> 1;
-        let second = slashes << 2 | self.slashes;
-        self.slashes = slashes >> 62;
-        for place in places(after & !quotes & !slashes) {
-            if scanner.bytes.get(base + place) == Some(&b'u') {
-                digits(scanner, base + place)?;
-            }
+        let after = slashes << 1 | self.0 >> 1;
+        let second = slashes << 2 | self.0;
+        self.0 = slashes >> 62;
+        let letters = after & !quotes & !slashes;
+        if letters != 0 {
+            digits(scanner, letters, base)?;
         }
         // In escaped text every quote has a backslash before it. Where another stands before that, it may be a character of a string.
-        let mut found = quotes & after;
-        for place in places(found & second) {
-            if slashes_before(scanner, base + place) % 4 == 3 {
-                found &= !(1 << place);
-            }
-        }
-        Ok(found)
+        let found = quotes & after;
+        let doubtful = found & second;
+        Ok(if doubtful == 0 { found } else { found & !inner(scanner, doubtful, base) })
     }
+}
+
+/// Of these quotes, which have two backslashes before them or more, those that are characters of a string.
+#[inline(never)]
+fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> u64 {
+    let is_inner = |place: &usize| slashes_before(scanner, base + place) % 4 == 3;
+    places(quotes).filter(is_inner).fold(0, |set, place| set | 1 << place)
 }
 
 /// Backslashes right before a place, none of them before the place where the scanner stands.
@@ -116,13 +128,16 @@ fn slashes_before(scanner: &Scanner<'_>, at: usize) -> usize {
     before.iter().rev().take_while(|byte| **byte == b'\\').count()
 }
 
-/// A quote, backslash or control character of escaped text that is spelt in digits, its `u` at this place: too strange to be read in place.
-fn digits(scanner: &Scanner<'_>, at: usize) -> Scan<()> {
-    if slashes_before(scanner, at).is_multiple_of(2) {
-        return Ok(());
+/// Whether among these bytes, which have a backslash before them, is the `u` of a quote, backslash or control character that is spelt in digits: too strange to be read in place.
+#[inline(never)]
+fn digits(scanner: &Scanner<'_>, letters: u64, base: usize) -> Scan<()> {
+    for at in places(letters).map(|place| base + place) {
+        if scanner.bytes.get(at) != Some(&b'u') || slashes_before(scanner, at).is_multiple_of(2) {
+            continue;
+        }
+        if let Some(0x22 | 0x5C | 0..0x20) | None = hex(scanner.bytes, at + 1) {
+            return Err(ScanError::Syntax(at));
+        }
     }
-    match hex(scanner.bytes, at + 1) {
-        Some(0x22 | 0x5C | 0..0x20) | None => Err(ScanError::Syntax(at)),
-        Some(_) => Ok(()),
-    }
+    Ok(())
 }
