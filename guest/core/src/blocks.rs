@@ -160,14 +160,33 @@ pub(crate) fn until_any(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) 
     length - rest.len() + (found.trailing_zeros() as usize).min(rest.len())
 }
 
-/// Copies the next bytes, at most 16, to where there is room for 16; how many of them stand before the first that `test` finds.
-#[inline]
-pub(crate) fn copy_until(to: &mut [u8], from: &[u8], test: impl Fn(u8x16) -> u8x16) -> usize {
-    let (bytes, length) = next(from);
-    if let Some(room) = to.first_chunk_mut() {
-        *room = bytes.to_array();
+/// Appends what stands before the first byte that `test` finds; how many bytes that is. O(n), 16 bytes a step; in a text that is `LONG` 64, where there were 16 without one.
+#[inline(always)]
+pub(crate) fn copy_until<const LONG: bool>(
+    to: &mut Vec<u8>,
+    from: &[u8],
+    test: impl Fn(u8x16) -> u8x16,
+) -> usize {
+    let mut rest = from;
+    loop {
+        let (bytes, length) = next(rest);
+        let plain = (test(bytes).to_bitmask().trailing_zeros() as usize).min(length);
+        let end = to.len() + plain;
+        // Always 16, which is one instruction, and none of those that should not be there.
+        to.extend_from_slice(&bytes.to_array());
+        to.truncate(end);
+        rest = rest.get(plain..).unwrap_or_default();
+        if plain < PART {
+            return from.len() - rest.len();
+        }
+        while LONG
+            && let Some((block, after)) = rest.split_first_chunk::<BLOCK>()
+            && Block::at(rest, 0).places(&test) == 0
+        {
+            to.extend_from_slice(block);
+            rest = after;
+        }
     }
-    (test(bytes).to_bitmask().trailing_zeros() as usize).min(length)
 }
 
 /// Whether no byte is beyond ASCII. O(n), 64 bytes a step.
@@ -185,7 +204,9 @@ pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
     if let (Some(one), Some(two)) = (left.first_chunk::<8>(), right.first_chunk::<8>()) {
         return one == two
             && left.last_chunk::<8>() == right.last_chunk::<8>()
-            && (left.len() <= 16 || long_same(left, right));
+            && (left.len() <= PART
+                || left.last_chunk::<PART>() == right.last_chunk::<PART>()
+                    && long_same(left, right));
     }
     if let (Some(one), Some(two)) = (left.first_chunk::<4>(), right.first_chunk::<4>()) {
         return one == two && left.last_chunk::<4>() == right.last_chunk::<4>();
@@ -198,11 +219,11 @@ pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
     }
 }
 
-/// Whether the first bytes of both are the same, but for the last, which are fewer than 16.
+/// Whether both are the same but for their last bytes, fewer than 16. O(n), 16 bytes a step.
 #[inline(never)]
 fn long_same(left: &[u8], right: &[u8]) -> bool {
-    let pairs = left.as_chunks::<8>().0.iter().zip(right.as_chunks::<8>().0);
-    pairs.skip(1).all(|(one, two)| one == two)
+    let mut pairs = left.as_chunks::<PART>().0.iter().zip(right.as_chunks::<PART>().0);
+    pairs.all(|(one, two)| u8x16::new(*one).simd_eq(u8x16::new(*two)).to_bitmask() == 0xFFFF)
 }
 
 /// How many bytes from these places on are the same in both, none of them being `stop`. O(n), 16 bytes a step.

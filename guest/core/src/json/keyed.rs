@@ -23,25 +23,37 @@ impl<T> Default for Keyed<T> {
 
 impl<T: Copy> Keyed<T> {
     /// What is known of a key that comes about where it came before, or first of all. O(1).
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn near(&self, key: &[u8]) -> Option<T> {
         let next = self.next.get();
-        self.at(next, key)
-            .or_else(|| (next + 1..next + AHEAD).chain([0]).find_map(|at| self.at(at, key)))
+        self.at(next, key).or_else(|| self.nearby(key))
     }
 
     /// What is known of a key, wherever it came. O(1) where keys come in the order in which they came before, else O(keys).
     #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<T> {
-        self.near(key).or_else(|| (0..self.known.len()).find_map(|at| self.at(at, key)))
+        let next = self.next.get();
+        self.at(next, key).or_else(|| self.anywhere(key))
+    }
+
+    #[inline(never)]
+    fn nearby(&self, key: &[u8]) -> Option<T> {
+        let next = self.next.get();
+        (next + 1..next + AHEAD).chain([0]).find_map(|at| self.at(at, key))
+    }
+
+    #[inline(never)]
+    fn anywhere(&self, key: &[u8]) -> Option<T> {
+        self.nearby(key).or_else(|| (0..self.known.len()).find_map(|at| self.at(at, key)))
     }
 
     #[inline(always)]
     fn at(&self, at: usize, key: &[u8]) -> Option<T> {
         let (_, value) = self.known.get(at).filter(|(known, _)| same(known, key))?;
-        self.next.set(at + 1);
+        // After the last comes the first of the next record.
+        self.next.set(if at + 1 < self.known.len() { at + 1 } else { 0 });
         Some(*value)
     }
 
@@ -76,7 +88,8 @@ mod tests {
         }
         assert_eq!(keyed.near(b"a"), Some(0));
         assert_eq!((keyed.near(b"c"), keyed.near(b"g")), (Some(2), Some(6)));
-        assert_eq!((keyed.near(b"c"), keyed.find(b"c")), (None, Some(2)));
-        assert_eq!((keyed.find(b"b"), keyed.find(b"x")), (Some(1), None));
+        // After the last one the first are near.
+        assert_eq!((keyed.near(b"b"), keyed.near(b"g")), (Some(1), None));
+        assert_eq!((keyed.find(b"g"), keyed.find(b"x")), (Some(6), None));
     }
 }

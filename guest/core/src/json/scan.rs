@@ -111,14 +111,16 @@ impl<'a> Scanner<'a> {
     /// Where no value comes.
     #[inline]
     pub fn kind(&mut self) -> Scan<Kind> {
-        if let Some(kind) = self.kind_here() {
-            return Ok(kind);
-        }
-        self.space();
-        match self.kind_here() {
+        match self.kind_here().or_else(|| self.kind_after_space()) {
             Some(kind) => Ok(kind),
             None => self.error(),
         }
+    }
+
+    #[inline(never)]
+    fn kind_after_space(&mut self) -> Option<Kind> {
+        self.space();
+        self.kind_here()
     }
 
     /// The kind of the value that begins right here; none where none does.

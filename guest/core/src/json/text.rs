@@ -87,42 +87,53 @@ pub fn has_escapes(bytes: &[u8]) -> bool {
 /// Escaped text, decoded.
 #[inline(never)]
 fn decoded(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    decode(&mut out, bytes);
+    out
+}
+
+/// Appends escaped text, decoded.
+#[inline]
+fn decode(out: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.len() < LONG { decode_as::<false>(out, bytes) } else { decode_as::<true>(out, bytes) }
+}
+
+/// Bytes from which on a text is long.
+const LONG: usize = 256;
+
+#[inline(never)]
+fn decode_as<const LONG: bool>(out: &mut Vec<u8>, bytes: &[u8]) {
     const SLASH: u8 = b'\\';
-    // Bytes are copied 16 at a time, with what stands behind an escape, and written over again: so there has to be room for them.
-    let mut out = vec![0; bytes.len() + PART];
-    let (mut at, mut to) = (0, 0);
-    while at < bytes.len() {
-        let rest = bytes.get(at..).unwrap_or_default();
-        let room = out.get_mut(to..).unwrap_or_default();
-        let plain = blocks::copy_until(room, rest, |part| part.simd_eq(u8x16::splat(SLASH)));
-        (at, to) = (at + plain, to + plain);
-        if bytes.get(at) != Some(&SLASH) {
-            continue;
+    out.reserve(bytes.len() + PART);
+    let mut rest = bytes;
+    loop {
+        let plain = blocks::copy_until::<LONG>(out, rest, |part| part.simd_eq(u8x16::splat(SLASH)));
+        rest = rest.get(plain..).unwrap_or_default();
+        if rest.is_empty() {
+            break;
         }
         // Nearly all escapes are of these.
-        let simple = simple(bytes.get(at + 1));
-        if simple != 0
-            && let Some(room) = out.get_mut(to)
-        {
-            *room = simple;
-            (at, to) = (at + 2, to + 1);
-        } else if let Some((unit, length)) = unit(bytes, at) {
-            let character = match unit {
-                Unit::Escape(character) => character,
-                Unit::Plain | Unit::Broken => char::REPLACEMENT_CHARACTER,
-            };
-            let mut encoded = [0; 4];
-            let encoded = character.encode_utf8(&mut encoded).as_bytes();
-            // What is broken may be longer when it is read.
-            out.resize(out.len() + encoded.len().saturating_sub(length), 0);
-            if let Some(room) = out.get_mut(to..to + encoded.len()) {
-                room.copy_from_slice(encoded);
-            }
-            (at, to) = (at + length, to + encoded.len());
-        }
+        let simple = simple(rest.get(1));
+        let length = if simple != 0 {
+            out.push(simple);
+            2
+        } else {
+            escape_of(out, rest)
+        };
+        rest = rest.get(length..).unwrap_or_default();
     }
-    out.truncate(to);
-    out
+}
+
+/// Appends what an escape stands for that is more than a letter; its length in the text.
+#[inline(never)]
+fn escape_of(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
+    let Some((unit, length)) = unit(bytes, 0) else { return bytes.len() };
+    let character = match unit {
+        Unit::Escape(character) => character,
+        Unit::Plain | Unit::Broken => char::REPLACEMENT_CHARACTER,
+    };
+    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+    length
 }
 
 /// What the letter after a backslash stands for; 0 where that is not one byte.
@@ -195,35 +206,30 @@ pub fn sample(bytes: &[u8], at: usize, length: usize, form: Form) -> (Cow<'_, [u
 pub fn convert(out: &mut Vec<u8>, bytes: &[u8], from: Form, to: Form) {
     match (from, to) {
         (Form::Raw, Form::Escaped) => escape(out, bytes),
-        (Form::Escaped, Form::Raw) => out.extend_from_slice(&visible(bytes, from)),
+        (Form::Escaped, Form::Raw) => decode(out, bytes),
         _ => out.extend_from_slice(bytes),
     }
 }
 
 /// Appends UTF-8 text escaped as the inside of a JSON string.
+#[inline]
 pub fn escape(out: &mut Vec<u8>, text: &[u8]) {
-    // Bytes are written 16 at a time, and what stands behind a special one again: so there has to be room for them, and for six bytes of each.
-    const ROOM: usize = PART * 7;
-    let mut to = out.len();
-    let mut at = 0;
-    while at < text.len() {
-        if out.len() < to + ROOM {
-            out.resize(to + ROOM + (text.len() - at), 0);
-        }
-        let rest = text.get(at..).unwrap_or_default();
-        let plain = blocks::copy_until(out.get_mut(to..).unwrap_or_default(), rest, is_special);
-        (at, to) = (at + plain, to + plain);
-        if plain == rest.len().min(PART) {
-            continue;
-        }
-        let Some(special) = text.get(at) else { break };
+    if text.len() < LONG { escape_as::<false>(out, text) } else { escape_as::<true>(out, text) }
+}
+
+#[inline(never)]
+fn escape_as<const LONG: bool>(out: &mut Vec<u8>, text: &[u8]) {
+    out.reserve(text.len() + PART);
+    let mut rest = text;
+    loop {
+        let plain = blocks::copy_until::<LONG>(out, rest, is_special);
+        let Some(special) = rest.get(plain) else { break };
         let (escape, length) = spelt(*special);
-        if let Some(room) = out.get_mut(to..).and_then(|room| room.first_chunk_mut()) {
-            *room = escape;
-        }
-        (at, to) = (at + 1, to + length);
+        let end = out.len() + length;
+        out.extend_from_slice(&escape);
+        out.truncate(end);
+        rest = rest.get(plain + 1..).unwrap_or_default();
     }
-    out.truncate(to);
 }
 
 /// Where a byte stands that has to be escaped.

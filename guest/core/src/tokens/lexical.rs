@@ -87,7 +87,7 @@ pub fn weigh(text: &[u8], profile: Profile) -> Weight {
     // Shorter texts have few words twice.
     const SHORT: usize = 512;
     if text.len() < SHORT {
-        weigh_with(None, text, profile)
+        Sum::new(profile.tables(), None).weigh(text)
     } else {
         weigh_in(&mut Words::default(), text, profile)
     }
@@ -96,15 +96,17 @@ pub fn weigh(text: &[u8], profile: Profile) -> Weight {
 /// Weighs one of many texts. O(n), one pass.
 #[must_use]
 pub fn weigh_in(words: &mut Words, text: &[u8], profile: Profile) -> Weight {
-    weigh_with(Some(&mut words.0), text, profile)
+    Sum::new(profile.tables(), Some(&mut words.0)).weigh(text)
 }
 
-fn weigh_with(words: Option<&mut [Word; WORDS]>, text: &[u8], profile: Profile) -> Weight {
-    let mut sum = Sum::new(profile.tables(), words);
-    scan::scan(text, &mut sum);
-    let least = text.len() as u64 * ONE.unsigned_abs() / 16;
-    let weight = |total: i64| total.max(0).unsigned_abs().max(least);
-    Weight { estimate: weight(sum.total), cautious: weight(sum.total + sum.caution) }
+impl Sum<'_> {
+    #[inline]
+    fn weigh(mut self, text: &[u8]) -> Weight {
+        scan::scan(text, &mut self);
+        let least = text.len() as u64 * ONE.unsigned_abs() / 16;
+        let weight = |total: i64| total.max(0).unsigned_abs().max(least);
+        Weight { estimate: weight(self.total), cautious: weight(self.total + self.caution) }
+    }
 }
 
 #[cfg(test)]

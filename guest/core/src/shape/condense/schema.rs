@@ -169,6 +169,7 @@ impl Schema {
     }
 
     /// The field of a key in a field, if it has been met.
+    #[inline]
     pub(super) fn child(&self, at: FieldId, key: &[u8]) -> Option<FieldId> {
         self.fields.get(at)?.children.find(key)
     }

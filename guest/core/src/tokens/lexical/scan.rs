@@ -81,6 +81,7 @@ const SPACED: u32 = 7;
 const UNSPACED: u32 = 3;
 
 /// Feeds the events of `text` to `sink`, in order. O(n), any bytes.
+#[inline(never)]
 pub(super) fn scan<S: Sink>(text: &[u8], sink: &mut S) {
     Reader { text, sink }.read();
 }
