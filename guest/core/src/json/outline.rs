@@ -157,8 +157,8 @@ impl<'a> Outline<'a> {
         place: u32,
         lens: &mut impl Lens,
     ) -> Scan<Self> {
-        // Enough for a record, most of which are small.
-        let mut nodes = Vec::with_capacity(16);
+        // Enough for a record, most of which are small; and for much of what is wanted of a list.
+        let mut nodes = Vec::with_capacity((span.len() / 128).clamp(16, 1 << 14));
         let scanner = &mut Scanner::starting_at(bytes, form, span.start);
         Lister { nodes: &mut nodes, lens, level: 0 }.value(scanner, 0..0, place)?;
         Ok(Self { bytes, form, nodes })

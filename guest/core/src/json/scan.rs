@@ -275,7 +275,7 @@ impl<'a> Scanner<'a> {
         };
         self.at += quote;
         let start = self.at;
-        if !self.reach_quote() {
+        if !self.finds_quote() && !self.reach_quote() {
             return self.error();
         }
         let end = self.at;
@@ -290,6 +290,21 @@ impl<'a> Scanner<'a> {
             Form::Raw => self.bytes.get(self.at) == Some(&b'"'),
             Form::Escaped => self.bytes.get(self.at..self.at + 2) == Some(b"\\\""),
         }
+    }
+
+    /// Moves to the quote that ends a string without escapes, where that is near, as it is in keys and most values.
+    #[inline]
+    fn finds_quote(&mut self) -> bool {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let Some(part) = rest.first_chunk() else { return false };
+        let (stop, quote) = match self.form {
+            Form::Raw => (b'"', 0),
+            Form::Escaped => (b'\\', 1),
+        };
+        let place = blocks::first_of(part, stop, b'\\');
+        let ends = place < part.len() && rest.get(place + quote) == Some(&b'"');
+        self.at += if ends { place } else { 0 };
+        ends
     }
 
     /// Moves from inside of a string to the quote that ends it; false, where it stands then, if none does.

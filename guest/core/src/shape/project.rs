@@ -92,12 +92,11 @@ impl Mask {
     pub fn write(&self, out: &mut Vec<u8>, outline: &Outline<'_>, id: Id) -> bool {
         let Some(node) = outline.node(id) else { return false };
         if self.is_end() {
-            let raw = outline.raw(node);
             match node.kind {
                 Kind::Object | Kind::Array => {
-                    out.extend_from_slice(&super::lossless::minify(&raw));
+                    out.extend_from_slice(&super::lossless::minify(&outline.raw(node)));
                 }
-                Kind::String | Kind::Scalar => out.extend_from_slice(&raw),
+                Kind::String | Kind::Scalar => outline.write(out, node),
             }
             return true;
         }
