@@ -2,9 +2,12 @@
 //!
 //! It is what a document is condensed, projected and queried by. Values are not decoded; what is nested too deep, or too much, is a leaf.
 
+use std::borrow::Cow;
+
 use super::Span;
 use super::scan::{Kind, Scan, Scanner};
 use super::text::{Form, convert, visible};
+use crate::blocks::first_of;
 
 /// Levels that are followed; what is nested deeper is a leaf.
 const LEVELS: u16 = 64;
@@ -257,7 +260,7 @@ impl<'a> Outline<'a> {
 
     /// The value whole, as it stands in JSON that is not escaped.
     #[must_use]
-    pub fn raw(&self, node: &Node) -> std::borrow::Cow<'a, [u8]> {
+    pub fn raw(&self, node: &Node) -> Cow<'a, [u8]> {
         let quote = match self.form {
             Form::Raw => 1,
             Form::Escaped => 2,
@@ -266,9 +269,34 @@ impl<'a> Outline<'a> {
     }
 
     /// What stands between the quotes of a string, as it stands in JSON that is not escaped.
+    #[inline]
     #[must_use]
-    pub fn inner(&self, span: &Span) -> std::borrow::Cow<'a, [u8]> {
-        visible(self.bytes.get(span.clone()).unwrap_or_default(), self.form)
+    pub fn inner(&self, span: &Span) -> Cow<'a, [u8]> {
+        let bytes = self.bytes.get(span.clone()).unwrap_or_default();
+        if self.is_plain(span) { Cow::Borrowed(bytes) } else { visible(bytes, self.form) }
+    }
+
+    /// The string at a span, or the key, decoded, as bytes.
+    #[inline]
+    #[must_use]
+    pub fn name(&self, span: &Span) -> Cow<'a, [u8]> {
+        let bytes = self.bytes.get(span.clone()).unwrap_or_default();
+        if self.is_plain(span) {
+            return Cow::Borrowed(bytes);
+        }
+        match visible(bytes, self.form) {
+            Cow::Borrowed(inner) => visible(inner, Form::Escaped),
+            Cow::Owned(inner) => Cow::Owned(visible(&inner, Form::Escaped).into_owned()),
+        }
+    }
+
+    /// Whether a string is surely without escapes: a short one, before the end of the document, which is told at a glance.
+    #[inline]
+    fn is_plain(&self, span: &Span) -> bool {
+        let part = self.bytes.get(span.start..).and_then(|rest| rest.first_chunk());
+        part.is_some_and(|part| {
+            span.len() <= part.len() && first_of(part, b'\\', b'\\') >= span.len()
+        })
     }
 
     /// The string at a span, or the key, decoded.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::blocks::same;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
-use crate::json::text::{Form, visible};
 
 /// Fields, as a tree: `id,price.total,items[].id`. Sibling paths share their parents; lists are looked through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,17 +104,14 @@ impl Mask {
             Kind::Object if !node.closed => {
                 out.push(b'{');
                 for (child, member) in outline.children(id) {
-                    let key = outline.inner(&member.key);
-                    let Some(mask) = self.named(&visible(&key, Form::Escaped)) else {
+                    let Some(mask) = self.named(&outline.name(&member.key)) else {
                         continue;
                     };
                     let before = out.len();
                     if before > start + 1 {
                         out.push(b',');
                     }
-                    out.push(b'"');
-                    out.extend_from_slice(&key);
-                    out.extend_from_slice(b"\":");
+                    outline.write_key(out, member);
                     if !mask.write(out, outline, child) {
                         out.truncate(before);
                     }
@@ -165,6 +161,7 @@ pub fn names(outline: &Outline<'_>, id: Id) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::text::Form;
 
     fn project(json: &str, fields: &str) -> Option<String> {
         let outline = Outline::of(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();

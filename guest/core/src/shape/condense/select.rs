@@ -67,8 +67,9 @@ pub fn select(
     rounds: usize,
 ) -> Option<Selection> {
     let mut best: Option<Selection> = None;
+    let leaves = Leaf::all(schema, wanted);
     for nested in LENGTHS.iter().rev() {
-        let mut choice = Choice::new(schema, *nested, records, wanted);
+        let mut choice = Choice::new(schema, &leaves, *nested, records);
         if choice.spent > allowance * FINE {
             continue;
         }
@@ -85,9 +86,40 @@ pub fn select(
     best
 }
 
+/// A field that may stay, since it has values of its own.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Leaf {
+    /// What it is worth here: what policy maps counts as identity, so that it stays first.
+    worth: Worth,
+    /// How deep it stands, a list inside a record counting as one more.
+    level: u32,
+    /// What one of its values weighs when it is short.
+    weight: u64,
+    field: FieldId,
+}
+
+impl Leaf {
+    /// All of them, in the order in which they are tried.
+    fn all(schema: &Schema, wanted: Option<&[bool]>) -> Vec<Self> {
+        let allowed = |at: FieldId| wanted.is_none_or(|wanted| wanted.get(at) == Some(&true));
+        let fields = schema.fields.iter().enumerate();
+        let mut leaves: Vec<Self> = fields
+            .filter(|(at, field)| allowed(*at) && field.count > 0 && is_leaf(field))
+            .map(|(at, field)| Self {
+                worth: if wanted.is_some() { Worth::Identity } else { field.worth },
+                level: field.level + u32::from(field.nested),
+                weight: weight(field, 1) / field.count,
+                field: at,
+            })
+            .collect();
+        leaves.sort_unstable();
+        leaves
+    }
+}
+
 struct Choice<'s> {
     schema: &'s Schema,
-    wanted: Option<&'s [bool]>,
+    leaves: &'s [Leaf],
     nested: usize,
     records: usize,
     keep: Vec<Option<usize>>,
@@ -98,10 +130,10 @@ struct Choice<'s> {
 }
 
 impl<'s> Choice<'s> {
-    fn new(schema: &'s Schema, nested: usize, records: usize, wanted: Option<&'s [bool]>) -> Self {
+    fn new(schema: &'s Schema, leaves: &'s [Leaf], nested: usize, records: usize) -> Self {
         let mut choice = Self {
             schema,
-            wanted,
+            leaves,
             nested,
             records,
             keep: vec![None; schema.fields.len()],
@@ -150,36 +182,12 @@ impl<'s> Choice<'s> {
         share
     }
 
-    fn allowed(&self, at: FieldId) -> bool {
-        self.wanted.is_none_or(|wanted| wanted.get(at).copied().unwrap_or(false))
-    }
-
     /// Goes through the rounds; whether any record keeps something.
     fn run(&mut self, allowance: u64, rounds: usize) -> bool {
         let mut any = false;
         for (round, (worth, cap)) in ROUNDS.iter().take(rounds).enumerate() {
-            let mut fields: Vec<(u32, u64, FieldId)> = self
-                .schema
-                .fields
-                .iter()
-                .enumerate()
-                .filter(|(at, field)| {
-                    self.allowed(*at)
-                        && self.worth(*at, field) == *worth
-                        && field.count > 0
-                        && is_leaf(field)
-                })
-                .map(|(at, field)| {
-                    (
-                        field.level + u32::from(field.nested),
-                        weight(field, 1) / field.count.max(1),
-                        at,
-                    )
-                })
-                .collect();
-            fields.sort_unstable();
-            for (_, _, at) in fields {
-                any |= self.raise(at, *cap, allowance);
+            for leaf in self.leaves.iter().filter(|leaf| leaf.worth == *worth) {
+                any |= self.raise(leaf.field, *cap, allowance);
             }
             // Where nothing tells the records apart, anything short does; but what does must not be lost.
             if round == 0 && !any {
@@ -194,31 +202,17 @@ impl<'s> Choice<'s> {
 
     /// Whether some field tells the records apart.
     fn identified(&self) -> bool {
-        let mut fields = self.schema.fields.iter().enumerate();
-        fields.any(|(at, field)| {
-            self.allowed(at)
-                && is_leaf(field)
-                && !field.nested
-                && self.worth(at, field) == Worth::Identity
-        })
-    }
-
-    /// What policy maps counts as identity: it stays first.
-    fn worth(&self, at: FieldId, field: &Field) -> Worth {
-        if self.wanted.is_some() && self.allowed(at) { Worth::Identity } else { field.worth }
+        let nested = |leaf: &Leaf| self.schema.fields.get(leaf.field).is_none_or(|at| at.nested);
+        self.leaves.iter().any(|leaf| leaf.worth == Worth::Identity && !nested(leaf))
     }
 
     fn cheapest(&mut self, allowance: u64) -> bool {
-        let mut fields: Vec<(u64, FieldId)> = self
-            .schema
-            .fields
-            .iter()
-            .enumerate()
-            .filter(|(at, field)| self.allowed(*at) && field.count > 0 && is_leaf(field))
-            .map(|(at, field)| {
-                (u64::from(field.level) * 64 * FINE + weight(field, 0) / field.count.max(1), at)
-            })
-            .collect();
+        let leaves = self.leaves.iter().filter_map(|leaf| {
+            let field = self.schema.fields.get(leaf.field)?;
+            let weight = weight(field, 0) / field.count.max(1);
+            Some((u64::from(field.level) * 64 * FINE + weight, leaf.field))
+        });
+        let mut fields: Vec<(u64, FieldId)> = leaves.collect();
         fields.sort_unstable();
         fields.into_iter().any(|(_, at)| self.raise(at, 0, allowance))
     }
@@ -266,17 +260,14 @@ impl<'s> Choice<'s> {
 
     /// How many of the fields that records are known and asked for by had to go.
     fn missing(&self, worth: Worth) -> usize {
-        let fields = self.schema.fields.iter().enumerate();
-        fields
-            .filter(|(at, field)| {
-                self.allowed(*at)
-                    && is_leaf(field)
-                    && field.count > 0
-                    && !field.nested
+        let goes = |leaf: &&Leaf| {
+            self.schema.fields.get(leaf.field).is_some_and(|field| {
+                !field.nested
                     && field.worth <= worth
-                    && self.keep.get(*at).copied().flatten().is_none()
+                    && self.keep.get(leaf.field).copied().flatten().is_none()
             })
-            .count()
+        };
+        self.leaves.iter().filter(goes).count()
     }
 
     fn finish(self, missing: usize) -> Selection {
