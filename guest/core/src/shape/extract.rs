@@ -1,8 +1,9 @@
 //! Long text in few words: the first sentence, then sentences that hold a keyword, in order, and how much is left out (FR-018).
 
 use unicode_segmentation::UnicodeSegmentation;
+use wide::u8x16;
 
-use crate::blocks::{BLOCK, Block, is_ascii};
+use crate::blocks::{BLOCK, Block, is_ascii, until_any, within};
 use crate::json::text::Form;
 
 /// What every mark of the guard in a value begins with.
@@ -81,7 +82,11 @@ pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
     }
     // Where no others are wanted, the first one is enough.
     let most_sentences = if keywords.is_empty() { 1 } else { usize::MAX };
-    let sentences: Vec<&str> = sentences(text).take(most_sentences).collect();
+    let sentences: Vec<&str> = if keywords.is_empty() && runs_on(text, most) {
+        vec![text]
+    } else {
+        sentences(text).take(most_sentences).collect()
+    };
     let mut kept = String::new();
     let mut room = most;
     let mut held = 0;
@@ -112,7 +117,7 @@ pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
         kept.push_str(&more);
     }
     let kept = kept.trim_end();
-    let words = text.split_whitespace().count();
+    let words = words(text);
     if words <= held || is_wide(text) {
         let left = length - kept.chars().count();
         return format!("{kept}{}", mark(left, "characters"));
@@ -120,9 +125,33 @@ pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
     format!("{kept}{}", mark(words - held, "words"))
 }
 
+/// Bytes that tell the script of a text.
+const SCRIPT: usize = 200;
+
+/// Whether the first sentence of a text is surely longer than so many characters, since nothing before them can end one.
+fn runs_on(text: &str, most: usize) -> bool {
+    let bytes = text.as_bytes();
+    let ends = |part: u8x16| {
+        let is = |byte: u8| part.simd_eq(u8x16::splat(byte));
+        is(b'.') | is(b'!') | is(b'?') | within(part, b'\n', b'\r')
+    };
+    let head = bytes.get(..most.max(SCRIPT)).unwrap_or(bytes);
+    is_ascii(head) && until_any(head, 0, ends) >= most
+}
+
+/// Words of a text.
+fn words(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    if is_ascii(bytes) { ascii_words(bytes) } else { text.split_whitespace().count() }
+}
+
 /// Whether a text is of a script that does not part its words.
 fn is_wide(text: &str) -> bool {
-    let head = text.chars().take(200);
+    let bytes = text.as_bytes();
+    if is_ascii(bytes.get(..SCRIPT).unwrap_or(bytes)) {
+        return false;
+    }
+    let head = text.chars().take(SCRIPT);
     head.clone().filter(|character| *character > '\u{2e80}').count() * 3 > head.count()
 }
 
