@@ -6,8 +6,7 @@ use std::borrow::Cow;
 
 use super::Span;
 use super::scan::{Kind, Scan, Scanner};
-use super::text::{Form, convert, visible};
-use crate::blocks::first_of;
+use super::text::{Form, convert, is_plain, visible};
 
 /// Levels that are followed; what is nested deeper is a leaf.
 const LEVELS: u16 = 64;
@@ -273,7 +272,7 @@ impl<'a> Outline<'a> {
     #[must_use]
     pub fn inner(&self, span: &Span) -> Cow<'a, [u8]> {
         let bytes = self.bytes.get(span.clone()).unwrap_or_default();
-        if self.is_plain(span) { Cow::Borrowed(bytes) } else { visible(bytes, self.form) }
+        if is_plain(self.bytes, span) { Cow::Borrowed(bytes) } else { visible(bytes, self.form) }
     }
 
     /// The string at a span, or the key, decoded, as bytes.
@@ -281,22 +280,13 @@ impl<'a> Outline<'a> {
     #[must_use]
     pub fn name(&self, span: &Span) -> Cow<'a, [u8]> {
         let bytes = self.bytes.get(span.clone()).unwrap_or_default();
-        if self.is_plain(span) {
+        if is_plain(self.bytes, span) {
             return Cow::Borrowed(bytes);
         }
         match visible(bytes, self.form) {
             Cow::Borrowed(inner) => visible(inner, Form::Escaped),
             Cow::Owned(inner) => Cow::Owned(visible(&inner, Form::Escaped).into_owned()),
         }
-    }
-
-    /// Whether a string is surely without escapes: a short one, before the end of the document, which is told at a glance.
-    #[inline]
-    fn is_plain(&self, span: &Span) -> bool {
-        let part = self.bytes.get(span.start..).and_then(|rest| rest.first_chunk());
-        part.is_some_and(|part| {
-            span.len() <= part.len() && first_of(part, b'\\', b'\\') >= span.len()
-        })
     }
 
     /// The string at a span, or the key, decoded.

@@ -412,15 +412,19 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether the key at `span` is `name`, however it is spelt.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn is(&self, span: &Span, name: &str) -> bool {
-        let key = self.bytes(span);
-        if text::has_escapes(key) {
-            self.decode(span) == name
+        if text::is_plain(self.bytes, span) {
+            blocks::same(self.bytes(span), name.as_bytes())
         } else {
-            blocks::same(key, name.as_bytes())
+            self.is_spelt(span, name)
         }
+    }
+
+    #[inline(never)]
+    fn is_spelt(&self, span: &Span, name: &str) -> bool {
+        self.decode(span) == name
     }
 
     /// The string at `span` (without quotes), decoded.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use wide::u8x16;
 
+use super::Span;
 use crate::blocks::{self, PART};
 
 /// How bytes stand in their buffer.
@@ -82,6 +83,15 @@ pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
 #[must_use]
 pub fn has_escapes(bytes: &[u8]) -> bool {
     blocks::until(bytes, 0, b'\\', b'\\') < bytes.len()
+}
+
+/// Whether what stands at `span` is surely without escapes: a short string, before the end of the bytes, which is told at a glance.
+#[inline]
+pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
+    let part = bytes.get(span.start..).and_then(|rest| rest.first_chunk::<PART>());
+    part.is_some_and(|part| {
+        span.len() <= PART && blocks::first_of(part, b'\\', b'\\') >= span.len()
+    })
 }
 
 /// Escaped text, decoded.

@@ -126,12 +126,12 @@ fn tool(scanner: &mut Scanner<'_>) -> Scan<Tool> {
     Ok(tool)
 }
 
-/// The value of a member of an object.
+/// The value of a member of an object, which was read to its end before.
 fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)>> {
     let mut found = None;
     Scanner::starting_at(bytes, Form::Raw, object.start).object(|scanner, key| {
         let kind = scanner.kind()?;
-        let value = scanner.skip()?;
+        let value = scanner.pass()?;
         if scanner.is(&key, name) {
             found = Some((kind, value));
         }
@@ -147,7 +147,7 @@ fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
             if let Some(at) = NAMES.iter().position(|name| scanner.is(&key, name)) {
                 own |= 1 << at;
             }
-            scanner.skip().map(drop)
+            scanner.pass().map(drop)
         })?;
     }
     Ok(own)
