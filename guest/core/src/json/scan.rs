@@ -3,13 +3,13 @@
 //! The same code reads JSON that stands escaped inside a JSON string, where a quote is `\"` and a line break `\n`: nothing is unescaped
 //! to be skipped. Strings are not looked into beyond finding their end.
 
-mod number;
 mod open;
 mod pass;
+mod scalar;
+mod string;
 
 use thiserror::Error;
 
-use number::is_number;
 use open::Open;
 
 use super::Span;
@@ -258,124 +258,6 @@ impl<'a> Scanner<'a> {
             (b']', _) | (_, 0) => Ok(None),
             _ => self.pass().map(Some),
         }
-    }
-
-    /// Passes a string and gives the span between its quotes.
-    ///
-    /// # Errors
-    /// Where none comes, or it does not end.
-    #[inline]
-    pub fn string(&mut self) -> Scan<Span> {
-        if !self.is_quote() {
-            return self.error();
-        }
-        let quote = match self.form {
-            Form::Raw => 1,
-            Form::Escaped => 2,
-        };
-        self.at += quote;
-        let start = self.at;
-        if !self.finds_quote() && !self.reach_quote() {
-            return self.error();
-        }
-        let end = self.at;
-        self.at += quote;
-        Ok(start..end)
-    }
-
-    /// Whether a quote stands here.
-    #[inline]
-    fn is_quote(&self) -> bool {
-        match self.form {
-            Form::Raw => self.bytes.get(self.at) == Some(&b'"'),
-            Form::Escaped => self.bytes.get(self.at..self.at + 2) == Some(b"\\\""),
-        }
-    }
-
-    /// Moves to the quote that ends a string without escapes, where that is near, as it is in keys and most values.
-    #[inline]
-    fn finds_quote(&mut self) -> bool {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let Some(part) = rest.first_chunk() else { return false };
-        let (stop, quote) = match self.form {
-            Form::Raw => (b'"', 0),
-            Form::Escaped => (b'\\', 1),
-        };
-        let place = blocks::first_of(part, stop, b'\\');
-        let ends = place < part.len() && rest.get(place + quote) == Some(&b'"');
-        self.at += if ends { place } else { 0 };
-        ends
-    }
-
-    /// Moves from inside of a string to the quote that ends it; false, where it stands then, if none does.
-    #[inline(never)]
-    fn reach_quote(&mut self) -> bool {
-        match self.form {
-            Form::Raw => {
-                self.at += blocks::until(self.bytes, self.at, b'"', b'\\');
-                self.bytes.get(self.at) == Some(&b'"') || self.quote()
-            }
-            Form::Escaped => self.reach_escaped_quote(),
-        }
-    }
-
-    /// Everything that matters inside an escaped string begins with a backslash: `\"` ends it, `\\` begins an escape of its own.
-    #[inline]
-    fn reach_escaped_quote(&mut self) -> bool {
-        loop {
-            self.at += blocks::until(self.bytes, self.at, b'\\', b'\\');
-            match self.bytes.get(self.at + 1) {
-                Some(b'"') => return true,
-                Some(b'\\') => {
-                    self.at += 2;
-                    // The escaped character: a plain one, or `\"`, `\\`, `\/`.
-                    let (_, length) = self.peek();
-                    self.at += length;
-                }
-                Some(b'/') => self.at += 2,
-                Some(b'u') => match text::hex(self.bytes, self.at + 2) {
-                    // A quote, backslash or control character spelt in digits: too strange to read in place.
-                    Some(0x22 | 0x5C | 0..0x20) | None => return false,
-                    Some(_) => self.at += 6,
-                },
-                _ => return false,
-            }
-        }
-    }
-
-    /// Passes a number, `true`, `false` or `null`, which begins right here.
-    ///
-    /// # Errors
-    /// Where none does.
-    #[inline]
-    pub fn scalar(&mut self) -> Scan<Span> {
-        let start = self.at;
-        if self.past_scalar() { Ok(start..self.at) } else { self.error() }
-    }
-
-    /// Passes a number, `true`, `false` or `null`; false where none of them stands here.
-    #[inline(never)]
-    fn past_scalar(&mut self) -> bool {
-        let start = self.at;
-        // Most are a few digits.
-        let digits = blocks::until_any(self.bytes, start, |part| !blocks::within(part, b'0', b'9'));
-        let follows = self.bytes.get(start + digits);
-        let ends = matches!(follows, None | Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\\'));
-        if ends && (digits == 1 || digits > 1 && self.bytes.get(start) != Some(&b'0')) {
-            self.at += digits;
-            return true;
-        }
-        while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') =
-            self.bytes.get(self.at)
-        {
-            self.at += 1;
-        }
-        let scalar = self.bytes.get(start..self.at).unwrap_or_default();
-        if matches!(scalar, b"true" | b"false" | b"null") || is_number(scalar) {
-            return true;
-        }
-        self.at = start;
-        false
     }
 
     /// Makes sure that nothing but white space follows.

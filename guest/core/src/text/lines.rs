@@ -1,26 +1,38 @@
 //! Lines of a text in either form, terminators included: put together they are the text.
 
-use crate::blocks::{BLOCK, Block, Escapes, places};
+use crate::blocks::{BLOCK, Block, Escapes};
 use crate::json::Span;
 use crate::json::text::Form;
 
 /// Where each line of a text ends, after its terminator; the last may have none. O(n), 64 bytes a step.
 #[must_use]
 pub fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
-    let mut ends = Vec::with_capacity(bytes.len() / 64);
     let mut escapes = Escapes::default();
-    for base in (0..bytes.len()).step_by(BLOCK) {
-        let block = Block::at(bytes, base);
-        let found = match form {
-            Form::Raw => block.is(b'\n'),
-            Form::Escaped => block.is(b'n') & escapes.next(block.is(b'\\')),
-        };
-        ends.extend(places(found).map(|place| base + place + 1));
-    }
+    let mut ends = match form {
+        Form::Raw => found(bytes, |block| block.is(b'\n')),
+        Form::Escaped => found(bytes, |block| match escapes.next(block.is(b'\\')) {
+            0 => 0,
+            escaped => block.is(b'n') & escaped,
+        }),
+    };
     if ends.last().copied().unwrap_or(0) < bytes.len() {
         ends.push(bytes.len());
     }
     ends
+}
+
+/// The places right after those that `test` finds in each block.
+#[inline(always)]
+fn found(bytes: &[u8], mut test: impl FnMut(Block) -> u64) -> Vec<usize> {
+    let mut found = Vec::with_capacity(bytes.len() / 64);
+    for base in (0..bytes.len()).step_by(BLOCK) {
+        let mut set = test(Block::at(bytes, base));
+        while set != 0 {
+            found.push(base + set.trailing_zeros() as usize + 1);
+            set &= set - 1;
+        }
+    }
+    found
 }
 
 /// The spans of the lines of a text.

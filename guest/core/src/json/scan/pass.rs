@@ -34,7 +34,13 @@ impl Scanner<'_> {
         let (mut base, mut inside, mut depth) = (self.at, 0, 0);
         while base < self.bytes.len() {
             let block = Block::at(self.bytes, base);
-            let strings = between(quotes.next(self, block, base)?) ^ inside;
+            let quotes = quotes.next(self, block, base)?;
+            // In the middle of a long string.
+            if quotes == 0 && inside != 0 {
+                base += BLOCK;
+                continue;
+            }
+            let strings = between(quotes) ^ inside;
             inside = if strings >> 63 == 1 { u64::MAX } else { 0 };
             let (open, close) = block.brackets();
             let (open, close) = (open & !strings, close & !strings);

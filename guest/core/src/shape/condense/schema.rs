@@ -1,13 +1,14 @@
 //! The fields of a document: values that stand at the same place in records are one field, with what all of them cost.
 
+mod visit;
+
 use std::collections::BTreeSet;
 
 use super::names::{Worth, worth};
 use crate::json::keyed::Keyed;
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
-use crate::shape::extract::is_prose;
-use crate::tokens::{Estimator, Words};
+use crate::tokens::Estimator;
 
 /// Characters to which values may be shortened; the last is all of them.
 pub const CAPS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
@@ -25,8 +26,6 @@ const DISTINCT: usize = 512;
 const DEEP: usize = 5;
 /// Members from which an object of containers is taken for a list with names instead of numbers.
 const MAP_OF_CONTAINERS: u32 = 16;
-/// The same for one of plain values.
-const MAP_OF_VALUES: u32 = 128;
 
 /// All values at one place.
 #[derive(Clone, Debug)]
@@ -72,28 +71,13 @@ pub struct Schema {
     of: Vec<u32>,
 }
 
-/// Whether an object is a list with names: many members, most of them alike.
-#[must_use]
-fn is_map(outline: &Outline<'_>, id: Id, node: &Node) -> bool {
-    if node.kind != Kind::Object || node.children < MAP_OF_CONTAINERS {
-        return false;
-    }
-    let count = |kind: Kind| outline.children(id).filter(|(_, child)| child.kind == kind).count();
-    let most = u64::from(node.children) * 4 / 5;
-    let containers = count(Kind::Object).max(count(Kind::Array)) as u64;
-    containers >= most || (node.children >= MAP_OF_VALUES)
-}
-
 impl Schema {
     /// The fields of a document. O(n): every value is weighed once.
     #[must_use]
     pub fn of(outline: &Outline<'_>, estimator: &Estimator) -> Self {
         let mut schema = Self { of: vec![u32::MAX; outline.len()], ..Self::default() };
         let root = schema.field(None, b"", 0, false, 0);
-        let words = Words::default();
-        let mut visitor =
-            Visitor { schema: &mut schema, outline, estimator, words, raw: Vec::new() };
-        visitor.visit(0, root, false);
+        visit::all(&mut schema, outline, estimator, root);
         schema.judge();
         schema
     }
@@ -270,101 +254,6 @@ impl Schema {
                 judged = Worth::Identity;
             }
             field.worth = judged;
-        }
-    }
-}
-/// Goes through the values of a document.
-struct Visitor<'v, 'a> {
-    schema: &'v mut Schema,
-    outline: &'v Outline<'a>,
-    estimator: &'v Estimator,
-    words: Words,
-    /// The value at hand.
-    raw: Vec<u8>,
-}
-
-impl Visitor<'_, '_> {
-    fn visit(&mut self, id: Id, at: FieldId, in_list: bool) {
-        let outline = self.outline;
-        let Some(node) = outline.node(id) else { return };
-        if let Some(of) = self.schema.of.get_mut(id) {
-            *of = u32::try_from(at).unwrap_or(u32::MAX);
-        }
-        if node.kind != Kind::Object && node.kind != Kind::Array
-            || node.closed
-            || node.children == 0
-        {
-            return self.leaf(node, at);
-        }
-        let Some(field) = self.schema.fields.get_mut(at) else { return };
-        let (level, nested) = (field.level, field.nested);
-        let is_list = node.kind == Kind::Array || is_map(outline, id, node);
-        field.container = true;
-        field.map |= is_list && node.kind == Kind::Object;
-        field.count += 1;
-        if is_list {
-            for (total, most) in field.elements.iter_mut().zip(LENGTHS) {
-                *total += u64::from(node.children).min(most as u64);
-            }
-        }
-        for (child_id, child) in outline.children(id) {
-            let child_at = if is_list {
-                let (name, weight): (&[u8], u64) = match node.kind {
-                    Kind::Array => (b"[]", 0),
-                    _ => (b"*", self.weigh(&outline.inner(&child.key))),
-                };
-                let level = level + u32::from(in_list);
-                let child_at = self.schema.field(Some(at), name, level, nested || in_list, 0);
-                if let Some(field) = self.schema.fields.get_mut(child_at) {
-                    for total in &mut field.weights {
-                        *total += weight;
-                    }
-                }
-                child_at
-            } else {
-                let key = outline.inner(&child.key);
-                match self.schema.child(at, &key) {
-                    Some(known) => known,
-                    None => {
-                        let whole = [b"\"".as_slice(), &key, b"\":"].concat();
-                        let weight = self.weigh(&whole);
-                        self.schema.field(Some(at), &key, level + 1, nested, weight)
-                    }
-                }
-            };
-            self.visit(child_id, child_at, in_list || is_list);
-        }
-    }
-
-    /// What a text weighs, in 1/[`crate::tokens::FINE`] token.
-    fn weigh(&mut self, text: &[u8]) -> u64 {
-        self.estimator.weigh_in(&mut self.words, text)
-    }
-
-    fn leaf(&mut self, node: &Node, at: FieldId) {
-        let raw = self.outline.raw_in(&mut self.raw, node);
-        let weight = self.estimator.weigh_in(&mut self.words, raw);
-        let Some(field) = self.schema.fields.get_mut(at) else { return };
-        field.count += 1;
-        if field.distinct.len() < DISTINCT {
-            field.distinct.insert(xxhash_rust::xxh3::xxh3_64(raw));
-        }
-        field.empty += u64::from(matches!(raw, b"null" | b"\"\"" | b"{}" | b"[]" | b"false"));
-        let length = if node.kind == Kind::String { raw.len().saturating_sub(2) } else { 0 };
-        if node.kind == Kind::String {
-            field.strings += 1;
-            field.characters += length as u64;
-            field.prose += u64::from(length > 60 && is_prose(raw));
-        }
-        let of_character = weight / length.max(1) as u64;
-        for (total, cap) in field.weights.iter_mut().zip(CAPS) {
-            // A mark takes the place of what is cut: some six tokens.
-            let short = if length > cap {
-                of_character.saturating_mul(cap as u64) + 6 * crate::tokens::FINE
-            } else {
-                weight
-            };
-            *total += short.min(weight.max(crate::tokens::FINE)) + field.key_weight;
         }
     }
 }

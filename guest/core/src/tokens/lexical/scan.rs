@@ -3,7 +3,11 @@
 //! Every byte belongs to exactly one event, so sums over events are additive. The keys are those that the tables were measured with:
 //! a change here makes the tables wrong.
 
-use super::classes::{self, Class, class};
+mod punctuation;
+
+use punctuation::{LETTER, follows, is_escape};
+
+use super::classes::{Class, class};
 use super::window::{Run, Window};
 
 /// Prefixes of a word: none, space, quote, `_`, `/`, `.`, `-`, other punctuation, camel hump, after a digit, after non-ASCII.
@@ -18,8 +22,6 @@ pub(super) const DIGIT_KEYS: usize = 4 * 16 + 4;
 pub(super) const ESCAPE_KEYS: usize = 16;
 pub(super) const PUNCTUATION_KEYS: usize = 4096;
 pub(super) const SPACE_KEYS: usize = 2 * 3 * 4 * 8 * 4;
-
-const GOLDEN: u32 = 0x9E37_79B1;
 
 /// What receives the events.
 pub(super) trait Sink {
@@ -75,10 +77,6 @@ const AFTER_DIGIT: usize = 9;
 
 /// Where a run of digits is not the first piece of its run.
 const INSIDE: usize = 11;
-
-/// What the hash of a run of punctuation begins with: after a space, and else.
-const SPACED: u32 = 7;
-const UNSPACED: u32 = 3;
 
 /// Feeds the events of `text` to `sink`, in order. O(n), any bytes.
 #[inline(never)]
@@ -274,101 +272,6 @@ impl<S: Sink> Reader<'_, '_, S> {
         true
     }
 
-    /// A run of punctuation. The end of what was taken, which has the letter of an escape, too.
-    #[inline(always)]
-    fn punctuation(&mut self, start: usize, end: usize, follows: u32, spaced: bool) -> usize {
-        let (text, mut rest) = (self.text, end - start);
-        let mut hash = if spaced { SPACED } else { UNSPACED };
-        // Without a loop, and without having to guess how many: most runs have one to three.
-        if let Some([a, b, c, d, e, f]) = text.get(start..).and_then(|rest| rest.first_chunk())
-            && rest <= 6
-        {
-            let one = mix(hash, *a);
-            let two = mix(one, *b);
-            let three = mix(two, *c);
-            let more = if rest == 2 { two } else { three };
-            hash = if rest == 1 { one } else { more };
-            if rest > 3 {
-                let four = mix(three, *d);
-                let five = mix(four, *e);
-                let more = if rest == 5 { five } else { mix(five, *f) };
-                hash = if rest == 4 { four } else { more };
-            }
-        } else {
-            match self.long(start, end, hash) {
-                Some(left) => (hash, rest) = left,
-                None => return end,
-            }
-        }
-        if text.get(end.wrapping_sub(1)) == Some(&b'\\') && is_escape(text, end) {
-            return self.escape(end, hash, rest);
-        }
-        self.sink.ends_at(end);
-        self.sink.punctuation(punctuation_key(hash, rest, follows));
-        end
-    }
-
-    /// A run of more than six, or at the end of the text: its hash and its length. One that is truly long: a rule line as a whole, by the logarithm of its length, then
-    /// a token for each 64; another one in parts of six, and what is left then.
-    #[inline(never)]
-    fn long(&mut self, start: usize, end: usize, hash: u32) -> Option<(u32, usize)> {
-        let run = self.text.get(start..end).unwrap_or_default();
-        let length = run.len();
-        let folded = |run: &[u8], hash| run.iter().fold(hash, |hash, byte| mix(hash, *byte));
-        if length <= 6 {
-            return Some((folded(run, hash), length));
-        }
-        let before = std::iter::once(&0).chain(run);
-        let same = run.iter().zip(before).filter(|(byte, before)| byte == before).count();
-        let alike = same * 2 >= length;
-        if length > 12 {
-            self.sink.long_punctuation(length, alike);
-        }
-        if length >= 8 && alike {
-            self.sink.ends_at(end);
-            let logarithm = (usize::BITS - length.min(64).leading_zeros()) as usize;
-            let spaced = 2 * usize::from(hash == SPACED);
-            self.sink.punctuation(PUNCTUATION_KEYS - 64 + logarithm.min(15) * 4 + spaced);
-            if length > 64 {
-                self.sink.tail(length * 4 - 256);
-            }
-            return None;
-        }
-        let (mut at, mut left, mut hash) = (start, run, hash);
-        while let Some((six, rest)) = left.split_first_chunk::<6>()
-            && !rest.is_empty()
-        {
-            at += 6;
-            self.sink.ends_at(at);
-            let place = if at == start + 6 { 6 } else { 7 };
-            self.sink.punctuation(punctuation_key(folded(six, hash), 6, place));
-            (left, hash) = (rest, 5);
-        }
-        Some((folded(left, hash), left.len()))
-    }
-
-    /// `\n`, `\t` and the like as they stand in escaped text, `\uXXXX` apart. The end of it.
-    #[inline(never)]
-    fn escape(&mut self, at: usize, hash: u32, length: usize) -> usize {
-        let letter = self.text.get(at).copied().unwrap_or_default();
-        let digits = self.text.get(at + 1..at + 5);
-        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        if let (b'u', Some([first, ..])) = (letter, digits) {
-            if length > 1 {
-                self.sink.ends_at(at - 1);
-                self.sink.punctuation(punctuation_key(hash, length, 5));
-            }
-            let key = if *first <= b'9' { first - b'0' } else { (first | 32) - b'a' + 10 };
-            self.sink.ends_at(at + 5);
-            self.sink.unicode_escape(key.into());
-            at + 5
-        } else {
-            self.sink.ends_at(at + 1);
-            self.sink.punctuation(punctuation_key(mix(hash, letter), length, 0));
-            at + 1
-        }
-    }
-
     /// A character beyond ASCII. The end of it, and what it is to a word.
     fn wide(&mut self, at: usize) -> (usize, Pending) {
         let text = self.text;
@@ -409,45 +312,6 @@ fn is_id(text: &[u8], start: usize, end: usize, run: Option<Run>) -> Option<bool
     (mixed || (length >= 20 && changes * 4 >= length)).then_some(lower && upper && length >= 16)
 }
 
-/// What follows a run of punctuation, as its key knows it.
-const LETTER: u32 = 1;
-const LINE_END: u32 = 3;
-
-/// The same of each byte that may follow: a look-up, since what follows is hard to guess.
-static FOLLOWERS: [u8; 256] = {
-    let mut followers = [0; 256];
-    let mut byte = 0;
-    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
-    while byte < 256 {
-        followers[byte] = match classes::of(byte as u8) {
-            Class::Lower | Class::Upper => LETTER as u8,
-            Class::Digit => 2,
-            Class::Newline => LINE_END as u8,
-            Class::NonAscii => 4,
-            Class::Space | Class::Tab | Class::Punctuation => 0,
-        };
-        byte += 1;
-    }
-    followers
-};
-
-#[inline]
-fn follows(text: &[u8], at: usize) -> u32 {
-    let follower = text.get(at).and_then(|byte| FOLLOWERS.get(usize::from(*byte)));
-    follower.map_or(LINE_END, |follower| u32::from(*follower))
-}
-
-/// Whether a backslash before `at` begins an escape, such as `\n` in JSON within JSON.
-#[inline]
-fn is_escape(text: &[u8], at: usize) -> bool {
-    matches!(text.get(at), Some(b'n' | b't' | b'r' | b'u' | b'b' | b'f'))
-}
-
-#[inline]
-fn mix(hash: u32, byte: u8) -> u32 {
-    hash.wrapping_mul(GOLDEN) ^ u32::from(byte)
-}
-
 const OTHER_MARK: u8 = 7;
 
 /// The word prefix that each single punctuation character makes.
@@ -468,12 +332,6 @@ static MARKS: [u8; 128] = {
     }
     marks
 };
-
-#[inline]
-fn punctuation_key(hash: u32, length: usize, next: u32) -> usize {
-    let mixed = (hash ^ ((length as u32) << 24) ^ (next << 28)).wrapping_mul(0x85EB_CA6B);
-    ((mixed >> 16) as usize) % (PUNCTUATION_KEYS - 64)
-}
 
 fn space_key(
     after_punctuation: bool,
