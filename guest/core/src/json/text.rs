@@ -75,14 +75,8 @@ pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     if form == Form::Raw {
         return Cow::Borrowed(bytes);
     }
-    if has_escapes(bytes) { Cow::Owned(decoded(bytes)) } else { Cow::Borrowed(bytes) }
-}
-
-/// Whether a backslash stands in it. O(n), 16 bytes a step.
-#[inline]
-#[must_use]
-pub fn has_escapes(bytes: &[u8]) -> bool {
-    blocks::until(bytes, 0, b'\\', b'\\') < bytes.len()
+    let first = blocks::until(bytes, 0, b'\\', b'\\');
+    if first == bytes.len() { Cow::Borrowed(bytes) } else { Cow::Owned(decoded(bytes)) }
 }
 
 /// Whether what stands at `span` is surely without escapes: a short string, before the end of the bytes, which is told at a glance.
