@@ -83,6 +83,18 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+/// The names of those that are compared with parsing the same bytes.
+pub(crate) fn alike() -> Vec<Vec<&'static str>> {
+    let mut groups: Vec<(Vec<u8>, Vec<&str>)> = Vec::new();
+    for case in cases() {
+        match groups.iter_mut().find(|(like, _)| *like == case.like) {
+            Some((_, names)) => names.push(case.name),
+            None => groups.push((case.like, vec![case.name])),
+        }
+    }
+    groups.into_iter().map(|(_, names)| names).collect()
+}
+
 /// Measures them all.
 pub(crate) fn run(criterion: &mut Criterion) -> Result<()> {
     for case in cases() {
