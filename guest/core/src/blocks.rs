@@ -137,12 +137,12 @@ pub(crate) fn within(part: u8x16, first: u8, last: u8) -> u8x16 {
     above.min(u8x16::splat(last - first)).simd_eq(above)
 }
 
-/// The place of the first of these two among 16 bytes; 32 where none is.
+/// The place of the first of these two among 16 bytes.
 #[inline]
-pub(crate) fn first_of(part: &[u8; PART], one: u8, other: u8) -> usize {
+pub(crate) fn first_of(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
     let part = u8x16::new(*part);
     let found = part.simd_eq(u8x16::splat(one)) | part.simd_eq(u8x16::splat(other));
-    found.to_bitmask().trailing_zeros() as usize
+    Some(found.to_bitmask().trailing_zeros() as usize).filter(|place| *place < PART)
 }
 
 /// How many bytes from `at` on stand before the first of these two; all that there are where none stands. O(n), 16 bytes a step: for strings, most of which are short.

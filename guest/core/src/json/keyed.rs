@@ -65,14 +65,8 @@ impl<T: Copy> Keyed<T> {
 
     /// How many keys there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.known.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
     }
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::Span;
 use super::scan::{Kind, Scan, Scanner};
-use super::text::{Form, convert, is_plain, visible};
+use super::text::{Form, convert, is_plain, string, visible};
 
 /// Levels that are followed; what is nested deeper is a leaf.
 const LEVELS: u16 = 64;
@@ -53,11 +53,11 @@ impl Lens for Everything {
     }
 }
 
-/// Where a value stands, with its quotes, which are so long.
+/// Where a value stands, with its quotes.
 #[inline]
-fn whole(node: &Node, quote: usize) -> Span {
+fn whole(node: &Node, form: Form) -> Span {
     match node.kind {
-        Kind::String => node.span.start.saturating_sub(quote)..node.span.end + quote,
+        Kind::String => node.span.start.saturating_sub(form.quote())..node.span.end + form.quote(),
         _ => node.span.clone(),
     }
 }
@@ -248,7 +248,7 @@ impl<'a> Outline<'a> {
     /// The same as [`Outline::raw`], in `scratch` where it does not stand in the document like that.
     pub fn raw_in<'s>(&'s self, scratch: &'s mut Vec<u8>, node: &Node) -> &'s [u8] {
         match self.form {
-            Form::Raw => self.bytes.get(whole(node, 1)).unwrap_or_default(),
+            Form::Raw => self.bytes.get(whole(node, self.form)).unwrap_or_default(),
             Form::Escaped => {
                 scratch.clear();
                 self.write(scratch, node);
@@ -260,11 +260,8 @@ impl<'a> Outline<'a> {
     /// The value whole, as it stands in JSON that is not escaped.
     #[must_use]
     pub fn raw(&self, node: &Node) -> Cow<'a, [u8]> {
-        let quote = match self.form {
-            Form::Raw => 1,
-            Form::Escaped => 2,
-        };
-        visible(self.bytes.get(whole(node, quote)).unwrap_or_default(), self.form)
+        let whole = whole(node, self.form);
+        visible(self.bytes.get(whole).unwrap_or_default(), self.form)
     }
 
     /// What stands between the quotes of a string, as it stands in JSON that is not escaped.
@@ -280,19 +277,13 @@ impl<'a> Outline<'a> {
     #[must_use]
     pub fn name(&self, span: &Span) -> Cow<'a, [u8]> {
         let bytes = self.bytes.get(span.clone()).unwrap_or_default();
-        if is_plain(self.bytes, span) {
-            return Cow::Borrowed(bytes);
-        }
-        match visible(bytes, self.form) {
-            Cow::Borrowed(inner) => visible(inner, Form::Escaped),
-            Cow::Owned(inner) => Cow::Owned(visible(&inner, Form::Escaped).into_owned()),
-        }
+        if is_plain(self.bytes, span) { Cow::Borrowed(bytes) } else { string(bytes, self.form) }
     }
 
     /// The string at a span, or the key, decoded.
     #[must_use]
     pub fn decoded(&self, span: &Span) -> String {
-        String::from_utf8_lossy(&visible(&self.inner(span), Form::Escaped)).into_owned()
+        String::from_utf8_lossy(&self.name(span)).into_owned()
     }
 
     /// A key as a step of a JSON Pointer.

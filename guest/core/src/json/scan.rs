@@ -306,14 +306,13 @@ impl<'a> Scanner<'a> {
 
     #[inline(never)]
     fn is_spelt(&self, span: &Span, name: &str) -> bool {
-        self.decode(span) == name
+        *text::string(self.bytes(span), self.form) == *name.as_bytes()
     }
 
     /// The string at `span` (without quotes), decoded.
     #[must_use]
     pub fn decode(&self, span: &Span) -> String {
-        let inner = text::visible(self.bytes(span), self.form).into_owned();
-        String::from_utf8_lossy(&text::visible(&inner, Form::Escaped)).into_owned()
+        String::from_utf8_lossy(&text::string(self.bytes(span), self.form)).into_owned()
     }
 }
 

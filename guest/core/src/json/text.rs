@@ -16,6 +16,17 @@ pub enum Form {
     Escaped,
 }
 
+impl Form {
+    /// Bytes of a quote.
+    #[inline]
+    pub(super) fn quote(self) -> usize {
+        match self {
+            Form::Raw => 1,
+            Form::Escaped => 2,
+        }
+    }
+}
+
 /// One character of escaped text.
 enum Unit {
     /// A byte that stands for itself, or part of a UTF-8 sequence.
@@ -84,8 +95,18 @@ pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
 pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
     let part = bytes.get(span.start..).and_then(|rest| rest.first_chunk::<PART>());
     part.is_some_and(|part| {
-        span.len() <= PART && blocks::first_of(part, b'\\', b'\\') >= span.len()
+        let slash = blocks::first_of(part, b'\\', b'\\');
+        span.len() <= PART && slash.is_none_or(|slash| slash >= span.len())
     })
+}
+
+/// What stands between the quotes of a JSON string, itself in `form`, decoded.
+#[must_use]
+pub(super) fn string(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
+    match visible(bytes, form) {
+        Cow::Borrowed(inner) => visible(inner, Form::Escaped),
+        Cow::Owned(inner) => Cow::Owned(visible(&inner, Form::Escaped).into_owned()),
+    }
 }
 
 /// Escaped text, decoded.

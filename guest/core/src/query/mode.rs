@@ -274,8 +274,10 @@ fn metadata(
         if node.kind == Kind::String && value.len() > TITLE {
             value = quoted(&shorten(&outline.decoded(&node.span), TITLE, &[]));
         }
-        let value = [b"\"".as_slice(), &outline.inner(&node.key), b"\":", &value].concat();
-        members.push((at, rank, value));
+        let mut member = Vec::new();
+        outline.write_key(&mut member, node);
+        member.extend_from_slice(&value);
+        members.push((at, rank, member));
     }
     // The best first, as long as there is room; then in the order in which they stood.
     members.sort_by_key(|(at, rank, _)| (*rank, *at));

@@ -153,9 +153,7 @@ impl Stripper<'_, '_> {
                     if out.len() > start + 1 {
                         out.push(b',');
                     }
-                    out.push(b'"');
-                    out.extend_from_slice(&outline.inner(&member.key));
-                    out.extend_from_slice(b"\":");
+                    outline.write_key(out, member);
                     let name = outline.step(&member.key);
                     self.inside(out, child, &name);
                 }

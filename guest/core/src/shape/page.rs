@@ -23,9 +23,10 @@ pub struct Pieces {
 
 impl PartialEq for Pieces {
     fn eq(&self, other: &Self) -> bool {
-        (self.form, self.clash) == (other.form, other.clash)
-            && same(&self.head, &other.head)
-            && same(&self.tail, &other.tail)
+        let Self { form, head, tail, clash } = self;
+        (*form, *clash) == (other.form, other.clash)
+            && same(head, &other.head)
+            && same(tail, &other.tail)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lines of a text in either form, terminators included: put together they are the text.
 
-use crate::blocks::{BLOCK, Block, Escapes};
+use crate::blocks::{BLOCK, Block, Escapes, places};
 use crate::json::Span;
 use crate::json::text::Form;
 
@@ -26,11 +26,7 @@ pub fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
 fn found(bytes: &[u8], mut test: impl FnMut(Block) -> u64) -> Vec<usize> {
     let mut found = Vec::with_capacity(bytes.len() / 64);
     for base in (0..bytes.len()).step_by(BLOCK) {
-        let mut set = test(Block::at(bytes, base));
-        while set != 0 {
-            found.push(base + set.trailing_zeros() as usize + 1);
-            set &= set - 1;
-        }
+        found.extend(places(test(Block::at(bytes, base))).map(|place| base + place + 1));
     }
     found
 }

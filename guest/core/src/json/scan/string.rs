@@ -14,10 +14,7 @@ impl Scanner<'_> {
         if !self.is_quote() {
             return self.error();
         }
-        let quote = match self.form {
-            Form::Raw => 1,
-            Form::Escaped => 2,
-        };
+        let quote = self.form.quote();
         self.at += quote;
         let start = self.at;
         if !self.finds_quote() && !self.reach_quote() {
@@ -42,12 +39,12 @@ impl Scanner<'_> {
     fn finds_quote(&mut self) -> bool {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some(part) = rest.first_chunk() else { return false };
-        let (stop, quote) = match self.form {
-            Form::Raw => (b'"', 0),
-            Form::Escaped => (b'\\', 1),
+        let stop = match self.form {
+            Form::Raw => b'"',
+            Form::Escaped => b'\\',
         };
-        let place = blocks::first_of(part, stop, b'\\');
-        let ends = place < part.len() && rest.get(place + quote) == Some(&b'"');
+        let Some(place) = blocks::first_of(part, stop, b'\\') else { return false };
+        let ends = rest.get(place + self.form.quote() - 1) == Some(&b'"');
         self.at += if ends { place } else { 0 };
         ends
     }

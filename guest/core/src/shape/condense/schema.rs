@@ -38,6 +38,8 @@ pub struct Field {
     pub level: u32,
     /// Whether it is, or is inside of, a list inside a record.
     pub nested: bool,
+    /// Whether it is a record, or is inside of one: an element of a list, or a part of one.
+    pub in_record: bool,
     /// What it is worth.
     pub worth: Worth,
     /// Whether some of its values are containers, so that it has fields itself.
@@ -175,7 +177,9 @@ impl Schema {
             crate::json::text::Form::Escaped,
         ))
         .into_owned();
+        let outer = parent.and_then(|at| self.fields.get(at)).is_some_and(|field| field.in_record);
         self.fields.push(Field {
+            in_record: nested || outer || matches!(name.as_str(), "[]" | "*"),
             name,
             parent,
             level,

@@ -141,14 +141,9 @@ impl<'s> Choice<'s> {
             shares: Vec::with_capacity(schema.fields.len()),
             spent: 2 * FINE,
         };
-        let mut in_record: Vec<bool> = Vec::with_capacity(schema.fields.len());
         for field in &schema.fields {
-            // Fields come after those that they are in.
-            let outer = field.parent.is_some_and(|at| in_record.get(at) == Some(&true));
-            let inside = outer || field.nested || matches!(field.name.as_str(), "[]" | "*");
-            in_record.push(inside);
             let [.., all] = field.elements;
-            choice.shares.push((shown(field, if inside { nested } else { records }), all));
+            choice.shares.push((shown(field, if field.in_record { nested } else { records }), all));
         }
         if let Some(alive) = choice.alive.first_mut() {
             *alive = true;

@@ -76,7 +76,7 @@ const AFTER_HUMP: usize = 8;
 const AFTER_DIGIT: usize = 9;
 
 /// Where a run of digits is not the first piece of its run.
-const INSIDE: usize = 11;
+const INSIDE: usize = 3;
 
 /// Feeds the events of `text` to `sink`, in order. O(n), any bytes.
 #[inline(never)]
@@ -108,7 +108,7 @@ impl<S: Sink> Reader<'_, '_, S> {
                     Some(run) if run.is_word() => {
                         self.word(start, at, pending.0 * 3 + run.case());
                     }
-                    Some(run) if run.is_number() => self.digits(start, at, pending.0),
+                    Some(run) if run.is_number() => self.digits(start, at, pending.0.min(2)),
                     _ => at = self.mixed(start, at, pending.0),
                 }
                 pending = Pending::NOTHING;
@@ -151,13 +151,12 @@ impl<S: Sink> Reader<'_, '_, S> {
         self.sink.word(shape * LENGTHS + (to - from).min(LENGTHS - 1), self.text, from, to);
     }
 
-    /// A run of digits, by what stands before it: nothing, a space, a mark, or from 3 on another piece of its run.
+    /// A run of digits, by what stands before it: nothing, a space, a mark, or with [`INSIDE`] another piece of its run.
     #[inline]
     fn digits(&mut self, from: usize, to: usize, before: usize) {
         self.sink.ends_at(to);
         let length = to - from;
         if length <= 15 {
-            let before = if before == INSIDE { 3 } else { before.min(2) };
             self.sink.digits(before * 16 + length, length);
         } else {
             self.many_digits(from, to, before);
@@ -209,7 +208,7 @@ impl<S: Sink> Reader<'_, '_, S> {
             let to;
             if window.has(window.digit, from) {
                 to = from + window.run(text, from, |window| window.digit);
-                self.digits(from, to, if from > start { INSIDE } else { prefix });
+                self.digits(from, to, if from > start { INSIDE } else { prefix.min(2) });
                 prefix = AFTER_DIGIT;
             } else {
                 let upper = window.run(text, from, |window| window.upper);

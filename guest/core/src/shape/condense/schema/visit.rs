@@ -73,7 +73,8 @@ impl Visitor<'_, '_> {
                 match self.schema.child(at, &key) {
                     Some(known) => known,
                     None => {
-                        let whole = [b"\"".as_slice(), &key, b"\":"].concat();
+                        let mut whole = Vec::new();
+                        outline.write_key(&mut whole, child);
                         let weight = self.weigh(&whole);
                         self.schema.field(Some(at), &key, level + 1, nested, weight)
                     }
