@@ -57,11 +57,12 @@ impl Block {
         self.places(|part| part)
     }
 
-    /// Where a letter stands, given as a small one, small or capital.
+    /// Whether any of these two stands here.
     #[inline]
-    pub(crate) fn letter(self, letter: u8) -> u64 {
-        let (fold, letter) = (u8x16::splat(0x20), u8x16::splat(letter));
-        self.places(|part| (part | fold).simd_eq(letter))
+    pub(crate) fn has_any(self, one: u8, other: u8) -> bool {
+        let (one, other) = (u8x16::splat(one), u8x16::splat(other));
+        let found = |part: u8x16| part.simd_eq(one) | part.simd_eq(other);
+        (found(self.0) | found(self.1) | found(self.2) | found(self.3)).to_bitmask() != 0
     }
 
     /// Where brackets open, and where they close: `[` and `{` differ in one bit, and `]` and `}`.
@@ -70,6 +71,26 @@ impl Block {
         let (fold, open, close) = (u8x16::splat(0x20), u8x16::splat(b'{'), u8x16::splat(b'}'));
         let folded = Self(self.0 | fold, self.1 | fold, self.2 | fold, self.3 | fold);
         (folded.places(|part| part.simd_eq(open)), folded.places(|part| part.simd_eq(close)))
+    }
+}
+
+/// Three blocks, the bytes at the same place in each looked at together.
+pub(crate) trait Three {
+    /// Where `test` holds: where its lanes have their highest bit set.
+    fn places(self, test: impl Fn([u8x16; 3]) -> u8x16) -> u64;
+}
+
+impl Three for [Block; 3] {
+    #[inline(always)]
+    fn places(self, test: impl Fn([u8x16; 3]) -> u8x16) -> u64 {
+        let [one, two, three] = self;
+        let tested = Block(
+            test([one.0, two.0, three.0]),
+            test([one.1, two.1, three.1]),
+            test([one.2, two.2, three.2]),
+            test([one.3, two.3, three.3]),
+        );
+        tested.places(|part| part)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
 use crate::text::fit::fit;
-use crate::text::lines::Lines;
+use crate::text::lines::{Lined, Lines};
 use crate::tokens::{Estimator, FINE, Words};
 
 /// Bytes up to which every line is priced.
@@ -39,10 +39,11 @@ struct Line {
 /// Finds where the chunks of a text begin. They end at entries, paragraphs, sections and sentences where they can, at lines where they must;
 /// a line that is larger than a chunk is cut at sentences or words. Up to 64 kB every line is priced; in longer texts the first chunk is, and the others are told from samples.
 #[must_use]
-pub fn plan(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) -> TextIndex {
+pub fn plan(text: &Lined<'_>, estimator: &Estimator, size: Size) -> TextIndex {
+    let (bytes, form) = (text.bytes(), text.form());
     // Where code is fenced in, every line has to be looked at: a place inside a fence looks like any other.
     if bytes.len() > EXACT_BYTES && !fenced(bytes) {
-        return stride::plan(bytes, form, estimator, size);
+        return stride::plan(text, estimator, size);
     }
     let mut plan = Plan::new(bytes, form, estimator, size);
     let lines = plan.read(|_| false);
@@ -56,7 +57,7 @@ fn fenced(bytes: &[u8]) -> bool {
     (0..bytes.len()).step_by(BLOCK - 2).any(|base| {
         let block = Block::at(bytes, base);
         let three = |marks: u64| marks & marks >> 1 & marks >> 2;
-        (three(block.is(b'`')) | three(block.is(b'~'))) != 0
+        block.has_any(b'`', b'~') && (three(block.is(b'`')) | three(block.is(b'~'))) != 0
     })
 }
 
@@ -193,8 +194,7 @@ mod tests {
 
     fn chunks(text: &str, lines: u64, tokens: u64) -> Vec<String> {
         let index = plan(
-            text.as_bytes(),
-            Form::Raw,
+            &Lined::of(text.as_bytes(), Form::Raw),
             &Estimator::default(),
             Size { lines, tokens, first: tokens },
         );
@@ -241,7 +241,7 @@ mod tests {
             if escaped {
                 text::escape(&mut bytes, text.as_bytes());
             }
-            let index = plan(&bytes, form, &Estimator::default(), Size { lines, tokens, first: tokens });
+            let index = plan(&Lined::of(&bytes, form), &Estimator::default(), Size { lines, tokens, first: tokens });
             prop_assert_eq!(index.lines, text.split_inclusive('\n').count() as u64);
             let mut joined = Vec::new();
             let ends = index.chunks.iter().skip(1).map(|mark| mark.offset as usize).chain([bytes.len()]);

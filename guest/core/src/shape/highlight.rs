@@ -1,16 +1,14 @@
 //! What stands out in the part of a text that is not shown: errors and warnings of a log, an outline, rows, the end. In order of what a reader would miss most.
 
-use std::collections::BTreeMap;
+mod trouble;
 
-use xxhash_rust::xxh3::xxh3_128;
-
+use self::trouble::Trouble;
 use super::extract::mark;
 use crate::json::text::{Form, boundary};
-use crate::text::entry::{Entry, entries, strict_lines, template};
+use crate::text::entry::{Entry, entries, strict_lines};
 use crate::text::grave::candidates;
 use crate::text::kind::Kind;
-use crate::text::level::Level;
-use crate::text::lines::ends;
+use crate::text::lines::Lined;
 use crate::text::outline::{Part, parts};
 use crate::tokens::Estimator;
 
@@ -23,7 +21,7 @@ const TAIL: usize = 240;
 
 /// A text, looked through once.
 pub struct Highlights<'t> {
-    lines: Vec<&'t [u8]>,
+    text: &'t Lined<'t>,
     kind: Kind,
     grave: Vec<Entry>,
     parts: Vec<Part>,
@@ -39,38 +37,30 @@ pub struct Excerpt {
 }
 
 impl<'t> Highlights<'t> {
-    /// Looks through a text. O(n).
+    /// Looks through a text. O(n); of a log or of plain text only the lines that may matter are read.
     #[must_use]
-    pub fn of(text: &'t [u8]) -> Self {
-        let mut from = 0;
-        let line = |end: usize| {
-            let line = text.get(std::mem::replace(&mut from, end)..end).unwrap_or_default();
-            let line = line.strip_suffix(b"\n").unwrap_or(line);
-            line.strip_suffix(b"\r").unwrap_or(line)
-        };
-        let ends = ends(text, Form::Raw);
-        let lines: Vec<&[u8]> = ends.iter().copied().map(line).collect();
-        let kind = Kind::of(&lines);
+    pub fn of(text: &'t Lined<'t>) -> Self {
+        let kind = Kind::of(text);
         let grave = match kind {
-            Kind::Log => entries(&lines, &candidates(text, &ends)),
-            Kind::Plain => strict_lines(&lines, &candidates(text, &ends)),
+            Kind::Log => entries(text, &candidates(text)),
+            Kind::Plain => strict_lines(text, &candidates(text)),
             _ => Vec::new(),
         };
-        let parts = parts(kind, &lines);
-        Self { lines, kind, grave, parts }
+        let parts = parts(kind, text);
+        Self { text, kind, grave, parts }
     }
 
     /// Lines of the text.
     #[must_use]
     pub fn lines(&self) -> usize {
-        self.lines.len()
+        self.text.len()
     }
 
     /// Tokens that this would like to have when lines from `from` on, counted from 0, are not shown.
     #[must_use]
     pub fn wish(&self, from: usize, estimator: &Estimator, allowance: u64) -> u64 {
-        let rest = self.lines.len().saturating_sub(from);
-        if rest == 0 || self.lines.len() == 1 {
+        let rest = self.text.len().saturating_sub(from);
+        if rest == 0 || self.text.len() == 1 {
             return (TAIL as u64 / 2).min(allowance / 4);
         }
         let most = allowance * 6 / 10;
@@ -92,14 +82,26 @@ impl<'t> Highlights<'t> {
         grave.min(most).max(outline.min(allowance / 4)) + allowance / 10
     }
 
-    /// What stands out from line `from` on, counted from 0, in at most `allowance` tokens.
+    /// What happened from line `from` on, counted from 0: to be told in as many tokens as there are.
     #[must_use]
-    pub fn excerpt(&self, from: usize, estimator: &Estimator, allowance: u64) -> Option<Excerpt> {
-        if from >= self.lines.len() || allowance < 24 {
+    pub fn after(&self, from: usize) -> Trouble<'_> {
+        Trouble::of(self.grave.iter().filter(|entry| entry.line >= from).collect())
+    }
+
+    /// What stands out from line `from` on, counted from 0, in at most `allowance` tokens; `trouble` is what happened there.
+    #[must_use]
+    pub fn excerpt(
+        &self,
+        from: usize,
+        trouble: &Trouble<'_>,
+        estimator: &Estimator,
+        allowance: u64,
+    ) -> Option<Excerpt> {
+        if from >= self.text.len() || allowance < 24 {
             return None;
         }
         let mut text = Text { out: String::new(), room: allowance.saturating_sub(16), estimator };
-        let omitted = self.errors(from, &mut text);
+        let omitted = trouble.tell(self, &mut text);
         self.outline(from, &mut text);
         self.rows(&mut text, from);
         self.end(from, &mut text);
@@ -108,7 +110,7 @@ impl<'t> Highlights<'t> {
             text: format!(
                 "Elsewhere, in lines {}-{}:\n{}",
                 from + 1,
-                self.lines.len(),
+                self.text.len(),
                 text.out.trim_end()
             ),
             omitted,
@@ -118,9 +120,9 @@ impl<'t> Highlights<'t> {
     /// The end of the last line, in at most `allowance` tokens.
     #[must_use]
     pub fn tail(&self, estimator: &Estimator, allowance: u64) -> Option<Excerpt> {
-        let last = self.lines.last()?;
+        let last = self.text.line(self.text.len().checked_sub(1)?);
         [TAIL, TAIL / 4].into_iter().find_map(|length| {
-            let from = boundary(last, last.len().saturating_sub(length), Form::Raw);
+            let from = boundary(&last, last.len().saturating_sub(length), Form::Raw);
             let end = String::from_utf8_lossy(last.get(from..)?);
             let text = format!("The end: … {end}");
             (estimator.cost(text.as_bytes()) + 4 <= allowance)
@@ -129,9 +131,9 @@ impl<'t> Highlights<'t> {
     }
 
     fn line(&self, at: usize) -> String {
-        let line = self.lines.get(at).copied().unwrap_or_default();
-        let end = boundary(line, WIDTH, Form::Raw);
-        let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
+        let line = self.text.line(at);
+        let end = boundary(&line, WIDTH, Form::Raw);
+        let head = String::from_utf8_lossy(line.get(..end).unwrap_or(&line)).into_owned();
         if end < line.len() {
             format!("{head}{}", mark(line.len() - end, "characters"))
         } else {
@@ -151,100 +153,6 @@ impl<'t> Highlights<'t> {
             text.push_str(&format!(" (+{} lines)", entry.length - shown));
         }
         text
-    }
-
-    /// Errors and warnings: all of them where they fit, repeats folded; else shorter; else the gravest. How many had to be left out.
-    fn errors(&self, from: usize, text: &mut Text<'_>) -> usize {
-        let grave: Vec<&Entry> = self.grave.iter().filter(|entry| entry.line >= from).collect();
-        if grave.is_empty() {
-            return 0;
-        }
-        let count = |level| grave.iter().filter(|entry| entry.level == level).count();
-        let head = format!("{} errors, {} warnings:\n", count(Level::Error), count(Level::Warn));
-        let room = text.room * 9 / 10;
-        let whole = |folded: &[Group], trace: usize| {
-            // Each takes a token at least.
-            if folded.len() as u64 > room {
-                return None;
-            }
-            let lines: Vec<String> = folded.iter().map(|group| self.group(group, trace)).collect();
-            let whole = format!("{head}{}\n", lines.join("\n"));
-            // A token is at most 16 bytes.
-            let fits = whole.len() as u64 <= room.saturating_mul(16)
-                && text.estimator.cost(whole.as_bytes()) <= room;
-            fits.then_some(whole)
-        };
-        let fine = self.fold(&grave, false);
-        let fits = [TRACE, 2, 1].into_iter().find_map(|trace| whole(&fine, trace));
-        let mut coarse = if fits.is_some() { Vec::new() } else { self.fold(&grave, true) };
-        if let Some(whole) = fits.or_else(|| whole(&coarse, 1)) {
-            text.push(&whole);
-            return 0;
-        }
-        // Not all of them fit: the gravest first, in their order, evenly spread.
-        coarse.sort_by_key(|group| (std::cmp::Reverse(group.level), group.line));
-        let mut kept: Vec<(usize, String)> = Vec::new();
-        let mut spent = text.estimator.cost(head.as_bytes()) + 8;
-        let mut omitted = 0;
-        for group in &coarse {
-            if spent >= room {
-                omitted += group.count;
-                continue;
-            }
-            let line = self.group(group, 1);
-            let cost = text.estimator.cost(line.as_bytes()) + 1;
-            if spent + cost > room {
-                omitted += group.count;
-                continue;
-            }
-            spent += cost;
-            kept.push((group.line, line));
-        }
-        kept.sort_unstable();
-        let lines: Vec<String> = kept.into_iter().map(|(_, line)| line).collect();
-        text.push(&format!(
-            "{head}{}\n({omitted} more of them have no room here)\n",
-            lines.join("\n")
-        ));
-        omitted
-    }
-
-    fn group(&self, group: &Group, trace: usize) -> String {
-        let text = self
-            .entry(&Entry { level: group.level, line: group.line, length: group.length }, trace);
-        if group.count > 1 {
-            format!("{text} (x{}, last in line {})", group.count, group.last + 1)
-        } else {
-            text
-        }
-    }
-
-    /// Repeats in one: entries that say the same at another time; `coarse`: that differ in numbers only.
-    fn fold(&self, entries: &[&Entry], coarse: bool) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
-        // By their hashes: templates are long, and alike in their first half.
-        let mut known: BTreeMap<u128, usize> = BTreeMap::new();
-        for entry in entries {
-            let line = self.lines.get(entry.line).copied().unwrap_or_default();
-            let key = xxh3_128(&template(line, coarse));
-            match known.get(&key).and_then(|at| groups.get_mut(*at)) {
-                Some(group) => {
-                    group.count += 1;
-                    group.last = entry.line;
-                }
-                None => {
-                    known.insert(key, groups.len());
-                    groups.push(Group {
-                        level: entry.level,
-                        line: entry.line,
-                        length: entry.length,
-                        last: entry.line,
-                        count: 1,
-                    });
-                }
-            }
-        }
-        groups
     }
 
     /// The parts of the text, the deepest left out where there is no room.
@@ -292,7 +200,7 @@ impl<'t> Highlights<'t> {
         if self.kind == Kind::Table && from > 0 {
             text.push(&format!(
                 "{} rows; the columns stand in line 1: {}\n",
-                self.lines.len().saturating_sub(1),
+                self.text.len().saturating_sub(1),
                 self.line(0)
             ));
         }
@@ -302,9 +210,8 @@ impl<'t> Highlights<'t> {
     fn end(&self, from: usize, text: &mut Text<'_>) {
         let budget = text.room / 2;
         let (mut kept, mut spent) = (Vec::new(), 4);
-        for at in (from..self.lines.len())
-            .rev()
-            .filter(|at| self.lines.get(*at).is_some_and(|line| !line.trim_ascii().is_empty()))
+        for at in
+            (from..self.text.len()).rev().filter(|at| !self.text.line(*at).trim_ascii().is_empty())
         {
             let line = format!("{}: {}", at + 1, self.line(at));
             let cost = text.estimator.cost(line.as_bytes()) + 1;
@@ -325,13 +232,13 @@ impl<'t> Highlights<'t> {
         if !matches!(self.kind, Kind::Log | Kind::Table) || text.room < 40 {
             return;
         }
-        let rest = self.lines.len() - from;
+        let rest = self.text.len() - from;
         let wanted = usize::try_from(text.room / 40).unwrap_or(1).clamp(1, 20);
         let stride = (rest / (wanted + 1)).max(1);
         let (mut kept, mut spent) = (Vec::new(), 6);
         for step in 1..=wanted {
             let at = from + step * stride;
-            if at >= self.lines.len() {
+            if at >= self.text.len() {
                 break;
             }
             let line = format!("{}: {}", at + 1, self.line(at));
@@ -346,14 +253,6 @@ impl<'t> Highlights<'t> {
             text.push(&format!("a sample between:\n{}\n", kept.join("\n")));
         }
     }
-}
-
-struct Group {
-    level: Level,
-    line: usize,
-    length: usize,
-    last: usize,
-    count: usize,
 }
 
 /// What is written, and the room for more.
@@ -378,7 +277,10 @@ mod tests {
     use super::*;
 
     fn excerpt(text: &str, from: usize, allowance: u64) -> Excerpt {
-        Highlights::of(text.as_bytes()).excerpt(from, &Estimator::default(), allowance).unwrap()
+        let lined = Lined::of(text.as_bytes(), Form::Raw);
+        let highlights = Highlights::of(&lined);
+        let trouble = highlights.after(from);
+        highlights.excerpt(from, &trouble, &Estimator::default(), allowance).unwrap()
     }
 
     fn log() -> String {

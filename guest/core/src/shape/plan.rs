@@ -18,6 +18,7 @@ use crate::snapshot::index::{
 };
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Keys, Replay, Scope};
+use crate::text::lines::Lined;
 use crate::tokens::Original;
 
 /// What the caller asked for, beside the tool's own arguments.
@@ -179,8 +180,10 @@ pub fn cut<'a>(
     let is_text = payload.survey.is_none_or(|survey| survey.kind == Kind::Scalar);
     let chunked = matches!(rung, Rung::Chunk);
     let told = chunked && is_text && range::tells_rest(setting, payload, total > allowance, single);
-    let raw = told.then(|| visible(payload.bytes, payload.form));
-    let highlights = raw.as_deref().map(Highlights::of);
+    // Of a list no lines are read.
+    let lined = if matches!(rung, Rung::Page(_)) { &[] } else { payload.bytes };
+    let lined = Lined::of(lined, payload.form);
+    let highlights = told.then(|| Highlights::of(&lined));
     let (body, items) = match &rung {
         Rung::Page(lists) => {
             let all = all_at_once(setting, lists);
@@ -188,7 +191,7 @@ pub fn cut<'a>(
             (Kept::List(list_index(payload, lists)), first_items(payload, lists, limit))
         }
         Rung::Chunk | Rung::Summary => (
-            Kept::Text(range::text_index(setting, payload, single, highlights.as_ref())),
+            Kept::Text(range::text_index(setting, &lined, single, highlights.as_ref())),
             Vec::new(),
         ),
     };
@@ -257,7 +260,8 @@ pub fn index_of(
     let lists =
         payload.survey.map(|survey| worth_cutting(setting, payload, survey)).unwrap_or_default();
     let body = if lists.is_empty() {
-        Kept::Text(range::text_index(setting, payload, setting.limits.budget(1).allowance(), None))
+        let lined = Lined::of(payload.bytes, payload.form);
+        Kept::Text(range::text_index(setting, &lined, setting.limits.budget(1).allowance(), None))
     } else {
         Kept::List(list_index(payload, &lists))
     };

@@ -9,7 +9,7 @@ use super::{Body, Shown};
 use crate::json::text::{Form, visible};
 use crate::snapshot::Cursor;
 use crate::snapshot::index::{ChunkMark, TextIndex};
-use crate::text::lines::Lines;
+use crate::text::lines::{Lined, Lines};
 
 /// Tokens kept back for the contract of a chunk, in each half.
 const CONTRACT: u64 = 190;
@@ -37,7 +37,7 @@ pub(super) fn tells_rest(
 /// Where the chunks of a text begin. The first leaves room for what stands out in the others.
 pub(super) fn text_index(
     setting: &Setting<'_>,
-    payload: &Payload<'_, '_>,
+    text: &Lined<'_>,
     allowance: u64,
     highlights: Option<&Highlights<'_>>,
 ) -> TextIndex {
@@ -50,26 +50,23 @@ pub(super) fn text_index(
         let from = from.min(highlights.lines() / 2);
         highlights.wish(from, &setting.limits.estimator, single)
     });
-    let first = tokens.saturating_sub(wish).max(least_first(setting, payload, tokens)).max(8);
-    chunk::plan(
-        payload.bytes,
-        payload.form,
-        &setting.limits.estimator,
-        Size { lines, tokens, first },
-    )
+    let least = if wish == 0 { 0 } else { least_first(setting, text, tokens) };
+    let first = tokens.saturating_sub(wish).max(least).max(8);
+    chunk::plan(text, &setting.limits.estimator, Size { lines, tokens, first })
 }
 
 /// Tokens that the first chunk keeps, whatever stands out elsewhere: all of its lines where three quarters of the room hold them, else a fifth of the room.
-fn least_first(setting: &Setting<'_>, payload: &Payload<'_, '_>, tokens: u64) -> u64 {
+fn least_first(setting: &Setting<'_>, text: &Lined<'_>, tokens: u64) -> u64 {
     let lines = usize::try_from(setting.limits.chunk_size).unwrap_or(usize::MAX);
-    let end = Lines::new(payload.bytes, payload.form).take(lines).last().map_or(0, |line| line.end);
+    let last = lines.min(text.len()).checked_sub(1);
+    let end = last.and_then(|last| text.ends().get(last)).copied().unwrap_or(0);
     let most = tokens * 3 / 4;
     // A token is at most 16 bytes, and an escape at most six.
     if end as u64 > most.saturating_mul(96) {
         return tokens / 5;
     }
-    let head = payload.bytes.get(..end).unwrap_or_default();
-    let cost = setting.limits.estimator.cost(&visible(head, payload.form)) + lines as u64 / 8 + 8;
+    let head = text.bytes().get(..end).unwrap_or_default();
+    let cost = setting.limits.estimator.cost(&visible(head, text.form())) + lines as u64 / 8 + 8;
     if cost <= most { cost } else { tokens / 5 }
 }
 
@@ -116,10 +113,11 @@ fn with_highlights(chunk: Shown, highlights: &Highlights<'_>, frame: &Frame<'_>)
         _ => return chunk,
     };
     let mut room = frame.allowance.saturating_sub(frame.halves(&chunk).cost) / frame.copies();
+    let trouble = highlights.after(from);
     for _ in 0..6 {
         // Where a single line is cut there are no others: its end is what is told.
         let excerpt = if from < highlights.lines() {
-            highlights.excerpt(from, &frame.estimator, room)
+            highlights.excerpt(from, &trouble, &frame.estimator, room)
         } else {
             highlights.tail(&frame.estimator, room)
         };

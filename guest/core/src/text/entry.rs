@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::boundary::begins_entry;
 use super::level::{Level, level, strict};
+use super::lines::Lined;
 
 /// An entry that matters.
 #[derive(Clone, Debug)]
@@ -18,16 +19,20 @@ pub struct Entry {
 
 /// The entries of a log that matter, with the lines that belong to them; `candidates` are the lines that may begin one.
 #[must_use]
-pub fn entries(lines: &[&[u8]], candidates: &[bool]) -> Vec<Entry> {
+pub fn entries(text: &Lined<'_>, candidates: &[bool]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut open: Option<Entry> = None;
-    for (at, (line, candidate)) in lines.iter().zip(candidates).enumerate() {
-        let own = if *candidate { level(line) } else { Level::Other };
+    for (at, candidate) in candidates.iter().enumerate() {
         // Where nothing is open and nothing begins, it does not matter what the line is.
+        if !*candidate && open.is_none() {
+            continue;
+        }
+        let line = text.line(at);
+        let own = if *candidate { level(&line) } else { Level::Other };
         if own == Level::Other && open.is_none() {
             continue;
         }
-        if begins_entry(line)
+        if begins_entry(&line)
             || own != Level::Other && !line.starts_with(b" ") && !line.starts_with(b"\t")
         {
             entries.extend(open.take());
@@ -44,16 +49,15 @@ pub fn entries(lines: &[&[u8]], candidates: &[bool]) -> Vec<Entry> {
 
 /// Lines of any other text that begin as errors do; none where half of it does.
 #[must_use]
-pub fn strict_lines(lines: &[&[u8]], candidates: &[bool]) -> Vec<Entry> {
-    let grave: Vec<Entry> = lines
+pub fn strict_lines(text: &Lined<'_>, candidates: &[bool]) -> Vec<Entry> {
+    let grave: Vec<Entry> = candidates
         .iter()
-        .zip(candidates)
         .enumerate()
-        .filter(|(_, (_, candidate))| **candidate)
-        .map(|(line, (text, _))| Entry { level: strict(text), line, length: 1 })
+        .filter(|(_, candidate)| **candidate)
+        .map(|(line, _)| Entry { level: strict(&text.line(line)), line, length: 1 })
         .filter(|entry| entry.level != Level::Other)
         .collect();
-    if grave.len() * 2 > lines.len() { Vec::new() } else { grave }
+    if grave.len() * 2 > text.len() { Vec::new() } else { grave }
 }
 
 /// Length of the time at the beginning of a line, and of what stands round it.

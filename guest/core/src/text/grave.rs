@@ -1,20 +1,30 @@
 //! Which lines of a text may say that something is wrong: a quick look at all of them, so that only a few have to be read.
 
-use crate::blocks::{BLOCK, Block, places};
+use wide::u8x16;
 
-/// For each line of a text, given by their ends, whether [`super::level::level`] may find anything in it. O(n), 62 bytes a step.
+use super::lines::Lined;
+use crate::blocks::{BLOCK, Block, Three as _, places};
+use crate::json::text::Form;
+
+/// For each line of a text, whether [`super::level::level`] may find anything in it. O(n), 64 bytes a step.
 #[must_use]
-pub fn candidates(text: &[u8], ends: &[usize]) -> Vec<bool> {
+pub fn candidates(text: &Lined<'_>) -> Vec<bool> {
+    let (bytes, ends) = (text.bytes(), text.ends());
     // Some trouble is told by the first letter of a line: `E   assert`, `E0102 15:04:05`.
-    let begins = |start: usize| matches!(text.get(start), Some(b'E' | b'F' | b'W'));
+    let begins = |start: usize| matches!(bytes.get(start), Some(b'E' | b'F' | b'W'));
     let starts = std::iter::once(&0).chain(ends);
     let mut candidates: Vec<bool> =
         ends.iter().zip(starts).map(|(_, start)| begins(*start)).collect();
     let mut line = 0;
-    // A beginning is found where its three letters stand in one block: blocks overlap by two.
-    for base in (0..text.len()).step_by(BLOCK - 2) {
-        for place in places(beginnings(Block::at(text, base))) {
-            let at = base + place;
+    for base in (0..bytes.len()).step_by(BLOCK) {
+        let found = match text.form() {
+            Form::Raw => beginnings::<false>(bytes, base),
+            Form::Escaped => beginnings::<true>(bytes, base),
+        };
+        for at in places(found).map(|place| base + place) {
+            if LOOKS_UP && !is_beginning(bytes.get(at..at + 3)) {
+                continue;
+            }
             while ends.get(line).is_some_and(|end| *end <= at) {
                 line += 1;
             }
@@ -26,33 +36,129 @@ pub fn candidates(text: &[u8], ends: &[usize]) -> Vec<bool> {
     candidates
 }
 
-/// Where a word for trouble begins, told by its first three letters, small or capital.
-#[inline]
-fn beginnings(block: Block) -> u64 {
-    let [e, r, w, a, f, t, i, c, s, v, p, n, m, l, x] =
-        (*b"erwafticsvpnmlx").map(|letter| block.letter(letter));
-    let word = |first: u64, second: u64, third: u64| first & second >> 1 & third >> 2;
-    word(e, r, r)
-        | word(w, a, r)
-        | word(f, a, t | i)
-        | word(c, r, i)
-        | word(s | l, e, v)
-        | word(p, a, n)
-        | word(e, m, e)
-        | word(a, l, e)
-        | word(l, v, l)
-        | word(t, r, a)
-        | word(e, x, c)
-        // `thread`: its second letter is taken for granted.
-        | word(t, u64::MAX, r)
+/// Where in a block a word for trouble begins, told by its first three letters, small or capital; where one may begin, if [`LOOKS_UP`].
+/// `ESCAPED`: also where a letter may be spelt in digits, which hides it.
+#[inline(always)]
+fn beginnings<const ESCAPED: bool>(bytes: &[u8], base: usize) -> u64 {
+    let blocks = [0, 1, 2].map(|ahead| Block::at(bytes, base + ahead));
+    if LOOKS_UP { blocks.places(may_begin::<ESCAPED>) } else { blocks.places(begins::<ESCAPED>) }
+}
+
+/// Whether a word for trouble begins with these three bytes, or a letter that is spelt in digits.
+fn is_beginning(three: Option<&[u8]>) -> bool {
+    let Some(&[first, second, third]) = three else { return false };
+    let letters = [first | 0x20, second | 0x20, third | 0x20];
+    first == b'\\' && second == b'u'
+        || WORDS.iter().any(|set| set.iter().any(|word| **word == letters))
+}
+
+#[inline(always)]
+fn is(part: u8x16, letter: u8) -> u8x16 {
+    part.simd_eq(u8x16::splat(letter))
+}
+
+/// Where a word begins with these bytes.
+#[inline(always)]
+fn begins<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
+    let [one, two, three] = [first, second, third].map(|part| part | u8x16::splat(0x20));
+    let r = is(one, b'e') & is(three, b'r')
+        | is(one, b'c') & is(three, b'i')
+        | is(one, b't') & is(three, b'a');
+    let a = is(one, b'w') & is(three, b'r')
+        | is(one, b'f') & (is(three, b't') | is(three, b'i'))
+        | is(one, b'p') & is(three, b'n');
+    let words = is(two, b'r') & r
+        | is(two, b'a') & a
+        | is(two, b'm') & is(one, b'e') & is(three, b'e')
+        | is(two, b'l') & is(one, b'a') & is(three, b'e')
+        | is(two, b'h') & is(one, b't') & is(three, b'r')
+        | is(two, b'e') & (is(one, b's') | is(one, b'l')) & is(three, b'v')
+        | is(two, b'v') & is(one, b'l') & is(three, b'l')
+        | is(two, b'x') & is(one, b'e') & is(three, b'c');
+    if ESCAPED { words | in_digits(first, second) } else { words }
+}
+
+/// Where a character may begin that is spelt in digits.
+#[inline(always)]
+fn in_digits(first: u8x16, second: u8x16) -> u8x16 {
+    is(first, b'\\') & is(second, b'u')
+}
+
+/// Whether looking up is one instruction.
+const LOOKS_UP: bool =
+    cfg!(any(target_feature = "simd128", target_feature = "ssse3", target_feature = "neon"));
+
+/// What [`begins`] looks for, in sets that hardly any other three letters have in common.
+const WORDS: [&[&[u8; 3]]; 8] = [
+    &[b"err", b"thr"],
+    &[b"war", b"ale"],
+    &[b"fat", b"fai"],
+    &[b"cri"],
+    &[b"tra"],
+    &[b"sev", b"lev"],
+    &[b"pan", b"eme"],
+    &[b"lvl", b"exc"],
+];
+
+/// The sets that a letter may be the first, second or third of, by its lower half.
+const SETS: [[u8; 16]; 3] = {
+    let mut sets = [[0; 16]; 3];
+    let mut set = 0;
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loops")]
+    while set < WORDS.len() {
+        let mut word = 0;
+        while word < WORDS[set].len() {
+            let mut place = 0;
+            while place < 3 {
+                sets[place][(WORDS[set][word][place] & 15) as usize] |= 1 << set;
+                place += 1;
+            }
+            word += 1;
+        }
+        set += 1;
+    }
+    sets
+};
+
+/// Where a word may begin with these bytes: everywhere where [`begins`] finds one, and at few other places.
+#[inline(always)]
+fn may_begin<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
+    let [one, two, three] = SETS;
+    let sets = |part: u8x16, of: [u8; 16]| u8x16::new(of).shuffle(part & u8x16::splat(15));
+    let common = sets(first, one) & sets(second, two) & sets(third, three);
+    // Letters have the second highest bit set: moved up, it is the one that counts.
+    let letters = first & second & third;
+    let found = !common.simd_eq(u8x16::ZERO) & (letters + letters);
+    if ESCAPED { found | in_digits(first, second) } else { found }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::text::Form;
+    use crate::json::text::escape;
     use crate::text::level::{Level, level};
-    use crate::text::lines::ends;
+
+    #[test]
+    fn looking_up_passes_over_nothing_that_begins_a_word() {
+        let letters = (b'A'..=b'Z').chain(b'a'..=b'z').chain(*b" 5\\\n\xE9");
+        let letters: Vec<u8> = letters.collect();
+        for first in &letters {
+            for second in &letters {
+                for third in &letters {
+                    let three = [*first, *second, *third];
+                    let parts = three.map(u8x16::splat);
+                    let [finds, may] = [begins::<true>(parts), may_begin::<true>(parts)]
+                        .map(|found| found.to_bitmask() != 0);
+                    assert_eq!(
+                        may && is_beginning(Some(&three)),
+                        finds,
+                        "{}",
+                        three.escape_ascii()
+                    );
+                }
+            }
+        }
+    }
 
     #[test]
     fn no_line_that_matters_is_passed_over() {
@@ -89,9 +195,15 @@ mod tests {
             assert_ne!(level(grave.as_bytes()), Level::Other, "{grave}");
             for before in 0..70 {
                 let text = format!("{}\n{grave}\r\nall is well\n", "i".repeat(before));
-                let found = candidates(text.as_bytes(), &ends(text.as_bytes(), Form::Raw));
-                assert!(found[1], "{before} bytes before {grave}");
-                assert!(!found[2], "{before} bytes before {grave}");
+                let found = candidates(&Lined::of(text.as_bytes(), Form::Raw));
+                assert_eq!(found, [false, true, false], "{before} bytes before {grave}");
+                let mut escaped = Vec::new();
+                escape(&mut escaped, text.as_bytes());
+                assert_eq!(
+                    candidates(&Lined::of(&escaped, Form::Escaped)),
+                    found,
+                    "escaped, {grave}"
+                );
             }
         }
     }

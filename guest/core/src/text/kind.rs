@@ -1,6 +1,7 @@
 //! What kind of text it is, told from its first lines.
 
 use super::boundary::{begins_entry, is_heading};
+use super::lines::Lined;
 
 /// What a text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +26,12 @@ pub enum Kind {
 const LOOK: usize = 200;
 
 impl Kind {
-    /// The kind of a text with these lines.
+    /// The kind of a text. O(1).
     #[must_use]
-    pub fn of(lines: &[&[u8]]) -> Self {
+    pub fn of(text: &Lined<'_>) -> Self {
+        let head: Vec<_> = text.lines().take(LOOK).collect();
         let head: Vec<&[u8]> =
-            lines.iter().take(LOOK).copied().filter(|line| !line.trim_ascii().is_empty()).collect();
+            head.iter().map(AsRef::as_ref).filter(|line| !line.trim_ascii().is_empty()).collect();
         let count = |test: &dyn Fn(&[u8]) -> bool| head.iter().filter(|line| test(line)).count();
         let first = head.first().map_or(&[][..], |line| line.trim_ascii_start());
         if count(&|line| line.starts_with(b"@@ ") || line.starts_with(b"diff --git ")) >= 1
@@ -96,9 +98,10 @@ fn reads_as_prose(head: &[&[u8]]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::text::Form;
 
     fn kind(text: &str) -> Kind {
-        Kind::of(&text.split_inclusive('\n').map(str::as_bytes).collect::<Vec<_>>())
+        Kind::of(&Lined::of(text.as_bytes(), Form::Raw))
     }
 
     #[test]

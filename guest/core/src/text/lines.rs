@@ -1,12 +1,13 @@
 //! Lines of a text in either form, terminators included: put together they are the text.
 
+use std::borrow::Cow;
+
 use crate::blocks::{BLOCK, Block, Escapes, places};
 use crate::json::Span;
-use crate::json::text::Form;
+use crate::json::text::{Form, visible};
 
 /// Where each line of a text ends, after its terminator; the last may have none. O(n), 64 bytes a step.
-#[must_use]
-pub fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
+fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
     let mut escapes = Escapes::default();
     let mut ends = match form {
         Form::Raw => found(bytes, |block| block.is(b'\n')),
@@ -29,6 +30,81 @@ fn found(bytes: &[u8], mut test: impl FnMut(Block) -> u64) -> Vec<usize> {
         found.extend(places(test(Block::at(bytes, base))).map(|place| base + place + 1));
     }
     found
+}
+
+/// A text and where its lines end: they are read as they are needed.
+pub struct Lined<'t> {
+    bytes: &'t [u8],
+    form: Form,
+    ends: Vec<usize>,
+}
+
+impl<'t> Lined<'t> {
+    /// Finds the lines of a text. O(n), 64 bytes a step.
+    #[must_use]
+    pub fn of(bytes: &'t [u8], form: Form) -> Self {
+        Self { bytes, form, ends: ends(bytes, form) }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn bytes(&self) -> &'t [u8] {
+        self.bytes
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Where each line ends, after its terminator.
+    #[must_use]
+    pub fn ends(&self) -> &[usize] {
+        &self.ends
+    }
+
+    /// How many lines there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// A line as it stands, terminator included; empty beyond the last.
+    #[must_use]
+    pub fn raw(&self, at: usize) -> &'t [u8] {
+        let Some(end) = self.ends.get(at) else { return &[] };
+        let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).unwrap_or(&0);
+        self.bytes.get(*start..*end).unwrap_or_default()
+    }
+
+    /// A line as a reader sees it, without its terminator. O(line).
+    #[must_use]
+    pub fn line(&self, at: usize) -> Cow<'t, [u8]> {
+        match visible(self.raw(at), self.form) {
+            Cow::Borrowed(line) => Cow::Borrowed(without_end(line)),
+            Cow::Owned(mut line) => {
+                line.truncate(without_end(&line).len());
+                Cow::Owned(line)
+            }
+        }
+    }
+
+    /// The lines from the first on.
+    pub fn lines(&self) -> impl Iterator<Item = Cow<'t, [u8]>> {
+        (0..self.len()).map(|at| self.line(at))
+    }
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// The spans of the lines of a text.

@@ -2,6 +2,7 @@
 
 use super::boundary::is_heading;
 use super::kind::Kind;
+use super::lines::Lined;
 
 /// A line that stands for a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,14 +20,16 @@ const WIDTH: usize = 120;
 
 /// The parts of a text. O(n).
 #[must_use]
-pub fn parts(kind: Kind, lines: &[&[u8]]) -> Vec<Part> {
-    match kind {
-        Kind::Markdown => headings(lines),
-        Kind::Diff => files(lines),
-        Kind::Source => items(lines),
-        Kind::Markup => tags(lines),
-        _ => Vec::new(),
-    }
+pub fn parts(kind: Kind, text: &Lined<'_>) -> Vec<Part> {
+    let read = match kind {
+        Kind::Markdown => headings,
+        Kind::Diff => files,
+        Kind::Source => items,
+        Kind::Markup => tags,
+        _ => return Vec::new(),
+    };
+    let lines: Vec<_> = text.lines().collect();
+    read(&lines.iter().map(AsRef::as_ref).collect::<Vec<_>>())
 }
 
 fn shown(line: &[u8]) -> String {
@@ -220,10 +223,10 @@ fn without_tags(html: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::text::Form;
 
     fn texts(kind: Kind, text: &str) -> Vec<String> {
-        let lines: Vec<&[u8]> = text.split_inclusive('\n').map(str::as_bytes).collect();
-        parts(kind, &lines)
+        parts(kind, &Lined::of(text.as_bytes(), Form::Raw))
             .into_iter()
             .map(|part| format!("{}:{}:{}", part.line, part.depth, part.text))
             .collect()

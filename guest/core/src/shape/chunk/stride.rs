@@ -5,7 +5,7 @@ use crate::json::text::{Form, boundary, sample};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
 use crate::text::fit::settle;
-use crate::text::lines::{Lines, ends};
+use crate::text::lines::Lined;
 use crate::tokens::{Estimator, FINE, Words};
 
 /// Bytes of which one sample tells the price.
@@ -16,17 +16,12 @@ const SAMPLE: usize = 512;
 const LOOK_BACK: usize = 24;
 
 /// Finds where the chunks begin: the first by pricing it, the others by samples. A chunk that turns out to be too large is cut where it is shown. O(n), 64 bytes a step.
-pub(super) fn plan(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) -> TextIndex {
-    let ends = ends(bytes, form);
+pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: Size) -> TextIndex {
+    let (bytes, form) = (text.bytes(), text.form());
     let mut plan = Plan {
-        bytes,
-        form,
-        ends: &ends,
+        text,
         prices: prices(bytes, form, estimator),
-        ranker: Ranker::new(
-            Lines::new(bytes, form).map(|line| bytes.get(line).unwrap_or_default()),
-            form,
-        ),
+        ranker: Ranker::new((0..text.len()).map(|line| text.raw(line)), form),
         size,
         chunks: vec![ChunkMark { offset: 0, line: 1 }],
     };
@@ -44,7 +39,7 @@ pub(super) fn plan(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) 
         (at, line) = plan.after(at, line, size.tokens);
     }
     let chunks = plan.chunks;
-    TextIndex { lines: ends.len() as u64, chunks }
+    TextIndex { lines: text.len() as u64, chunks }
 }
 
 /// What each stretch of a text costs a byte, in 1/[`FINE`] of a token, with a twelfth added: no sample is like all that it stands for.
@@ -63,10 +58,7 @@ fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
 }
 
 struct Plan<'a> {
-    bytes: &'a [u8],
-    form: Form,
-    /// Where lines end.
-    ends: &'a [usize],
+    text: &'a Lined<'a>,
     prices: Vec<u64>,
     ranker: Ranker,
     size: Size,
@@ -79,10 +71,11 @@ impl Plan<'_> {
         let price = self.prices.get(at / STRIDE).copied().unwrap_or(FINE);
         let reach = tokens.max(1).saturating_mul(FINE) / price;
         let most = at.saturating_add(usize::try_from(reach).unwrap_or(usize::MAX)).max(at + 1);
-        if most >= self.bytes.len() && self.ends.len() - line <= self.lines() {
-            return (self.bytes.len(), self.ends.len());
+        let (bytes, ends) = (self.text.bytes(), self.text.ends());
+        if most >= bytes.len() && ends.len() - line <= self.lines() {
+            return (bytes.len(), ends.len());
         }
-        let within = self.ends.partition_point(|end| *end <= most);
+        let within = ends.partition_point(|end| *end <= most);
         let last = within.min(line.saturating_add(self.lines()));
         if last <= line {
             return (self.inside(at, most), line);
@@ -96,23 +89,19 @@ impl Plan<'_> {
     }
 
     fn line_end(&self, line: usize) -> usize {
-        self.ends.get(line).copied().unwrap_or(self.bytes.len())
-    }
-
-    fn line(&self, line: usize) -> &[u8] {
-        let from = line.checked_sub(1).map_or(0, |before| self.line_end(before));
-        self.bytes.get(from..self.line_end(line)).unwrap_or_default()
+        self.text.ends().get(line).copied().unwrap_or(self.text.bytes().len())
     }
 
     /// The line before which a chunk that began in line `first` ends best, `last` being the latest: the last of the best places in the later three quarters.
     fn best(&self, first: usize, last: usize) -> usize {
-        if last >= self.ends.len() {
+        if last >= self.text.len() {
             return last;
         }
         let least = (first + (last - first) / 4 + 1).max(last.saturating_sub(LOOK_BACK));
         let mut best = (Rank::Inside, last);
         for line in (least..=last).rev() {
-            let rank = self.ranker.between(self.line(line - 1), self.line(line), self.form);
+            let (before, after) = (self.text.raw(line - 1), self.text.raw(line));
+            let rank = self.ranker.between(before, after, self.text.form());
             if rank > best.0 {
                 best = (rank, line);
             }
@@ -125,14 +114,15 @@ impl Plan<'_> {
 
     /// A place inside a line that is larger than a chunk.
     fn inside(&self, at: usize, most: usize) -> usize {
-        let rest = self.bytes.get(at..).unwrap_or_default();
-        let end = boundary(rest, most - at, self.form);
-        match settle(rest, end, self.form) {
+        let form = self.text.form();
+        let rest = self.text.bytes().get(at..).unwrap_or_default();
+        let end = boundary(rest, most - at, form);
+        match settle(rest, end, form) {
             good if good > 0 => at + good,
             _ if end > 0 => at + end,
             // Something must be shown, and no character is cut.
             _ => {
-                let whole = |end: &usize| boundary(rest, *end, self.form) == *end;
+                let whole = |end: &usize| boundary(rest, *end, form) == *end;
                 at + (1..=rest.len()).find(whole).unwrap_or(rest.len())
             }
         }
