@@ -100,10 +100,9 @@ impl Survey {
         }
     }
 
-    /// The same survey, with spans counted from the root: for a buffer that holds nothing else.
+    /// The same survey, with spans counted from `base`: for a buffer that begins there.
     #[must_use]
-    pub fn relative(mut self) -> Self {
-        let base = self.root.start;
+    pub fn from(mut self, base: usize) -> Self {
         let shift = |span: &mut Span| *span = span.start - base..span.end - base;
         shift(&mut self.root);
         for list in &mut self.lists {

@@ -34,6 +34,11 @@ impl Scanner<'_> {
         let (mut base, mut inside, mut depth) = (self.at, 0, 0);
         while base < self.bytes.len() {
             let block = Block::at(self.bytes, base);
+            if let Some(end) = places(quotes.bare(block)).next() {
+                // What is escaped ends here.
+                self.bytes = self.bytes.get(..base + end).unwrap_or_default();
+                continue;
+            }
             let quotes = quotes.next(self, block, base)?;
             // In the middle of a long string.
             if quotes == 0 && inside != 0 {
@@ -84,6 +89,8 @@ impl Scanner<'_> {
 
 /// Finds the quotes that begin and end strings, block after block.
 trait Quotes: Default {
+    /// Those of the next block that end all that is escaped, being so themselves.
+    fn bare(&self, block: Block) -> u64;
     /// Those of the block that begins at `base`.
     fn next(&mut self, scanner: &Scanner<'_>, block: Block, base: usize) -> Scan<u64>;
 }
@@ -93,6 +100,11 @@ trait Quotes: Default {
 struct Plain(Escapes);
 
 impl Quotes for Plain {
+    #[inline(always)]
+    fn bare(&self, _: Block) -> u64 {
+        0
+    }
+
     #[inline(always)]
     fn next(&mut self, _: &Scanner<'_>, block: Block, _: usize) -> Scan<u64> {
         Ok(block.is(b'"') & !self.0.next(block.is(b'\\')))
@@ -104,6 +116,11 @@ impl Quotes for Plain {
 struct Escaped(u64);
 
 impl Quotes for Escaped {
+    #[inline(always)]
+    fn bare(&self, block: Block) -> u64 {
+        block.is(b'"') & !(block.is(b'\\') << 1 | self.0 >> 1)
+    }
+
     #[inline(always)]
     fn next(&mut self, scanner: &Scanner<'_>, block: Block, base: usize) -> Scan<u64> {
         let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
@@ -117,15 +134,22 @@ impl Quotes for Escaped {
         // In escaped text every quote has a backslash before it. Where another stands before that, it may be a character of a string.
         let found = quotes & after;
         let doubtful = found & second;
-        Ok(if doubtful == 0 { found } else { found & !inner(scanner, doubtful, base) })
+        Ok(if doubtful == 0 { found } else { found & !inner(scanner, doubtful, base)? })
     }
 }
 
-/// Of these quotes, which have two backslashes before them or more, those that are characters of a string.
+/// Of these quotes, which have two backslashes before them or more, those that are characters of a string. One with an even number of them ends all that is escaped, inside a string.
 #[inline(never)]
-fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> u64 {
-    let is_inner = |place: &usize| slashes_before(scanner, base + place) % 4 == 3;
-    places(quotes).filter(is_inner).fold(0, |set, place| set | 1 << place)
+fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
+    let mut inner = 0;
+    for place in places(quotes) {
+        match slashes_before(scanner, base + place) % 4 {
+            3 => inner |= 1 << place,
+            1 => {}
+            _ => return Err(ScanError::Syntax(base + place)),
+        }
+    }
+    Ok(inner)
 }
 
 /// Backslashes right before a place, none of them before the place where the scanner stands.

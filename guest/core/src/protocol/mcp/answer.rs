@@ -47,7 +47,7 @@ impl Answer {
                 once(answer.result.is_none(), scanner)?;
                 scanner.space();
                 let start = scanner.position();
-                answer.members(scanner)?;
+                answer.members(scanner, message.len())?;
                 answer.result = Some(start..scanner.position());
             } else {
                 scanner.pass()?;
@@ -58,7 +58,7 @@ impl Answer {
         Ok(answer)
     }
 
-    fn members(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
+    fn members(&mut self, scanner: &mut Scanner<'_>, length: usize) -> Scan<()> {
         scanner.object(|scanner, key| {
             let kind = scanner.kind()?;
             let is = |name| scanner.is(&key, name);
@@ -66,7 +66,7 @@ impl Answer {
                 once(self.content.is_none(), scanner)?;
                 self.resource = is("contents");
                 let start = scanner.position();
-                self.blocks = block::read(scanner)?;
+                self.blocks = block::read(scanner, length)?;
                 self.content = Some(start..scanner.position());
             } else if is("structuredContent") {
                 once(self.structured.is_none(), scanner)?;

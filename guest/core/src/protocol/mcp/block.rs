@@ -2,7 +2,11 @@
 
 use crate::json::Span;
 use crate::json::scan::{Kind, Scan, Scanner};
-use crate::json::text::Form;
+use crate::json::survey::Survey;
+use crate::json::text::{Form, boundary, visible};
+
+/// Bytes from which on a message is likely to be cut: of its first text it is found out at once what it holds.
+const LONG: usize = 16 << 10;
 
 /// A content block, or one of the contents of a resource.
 #[derive(Clone, Debug)]
@@ -11,46 +15,72 @@ pub struct Block {
     pub span: Span,
     /// What stands between the quotes of its text, if it has one: its own, or that of the resource in it.
     pub text: Option<Span>,
+    /// What that holds, counted from its beginning, where it is JSON and was looked into.
+    pub survey: Option<Survey>,
 }
 
-/// Passes an array of blocks.
+/// Passes an array of blocks. `length`: bytes of the message.
 ///
 /// # Errors
 /// Where there is none.
-pub fn read(scanner: &mut Scanner<'_>) -> Scan<Vec<Block>> {
-    let mut blocks = Vec::new();
+pub fn read(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Block>> {
+    let mut blocks: Vec<Block> = Vec::new();
     scanner.array(|scanner| {
         scanner.space();
         let start = scanner.position();
-        let text = if scanner.kind()? == Kind::Object {
-            text(scanner)?
+        let mut block = Block { span: 0..0, text: None, survey: None };
+        if scanner.kind()? == Kind::Object {
+            text(scanner, blocks.is_empty() && length >= LONG, &mut block)?;
         } else {
-            scanner.pass().map(|_| None)?
-        };
-        blocks.push(Block { span: start..scanner.position(), text });
+            scanner.pass()?;
+        }
+        block.span = start..scanner.position();
+        blocks.push(block);
         Ok(())
     })?;
     Ok(blocks)
 }
 
-fn text(scanner: &mut Scanner<'_>) -> Scan<Option<Span>> {
-    let mut found = None;
+/// `look`: whether to look into the text.
+fn text(scanner: &mut Scanner<'_>, look: bool, found: &mut Block) -> Scan<()> {
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
         if kind == Kind::String && scanner.is(&key, "text") {
-            found = Some(scanner.string()?);
+            let document = if look && begins_as_json(scanner.inside()) {
+                scanner.document(Survey::read)
+            } else {
+                None
+            };
+            (found.text, found.survey) = match document {
+                Some((text, survey)) => {
+                    let survey = survey.from(text.start);
+                    (Some(text), Some(survey))
+                }
+                None => (Some(scanner.string()?), None),
+            };
         } else if kind == Kind::Object && scanner.is(&key, "resource") {
-            found = text(scanner)?.or(found.take());
+            text(scanner, look, found)?;
         } else {
             scanner.pass()?;
         }
         Ok(())
-    })?;
-    Ok(found)
+    })
 }
 
 /// The text of a single block.
 #[must_use]
 pub fn text_of(block: &[u8]) -> Option<Span> {
-    text(&mut Scanner::new(block, Form::Raw)).ok().flatten()
+    let mut found = Block { span: 0..0, text: None, survey: None };
+    text(&mut Scanner::new(block, Form::Raw), false, &mut found).ok()?;
+    found.text
+}
+
+/// Whether an escaped text begins as a document does: O(1).
+#[must_use]
+pub fn begins_as_json(escaped: &[u8]) -> bool {
+    let head = visible(
+        escaped.get(..boundary(escaped, 64, Form::Escaped)).unwrap_or(escaped),
+        Form::Escaped,
+    );
+    matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
 }

@@ -1,9 +1,11 @@
 //! An answer, cut to fit: which of its parts are payloads, how they share the budget, and how the message is put together again.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::block::Block;
+use super::block::{Block, begins_as_json};
 use super::cost::Cost;
 use super::relation::Relation;
 use super::{META_RESULT, reply};
@@ -119,16 +121,18 @@ impl<'a> Shaper<'_, 'a> {
         self.block(at).and_then(|block| block.text.as_ref()).map_or(&[], |span| self.bytes(span))
     }
 
+    /// What the text of a block holds, if that is JSON.
+    fn survey(&self, at: usize) -> Option<Cow<'_, Survey>> {
+        let known = self.block(at).and_then(|block| block.survey.as_ref());
+        known.map(Cow::Borrowed).or_else(|| surveyed(self.text(at)).map(Cow::Owned))
+    }
+
     /// Whether an answer within its budget may have to be cut all the same: for its number of items, its length, or a range asked for.
     fn may_need_cut(&self, survey: &Survey, texts: &[usize]) -> bool {
         let (limits, wish) = (self.setting.limits, self.setting.wish);
         let size = self.setting.page_size();
         let long = |survey: &Survey| survey.lists.iter().any(|list| list.items.len() as u64 > size);
-        let holds_long = |at: &usize| {
-            let text = self.text(*at);
-            looks_like_json(text)
-                && Survey::of(text, Form::Escaped).is_some_and(|survey| long(&survey))
-        };
+        let holds_long = |at: &usize| self.survey(*at).is_some_and(|survey| long(&survey));
         long(survey)
             || texts.len() as u64 > size
             || texts.iter().any(|at| self.cost.block(*at).tokens > limits.chunk_threshold)
@@ -186,7 +190,7 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     fn cut_structured(&self, survey: &Survey, text: bool, allowance: u64) -> Option<Cut<'a>> {
-        let relative = survey.clone().relative();
+        let relative = survey.clone().from(survey.root.start);
         let payload = Payload {
             bytes: self.bytes(&survey.root),
             form: Form::Raw,
@@ -206,7 +210,7 @@ impl<'a> Shaper<'_, 'a> {
     /// The structured half wraps the text of the other.
     fn both_text(&self, survey: &Survey, string: &Span, texts: &[usize]) -> Option<Shaped<'a>> {
         let bytes = self.bytes(string);
-        let inner = looks_like_json(bytes).then(|| Survey::of(bytes, Form::Escaped)).flatten();
+        let inner = surveyed(bytes);
         let home = Home::Text(
             self.bytes(&(survey.root.start..string.start)).to_vec(),
             self.bytes(&(string.end..survey.root.end)).to_vec(),
@@ -278,10 +282,9 @@ impl<'a> Shaper<'_, 'a> {
 
     fn one_text(&self, at: usize, cost: Original, others: u64, allowance: u64) -> Option<Plan<'a>> {
         let bytes = self.text(at);
-        let inner = (looks_like_json(bytes) && !self.answer.is_error)
-            .then(|| Survey::of(bytes, Form::Escaped))
-            .flatten();
-        let payload = Payload { bytes, form: Form::Escaped, survey: inner.as_ref(), blocks: false };
+        let inner = if self.answer.is_error { None } else { self.survey(at) };
+        let inner = inner.as_deref();
+        let payload = Payload { bytes, form: Form::Escaped, survey: inner, blocks: false };
         let room = allowance.saturating_sub(others);
         // Servers put what to do next at the end of an error: its tail is kept in sight.
         let tail = if self.answer.is_error { tail(bytes, room / 4) } else { Vec::new() };
@@ -434,13 +437,9 @@ pub fn describe(
     facts
 }
 
-fn looks_like_json(escaped: &[u8]) -> bool {
-    let head = visible(
-        escaped.get(..boundary(escaped, 64, Form::Escaped)).unwrap_or(escaped),
-        Form::Escaped,
-    )
-    .into_owned();
-    matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
+/// What a text holds, if that is JSON.
+fn surveyed(escaped: &[u8]) -> Option<Survey> {
+    begins_as_json(escaped).then(|| Survey::of(escaped, Form::Escaped)).flatten()
 }
 
 /// The end of an error's text, about `allowance` tokens of it.
