@@ -218,6 +218,17 @@ pub(crate) fn copy_until<const LONG: bool>(
     }
 }
 
+/// Appends bytes. O(n): for a few, which what the component calls for any number takes longer for.
+#[inline]
+pub(crate) fn append(to: &mut Vec<u8>, from: &[u8]) {
+    if from.len() < BLOCK {
+        to.reserve(from.len() + PART);
+        copy_until::<false>(to, from, |_| u8x16::ZERO);
+    } else {
+        to.extend_from_slice(from);
+    }
+}
+
 /// Whether no byte is beyond ASCII. O(n), 64 bytes a step.
 pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
     (0..bytes.len()).step_by(BLOCK).all(|at| Block::at(bytes, at).wide() == 0)

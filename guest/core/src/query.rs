@@ -6,8 +6,8 @@ mod decimal;
 pub mod grep;
 pub mod mode;
 pub mod path;
+mod projected;
 pub mod records;
-mod wanted;
 
 use std::borrow::Cow;
 
@@ -204,13 +204,9 @@ impl Query {
             return None;
         }
         let mask = Mask::parse(fields).ok()?;
-        let records = Records::surveyed(bytes, form, &survey, limits, Some(&mask))?;
-        let (bytes, of_document) = records.project(&mask)?;
-        let of = if records.is_list && !of_document {
-            format!("{} records", records.ids.len())
-        } else {
-            "the document".to_owned()
-        };
+        let (bytes, records) = projected::project(bytes, form, &survey, limits, &mask)?;
+        let of = records
+            .map_or_else(|| "the document".to_owned(), |records| format!("{records} records"));
         Some(Found { bytes, text: false, what: format!("fields {fields} of {of}") })
     }
 

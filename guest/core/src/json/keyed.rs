@@ -22,14 +22,6 @@ impl<T> Default for Keyed<T> {
 }
 
 impl<T: Copy> Keyed<T> {
-    /// What is known of a key that comes about where it came before, or first of all. O(1).
-    #[inline]
-    #[must_use]
-    pub fn near(&self, key: &[u8]) -> Option<T> {
-        let next = self.next.get();
-        self.at(next, key).or_else(|| self.nearby(key))
-    }
-
     /// What is known of a key, wherever it came. O(1) where keys come in the order in which they came before, else O(keys).
     #[inline]
     #[must_use]
@@ -62,12 +54,6 @@ impl<T: Copy> Keyed<T> {
         self.known.push((key.to_vec(), value));
         self.next.set(self.known.len());
     }
-
-    /// How many keys there are.
-    #[must_use]
-    pub(crate) fn len(&self) -> usize {
-        self.known.len()
-    }
 }
 
 #[cfg(test)]
@@ -75,15 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_found_in_any_order_and_nearby_ones_at_once() {
+    fn keys_are_found_in_any_order() {
         let mut keyed = Keyed::default();
         for (at, key) in ["a", "b", "c", "d", "e", "f", "g"].iter().enumerate() {
             keyed.add(key.as_bytes(), at);
         }
-        assert_eq!(keyed.near(b"a"), Some(0));
-        assert_eq!((keyed.near(b"c"), keyed.near(b"g")), (Some(2), Some(6)));
-        // After the last one the first are near.
-        assert_eq!((keyed.near(b"b"), keyed.near(b"g")), (Some(1), None));
-        assert_eq!((keyed.find(b"g"), keyed.find(b"x")), (Some(6), None));
+        for (key, expected) in [("a", 0), ("c", 2), ("g", 6), ("b", 1), ("g", 6)] {
+            assert_eq!(keyed.find(key.as_bytes()), Some(expected));
+        }
+        assert_eq!(keyed.find(b"x"), None);
     }
 }

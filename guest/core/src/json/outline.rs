@@ -192,6 +192,24 @@ impl<'a> Outline<'a> {
         Ok(Self { bytes, form, nodes })
     }
 
+    /// What it is an outline of.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// How that stands.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Where a value begins: a string with its quote.
+    #[must_use]
+    pub fn start(&self, node: &Node) -> usize {
+        whole(node, self.form).start
+    }
+
     /// How many values are listed.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -200,9 +200,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes a key and its colon.
+    /// Passes a key and its colon: the span of the key, without quotes.
+    ///
+    /// # Errors
+    /// Where none comes.
     #[inline]
-    fn key(&mut self) -> Scan<Span> {
+    pub fn key(&mut self) -> Scan<Span> {
         self.space();
         let key = self.string()?;
         self.expect(b':')?;
@@ -214,11 +217,22 @@ impl<'a> Scanner<'a> {
     /// # Errors
     /// Where no object comes, or what `member` says.
     pub fn object(&mut self, mut member: impl FnMut(&mut Self, Span) -> Scan<()>) -> Scan<()> {
+        self.members(|scanner| {
+            let key = scanner.key()?;
+            member(scanner, key)
+        })
+    }
+
+    /// Passes an object. `member` must pass each member, from its key on.
+    ///
+    /// # Errors
+    /// Where no object comes, or what `member` says.
+    #[inline]
+    pub fn members(&mut self, mut member: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
         self.expect(b'{')?;
         if !self.take(b'}') {
             loop {
-                let key = self.key()?;
-                member(self, key)?;
+                member(self)?;
                 if self.take(b'}') {
                     break;
                 }
@@ -274,6 +288,20 @@ impl<'a> Scanner<'a> {
     pub(super) fn next_byte(&mut self) -> u8 {
         self.space();
         self.peek().0
+    }
+
+    /// Passes these bytes, if they stand right here.
+    #[inline]
+    pub fn meets(&mut self, bytes: &[u8]) -> bool {
+        let here = self.bytes.get(self.at..self.at + bytes.len());
+        let meets = here.is_some_and(|here| blocks::same(here, bytes));
+        self.at += if meets { bytes.len() } else { 0 };
+        meets
+    }
+
+    /// Moves on to `at`, which is known to be the end of the value that comes next.
+    pub fn jump(&mut self, at: usize) {
+        self.at = at.max(self.at);
     }
 
     /// Passes one byte, whatever it is.

@@ -232,7 +232,7 @@ pub fn convert(out: &mut Vec<u8>, bytes: &[u8], from: Form, to: Form) {
     match (from, to) {
         (Form::Raw, Form::Escaped) => escape(out, bytes),
         (Form::Escaped, Form::Raw) => decode(out, bytes),
-        _ => out.extend_from_slice(bytes),
+        _ => blocks::append(out, bytes),
     }
 }
 

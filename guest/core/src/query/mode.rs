@@ -10,7 +10,7 @@ use crate::json::text::quoted;
 use crate::policy::Limits;
 use crate::shape::condense::names::{Worth, worth};
 use crate::shape::extract::shorten;
-use crate::shape::project::Mask;
+use crate::shape::project::{Mask, Projection};
 
 /// How records are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -243,14 +243,13 @@ fn metadata(
     mask: Option<&Mask>,
 ) -> Vec<u8> {
     let outline = &records.outline;
+    let Some(node) = outline.node(id) else { return records.raw(id) };
     if let Some(mask) = mask {
-        let mut out = Vec::new();
-        if !mask.write(&mut out, outline, id) {
-            out.extend_from_slice(b"{}");
-        }
-        return out;
+        let mut projection = Projection::of(mask, outline.form());
+        let copied = projection.copy(outline.bytes(), outline.start(node));
+        return if copied == Ok(true) { projection.out } else { b"{}".to_vec() };
     }
-    if outline.node(id).is_none_or(|node| node.kind != Kind::Object) {
+    if node.kind != Kind::Object {
         return records.raw(id);
     }
     let mut members: Vec<(usize, u8, Vec<u8>)> = Vec::new();

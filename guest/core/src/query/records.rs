@@ -1,11 +1,11 @@
 //! The records of a payload: elements of its list, lines of NDJSON, or the document alone.
 
 use super::path::{Path, Reached};
-use super::wanted::Wanted;
+use super::projected::Source;
 use crate::json::Span;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::{Kind, is_json};
-use crate::json::survey::Survey;
+use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
 use crate::policy::Limits;
 use crate::shape::lossless::minify;
@@ -33,39 +33,18 @@ impl<'a> Records<'a> {
     pub fn of(raw: &'a [u8], limits: &Limits) -> Option<Self> {
         let survey = Survey::of(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar);
         match survey {
-            Some(survey) => Self::surveyed(raw, Form::Raw, &survey, limits, None),
+            Some(survey) => Self::surveyed(raw, &survey, limits),
             None => Self::of_lines(raw),
         }
     }
 
-    /// The records of a document that was surveyed; with a mask, nothing else of it is looked at than a projection by that mask needs. None where that is broken.
-    #[must_use]
-    pub fn surveyed(
-        bytes: &'a [u8],
-        form: Form,
-        survey: &Survey,
-        limits: &Limits,
-        mask: Option<&Mask>,
-    ) -> Option<Self> {
-        let named = limits.items_path.as_ref();
-        let list = match named {
-            Some(path) => survey.lists.iter().find(|list| list.path == *path),
-            None => survey
-                .longest()
-                .filter(|list| list.span.len() * 2 >= survey.root.len() && !list.items.is_empty()),
-        };
-        let list = list.or(survey.lists.first().filter(|_| survey.kind == Kind::Array));
-        let list_keys = list.map(|list| list.path.clone()).unwrap_or_default();
-        let outline = match mask {
-            None => Outline::of(bytes, form, &survey.root).ok()?,
-            Some(mask) => {
-                let mut lens = Wanted::new(mask, &list_keys, list.is_some(), form);
-                Outline::through(bytes, form, &survey.root, 0, &mut lens).ok()?
-            }
-        };
-        if list.is_none() {
+    fn surveyed(raw: &'a [u8], survey: &Survey, limits: &Limits) -> Option<Self> {
+        let outline = Outline::of(raw, Form::Raw, &survey.root).ok()?;
+        let Some(list) = list(survey, limits) else {
+            let list_keys = Vec::new();
             return Some(Self { ids: vec![0], outline, root: 0, is_list: false, list_keys });
-        }
+        };
+        let list_keys = list.path.clone();
         let mut at = 0;
         for key in &list_keys {
             at = outline.member(at, key)?.0;
@@ -142,46 +121,33 @@ impl<'a> Records<'a> {
         [b"[".as_slice(), &records.join(&b','), b"]"].concat()
     }
 
-    /// Chosen fields, and whether they are those of the document: where it has all of them they are, else those of each record. None where neither has any.
+    /// Chosen fields, and whether they are those of the document. None where neither it nor its records have any.
     #[must_use]
     pub fn project(&self, mask: &Mask) -> Option<(Vec<u8>, bool)> {
-        let document = || {
-            let mut out = Vec::new();
-            mask.write(&mut out, &self.outline, self.root).then_some((out, true))
-        };
-        let is_document = self.root == 0 && !self.list_keys.is_empty();
-        if !self.is_list {
-            return document();
+        let start = |id: &Id| self.outline.node(*id).map(|node| self.outline.start(node));
+        let starts: Option<Vec<usize>> = self.ids.iter().map(start).collect();
+        let names = || crate::shape::project::names(&self.outline, self.root);
+        let whole = self.root == 0 && !self.list_keys.is_empty();
+        Source {
+            bytes: self.outline.bytes(),
+            form: self.outline.form(),
+            root: start(&self.root)?,
+            records: starts.filter(|_| self.is_list).as_deref(),
+            keys: whole.then_some(&self.list_keys),
         }
-        // `bookings.id` and `id` are the same on a list of bookings.
-        let inner = self.list_keys.iter().try_fold(mask, |mask, key| mask.member(key));
-        if let Some(inner) = inner.filter(|inner| is_document && !inner.holds(&[])) {
-            return self.project_records(inner).map(|bytes| (bytes, false));
-        }
-        let names = crate::shape::project::names(&self.outline, self.root);
-        if is_document && mask.names().all(|name| names.iter().any(|known| known == name)) {
-            return document();
-        }
-        let records = self.project_records(mask).map(|bytes| (bytes, false));
-        records.or_else(|| is_document.then(document).flatten())
+        .project(mask, names)
     }
+}
 
-    fn project_records(&self, mask: &Mask) -> Option<Vec<u8>> {
-        let mut any = false;
-        let mut out = b"[".to_vec();
-        for (at, id) in self.ids.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            let written = mask.write(&mut out, &self.outline, *id);
-            any |= written;
-            if !written {
-                out.extend_from_slice(b"{}");
-            }
-        }
-        out.push(b']');
-        (any || self.ids.is_empty()).then_some(out)
-    }
+/// The list whose elements are the records: the one that policy names, else the one that dominates.
+pub(super) fn list<'s>(survey: &'s Survey, limits: &Limits) -> Option<&'s List> {
+    let list = match &limits.items_path {
+        Some(path) => survey.lists.iter().find(|list| list.path == *path),
+        None => survey
+            .longest()
+            .filter(|list| list.span.len() * 2 >= survey.root.len() && !list.items.is_empty()),
+    };
+    list.or(survey.lists.first().filter(|_| survey.kind == Kind::Array))
 }
 
 /// The lines of a text each of which is a JSON object or list; none where it is not NDJSON.

@@ -1,7 +1,10 @@
 //! Projection: the fields that a caller or a policy names, whole, and nothing else (FR-015, FR-017).
 
+mod projection;
+
 use std::collections::BTreeMap;
 
+pub use self::projection::Projection;
 use crate::blocks::same;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
@@ -86,61 +89,6 @@ impl Mask {
     pub(crate) fn is_end(&self) -> bool {
         self.members.is_empty()
     }
-
-    /// Writes what this chooses of a value, as JSON that is not escaped; false where it has nothing of it. O(value).
-    pub fn write(&self, out: &mut Vec<u8>, outline: &Outline<'_>, id: Id) -> bool {
-        let Some(node) = outline.node(id) else { return false };
-        if self.is_end() {
-            match node.kind {
-                Kind::Object | Kind::Array => {
-                    out.extend_from_slice(&super::lossless::minify(&outline.raw(node)));
-                }
-                Kind::String | Kind::Scalar => outline.write(out, node),
-            }
-            return true;
-        }
-        let start = out.len();
-        match node.kind {
-            Kind::Object if !node.closed => {
-                out.push(b'{');
-                for (child, member) in outline.children(id) {
-                    let Some(mask) = self.named(&outline.name(&member.key)) else {
-                        continue;
-                    };
-                    let before = out.len();
-                    if before > start + 1 {
-                        out.push(b',');
-                    }
-                    outline.write_key(out, member);
-                    if !mask.write(out, outline, child) {
-                        out.truncate(before);
-                    }
-                }
-                out.push(b'}');
-            }
-            Kind::Array if !node.closed => {
-                out.push(b'[');
-                for (child, _) in outline.children(id) {
-                    let before = out.len();
-                    if before > start + 1 {
-                        out.push(b',');
-                    }
-                    // An element without any of the fields keeps its place.
-                    if !self.write(out, outline, child) {
-                        out.truncate(before + usize::from(before > start + 1));
-                        out.extend_from_slice(b"{}");
-                    }
-                }
-                out.push(b']');
-            }
-            _ => return false,
-        }
-        if out.len() == start + 2 {
-            out.truncate(start);
-            return false;
-        }
-        true
-    }
 }
 
 /// The names of an object's members, or of those of the first object in a list: what a caller may choose from.
@@ -161,15 +109,21 @@ pub fn names(outline: &Outline<'_>, id: Id) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::text::Form;
+    use crate::json::text::{Form, escape};
 
     fn project(json: &str, fields: &str) -> Option<String> {
-        let outline = Outline::of(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
-        let mut out = Vec::new();
-        Mask::parse(fields)
-            .unwrap()
-            .write(&mut out, &outline, 0)
-            .then(|| String::from_utf8(out).unwrap())
+        let mask = Mask::parse(fields).unwrap();
+        let mut escaped = Vec::new();
+        escape(&mut escaped, json.as_bytes());
+        let [raw, escaped] =
+            [(json.as_bytes(), Form::Raw), (&escaped, Form::Escaped)].map(|(bytes, form)| {
+                let mut projection = Projection::of(&mask, form);
+                let copied = projection.copy(bytes, 0).unwrap();
+                assert!(copied || projection.out.is_empty());
+                copied.then(|| String::from_utf8(projection.out).unwrap())
+            });
+        assert_eq!(raw, escaped);
+        raw
     }
 
     #[test]
@@ -184,6 +138,27 @@ mod tests {
             r#"{"price":{"base":90.50,"total":1e2,"tax":3}}"#
         );
         assert_eq!(project(json, "nothing,note.deeper"), None);
+    }
+
+    #[test]
+    fn fields_are_found_in_any_order_however_they_are_spelt() {
+        let json = r#"[{"a":1,"b":{"c":2}},{ "b" : {"x":0,"c":3}, "a" :4},{"\u0061":5,"n\"":6},{"b":7,"a":{"a" :[ 8 ]}}]"#;
+        assert_eq!(
+            project(json, "a,b.c,n\"").unwrap(),
+            r#"[{"a":1,"b":{"c":2}},{"b":{"c":3},"a":4},{"\u0061":5,"n\"":6},{"a":{"a":[8]}}]"#
+        );
+    }
+
+    #[test]
+    fn what_is_broken_is_an_error() {
+        let mask = Mask::parse("a.b,c").unwrap();
+        for json in [r#"{"a":{"b":1"#, r#"{"a":{"b" 1}}"#, r#"{"c":{1}}"#, "{\"c\":01}"] {
+            assert!(Projection::of(&mask, Form::Raw).copy(json.as_bytes(), 0).is_err(), "{json}");
+        }
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        assert!(Projection::of(&mask, Form::Raw).copy(deep.as_bytes(), 0).is_err());
+        let deep = "[".repeat(1_000) + &"]".repeat(1_000);
+        assert_eq!(Projection::of(&mask, Form::Raw).copy(deep.as_bytes(), 0), Ok(true));
     }
 
     #[test]

@@ -14,17 +14,15 @@ impl Scanner<'_> {
     /// # Errors
     /// Where none comes, or it does not end.
     pub fn pass(&mut self) -> Scan<Span> {
-        match self.kind()? {
-            Kind::Object | Kind::Array => {
-                let start = self.at;
-                match self.form {
-                    Form::Raw => self.brackets::<Plain>()?,
-                    Form::Escaped => self.brackets::<Escaped>()?,
-                }
-                Ok(start..self.at)
-            }
-            _ => self.skip(),
+        let kind = self.kind()?;
+        let start = self.at;
+        match (kind, self.form) {
+            (Kind::Object | Kind::Array, Form::Raw) => self.brackets::<Plain>()?,
+            (Kind::Object | Kind::Array, Form::Escaped) => self.brackets::<Escaped>()?,
+            (Kind::String, _) => self.string().map(drop)?,
+            (Kind::Scalar, _) => self.scalar().map(drop)?,
         }
+        Ok(start..self.at)
     }
 
     /// Passes what stands between a bracket, which comes next, and its counterpart: where as many have closed as have opened.
