@@ -53,6 +53,9 @@ impl Ranker {
     /// The rank of the place between two lines, wherever they stand; of code fences round them nothing is known.
     #[must_use]
     pub fn between(&self, before: &[u8], line: &[u8], form: Form) -> Rank {
+        if self.log {
+            return in_log(&text::prefix(line, LOOK, form));
+        }
         let mut here = Self { log: self.log, ..Self::default() };
         here.before(before, form);
         here.in_fence = false;
@@ -69,7 +72,7 @@ impl Ranker {
         let rank = if self.previous == Previous::Nothing {
             Rank::Entry
         } else if self.log {
-            if begins_entry(&head) { Rank::Entry } else { Rank::Inside }
+            in_log(&head)
         } else if self.in_fence {
             Rank::Inside
         } else if is_heading(&head) {
@@ -96,6 +99,11 @@ impl Ranker {
         };
         rank
     }
+}
+
+/// The rank of the place before a line of a log that begins like this.
+fn in_log(head: &[u8]) -> Rank {
+    if begins_entry(head) { Rank::Entry } else { Rank::Inside }
 }
 
 pub(crate) fn is_heading(line: &[u8]) -> bool {

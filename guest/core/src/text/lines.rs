@@ -2,19 +2,29 @@
 
 use std::borrow::Cow;
 
-use crate::blocks::{BLOCK, Block, Escapes, places};
+use crate::blocks::{BLOCK, Block, places};
 use crate::json::Span;
 use crate::json::text::{Form, visible};
 
 /// Where each line of a text ends, after its terminator; the last may have none. O(n), 64 bytes a step.
 fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
-    let mut escapes = Escapes::default();
     let mut ends = match form {
-        Form::Raw => found(bytes, |block| block.is(b'\n')),
-        Form::Escaped => found(bytes, |block| match escapes.next(block.is(b'\\')) {
-            0 => 0,
-            escaped => block.is(b'n') & escaped,
-        }),
+        Form::Raw => found(bytes, |block, _| block.is(b'\n')),
+        Form::Escaped => {
+            // Which of the two bytes before the block are backslashes, the nearer one being bit 1.
+            let mut before = 0;
+            found(bytes, move |block, base| {
+                let slashes = block.is(b'\\');
+                let (after, second) = (slashes << 1 | before >> 1, slashes << 2 | before);
+                before = slashes >> 62;
+                let found = block.is(b'n') & after;
+                if found & second == 0 {
+                    found
+                } else {
+                    found & !plain(bytes, found & second, base)
+                }
+            })
+        }
     };
     if ends.last().copied().unwrap_or(0) < bytes.len() {
         ends.push(bytes.len());
@@ -22,12 +32,23 @@ fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
     ends
 }
 
-/// The places right after those that `test` finds in each block.
+/// Of these letters, which have two backslashes before them or more, those that stand for themselves.
+#[inline(never)]
+fn plain(bytes: &[u8], letters: u64, base: usize) -> u64 {
+    let is_plain = |place: &usize| {
+        let before = bytes.get(..base + place).unwrap_or_default();
+        before.iter().rev().take_while(|byte| **byte == b'\\').count().is_multiple_of(2)
+    };
+    places(letters).filter(is_plain).fold(0, |set, place| set | 1 << place)
+}
+
+/// The places right after those that `test` finds in each block, which begins at such a byte.
 #[inline(always)]
-fn found(bytes: &[u8], mut test: impl FnMut(Block) -> u64) -> Vec<usize> {
+fn found(bytes: &[u8], mut test: impl FnMut(Block, usize) -> u64) -> Vec<usize> {
     let mut found = Vec::with_capacity(bytes.len() / 64);
     for base in (0..bytes.len()).step_by(BLOCK) {
-        found.extend(places(test(Block::at(bytes, base))).map(|place| base + place + 1));
+        let here = test(Block::at(bytes, base), base);
+        found.extend(places(here).map(|place| base + place + 1));
     }
     found
 }
@@ -169,7 +190,7 @@ mod tests {
 
     #[test]
     fn ends_are_those_of_the_lines() {
-        let text = "a\n\nb\\n and more \\\\n\n".repeat(40) + "end";
+        let text = "a\n\nb\\n\\\n\\\\\n and more \\\\n\n".repeat(70) + "\\\\\nend";
         let mut escaped = Vec::new();
         crate::json::text::escape(&mut escaped, text.as_bytes());
         for (bytes, form) in [(text.as_bytes(), Form::Raw), (&escaped, Form::Escaped)] {
