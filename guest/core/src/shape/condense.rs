@@ -6,8 +6,8 @@ pub mod schema;
 pub mod select;
 mod write;
 
-use self::schema::Schema;
-use self::select::{Selection, select};
+use self::schema::{FieldId, Schema};
+use self::select::{Leaf, Selection, select};
 use self::write::{Fields, Writer};
 use crate::json::outline::Outline;
 use crate::shape::project::Mask;
@@ -28,12 +28,14 @@ pub struct Taste<'a> {
 }
 
 impl Taste<'_> {
-    /// Which fields policy maps; none where its map names nothing of this document, and so is for another.
-    fn wanted(&self, schema: &Schema) -> Option<Vec<bool>> {
-        let map = self.map?;
-        let wanted: Vec<bool> =
-            (0..schema.fields.len()).map(|at| map.holds(&schema.keys(at))).collect();
-        wanted.iter().skip(1).any(|wanted| *wanted).then_some(wanted)
+    /// The fields that may stay: those that policy maps; all, where its map names nothing of this document, and so is for another.
+    fn leaves(&self, schema: &Schema) -> Vec<Leaf> {
+        let wanted = self.map.and_then(|map| {
+            let wanted: Vec<bool> =
+                (0..schema.fields.len()).map(|at| map.holds(&schema.keys(at))).collect();
+            wanted.iter().skip(1).any(|wanted| *wanted).then_some(wanted)
+        });
+        Leaf::all(schema, wanted.as_deref())
     }
 }
 
@@ -41,7 +43,7 @@ impl Taste<'_> {
 pub struct Condenser<'c, 'a> {
     outline: &'c Outline<'a>,
     schema: Schema,
-    wanted: Option<Vec<bool>>,
+    leaves: Vec<Leaf>,
     taste: Taste<'c>,
 }
 
@@ -67,8 +69,8 @@ impl<'c, 'a> Condenser<'c, 'a> {
     #[must_use]
     pub fn new(outline: &'c Outline<'a>, taste: Taste<'c>) -> Self {
         let schema = Schema::of(outline, taste.estimator);
-        let wanted = taste.wanted(&schema);
-        Self { outline, schema, wanted, taste }
+        let leaves = taste.leaves(&schema);
+        Self { outline, schema, leaves, taste }
     }
 
     /// The document in at most about `allowance` tokens; lists of records are cut where that leaves room for more fields that matter, or where all of their elements
@@ -90,7 +92,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
 
     /// The document in so many tokens, lists of records cut to `records`; and how many fields that tell records apart had to go.
     fn within(&self, allowance: u64, records: usize) -> Option<(Condensed, usize)> {
-        let choose = |aim| select(&self.schema, aim, self.wanted.as_deref(), records, usize::MAX);
+        let choose = |aim| select(&self.schema, &self.leaves, aim, records, usize::MAX);
         aim(self.taste.estimator, allowance, choose, |selection| {
             let mut writer = Writer {
                 outline: self.outline,
@@ -170,6 +172,20 @@ fn aim(
     best.map(|(best, _)| best)
 }
 
+/// The fields that have values of their own, of those that are asked for, and their paths.
+fn paths(
+    schema: &Schema,
+    asked: impl Fn(FieldId) -> bool,
+) -> impl Iterator<Item = (FieldId, String)> {
+    let fields = schema.fields.iter().enumerate().skip(1);
+    fields
+        .filter(move |(at, field)| {
+            asked(*at) && field.count > 0 && field.weights.iter().any(|weight| *weight > 0)
+        })
+        .map(|(at, _)| (at, schema.path(at)))
+        .filter(|(_, path)| !path.is_empty())
+}
+
 fn report(
     schema: &Schema,
     values: Vec<Vec<u8>>,
@@ -177,14 +193,7 @@ fn report(
     selection: &Selection,
 ) -> Condensed {
     let (mut kept, mut dropped) = (Vec::new(), Vec::new());
-    for (at, field) in schema.fields.iter().enumerate().skip(1) {
-        if field.count == 0 || field.weights.iter().all(|weight| *weight == 0) {
-            continue;
-        }
-        let path = schema.path(at);
-        if path.is_empty() {
-            continue;
-        }
+    for (at, path) in paths(schema, |_| true) {
         let paths = if selection.cap(at).is_some() { &mut kept } else { &mut dropped };
         if !paths.contains(&path) {
             paths.push(path);

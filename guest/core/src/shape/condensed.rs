@@ -1,7 +1,7 @@
 //! A page of condensed items, and what tells the items after a page apart.
 
 use super::condense::Condensed;
-use super::condense::records::Records;
+use super::condense::records::{Records, Told};
 use super::list::{Ask, Items, page};
 use super::render::Frame;
 use super::{Facts, Fields, Shown};
@@ -146,27 +146,26 @@ pub(super) fn with_others(
     let few = others.get(..PROBE.min(others.len())).unwrap_or_default();
     let mut probe = records.telling(few);
     let mut all = records.telling(others);
-    if let Some(condensed) = probe.first(few.len(), ANY_COST) {
-        let tokens = frame.estimator.cost(&condensed.values.join(&b','));
+    if let Some(told) = probe.first(few.len(), ANY_COST) {
+        let tokens = frame.estimator.cost(&told.values.join(&b','));
         let fit = (room * few.len() as u64 / tokens.max(1)).saturating_mul(11) / 10;
         count = count.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
     }
     let mut tries = 0;
     while count >= LEAST_OTHERS.min(others.len()).max(1) {
         // A part of the ids alone tells a reader nothing; all of them do, and names do.
-        let telling = |condensed: &Condensed| {
-            count == others.len() || condensed.kept.iter().any(|name| !is_id(name))
-        };
+        let telling =
+            |told: &Told| count == others.len() || told.kept.iter().any(|name| !is_id(name));
         let share = (room * few.len() as u64 / count as u64).max(1);
-        if probe.first(few.len(), share).is_some_and(|condensed| telling(&condensed))
-            && let Some(condensed) = all.first(count, room).filter(telling)
+        if probe.first(few.len(), share).is_some_and(|told| telling(&told))
+            && let Some(told) = all.first(count, room).filter(telling)
         {
             let which = if count == others.len() {
                 format!("The other {count}")
             } else {
                 format!("The next {count}")
             };
-            let list = condensed.values.join(&b',');
+            let list = told.values.join(&b',');
             let text = format!("{which} items in short: [{}]", String::from_utf8_lossy(&list));
             let longer = Shown { highlights: Some(text), ..shown.clone() };
             if frame.halves(&longer).cost <= frame.allowance {

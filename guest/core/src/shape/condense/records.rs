@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::schema::Schema;
-use super::select::{Selection, select};
+use super::select::{Leaf, Selection, select};
 use super::write::{Fields, Writer};
-use super::{Condensed, Taste, Written, aim, report};
+use super::{Chosen, Condensed, Taste, Written, aim, paths, report};
 use crate::json::Span;
 use crate::json::outline::{Lens, Outline};
 use crate::json::text::{Form, visible};
@@ -17,7 +17,7 @@ const SAMPLE: usize = 32;
 /// The fields of a list's records, ready to condense any of them to any size.
 pub struct Records<'r> {
     schema: Schema,
-    wanted: Option<Vec<bool>>,
+    leaves: Vec<Leaf>,
     /// How many of them the schema knows.
     sampled: usize,
     form: Form,
@@ -40,14 +40,25 @@ impl<'r> Records<'r> {
         }
         let outline = Outline::of_all(&buffer, form, &spans).ok()?;
         let schema = Schema::of(&outline, taste.estimator);
-        let wanted = taste.wanted(&schema);
-        Some(Self { schema, wanted, sampled: count.max(1), form, taste })
+        let leaves = taste.leaves(&schema);
+        Some(Self { schema, leaves, sampled: count.max(1), form, taste })
     }
 
     /// These records in at most about `allowance` tokens; none where that leaves nothing of them. O(n), once for each of at most five tries.
     #[must_use]
     pub fn all(&self, items: &[(usize, &[u8])], allowance: u64) -> Option<Condensed> {
-        self.within(items, allowance, usize::MAX, &mut Seen::default())
+        let mut seen = Seen::default();
+        let (values, written, selection) = self.within(items, allowance, usize::MAX, &mut seen)?;
+        let mut condensed = report(&self.schema, values, written, &selection);
+        // Fields that no sampled record has go with those that had to.
+        for (at, name) in seen.unknown.iter().filter(|(at, _)| selection.alive(*at)) {
+            let path = self.schema.path_of(*at, name);
+            if !condensed.kept.contains(&path) && !condensed.dropped.contains(&path) {
+                condensed.dropped.push(path);
+                condensed.total_fields += 1;
+            }
+        }
+        Some(condensed)
     }
 
     /// What tells these records apart, and nothing else: to be asked of the first of them.
@@ -63,29 +74,17 @@ impl<'r> Records<'r> {
         allowance: u64,
         rounds: usize,
         seen: &mut Seen<'i>,
-    ) -> Option<Condensed> {
+    ) -> Option<Chosen> {
         // The schema knows what its own records cost: so many tokens for all are so many for them.
         let of_sample = |aim: u64| {
             let share = u128::from(aim) * self.sampled as u128 / items.len().max(1) as u128;
             u64::try_from(share).unwrap_or(u64::MAX)
         };
-        let choose =
-            |aim| select(&self.schema, of_sample(aim), self.wanted.as_deref(), usize::MAX, rounds);
-        let (values, written, selection) =
-            aim(self.taste.estimator, allowance, choose, |selection| {
-                self.see(items, selection, seen)?;
-                self.write(items, selection, &seen.outlines)
-            })?;
-        let mut condensed = report(&self.schema, values, written, &selection);
-        // Fields that no sampled record has go with those that had to.
-        for (at, name) in seen.unknown.iter().filter(|(at, _)| selection.alive(*at)) {
-            let path = self.schema.path_of(*at, name);
-            if !condensed.kept.contains(&path) && !condensed.dropped.contains(&path) {
-                condensed.dropped.push(path);
-                condensed.total_fields += 1;
-            }
-        }
-        Some(condensed)
+        let choose = |aim| select(&self.schema, &self.leaves, of_sample(aim), usize::MAX, rounds);
+        aim(self.taste.estimator, allowance, choose, |selection| {
+            self.see(items, selection, seen)?;
+            self.write(items, selection, &seen.outlines)
+        })
     }
 
     /// Reads the fields that stay, as far as they were not read yet; what was read before stays.
@@ -101,10 +100,10 @@ impl<'r> Records<'r> {
             *seen = Seen { alive: fields.map(stays).collect(), ..Seen::default() };
         }
         let Seen { alive, outlines, unknown } = seen;
-        let mut chosen = Chosen { schema: &self.schema, alive, form: self.form, unknown };
+        let mut lens = Stays { schema: &self.schema, alive, form: self.form, unknown };
         let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
         for (_, item) in items.get(outlines.len()..).unwrap_or_default() {
-            let read = Outline::through(item, self.form, &(0..item.len()), root, &mut chosen);
+            let read = Outline::through(item, self.form, &(0..item.len()), root, &mut lens);
             outlines.push(read.ok()?);
         }
         Some(())
@@ -162,9 +161,20 @@ pub struct Telling<'s, 'r, 'i> {
 impl Telling<'_, '_, '_> {
     /// The first so many in at most about `allowance` tokens; none where that is too much. O(n), and what was read for one count is not read again for another.
     #[must_use]
-    pub fn first(&mut self, count: usize, allowance: u64) -> Option<Condensed> {
-        self.records.within(self.items.get(..count)?, allowance, 1, &mut self.seen)
+    pub fn first(&mut self, count: usize, allowance: u64) -> Option<Told> {
+        let items = self.items.get(..count)?;
+        let (values, _, selection) = self.records.within(items, allowance, 1, &mut self.seen)?;
+        let kept = paths(&self.records.schema, |at| selection.cap(at).is_some());
+        Some(Told { values, kept: kept.map(|(_, path)| path).collect() })
     }
+}
+
+/// Records in short.
+pub struct Told {
+    /// Each as JSON that is not escaped.
+    pub values: Vec<Vec<u8>>,
+    /// Paths of the fields that stayed.
+    pub kept: Vec<String>,
 }
 
 /// Records as far as their fields stay in one try or another: what one has read, the next need not read again.
@@ -187,7 +197,7 @@ impl Seen<'_> {
 }
 
 /// Sees the fields that are read.
-struct Chosen<'s> {
+struct Stays<'s> {
     schema: &'s Schema,
     alive: &'s [bool],
     form: Form,
@@ -195,7 +205,7 @@ struct Chosen<'s> {
     unknown: &'s mut BTreeSet<(usize, String)>,
 }
 
-impl Lens for Chosen<'_> {
+impl Lens for Stays<'_> {
     fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32> {
         let at = usize::try_from(place).ok()?;
         let field = match key {

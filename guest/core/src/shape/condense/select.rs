@@ -56,20 +56,18 @@ const ROUNDS: [(Worth, usize); 15] = [
     (Worth::Noise, WHOLE),
 ];
 
-/// Chooses within `allowance` tokens, by the first so many rounds. `wanted` are the fields that policy maps; where there are some, no others stay. None where not even what tells the
-/// records apart can stay.
+/// Chooses among the fields that may stay within `allowance` tokens, by the first so many rounds. None where not even what tells the records apart can stay.
 #[must_use]
 pub fn select(
     schema: &Schema,
+    leaves: &[Leaf],
     allowance: u64,
-    wanted: Option<&[bool]>,
     records: usize,
     rounds: usize,
 ) -> Option<Selection> {
     let mut best: Option<Selection> = None;
-    let leaves = Leaf::all(schema, wanted);
     for nested in LENGTHS.iter().rev() {
-        let mut choice = Choice::new(schema, &leaves, *nested, records);
+        let mut choice = Choice::new(schema, leaves, *nested, records);
         if choice.spent > allowance * FINE {
             continue;
         }
@@ -87,8 +85,8 @@ pub fn select(
 }
 
 /// A field that may stay, since it has values of its own.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Leaf {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leaf {
     /// What it is worth here: what policy maps counts as identity, so that it stays first.
     worth: Worth,
     /// How deep it stands, a list inside a record counting as one more.
@@ -99,8 +97,9 @@ struct Leaf {
 }
 
 impl Leaf {
-    /// All of them, in the order in which they are tried.
-    fn all(schema: &Schema, wanted: Option<&[bool]>) -> Vec<Self> {
+    /// All of them, in the order in which they are tried. `wanted` are the fields that policy maps; where there are some, no others stay.
+    #[must_use]
+    pub fn all(schema: &Schema, wanted: Option<&[bool]>) -> Vec<Self> {
         let allowed = |at: FieldId| wanted.is_none_or(|wanted| wanted.get(at) == Some(&true));
         let fields = schema.fields.iter().enumerate();
         let mut leaves: Vec<Self> = fields
