@@ -66,6 +66,11 @@ pub fn select(
     rounds: usize,
 ) -> Option<Selection> {
     let mut best: Option<Selection> = None;
+    // Where just what tells the records apart is chosen, one length is mostly as good as another.
+    let worths = ROUNDS.get(..rounds).unwrap_or(&ROUNDS);
+    let tried: Vec<&Leaf> =
+        leaves.iter().filter(|leaf| worths.iter().any(|(worth, _)| *worth == leaf.worth)).collect();
+    let varies = tried.is_empty() || tried.iter().any(|leaf| leaf.varies);
     for nested in LENGTHS.iter().rev() {
         let mut choice = Choice::new(schema, leaves, *nested, records);
         if choice.spent > allowance * FINE {
@@ -77,11 +82,19 @@ pub fn select(
         if first && best.as_ref().is_none_or(|best| missing < best.missing) {
             best = Some(choice.finish(missing));
         }
-        if missing == 0 {
+        if missing == 0 || !varies {
             break;
         }
     }
     best
+}
+
+/// Whether how long lists inside records are makes a difference to what a field costs.
+fn is_within_list(schema: &Schema, at: FieldId) -> bool {
+    let parent = |at: FieldId| schema.fields.get(at).and_then(|field| field.parent);
+    std::iter::successors(parent(at), |at| parent(*at))
+        .filter_map(|at| schema.fields.get(at))
+        .any(|field| field.in_record && field.elements.iter().any(|elements| *elements > 0))
 }
 
 /// A field that may stay, since it has values of its own.
@@ -94,6 +107,8 @@ pub struct Leaf {
     /// What one of its values weighs when it is short.
     weight: u64,
     field: FieldId,
+    /// Whether it makes a difference to the choice how long lists inside records are.
+    varies: bool,
 }
 
 impl Leaf {
@@ -102,6 +117,8 @@ impl Leaf {
     pub fn all(schema: &Schema, wanted: Option<&[bool]>) -> Vec<Self> {
         let allowed = |at: FieldId| wanted.is_none_or(|wanted| wanted.get(at) == Some(&true));
         let fields = schema.fields.iter().enumerate();
+        let varies =
+            fields.clone().any(|(at, field)| is_record(field) && is_within_list(schema, at));
         let mut leaves: Vec<Self> = fields
             .filter(|(at, field)| allowed(*at) && field.count > 0 && is_leaf(field))
             .map(|(at, field)| Self {
@@ -109,6 +126,7 @@ impl Leaf {
                 level: field.level + u32::from(field.nested),
                 weight: weight(field, 1) / field.count,
                 field: at,
+                varies: varies || is_within_list(schema, at),
             })
             .collect();
         leaves.sort_unstable();
@@ -149,7 +167,7 @@ impl<'s> Choice<'s> {
         }
         // The records themselves stand in any case.
         for (at, field) in schema.fields.iter().enumerate() {
-            if field.container && matches!(field.name.as_str(), "[]" | "*") && !field.nested {
+            if is_record(field) {
                 choice.spent +=
                     choice.part(at, field.count) * 2 * FINE + choice.part(at, field.weights[0]);
             }
@@ -280,6 +298,11 @@ impl<'s> Choice<'s> {
             missing,
         }
     }
+}
+
+/// Whether the values of a field are records, which stand in any case.
+fn is_record(field: &Field) -> bool {
+    field.container && matches!(field.name.as_str(), "[]" | "*") && !field.nested
 }
 
 /// Whether a field has values of its own. One that is a container in most records and something else in some has both.
