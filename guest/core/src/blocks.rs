@@ -229,6 +229,19 @@ pub(crate) fn append(to: &mut Vec<u8>, from: &[u8]) {
     }
 }
 
+/// Bytes that [`ascii`] looks at in a turn: the component has its deadline checked at every turn of a loop.
+const STRETCH: usize = 256;
+
+/// How many bytes at the beginning are surely ASCII: all up to the stretch that has another. O(n), 256 bytes a step.
+pub(crate) fn ascii(bytes: &[u8]) -> usize {
+    let ascii = |stretch: &&[u8; STRETCH]| {
+        let parts = stretch.as_chunks::<PART>().0;
+        let all = parts.iter().fold(u8x16::ZERO, |all, part| all | u8x16::new(*part));
+        all.to_bitmask() == 0
+    };
+    bytes.as_chunks::<STRETCH>().0.iter().take_while(ascii).count() * STRETCH
+}
+
 /// Whether no byte is beyond ASCII. O(n), 64 bytes a step.
 pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
     (0..bytes.len()).step_by(BLOCK).all(|at| Block::at(bytes, at).wide() == 0)
@@ -359,8 +372,11 @@ mod tests {
         }
 
         #[test]
-        fn ascii_is_told(text in prop::collection::vec(0u8..=129, 0..150)) {
+        fn ascii_is_told(text in prop::collection::vec(0u8..=129, 0..150), before in 0usize..600) {
             prop_assert_eq!(is_ascii(&text), text.is_ascii());
+            let text = [vec![b'a'; before], text].concat();
+            let beyond = text.iter().position(|byte| !byte.is_ascii()).unwrap_or(text.len());
+            prop_assert_eq!(ascii(&text), beyond / STRETCH * STRETCH);
         }
 
         #[test]

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use call::{Call, Tool};
 
+use crate::blocks;
 use crate::json::scan::{ScanError, is_json};
 use crate::json::text::Form;
 use crate::policy::{CursorMode, Policy};
@@ -281,9 +282,11 @@ fn check(message: &[u8]) -> Result<(), Fault> {
     if message.len() > MAX_MESSAGE {
         return Err(Fault::TooLarge(MAX_MESSAGE as u64));
     }
-    simdutf8::compat::from_utf8(message)
+    // Most messages are all ASCII.
+    let ascii = blocks::ascii(message);
+    simdutf8::compat::from_utf8(message.get(ascii..).unwrap_or_default())
         .map(drop)
-        .map_err(|error| Fault::Malformed(error.valid_up_to() as u64))
+        .map_err(|error| Fault::Malformed((ascii + error.valid_up_to()) as u64))
 }
 
 fn answer<'m>(setting: &Setting<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {
