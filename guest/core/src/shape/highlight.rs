@@ -85,7 +85,7 @@ impl<'t> Highlights<'t> {
     /// What happened from line `from` on, counted from 0: to be told in as many tokens as there are.
     #[must_use]
     pub fn after(&self, from: usize) -> Trouble<'_> {
-        Trouble::of(self.grave.iter().filter(|entry| entry.line >= from).collect())
+        Trouble::of(self.text, self.grave.iter().filter(|entry| entry.line >= from))
     }
 
     /// What stands out from line `from` on, counted from 0, in at most `allowance` tokens; `trouble` is what happened there.

@@ -68,19 +68,17 @@ fn time_length(line: &[u8]) -> usize {
     ];
     let mut at = 0;
     while let Some(byte) = line.get(at) {
+        if let b'0'..=b'9' | b'-' | b'/' | b':' | b'.' | b',' | b' ' | b'[' | b']' | b'(' | b'+' =
+            byte
+        {
+            at += 1;
+            continue;
+        }
         let letters = line
             .get(at..)
             .map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count());
         let word = line.get(at..at + letters).unwrap_or_default();
         match letters {
-            0 if byte.is_ascii_digit()
-                || matches!(
-                    byte,
-                    b'-' | b'/' | b':' | b'.' | b',' | b' ' | b'[' | b']' | b'(' | b'+'
-                ) =>
-            {
-                at += 1
-            }
             // `T` and `Z` of a time, the level before the digits of klog.
             1 if matches!(byte, b'T' | b'Z' | b'I' | b'W' | b'E' | b'F') => at += 1,
             _ if MONTHS.contains(&word) => at += letters,
@@ -97,15 +95,24 @@ pub fn template(line: &[u8], coarse: bool) -> Cow<'_, [u8]> {
     if !coarse {
         return Cow::Borrowed(rest);
     }
-    let mut out: Vec<u8> = Vec::with_capacity(rest.len());
-    for byte in rest {
-        let hex = matches!(byte, b'a'..=b'f' | b'A'..=b'F') && out.last() == Some(&b'0');
-        if !byte.is_ascii_digit() && !hex {
-            out.push(*byte);
-        } else if out.last() != Some(&b'0') {
-            out.push(b'0');
-        }
+    // As long as the line at first, so that nothing has to be made room for.
+    let mut out = vec![0; rest.len()];
+    let (mut last, mut length) = (0, 0);
+    for (byte, place) in rest
+        .iter()
+        .filter_map(|byte| {
+            let hex = matches!(byte, b'a'..=b'f' | b'A'..=b'F') && last == b'0';
+            let byte = if byte.is_ascii_digit() || hex { b'0' } else { *byte };
+            let repeats = byte == b'0' && last == b'0';
+            last = byte;
+            (!repeats).then_some(byte)
+        })
+        .zip(&mut out)
+    {
+        *place = byte;
+        length += 1;
     }
+    out.truncate(length);
     Cow::Owned(out)
 }
 

@@ -1,5 +1,6 @@
 //! Errors and warnings of a log, repeats in one.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
@@ -8,10 +9,12 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::{Highlights, TRACE, Text};
 use crate::text::entry::{Entry, template};
 use crate::text::level::Level;
+use crate::text::lines::Lined;
 
 /// Entries that matter. What repeats among them is found once, however often they are told.
 pub struct Trouble<'h> {
-    entries: Vec<&'h Entry>,
+    /// Each with its first line.
+    entries: Vec<(&'h Entry, Cow<'h, [u8]>)>,
     /// Entries that say the same at another time, in one.
     fine: OnceCell<Vec<Group>>,
     /// Entries that differ in numbers only, in one.
@@ -29,7 +32,8 @@ struct Group {
 }
 
 impl<'h> Trouble<'h> {
-    pub(super) fn of(entries: Vec<&'h Entry>) -> Self {
+    pub(super) fn of(text: &Lined<'h>, entries: impl Iterator<Item = &'h Entry>) -> Self {
+        let entries = entries.map(|entry| (entry, text.line(entry.line))).collect();
         Self { entries, fine: OnceCell::new(), coarse: OnceCell::new() }
     }
 
@@ -38,7 +42,7 @@ impl<'h> Trouble<'h> {
         if self.entries.is_empty() {
             return 0;
         }
-        let count = |level| self.entries.iter().filter(|entry| entry.level == level).count();
+        let count = |level| self.entries.iter().filter(|(entry, _)| entry.level == level).count();
         let head = format!("{} errors, {} warnings:\n", count(Level::Error), count(Level::Warn));
         let room = text.room * 9 / 10;
         let whole = |folded: &[Group], trace: usize| {
@@ -56,8 +60,8 @@ impl<'h> Trouble<'h> {
             }
             (text.estimator.cost(whole.as_bytes()) <= room).then_some(whole)
         };
-        let fine = self.fine.get_or_init(|| self.fold(of, false));
-        let coarse = || self.coarse.get_or_init(|| self.fold(of, true));
+        let fine = self.fine.get_or_init(|| self.fold(false));
+        let coarse = || self.coarse.get_or_init(|| self.fold(true));
         let fits = [TRACE, 2, 1].into_iter().find_map(|trace| whole(fine, trace));
         if let Some(whole) = fits.or_else(|| whole(coarse(), 1)) {
             text.push(&whole);
@@ -93,12 +97,12 @@ impl<'h> Trouble<'h> {
     }
 
     /// Repeats in one: entries that say the same at another time; `coarse`: that differ in numbers only. O(entries).
-    fn fold(&self, of: &Highlights<'_>, coarse: bool) -> Vec<Group> {
+    fn fold(&self, coarse: bool) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         // By their hashes: templates are long, and alike in their first half.
         let mut known: BTreeMap<u128, usize> = BTreeMap::new();
-        for entry in &self.entries {
-            let key = xxh3_128(&template(&of.text.line(entry.line), coarse));
+        for (entry, line) in &self.entries {
+            let key = xxh3_128(&template(line, coarse));
             match known.get(&key).and_then(|at| groups.get_mut(*at)) {
                 Some(group) => {
                     group.count += 1;
