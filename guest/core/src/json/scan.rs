@@ -374,6 +374,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::json::survey::Survey;
 
     fn escape(text: &str) -> Vec<u8> {
         let mut out = Vec::new();
@@ -494,6 +495,29 @@ mod tests {
                 let read = Scanner::new(&bytes, form).skip();
                 prop_assert!(read.is_ok());
                 prop_assert_eq!(Scanner::new(&bytes, form).pass(), read);
+            }
+        }
+
+        #[test]
+        fn a_document_in_a_string_ends_where_the_string_does(
+            value in json(), cut in 0usize..200, whole: bool, more in "[\\[\\]{}\",\\\\n ]{0,4}", after in "[\\[\\]{}\",\\\\n ]{0,70}"
+        ) {
+            // A document, or one that is broken off, and after its string anything that it might be taken to go on with.
+            let mut text = serde_json::to_string(&value).unwrap();
+            if !whole {
+                text = text.chars().take(cut).collect();
+            }
+            let text = text + &more;
+            let message = [b"\"".as_slice(), &escape(&text), b"\"", after.as_bytes()].concat();
+            let mut scanner = Scanner::new(&message, Form::Raw);
+            let end = scanner.clone().string().unwrap();
+            let alone = Survey::of(&message[end.clone()], Form::Escaped);
+            let found = scanner.document(Survey::read);
+            prop_assert_eq!(found.is_some(), alone.is_some());
+            if let (Some((span, found)), Some(alone)) = (found, alone) {
+                prop_assert_eq!(&span, &end);
+                prop_assert_eq!(scanner.position(), end.end + 1);
+                prop_assert_eq!(format!("{:?}", found.from(span.start)), format!("{alone:?}"));
             }
         }
 

@@ -149,8 +149,9 @@ impl<'m> Projection<'m> {
         let start = scanner.position();
         let key = scanner.key()?;
         let spelt = scanner.bytes(&(start..scanner.position()));
-        let Some(here) = self.places.get(place) else { return Ok(None) };
+        let Some(here) = self.places.get_mut(place) else { return Ok(None) };
         if let Some(at) = here.members.iter().position(|member| member.spelt == spelt) {
+            here.follow(at);
             return Ok(Some(at));
         }
         let inner = here.mask.named(scanner.decode(&key).as_bytes());
