@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use context_guard_core::json::text::Form;
 use context_guard_core::text::entry::template;
 use context_guard_core::text::kind::Kind;
 use context_guard_core::text::level::{Level, level};
+use context_guard_core::text::lines::Lined;
 
 /// Characters of a value, or line, that must be there.
 const LONG: usize = 80;
@@ -23,8 +25,7 @@ impl Needles {
         if let Some(members) = context_guard::needles::members(text) {
             return Needles::Members(members);
         }
-        let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
-        if Kind::of(&lines) != Kind::Log {
+        if Kind::of(&Lined::of(text.as_bytes(), Form::Raw)) != Kind::Log {
             return Needles::Lines(Vec::new());
         }
         let grave = text.lines().filter(|line| level(line.as_bytes()) != Level::Other);
