@@ -11,7 +11,7 @@ use self::select::{Leaf, Selection, select};
 use self::write::{Fields, Writer};
 use crate::json::outline::Outline;
 use crate::shape::project::Mask;
-use crate::tokens::Estimator;
+use crate::tokens::{Estimator, FINE};
 
 /// How often a size is tried to be met.
 const TRIES: usize = 5;
@@ -93,7 +93,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
     /// The document in so many tokens, lists of records cut to `records`; and how many fields that tell records apart had to go.
     fn within(&self, allowance: u64, records: usize) -> Option<(Condensed, usize)> {
         let choose = |aim| select(&self.schema, &self.leaves, aim, records, usize::MAX);
-        aim(self.taste.estimator, allowance, choose, |selection| {
+        aim(allowance, choose, |selection| {
             let mut writer = Writer {
                 outline: self.outline,
                 schema: &self.schema,
@@ -105,7 +105,11 @@ impl<'c, 'a> Condenser<'c, 'a> {
             };
             let mut value = Vec::new();
             writer.root(&mut value, 0, false);
-            let written = Written { shortened: writer.shortened, omitted: writer.omitted };
+            let written = Written {
+                shortened: writer.shortened,
+                omitted: writer.omitted,
+                weight: weight(self.taste.estimator, &value),
+            };
             Some((vec![value], written))
         })
         .map(|(values, written, selection)| {
@@ -119,6 +123,13 @@ impl<'c, 'a> Condenser<'c, 'a> {
 struct Written {
     shortened: u64,
     omitted: u64,
+    /// What they weigh, in 1/[`FINE`] token.
+    weight: u64,
+}
+
+/// What a value weighs, with what stands between it and the next one.
+fn weight(estimator: &Estimator, value: &[u8]) -> u64 {
+    estimator.weigh(value) + FINE / 4
 }
 
 /// Values that were written, and what was chosen for them.
@@ -126,7 +137,6 @@ type Chosen = (Vec<Vec<u8>>, Written, Selection);
 
 /// The best of what is chosen and written within `allowance` tokens.
 fn aim(
-    estimator: &Estimator,
     allowance: u64,
     choose: impl Fn(u64) -> Option<Selection>,
     mut write: impl FnMut(&Selection) -> Option<(Vec<Vec<u8>>, Written)>,
@@ -143,11 +153,7 @@ fn aim(
             Some((_, cost)) => (cost, None),
             None => {
                 let (values, written) = write(&selection)?;
-                let weight: u64 = values
-                    .iter()
-                    .map(|value| estimator.weigh(value) + crate::tokens::FINE / 4)
-                    .sum();
-                (weight.div_ceil(crate::tokens::FINE).max(1), Some((values, written)))
+                (written.weight.div_ceil(FINE).max(1), Some((values, written)))
             }
         };
         before = Some((selection.clone(), cost));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::schema::Schema;
 use super::select::{Leaf, Selection, select};
 use super::write::{Fields, Writer};
-use super::{Chosen, Condensed, Taste, Written, aim, paths, report};
+use super::{Chosen, Condensed, Taste, Written, aim, paths, report, weight};
 use crate::json::Span;
 use crate::json::outline::{Lens, Outline};
 use crate::json::text::{Form, visible};
@@ -81,10 +81,7 @@ impl<'r> Records<'r> {
             u64::try_from(share).unwrap_or(u64::MAX)
         };
         let choose = |aim| select(&self.schema, &self.leaves, of_sample(aim), usize::MAX, rounds);
-        aim(self.taste.estimator, allowance, choose, |selection| {
-            self.see(items, selection, seen)?;
-            self.write(items, selection, &seen.outlines)
-        })
+        aim(allowance, choose, |selection| self.drafts(items, selection, seen))
     }
 
     /// Reads the fields that stay, as far as they were not read yet; what was read before stays.
@@ -97,9 +94,10 @@ impl<'r> Records<'r> {
         if !seen.holds(selection) {
             let fields = 0..self.schema.fields.len();
             let stays = |at: usize| selection.alive(at) || seen.alive.get(at) == Some(&true);
-            *seen = Seen { alive: fields.map(stays).collect(), ..Seen::default() };
+            let drafts = std::mem::take(&mut seen.drafts);
+            *seen = Seen { alive: fields.map(stays).collect(), drafts, ..Seen::default() };
         }
-        let Seen { alive, outlines, unknown } = seen;
+        let Seen { alive, outlines, unknown, .. } = seen;
         let mut lens = Stays { schema: &self.schema, alive, form: self.form, unknown };
         let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
         for (_, item) in items.get(outlines.len()..).unwrap_or_default() {
@@ -109,29 +107,47 @@ impl<'r> Records<'r> {
         Some(())
     }
 
-    fn write(
+    /// These records as a selection has them. What was written of them before is not written again.
+    fn drafts<'i>(
         &self,
-        items: &[(usize, &[u8])],
+        items: &[(usize, &'i [u8])],
         selection: &Selection,
-        outlines: &[Outline<'_>],
+        seen: &mut Seen<'i>,
     ) -> Option<(Vec<Vec<u8>>, Written)> {
-        let mut written = Written::default();
-        let mut values = Vec::with_capacity(items.len());
-        for ((_, item), outline) in items.iter().zip(outlines) {
-            let mut value = Vec::with_capacity(item.len().min(128));
-            let mut writer = self.writer(outline, selection);
-            writer.root(&mut value, 0, true);
-            written.shortened += writer.shortened;
-            written.omitted += writer.omitted;
-            if value == b"{}" {
-                let whole = Outline::of(item, self.form, &(0..item.len())).ok()?;
-                value.truncate(1);
-                self.writer(&whole, selection).plain(&mut value, 0);
-                value.push(b'}');
+        let known = seen.drafts.iter().position(|(known, _)| known == selection);
+        let (_, mut drafts) =
+            known.map_or_else(|| (selection.clone(), Vec::new()), |at| seen.drafts.remove(at));
+        if drafts.len() < items.len() {
+            self.see(items, selection, seen)?;
+            let rest = items.iter().zip(&seen.outlines).skip(drafts.len());
+            for ((_, item), outline) in rest {
+                drafts.push(self.draft(item, selection, outline)?);
             }
-            values.push(value);
         }
-        Some((values, written))
+        let mut all = Written::default();
+        for (_, written) in drafts.iter().take(items.len()) {
+            all.shortened += written.shortened;
+            all.omitted += written.omitted;
+            all.weight += written.weight;
+        }
+        let values = drafts.iter().take(items.len()).map(|(value, _)| value.clone()).collect();
+        seen.drafts.push((selection.clone(), drafts));
+        Some((values, all))
+    }
+
+    fn draft(&self, item: &[u8], selection: &Selection, outline: &Outline<'_>) -> Option<Draft> {
+        let mut value = Vec::with_capacity(item.len().min(128));
+        let mut writer = self.writer(outline, selection);
+        writer.root(&mut value, 0, true);
+        let (shortened, omitted) = (writer.shortened, writer.omitted);
+        if value == b"{}" {
+            let whole = Outline::of(item, self.form, &(0..item.len())).ok()?;
+            value.truncate(1);
+            self.writer(&whole, selection).plain(&mut value, 0);
+            value.push(b'}');
+        }
+        let weight = weight(self.taste.estimator, &value);
+        Some((value, Written { shortened, omitted, weight }))
     }
 
     fn writer<'w, 'a>(
@@ -185,7 +201,12 @@ struct Seen<'i> {
     outlines: Vec<Outline<'i>>,
     /// Members that the schema does not know, by the field that they are in.
     unknown: BTreeSet<(usize, String)>,
+    /// What was written of them, by what was chosen: of as many as were asked for.
+    drafts: Vec<(Selection, Vec<Draft>)>,
 }
+
+/// A record as it was written, and what was done to it.
+type Draft = (Vec<u8>, Written);
 
 impl Seen<'_> {
     /// Whether everything that stays was read.
