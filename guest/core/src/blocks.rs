@@ -242,9 +242,9 @@ pub(crate) fn ascii(bytes: &[u8]) -> usize {
     bytes.as_chunks::<STRETCH>().0.iter().take_while(ascii).count() * STRETCH
 }
 
-/// Whether no byte is beyond ASCII. O(n), 64 bytes a step.
+/// Whether no byte is beyond ASCII. O(n), 256 bytes a step.
 pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
-    (0..bytes.len()).step_by(BLOCK).all(|at| Block::at(bytes, at).wide() == 0)
+    (ascii(bytes)..bytes.len()).step_by(BLOCK).all(|at| Block::at(bytes, at).wide() == 0)
 }
 
 /// Whether both are the same. For names, most of which are short: what the component calls for any other comparison goes byte by byte.
@@ -319,6 +319,32 @@ pub(crate) fn between(set: u64) -> u64 {
         mask ^= mask << shift;
     }
     mask
+}
+
+/// Which bytes have backslashes before them, block after block: of the two before the next block, those that are backslashes, the nearer one being bit 1.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Slashes(u64);
+
+impl Slashes {
+    /// The places in a block with backslashes at these that have one right before them.
+    #[inline(always)]
+    pub(crate) fn before(self, slashes: u64) -> u64 {
+        slashes << 1 | self.0 >> 1
+    }
+
+    /// The same, and those that have one two bytes before them; goes on to the next block.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, slashes: u64) -> (u64, u64) {
+        let two = (self.before(slashes), slashes << 2 | self.0);
+        self.0 = slashes >> 62;
+        two
+    }
+}
+
+/// Backslashes right before a place, none of them before `from`. O(backslashes).
+pub(crate) fn slashes_before(bytes: &[u8], from: usize, at: usize) -> usize {
+    let before = bytes.get(from..at).unwrap_or_default();
+    before.iter().rev().take_while(|byte| **byte == b'\\').count()
 }
 
 /// Which bytes a backslash before them escapes, block after block.

@@ -61,20 +61,10 @@ fn is(part: u8x16, letter: u8) -> u8x16 {
 #[inline(always)]
 fn begins<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     let [one, two, three] = [first, second, third].map(|part| part | u8x16::splat(0x20));
-    let r = is(one, b'e') & is(three, b'r')
-        | is(one, b'c') & is(three, b'i')
-        | is(one, b't') & is(three, b'a');
-    let a = is(one, b'w') & is(three, b'r')
-        | is(one, b'f') & (is(three, b't') | is(three, b'i'))
-        | is(one, b'p') & is(three, b'n');
-    let words = is(two, b'r') & r
-        | is(two, b'a') & a
-        | is(two, b'm') & is(one, b'e') & is(three, b'e')
-        | is(two, b'l') & is(one, b'a') & is(three, b'e')
-        | is(two, b'h') & is(one, b't') & is(three, b'r')
-        | is(two, b'e') & (is(one, b's') | is(one, b'l')) & is(three, b'v')
-        | is(two, b'v') & is(one, b'l') & is(three, b'l')
-        | is(two, b'x') & is(one, b'e') & is(three, b'c');
+    let words = WORDS
+        .iter()
+        .flat_map(|set| set.iter())
+        .fold(u8x16::ZERO, |found, [a, b, c]| found | is(one, *a) & is(two, *b) & is(three, *c));
     if ESCAPED { words | in_digits(first, second) } else { words }
 }
 

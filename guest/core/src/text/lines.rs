@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::blocks::{BLOCK, Block, places};
+use crate::blocks::{BLOCK, Block, Slashes, places, slashes_before};
 use crate::json::Span;
 use crate::json::text::{Form, visible};
 
@@ -11,12 +11,9 @@ fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
     let mut ends = match form {
         Form::Raw => found(bytes, |block, _| block.is(b'\n')),
         Form::Escaped => {
-            // Which of the two bytes before the block are backslashes, the nearer one being bit 1.
-            let mut before = 0;
+            let mut before = Slashes::default();
             found(bytes, move |block, base| {
-                let slashes = block.is(b'\\');
-                let (after, second) = (slashes << 1 | before >> 1, slashes << 2 | before);
-                before = slashes >> 62;
+                let (after, second) = before.next(block.is(b'\\'));
                 let found = block.is(b'n') & after;
                 if found & second == 0 {
                     found
@@ -35,10 +32,7 @@ fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
 /// Of these letters, which have two backslashes before them or more, those that stand for themselves.
 #[inline(never)]
 fn plain(bytes: &[u8], letters: u64, base: usize) -> u64 {
-    let is_plain = |place: &usize| {
-        let before = bytes.get(..base + place).unwrap_or_default();
-        before.iter().rev().take_while(|byte| **byte == b'\\').count().is_multiple_of(2)
-    };
+    let is_plain = |place: &usize| slashes_before(bytes, 0, base + place).is_multiple_of(2);
     places(letters).filter(is_plain).fold(0, |set, place| set | 1 << place)
 }
 

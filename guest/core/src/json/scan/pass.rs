@@ -4,7 +4,7 @@
 //! reaches a client as it would have without the guard.
 
 use super::{Kind, MAX_DEPTH, Scan, ScanError, Scanner};
-use crate::blocks::{BLOCK, Block, Escapes, between, places};
+use crate::blocks::{BLOCK, Block, Escapes, Slashes, between, places, slashes_before};
 use crate::json::Span;
 use crate::json::text::{Form, hex};
 
@@ -109,22 +109,20 @@ impl Quotes for Plain {
     }
 }
 
-/// Those of JSON inside a JSON string. Which of the two bytes before the block are backslashes, the nearer one being bit 1.
+/// Those of JSON inside a JSON string.
 #[derive(Default)]
-struct Escaped(u64);
+struct Escaped(Slashes);
 
 impl Quotes for Escaped {
     #[inline(always)]
     fn bare(&self, block: Block) -> u64 {
-        block.is(b'"') & !(block.is(b'\\') << 1 | self.0 >> 1)
+        block.is(b'"') & !self.0.before(block.is(b'\\'))
     }
 
     #[inline(always)]
     fn next(&mut self, scanner: &Scanner<'_>, block: Block, base: usize) -> Scan<u64> {
         let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
-        let after = slashes << 1 | self.0 >> 1;
-        let second = slashes << 2 | self.0;
-        self.0 = slashes >> 62;
+        let (after, second) = self.0.next(slashes);
         let letters = after & !quotes & !slashes;
         if letters != 0 {
             digits(scanner, letters, base)?;
@@ -141,7 +139,7 @@ impl Quotes for Escaped {
 fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
     let mut inner = 0;
     for place in places(quotes) {
-        match slashes_before(scanner, base + place) % 4 {
+        match slashes_before(scanner.bytes, scanner.at, base + place) % 4 {
             3 => inner |= 1 << place,
             1 => {}
             _ => return Err(ScanError::Syntax(base + place)),
@@ -150,17 +148,13 @@ fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
     Ok(inner)
 }
 
-/// Backslashes right before a place, none of them before the place where the scanner stands.
-fn slashes_before(scanner: &Scanner<'_>, at: usize) -> usize {
-    let before = scanner.bytes.get(scanner.at..at).unwrap_or_default();
-    before.iter().rev().take_while(|byte| **byte == b'\\').count()
-}
-
 /// Whether among these bytes, which have a backslash before them, is the `u` of a quote, backslash or control character that is spelt in digits: too strange to be read in place.
 #[inline(never)]
 fn digits(scanner: &Scanner<'_>, letters: u64, base: usize) -> Scan<()> {
     for at in places(letters).map(|place| base + place) {
-        if scanner.bytes.get(at) != Some(&b'u') || slashes_before(scanner, at).is_multiple_of(2) {
+        if scanner.bytes.get(at) != Some(&b'u')
+            || slashes_before(scanner.bytes, scanner.at, at).is_multiple_of(2)
+        {
             continue;
         }
         if let Some(0x22 | 0x5C | 0..0x20) | None = hex(scanner.bytes, at + 1) {

@@ -9,7 +9,7 @@ use crate::json::text::{Form, boundary, visible};
 const LONG: usize = 16 << 10;
 
 /// A content block, or one of the contents of a resource.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Block {
     /// The object.
     pub span: Span,
@@ -28,7 +28,7 @@ pub fn read(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Block>> {
     scanner.array(|scanner| {
         scanner.space();
         let start = scanner.position();
-        let mut block = Block { span: 0..0, text: None, survey: None };
+        let mut block = Block::default();
         if scanner.kind()? == Kind::Object {
             text(scanner, blocks.is_empty() && length >= LONG, &mut block)?;
         } else {
@@ -70,7 +70,7 @@ fn text(scanner: &mut Scanner<'_>, look: bool, found: &mut Block) -> Scan<()> {
 /// The text of a single block.
 #[must_use]
 pub fn text_of(block: &[u8]) -> Option<Span> {
-    let mut found = Block { span: 0..0, text: None, survey: None };
+    let mut found = Block::default();
     text(&mut Scanner::new(block, Form::Raw), false, &mut found).ok()?;
     found.text
 }
