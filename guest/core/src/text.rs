@@ -1,6 +1,7 @@
 //! Where a text may be cut: lines, entries, paragraphs, sections, sentences, words. And what kind of text it is, and of what it consists.
 
 pub mod boundary;
+pub mod ends;
 pub mod entry;
 pub mod fit;
 pub mod grave;

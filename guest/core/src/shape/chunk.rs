@@ -4,7 +4,6 @@ mod stride;
 
 use std::collections::VecDeque;
 
-use crate::blocks::{BLOCK, Block};
 use crate::json::Span;
 use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
@@ -42,23 +41,13 @@ struct Line {
 pub fn plan(text: &Lined<'_>, estimator: &Estimator, size: Size) -> TextIndex {
     let (bytes, form) = (text.bytes(), text.form());
     // Where code is fenced in, every line has to be looked at: a place inside a fence looks like any other.
-    if bytes.len() > EXACT_BYTES && !fenced(bytes) {
+    if bytes.len() > EXACT_BYTES && !text.fenced() {
         return stride::plan(text, estimator, size);
     }
     let mut plan = Plan::new(bytes, form, estimator, size);
     let lines = plan.read(|_| false);
     plan.close();
     TextIndex { lines, chunks: plan.chunks }
-}
-
-/// Whether code is fenced in somewhere in a text, by three backticks or tildes. O(n), 62 bytes a step.
-fn fenced(bytes: &[u8]) -> bool {
-    // Three are found where they stand in one block: blocks overlap by two.
-    (0..bytes.len()).step_by(BLOCK - 2).any(|base| {
-        let block = Block::at(bytes, base);
-        let three = |marks: u64| marks & marks >> 1 & marks >> 2;
-        block.has_any(b'`', b'~') && (three(block.is(b'`')) | three(block.is(b'~'))) != 0
-    })
 }
 
 /// Where the second chunk begins, every line of the first one priced; none where all of it is one.

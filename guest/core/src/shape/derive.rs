@@ -192,8 +192,13 @@ pub fn fit(
     allowance: u64,
 ) -> Cut<'static> {
     let survey = if derived.text { None } else { Survey::of(&derived.bytes, Form::Raw) };
-    let payload =
-        Payload { bytes: &derived.bytes, form: Form::Raw, survey: survey.as_ref(), blocks: false };
+    let payload = Payload {
+        bytes: &derived.bytes,
+        form: Form::Raw,
+        survey: survey.as_ref(),
+        ends: None,
+        blocks: false,
+    };
     let cost = Original::price(&setting.limits.estimator, &derived.bytes, Form::Raw);
     let as_it_is = || {
         let frame = setting.frame(allowance, text, home);

@@ -18,6 +18,7 @@ use crate::snapshot::index::{
 };
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Keys, Replay, Scope};
+use crate::text::ends::Ends;
 use crate::text::lines::Lined;
 use crate::tokens::Original;
 
@@ -52,8 +53,20 @@ pub struct Payload<'a, 's> {
     pub form: Form,
     /// What it holds, where it is JSON.
     pub survey: Option<&'s Survey>,
+    /// Where its lines end, where that is known.
+    pub ends: Option<&'s Ends>,
     /// Whether its items are content blocks.
     pub blocks: bool,
+}
+
+impl Payload<'_, '_> {
+    /// Its lines. O(n), where it is not known where they end.
+    fn lined(&self) -> Lined<'_> {
+        match self.ends {
+            Some(ends) => Lined::known(self.bytes, self.form, ends),
+            None => Lined::of(self.bytes, self.form),
+        }
+    }
 }
 
 /// Everything that a cut depends on beside the payload.
@@ -181,8 +194,8 @@ pub fn cut<'a>(
     let chunked = matches!(rung, Rung::Chunk);
     let told = chunked && is_text && range::tells_rest(setting, payload, total > allowance, single);
     // Of a list no lines are read.
-    let lined = if matches!(rung, Rung::Page(_)) { &[] } else { payload.bytes };
-    let lined = Lined::of(lined, payload.form);
+    let lined =
+        if matches!(rung, Rung::Page(_)) { Lined::of(&[], payload.form) } else { payload.lined() };
     let highlights = told.then(|| Highlights::of(&lined));
     let (body, items) = match &rung {
         Rung::Page(lists) => {
@@ -260,8 +273,12 @@ pub fn index_of(
     let lists =
         payload.survey.map(|survey| worth_cutting(setting, payload, survey)).unwrap_or_default();
     let body = if lists.is_empty() {
-        let lined = Lined::of(payload.bytes, payload.form);
-        Kept::Text(range::text_index(setting, &lined, setting.limits.budget(1).allowance(), None))
+        Kept::Text(range::text_index(
+            setting,
+            &payload.lined(),
+            setting.limits.budget(1).allowance(),
+            None,
+        ))
     } else {
         Kept::List(list_index(payload, &lists))
     };

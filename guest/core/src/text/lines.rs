@@ -2,63 +2,28 @@
 
 use std::borrow::Cow;
 
-use crate::blocks::{BLOCK, Block, Slashes, places, slashes_before};
+use super::ends::Ends;
 use crate::json::Span;
 use crate::json::text::{Form, visible};
-
-/// Where each line of a text ends, after its terminator; the last may have none. O(n), 64 bytes a step.
-fn ends(bytes: &[u8], form: Form) -> Vec<usize> {
-    let mut ends = match form {
-        Form::Raw => found(bytes, |block, _| block.is(b'\n')),
-        Form::Escaped => {
-            let mut before = Slashes::default();
-            found(bytes, move |block, base| {
-                let (after, second) = before.next(block.is(b'\\'));
-                let found = block.is(b'n') & after;
-                if found & second == 0 {
-                    found
-                } else {
-                    found & !plain(bytes, found & second, base)
-                }
-            })
-        }
-    };
-    if ends.last().copied().unwrap_or(0) < bytes.len() {
-        ends.push(bytes.len());
-    }
-    ends
-}
-
-/// Of these letters, which have two backslashes before them or more, those that stand for themselves.
-#[inline(never)]
-fn plain(bytes: &[u8], letters: u64, base: usize) -> u64 {
-    let is_plain = |place: &usize| slashes_before(bytes, 0, base + place).is_multiple_of(2);
-    places(letters).filter(is_plain).fold(0, |set, place| set | 1 << place)
-}
-
-/// The places right after those that `test` finds in each block, which begins at such a byte.
-#[inline(always)]
-fn found(bytes: &[u8], mut test: impl FnMut(Block, usize) -> u64) -> Vec<usize> {
-    let mut found = Vec::with_capacity(bytes.len() / 64);
-    for base in (0..bytes.len()).step_by(BLOCK) {
-        let here = test(Block::at(bytes, base), base);
-        found.extend(places(here).map(|place| base + place + 1));
-    }
-    found
-}
 
 /// A text and where its lines end: they are read as they are needed.
 pub struct Lined<'t> {
     bytes: &'t [u8],
     form: Form,
-    ends: Vec<usize>,
+    ends: Cow<'t, Ends>,
 }
 
 impl<'t> Lined<'t> {
     /// Finds the lines of a text. O(n), 64 bytes a step.
     #[must_use]
     pub fn of(bytes: &'t [u8], form: Form) -> Self {
-        Self { bytes, form, ends: ends(bytes, form) }
+        Self { bytes, form, ends: Cow::Owned(Ends::of(bytes, form)) }
+    }
+
+    /// A text of which it is known where its lines end.
+    #[must_use]
+    pub fn known(bytes: &'t [u8], form: Form, ends: &'t Ends) -> Self {
+        Self { bytes, form, ends: Cow::Borrowed(ends) }
     }
 
     /// The text.
@@ -76,26 +41,33 @@ impl<'t> Lined<'t> {
     /// Where each line ends, after its terminator.
     #[must_use]
     pub fn ends(&self) -> &[usize] {
-        &self.ends
+        self.ends.lines()
+    }
+
+    /// Whether code is fenced in somewhere, by three backticks or tildes.
+    #[must_use]
+    pub fn fenced(&self) -> bool {
+        self.ends.fenced()
     }
 
     /// How many lines there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.ends().len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.ends().is_empty()
     }
 
     /// A line as it stands, terminator included; empty beyond the last.
     #[must_use]
     pub fn raw(&self, at: usize) -> &'t [u8] {
-        let Some(end) = self.ends.get(at) else { return &[] };
-        let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).unwrap_or(&0);
+        let ends = self.ends();
+        let Some(end) = ends.get(at) else { return &[] };
+        let start = at.checked_sub(1).and_then(|before| ends.get(before)).unwrap_or(&0);
         self.bytes.get(*start..*end).unwrap_or_default()
     }
 
@@ -180,16 +152,5 @@ mod tests {
         assert_eq!(read("a\n\nb", Form::Raw), ["a\n", "\n", "b"]);
         assert_eq!(read(r"a\n\\n\nb\", Form::Escaped), [r"a\n", r"\\n\n", r"b\"]);
         assert_eq!(read("", Form::Raw), [""; 0]);
-    }
-
-    #[test]
-    fn ends_are_those_of_the_lines() {
-        let text = "a\n\nb\\n\\\n\\\\\n and more \\\\n\n".repeat(70) + "\\\\\nend";
-        let mut escaped = Vec::new();
-        crate::json::text::escape(&mut escaped, text.as_bytes());
-        for (bytes, form) in [(text.as_bytes(), Form::Raw), (&escaped, Form::Escaped)] {
-            let walked: Vec<usize> = Lines::new(bytes, form).map(|line| line.end).collect();
-            assert_eq!(ends(bytes, form), walked);
-        }
     }
 }

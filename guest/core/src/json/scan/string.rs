@@ -31,6 +31,24 @@ impl<'a> Scanner<'a> {
         self.bytes.get(self.at + self.form.quote()..).unwrap_or_default()
     }
 
+    /// Passes a string that is not escaped once more, and gives the span between its quotes, and what else is known of it then: `find` tells where in what follows its first quote
+    /// the other one stands.
+    ///
+    /// # Errors
+    /// Where none comes, or it does not end.
+    pub fn string_by<T>(
+        &mut self,
+        find: impl FnOnce(&[u8]) -> Option<(T, usize)>,
+    ) -> Scan<(Span, T)> {
+        if self.form != Form::Raw || !self.is_quote() {
+            return self.error();
+        }
+        let Some((known, length)) = find(self.inside()) else { return self.error() };
+        let start = self.at + Form::Raw.quote();
+        self.at = start + length + Form::Raw.quote();
+        Ok((start..start + length, known))
+    }
+
     /// Passes a string that holds a document, as `read` reads that where it stands, escaped; and gives the span between its quotes, and what was read. None, and nothing is
     /// passed, where it holds none: then it is searched for its end as any other. One pass instead of two.
     pub fn document<T>(&mut self, read: impl FnOnce(&mut Self) -> Scan<T>) -> Option<(Span, T)> {

@@ -4,6 +4,7 @@ use crate::json::Span;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::survey::Survey;
 use crate::json::text::{Form, boundary, visible};
+use crate::text::ends::Ends;
 
 /// Bytes from which on a message is likely to be cut: of its first text it is found out at once what it holds.
 const LONG: usize = 16 << 10;
@@ -17,6 +18,8 @@ pub struct Block {
     pub text: Option<Span>,
     /// What that holds, counted from its beginning, where it is JSON and was looked into.
     pub survey: Option<Survey>,
+    /// Where its lines end, where it was looked into and is no JSON.
+    pub ends: Option<Ends>,
 }
 
 /// Passes an array of blocks. `length`: bytes of the message.
@@ -41,23 +44,36 @@ pub fn read(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Block>> {
     Ok(blocks)
 }
 
+impl Block {
+    /// Passes its text. `look`: whether to find out at once what that holds.
+    fn pass_text(&mut self, scanner: &mut Scanner<'_>, look: bool) -> Scan<()> {
+        (self.survey, self.ends) = (None, None);
+        if !look {
+            self.text = Some(scanner.string()?);
+            return Ok(());
+        }
+        let json = begins_as_json(scanner.inside());
+        self.text = match json.then(|| scanner.document(Survey::read)).flatten() {
+            Some((text, survey)) => {
+                self.survey = Some(survey.from(text.start));
+                Some(text)
+            }
+            None => {
+                let (text, ends) = scanner.string_by(Ends::to_quote)?;
+                self.ends = Some(ends);
+                Some(text)
+            }
+        };
+        Ok(())
+    }
+}
+
 /// `look`: whether to look into the text.
 fn text(scanner: &mut Scanner<'_>, look: bool, found: &mut Block) -> Scan<()> {
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
         if kind == Kind::String && scanner.is(&key, "text") {
-            let document = if look && begins_as_json(scanner.inside()) {
-                scanner.document(Survey::read)
-            } else {
-                None
-            };
-            (found.text, found.survey) = match document {
-                Some((text, survey)) => {
-                    let survey = survey.from(text.start);
-                    (Some(text), Some(survey))
-                }
-                None => (Some(scanner.string()?), None),
-            };
+            found.pass_text(scanner, look)?;
         } else if kind == Kind::Object && scanner.is(&key, "resource") {
             text(scanner, look, found)?;
         } else {

@@ -195,6 +195,7 @@ impl<'a> Shaper<'_, 'a> {
             bytes: self.bytes(&survey.root),
             form: Form::Raw,
             survey: Some(&relative),
+            ends: None,
             blocks: false,
         };
         self.cut(&payload, self.cost.structured, Some(Home::Whole), text, allowance)
@@ -215,7 +216,13 @@ impl<'a> Shaper<'_, 'a> {
             self.bytes(&(survey.root.start..string.start)).to_vec(),
             self.bytes(&(string.end..survey.root.end)).to_vec(),
         );
-        let payload = Payload { bytes, form: Form::Escaped, survey: inner.as_ref(), blocks: false };
+        let payload = Payload {
+            bytes,
+            form: Form::Escaped,
+            survey: inner.as_ref(),
+            ends: None,
+            blocks: false,
+        };
         let cost = texts.first().map_or(Original::default(), |at| self.cost.block(*at));
         let cut = self.cut(&payload, cost, Some(home), true, self.allowance)?;
         let content = self.content_with(&cut.halves, texts);
@@ -265,6 +272,7 @@ impl<'a> Shaper<'_, 'a> {
             bytes: self.bytes(&content),
             form: Form::Raw,
             survey: Some(&survey),
+            ends: None,
             blocks: true,
         };
         let cut = self.cut(&payload, self.cost.text(), None, true, allowance)?;
@@ -284,7 +292,8 @@ impl<'a> Shaper<'_, 'a> {
         let bytes = self.text(at);
         let inner = if self.answer.is_error { None } else { self.survey(at) };
         let inner = inner.as_deref();
-        let payload = Payload { bytes, form: Form::Escaped, survey: inner, blocks: false };
+        let ends = self.block(at).and_then(|block| block.ends.as_ref());
+        let payload = Payload { bytes, form: Form::Escaped, survey: inner, ends, blocks: false };
         let room = allowance.saturating_sub(others);
         // Servers put what to do next at the end of an error: its tail is kept in sight.
         let tail = if self.answer.is_error { tail(bytes, room / 4) } else { Vec::new() };
