@@ -23,7 +23,7 @@ const TAIL: usize = 240;
 pub struct Highlights<'t> {
     text: &'t Lined<'t>,
     kind: Kind,
-    grave: Vec<Entry>,
+    grave: Vec<Entry<'t>>,
     parts: Vec<Part>,
 }
 
@@ -85,7 +85,7 @@ impl<'t> Highlights<'t> {
     /// What happened from line `from` on, counted from 0: to be told in as many tokens as there are.
     #[must_use]
     pub fn after(&self, from: usize) -> Trouble<'_> {
-        Trouble::of(self.text, self.grave.iter().filter(|entry| entry.line >= from))
+        Trouble::of(self.grave.iter().filter(|entry| entry.line >= from))
     }
 
     /// What stands out from line `from` on, counted from 0, in at most `allowance` tokens; `trouble` is what happened there.
@@ -131,20 +131,13 @@ impl<'t> Highlights<'t> {
     }
 
     fn line(&self, at: usize) -> String {
-        let line = self.text.line(at);
-        let end = boundary(&line, WIDTH, Form::Raw);
-        let head = String::from_utf8_lossy(line.get(..end).unwrap_or(&line)).into_owned();
-        if end < line.len() {
-            format!("{head}{}", mark(line.len() - end, "characters"))
-        } else {
-            head
-        }
+        shortened(&self.text.line(at))
     }
 
     /// An entry with so many lines of what belongs to it.
-    fn entry(&self, entry: &Entry, trace: usize) -> String {
+    fn entry(&self, entry: &Entry<'_>, trace: usize) -> String {
         let shown = entry.length.min(trace.max(1));
-        let mut text = format!("{}: {}", entry.line + 1, self.line(entry.line));
+        let mut text = format!("{}: {}", entry.line + 1, shortened(&entry.says));
         for at in entry.line + 1..entry.line + shown {
             text.push_str("\n  ");
             text.push_str(&self.line(at));
@@ -253,6 +246,13 @@ impl<'t> Highlights<'t> {
             text.push(&format!("a sample between:\n{}\n", kept.join("\n")));
         }
     }
+}
+
+/// A line as it is shown.
+fn shortened(line: &[u8]) -> String {
+    let end = boundary(line, WIDTH, Form::Raw);
+    let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
+    if end < line.len() { format!("{head}{}", mark(line.len() - end, "characters")) } else { head }
 }
 
 /// What is written, and the room for more.

@@ -2,61 +2,65 @@
 
 use std::borrow::Cow;
 
+use wide::u8x16;
+
 use super::boundary::begins_entry;
 use super::level::{Level, level, strict};
 use super::lines::Lined;
+use crate::blocks::{PART, copy_until, until_any, within};
 
 /// An entry that matters.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct Entry<'t> {
     /// How grave it is.
     pub level: Level,
     /// Its first line, from 0.
     pub line: usize,
     /// Its number of lines.
     pub length: usize,
+    /// What its first line says.
+    pub says: Cow<'t, [u8]>,
 }
 
 /// The entries of a log that matter, with the lines that belong to them; `candidates` are the lines that may begin one.
 #[must_use]
-pub fn entries(text: &Lined<'_>, candidates: &[bool]) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut open: Option<Entry> = None;
+pub fn entries<'t>(text: &Lined<'t>, candidates: &[bool]) -> Vec<Entry<'t>> {
+    let mut entries: Vec<Entry<'_>> = Vec::new();
+    // Whether what comes next may belong to the last of them.
+    let mut open = false;
     for (at, candidate) in candidates.iter().enumerate() {
-        // Where nothing is open and nothing begins, it does not matter what the line is.
-        if !*candidate && open.is_none() {
-            continue;
-        }
-        let line = text.line(at);
-        let own = if *candidate { level(&line) } else { Level::Other };
-        if own == Level::Other && open.is_none() {
-            continue;
-        }
-        if begins_entry(&line)
-            || own != Level::Other && !line.starts_with(b" ") && !line.starts_with(b"\t")
-        {
-            entries.extend(open.take());
-            if own != Level::Other {
-                open = Some(Entry { level: own, line: at, length: 1 });
+        if *candidate {
+            let says = text.line(at);
+            let own = level(&says);
+            let indented = says.starts_with(b" ") || says.starts_with(b"\t");
+            if own != Level::Other && (!indented || begins_entry(&says)) {
+                entries.push(Entry { level: own, line: at, length: 1, says });
+                open = true;
+                continue;
             }
-        } else if let Some(entry) = &mut open {
-            entry.length += usize::from(!line.trim_ascii().is_empty());
+        }
+        // Where nothing is open and nothing begins, it does not matter what the line is.
+        if !open {
+            continue;
+        }
+        open = !begins_entry(&text.head(at));
+        if let Some(entry) = entries.last_mut().filter(|_| open) {
+            entry.length += usize::from(!text.line(at).trim_ascii().is_empty());
         }
     }
-    entries.extend(open);
     entries
 }
 
 /// Lines of any other text that begin as errors do; none where half of it does.
 #[must_use]
-pub fn strict_lines(text: &Lined<'_>, candidates: &[bool]) -> Vec<Entry> {
-    let grave: Vec<Entry> = candidates
-        .iter()
-        .enumerate()
-        .filter(|(_, candidate)| **candidate)
-        .map(|(line, _)| Entry { level: strict(&text.line(line)), line, length: 1 })
-        .filter(|entry| entry.level != Level::Other)
-        .collect();
+pub fn strict_lines<'t>(text: &Lined<'t>, candidates: &[bool]) -> Vec<Entry<'t>> {
+    let read = |line| {
+        let says = text.line(line);
+        Entry { level: strict(&says), line, length: 1, says }
+    };
+    let lines = candidates.iter().enumerate().filter(|(_, candidate)| **candidate);
+    let grave: Vec<Entry<'_>> =
+        lines.map(|(line, _)| read(line)).filter(|entry| entry.level != Level::Other).collect();
     if grave.len() * 2 > text.len() { Vec::new() } else { grave }
 }
 
@@ -95,30 +99,29 @@ pub fn template(line: &[u8], coarse: bool) -> Cow<'_, [u8]> {
     if !coarse {
         return Cow::Borrowed(rest);
     }
-    // As long as the line at first, so that nothing has to be made room for.
-    let mut out = vec![0; rest.len()];
-    let (mut last, mut length) = (0, 0);
-    for (byte, place) in rest
-        .iter()
-        .filter_map(|byte| {
-            let hex = matches!(byte, b'a'..=b'f' | b'A'..=b'F') && last == b'0';
-            let byte = if byte.is_ascii_digit() || hex { b'0' } else { *byte };
-            let repeats = byte == b'0' && last == b'0';
-            last = byte;
-            (!repeats).then_some(byte)
-        })
-        .zip(&mut out)
-    {
-        *place = byte;
-        length += 1;
+    let digit = |part| within(part, b'0', b'9');
+    let not_id = |part: u8x16| !(digit(part) | within(part | u8x16::splat(0x20), b'a', b'f'));
+    let (mut out, mut rest) = (Vec::with_capacity(rest.len() + PART), rest);
+    loop {
+        let plain = copy_until::<false>(&mut out, rest, digit);
+        rest = rest.get(plain..).unwrap_or_default();
+        if rest.is_empty() {
+            return Cow::Owned(out);
+        }
+        out.push(b'0');
+        rest = rest.get(until_any(rest, 0, not_id)..).unwrap_or_default();
     }
-    out.truncate(length);
-    Cow::Owned(out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_and_ids_are_one_digit() {
+        let line = b"order 123 of 0xBEEF7 by ab12cd-9fz: 1A.2 and 77";
+        assert_eq!(*template(line, true), *b"order 0 of 0xBEEF0 by ab0-0z: 0.0 and 0");
+    }
 
     #[test]
     fn repeats_differ_in_time_or_in_numbers() {

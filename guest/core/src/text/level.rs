@@ -128,16 +128,18 @@ fn named(look: &[u8]) -> Option<Level> {
             _ => {}
         }
     }
-    let first_bracket = memchr::memchr(b'[', look)?;
-    let bracketed = look.get(first_bracket..)?;
-    [
-        (b"[error]".as_slice(), Level::Error),
-        (b"[crit]", Level::Error),
-        (b"[warn]", Level::Warn),
-        (b"[warning]", Level::Warn),
-    ]
-    .into_iter()
-    .find_map(|(word, level)| find(bracketed, word, b'[', 0).map(|_| level))
+    let bracketed = memchr::memchr_iter(b'[', look).filter_map(|at| look.get(at + 1..));
+    bracketed.filter_map(in_brackets).max()
+}
+
+/// The level that stands between a bracket before `rest` and the next one.
+fn in_brackets(rest: &[u8]) -> Option<Level> {
+    let is = |word: &&[u8]| rest.starts_with(word);
+    match rest.first()? {
+        b'e' | b'c' => [b"error]".as_slice(), b"crit]"].iter().any(is).then_some(Level::Error),
+        b'w' => [b"warn]".as_slice(), b"warning]"].iter().any(is).then_some(Level::Warn),
+        _ => None,
+    }
 }
 
 /// Where a word stands first, told by one rare letter of it: lines are too short for a search that has to be prepared.

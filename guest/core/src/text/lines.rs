@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use super::ends::Ends;
 use crate::json::Span;
-use crate::json::text::{Form, visible};
+use crate::json::text::{Form, prefix, visible};
+
+/// Bytes of the beginning of a line that are looked at: an escape is at most six.
+const HEAD: usize = 96;
 
 /// A text and where its lines end: they are read as they are needed.
 pub struct Lined<'t> {
@@ -69,6 +72,12 @@ impl<'t> Lined<'t> {
         let Some(end) = ends.get(at) else { return &[] };
         let start = at.checked_sub(1).and_then(|before| ends.get(before)).unwrap_or(&0);
         self.bytes.get(*start..*end).unwrap_or_default()
+    }
+
+    /// The beginning of a line as a reader sees it: of 16 characters at least, where it has so many. O(1).
+    #[must_use]
+    pub fn head(&self, at: usize) -> Cow<'t, [u8]> {
+        prefix(self.raw(at), HEAD, self.form)
     }
 
     /// A line as a reader sees it, without its terminator. O(line).

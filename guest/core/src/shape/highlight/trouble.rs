@@ -1,40 +1,42 @@
 //! Errors and warnings of a log, repeats in one.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Highlights, TRACE, Text};
+use super::{Highlights, TRACE, Text, WIDTH};
 use crate::text::entry::{Entry, template};
 use crate::text::level::Level;
-use crate::text::lines::Lined;
+
+/// Bytes of a character, at most: where a line is cut it may lose all but one of them.
+const UTF8: usize = 4;
+
+/// Bytes of a token, at most.
+const MOST_BYTES: u64 = 16;
 
 /// Entries that matter. What repeats among them is found once, however often they are told.
 pub struct Trouble<'h> {
-    /// Each with its first line.
-    entries: Vec<(&'h Entry, Cow<'h, [u8]>)>,
+    entries: Vec<&'h Entry<'h>>,
     /// Entries that say the same at another time, in one.
-    fine: OnceCell<Vec<Group>>,
+    fine: OnceCell<Vec<Group<'h>>>,
     /// Entries that differ in numbers only, in one.
-    coarse: OnceCell<Vec<Group>>,
+    coarse: OnceCell<Vec<Group<'h>>>,
 }
 
 /// Entries that say the same.
 #[derive(Clone, Copy)]
-struct Group {
-    level: Level,
-    line: usize,
-    length: usize,
+struct Group<'h> {
+    /// The first of them.
+    entry: &'h Entry<'h>,
+    /// The line of the last.
     last: usize,
     count: usize,
 }
 
 impl<'h> Trouble<'h> {
-    pub(super) fn of(text: &Lined<'h>, entries: impl Iterator<Item = &'h Entry>) -> Self {
-        let entries = entries.map(|entry| (entry, text.line(entry.line))).collect();
-        Self { entries, fine: OnceCell::new(), coarse: OnceCell::new() }
+    pub(super) fn of(entries: impl Iterator<Item = &'h Entry<'h>>) -> Self {
+        Self { entries: entries.collect(), fine: OnceCell::new(), coarse: OnceCell::new() }
     }
 
     /// Tells all of them where they fit, repeats folded; else shorter; else the gravest. How many had to be left out.
@@ -42,19 +44,21 @@ impl<'h> Trouble<'h> {
         if self.entries.is_empty() {
             return 0;
         }
-        let count = |level| self.entries.iter().filter(|(entry, _)| entry.level == level).count();
+        let count = |level| self.entries.iter().filter(|entry| entry.level == level).count();
         let head = format!("{} errors, {} warnings:\n", count(Level::Error), count(Level::Warn));
         let room = text.room * 9 / 10;
-        let whole = |folded: &[Group], trace: usize| {
-            // Each takes a token at least, and a token is at most 16 bytes.
-            if folded.len() as u64 > room {
+        let whole = |folded: &[Group<'_>], trace: usize| {
+            let most = room.saturating_mul(MOST_BYTES);
+            let least: u64 = folded.iter().map(Group::least).sum();
+            // Each takes a token at least.
+            if folded.len() as u64 > room || least > most {
                 return None;
             }
             let mut whole = head.clone();
             for group in folded {
                 whole.push_str(&group.tell(of, trace));
                 whole.push('\n');
-                if whole.len() as u64 > room.saturating_mul(16) {
+                if whole.len() as u64 > most {
                     return None;
                 }
             }
@@ -69,7 +73,7 @@ impl<'h> Trouble<'h> {
         }
         // Not all of them fit: the gravest first, in their order, evenly spread.
         let mut coarse = coarse().clone();
-        coarse.sort_by_key(|group| (std::cmp::Reverse(group.level), group.line));
+        coarse.sort_by_key(|group| (std::cmp::Reverse(group.entry.level), group.entry.line));
         let mut kept: Vec<(usize, String)> = Vec::new();
         let mut spent = text.estimator.cost(head.as_bytes()) + 8;
         let mut omitted = 0;
@@ -85,7 +89,7 @@ impl<'h> Trouble<'h> {
                 continue;
             }
             spent += cost;
-            kept.push((group.line, line));
+            kept.push((group.entry.line, line));
         }
         kept.sort_unstable();
         let lines: Vec<String> = kept.into_iter().map(|(_, line)| line).collect();
@@ -97,12 +101,12 @@ impl<'h> Trouble<'h> {
     }
 
     /// Repeats in one: entries that say the same at another time; `coarse`: that differ in numbers only. O(entries).
-    fn fold(&self, coarse: bool) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
+    fn fold(&self, coarse: bool) -> Vec<Group<'h>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
         // By their hashes: templates are long, and alike in their first half.
         let mut known: BTreeMap<u128, usize> = BTreeMap::new();
-        for (entry, line) in &self.entries {
-            let key = xxh3_128(&template(line, coarse));
+        for entry in &self.entries {
+            let key = xxh3_128(&template(&entry.says, coarse));
             match known.get(&key).and_then(|at| groups.get_mut(*at)) {
                 Some(group) => {
                     group.count += 1;
@@ -110,13 +114,7 @@ impl<'h> Trouble<'h> {
                 }
                 None => {
                     known.insert(key, groups.len());
-                    groups.push(Group {
-                        level: entry.level,
-                        line: entry.line,
-                        length: entry.length,
-                        last: entry.line,
-                        count: 1,
-                    });
+                    groups.push(Group { entry, last: entry.line, count: 1 });
                 }
             }
         }
@@ -124,11 +122,15 @@ impl<'h> Trouble<'h> {
     }
 }
 
-impl Group {
+impl Group<'_> {
+    /// Bytes that [`Group::tell`] writes, at least.
+    fn least(&self) -> u64 {
+        self.entry.says.len().min(WIDTH - UTF8) as u64
+    }
+
     /// The first of them, with so many lines of what belongs to it, and how many say the same.
     fn tell(&self, of: &Highlights<'_>, trace: usize) -> String {
-        let text =
-            of.entry(&Entry { level: self.level, line: self.line, length: self.length }, trace);
+        let text = of.entry(self.entry, trace);
         if self.count > 1 {
             format!("{text} (x{}, last in line {})", self.count, self.last + 1)
         } else {
