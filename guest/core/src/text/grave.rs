@@ -116,9 +116,9 @@ fn may_begin<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     let [one, two, three] = SETS;
     let sets = |part: u8x16, of: [u8; 16]| u8x16::new(of).shuffle(part & u8x16::splat(15));
     let common = sets(first, one) & sets(second, two) & sets(third, three);
-    // Letters have the second highest bit set: moved up, it is the one that counts.
+    // The highest bit counts: all that is common moves there, and the second highest, which letters have.
     let letters = first & second & third;
-    let found = !common.simd_eq(u8x16::ZERO) & (letters + letters);
+    let found = common.saturating_add(u8x16::splat(0x7F)) & (letters + letters);
     if ESCAPED { found | in_digits(first, second) } else { found }
 }
 
