@@ -48,6 +48,13 @@ impl Shown {
         Self { facts, more: next.is_some(), next, body, highlights: None, about: None }
     }
 
+    /// Whether both are the same part, whatever else is said of it.
+    #[must_use]
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let Self { facts, next, more, body, highlights: _, about: _ } = self;
+        (facts, next, more, body) == (&other.facts, &other.next, &other.more, &other.body)
+    }
+
     /// The same, where `next` does not lead on but to the whole.
     #[must_use]
     pub fn complete(self) -> Self {

@@ -48,6 +48,14 @@ pub struct Measure {
     pub cost: u64,
 }
 
+impl Measure {
+    /// The sum of two texts, each priced by itself.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { tokens: self.tokens + other.tokens, cost: self.cost + other.cost }
+    }
+}
+
 impl Default for Estimator {
     fn default() -> Self {
         Self { method: Method::default(), profile: Profile::default(), scale: 1.0 }

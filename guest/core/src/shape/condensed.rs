@@ -144,9 +144,8 @@ pub(super) fn with_others(
     }
     // A few of them tell how many fit, about.
     let few = others.get(..PROBE.min(others.len())).unwrap_or_default();
-    let mut probe = records.telling(few);
     let mut all = records.telling(others);
-    if let Some(told) = probe.first(few.len(), ANY_COST) {
+    if let Some(told) = all.first(few.len(), ANY_COST) {
         let tokens = frame.estimator.cost(&told.values.join(&b','));
         let fit = (room * few.len() as u64 / tokens.max(1)).saturating_mul(11) / 10;
         count = count.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
@@ -157,7 +156,7 @@ pub(super) fn with_others(
         let telling =
             |told: &Told| count == others.len() || told.kept.iter().any(|name| !is_id(name));
         let share = (room * few.len() as u64 / count as u64).max(1);
-        if probe.first(few.len(), share).is_some_and(|told| telling(&told))
+        if all.first(few.len(), share).is_some_and(|told| telling(&told))
             && let Some(told) = all.first(count, room).filter(telling)
         {
             let which = if count == others.len() {

@@ -42,7 +42,15 @@ pub struct Frame<'a> {
     /// The call that cursors lead back to, where nothing is kept.
     pub replay: Option<&'a Replay>,
     /// What was written last: what is found to fit is what is sent.
-    pub last: RefCell<Option<(Shown, Halves)>>,
+    pub last: RefCell<Option<Last>>,
+}
+
+/// A part that was written.
+pub struct Last {
+    shown: Shown,
+    halves: Halves,
+    /// What its text half comes to.
+    text: Measure,
 }
 
 /// What the schema of a tool lets stand in structured content.
@@ -113,21 +121,27 @@ impl Frame<'_> {
         }
     }
 
-    /// Writes a part. Costs what the part is long; next to nothing where it is the one that was written last.
+    /// Writes a part. Costs what the part is long; next to nothing where it is the one that was written last, and half of it where it says the same in other words.
     #[must_use]
     pub fn halves(&self, shown: &Shown) -> Halves {
-        if let Some((last, halves)) = &*self.last.borrow()
-            && last == shown
+        let mut last = self.last.borrow_mut();
+        if let Some(last) = &*last
+            && last.shown == *shown
         {
-            return halves.clone();
+            return last.halves.clone();
         }
-        let halves = self.write(shown);
-        self.last.replace(Some((shown.clone(), halves.clone())));
+        let alike = last.as_ref().filter(|last| last.shown.is_alike(shown));
+        let (halves, text) = self.write(shown, alike);
+        *last = Some(Last { shown: shown.clone(), halves: halves.clone(), text });
         halves
     }
 
-    fn write(&self, shown: &Shown) -> Halves {
-        let cursor = shown.next.as_ref().map(|next| self.sign(next));
+    /// `alike`: another part with the same text half and cursor.
+    fn write(&self, shown: &Shown, alike: Option<&Last>) -> (Halves, Measure) {
+        let cursor = match alike {
+            Some(last) => last.halves.cursor.clone(),
+            None => shown.next.as_ref().map(|next| self.sign(next)),
+        };
         let link = Link { cursor: cursor.as_deref(), more: shown.more, read_tool: self.read_tool };
         let brief = self.is_brief();
         let mut notice = if brief {
@@ -150,31 +164,18 @@ impl Frame<'_> {
         }
         let beside = (self.allowance >= ROOMY).then_some((&shown.facts, link));
         let mut halves = Halves { notice, ..Halves::default() };
-        if self.text {
-            match &shown.body {
-                Body::Page(pieces) => {
-                    let mut text = Vec::new();
-                    convert(&mut text, &pieces.beside(beside), pieces.form, Form::Escaped);
-                    halves.text = Some(text);
-                }
-                Body::Text(bytes, form) => {
-                    let mut text = Vec::new();
-                    convert(&mut text, bytes, *form, Form::Escaped);
-                    halves.text = Some(text);
-                }
-                Body::Json(json) => {
-                    let mut text = Vec::new();
-                    escape(&mut text, json);
-                    halves.text = Some(text);
-                }
-                Body::Summary(json) => {
-                    let mut text = Vec::new();
-                    escape(&mut text, &summary(json, beside, &shown.facts));
-                    halves.text = Some(text);
-                }
-                Body::Blocks(blocks) => halves.blocks = Some(blocks.clone()),
+        let text = match alike {
+            Some(Last { halves: Halves { text, blocks, .. }, text: measure, .. }) => {
+                (halves.text, halves.blocks) = (text.clone(), blocks.clone());
+                *measure
             }
-        }
+            None => {
+                if self.text {
+                    (halves.text, halves.blocks) = text_half(shown, beside);
+                }
+                measure_text(&halves, &self.estimator)
+            }
+        };
         halves.structured = self.structured.map(|home| {
             if self.text_alone() {
                 return with_contract(
@@ -190,7 +191,9 @@ impl Frame<'_> {
             }
             self.structured(home, shown, link, beside.filter(|_| self.room != Room::Named))
         });
-        Measure { tokens: halves.tokens, cost: halves.cost } = measure(&halves, &self.estimator);
+        let others = [halves.structured.as_deref(), Some(halves.notice.as_bytes())];
+        let others = others.into_iter().flatten().map(|text| self.estimator.measure(text));
+        Measure { tokens: halves.tokens, cost: halves.cost } = others.fold(text, Measure::plus);
         if let Some(cursor) = &cursor {
             // What a cursor costs is known well: it needs less of a margin than text does.
             let count = self.halves_sent() + u64::from(beside.is_some());
@@ -199,7 +202,7 @@ impl Frame<'_> {
                 halves.cost.saturating_sub((spare - self.estimator.allowance(spare)) * 2 / 3);
         }
         halves.cursor = cursor;
-        halves
+        (halves, text)
     }
 
     fn structured(
@@ -327,26 +330,36 @@ pub fn plain_block(text: &str) -> Vec<u8> {
     text_block(&escaped)
 }
 
-/// Adds up what every text in the halves comes to.
-fn measure(halves: &Halves, estimator: &Estimator) -> Measure {
-    let mut sum = Measure::default();
-    let mut add = |text: &[u8]| {
-        let measure = estimator.measure(text);
-        sum.tokens += measure.tokens;
-        sum.cost += measure.cost;
-    };
-    if let Some(text) = &halves.text {
-        add(&visible(text, Form::Escaped));
+/// The text half: the content of a text block, or whole content blocks. `beside`: the paging fields, where they stand there too.
+fn text_half(
+    shown: &Shown,
+    beside: Option<(&Facts, Link<'_>)>,
+) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    let mut text = Vec::new();
+    match &shown.body {
+        Body::Page(pieces) => {
+            convert(&mut text, &pieces.beside(beside), pieces.form, Form::Escaped);
+        }
+        Body::Text(bytes, form) => convert(&mut text, bytes, *form, Form::Escaped),
+        Body::Json(json) => escape(&mut text, json),
+        Body::Summary(json) => escape(&mut text, &summary(json, beside, &shown.facts)),
+        Body::Blocks(blocks) => return (None, Some(blocks.clone())),
     }
+    (Some(text), None)
+}
+
+/// What the text half comes to.
+fn measure_text(halves: &Halves, estimator: &Estimator) -> Measure {
+    let text = halves
+        .text
+        .as_ref()
+        .map_or(Measure::default(), |text| estimator.measure(&visible(text, Form::Escaped)));
     let bytes = halves.blocks.as_deref().unwrap_or_default();
     let mut blocks = Scanner::new(bytes, Form::Raw);
+    let mut sum = text;
     while let Ok(Some(block)) = blocks.next_element() {
-        add(&block_text(bytes.get(block).unwrap_or_default()));
+        sum = sum.plus(estimator.measure(&block_text(bytes.get(block).unwrap_or_default())));
     }
-    if let Some(structured) = &halves.structured {
-        add(structured);
-    }
-    add(halves.notice.as_bytes());
     sum
 }
 
