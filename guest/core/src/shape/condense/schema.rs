@@ -52,6 +52,8 @@ pub struct Field {
     pub weights: [u64; CAPS.len()],
     /// Elements of its lists, in all, when shortened to [`LENGTHS`].
     pub elements: [u64; LENGTHS.len()],
+    /// Bytes of those of its values that were weighed, and what they came to.
+    weighed: (u64, u64),
     /// Characters of its strings.
     characters: u64,
     strings: u64,
@@ -74,7 +76,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The fields of a document. O(n): every value is weighed once.
+    /// The fields of a document. O(n): values are weighed once, of a field with many of them the first ones.
     #[must_use]
     pub fn of(outline: &Outline<'_>, estimator: &Estimator) -> Self {
         let mut schema = Self { of: vec![u32::MAX; outline.len()], ..Self::default() };
@@ -190,6 +192,7 @@ impl Schema {
             count: 0,
             weights: [0; CAPS.len()],
             elements: [0; LENGTHS.len()],
+            weighed: (0, 0),
             characters: 0,
             strings: 0,
             prose: 0,

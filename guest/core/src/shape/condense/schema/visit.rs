@@ -1,4 +1,4 @@
-//! Going through the values of a document: each is weighed once, and counted for its field.
+//! Going through the values of a document: each is weighed once, and counted for its field. Of a field with many values the first ones tell what a byte of the others weighs.
 
 use super::{CAPS, DISTINCT, FieldId, LENGTHS, MAP_OF_CONTAINERS, Schema};
 use crate::json::outline::{Id, Node, Outline};
@@ -8,6 +8,9 @@ use crate::tokens::{Estimator, Words};
 
 /// Members from which an object of plain values is taken for a list with names instead of numbers.
 const MAP_OF_VALUES: u32 = 128;
+
+/// Values of a field that are weighed.
+const WEIGHED: u64 = 256;
 
 /// Gives every value of a document its field, and every field what its values are; `root`: the field of the document itself. O(n).
 pub(super) fn all(
@@ -91,8 +94,16 @@ impl Visitor<'_, '_> {
 
     fn leaf(&mut self, node: &Node, at: FieldId) {
         let raw = self.outline.raw_in(&mut self.raw, node);
-        let weight = self.estimator.weigh_in(&mut self.words, raw);
         let Some(field) = self.schema.fields.get_mut(at) else { return };
+        let bytes = raw.len() as u64;
+        let weight = match field.weighed {
+            (1.., known) if field.count >= WEIGHED => known.saturating_mul(bytes) / field.weighed.0,
+            _ => self.estimator.weigh_in(&mut self.words, raw),
+        };
+        if field.count < WEIGHED {
+            field.weighed.0 += bytes;
+            field.weighed.1 += weight;
+        }
         field.count += 1;
         if field.distinct.len() < DISTINCT {
             field.distinct.insert(xxhash_rust::xxh3::xxh3_64(raw));
