@@ -11,6 +11,7 @@ pub mod list;
 pub mod lossless;
 pub mod notice;
 pub mod page;
+pub mod payload;
 pub mod plan;
 pub mod project;
 pub mod range;

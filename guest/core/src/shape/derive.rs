@@ -2,7 +2,8 @@
 //! original is kept as well.
 
 use super::lossless::{columns, minify, strip};
-use super::plan::{Cut, Payload, Setting, Wish, cut, index_of};
+use super::payload::Payload;
+use super::plan::{Cut, Setting, Wish, cut, index_of};
 use super::render::block_text;
 use super::{Body, Facts, Shown};
 use crate::json::edit::Edits;

@@ -6,6 +6,7 @@ use super::condense::Taste;
 use super::highlight::Highlights;
 use super::list::{self, Ask};
 use super::lossless::minify;
+use super::payload::Payload;
 use super::render::{Frame, Halves, Room};
 use super::{Body, Facts, Shown, describe, range, summary};
 use crate::json::scan::{Kind, is_json};
@@ -18,7 +19,6 @@ use crate::snapshot::index::{
 };
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Keys, Replay, Scope};
-use crate::text::ends::Ends;
 use crate::text::lines::Lined;
 use crate::tokens::Original;
 
@@ -42,30 +42,6 @@ impl Wish {
     #[must_use]
     pub fn ranged(&self) -> bool {
         self.start_line > 0 || self.end_line > 0
-    }
-}
-
-/// A payload: a document or text, and where it stands.
-pub struct Payload<'a, 's> {
-    /// Its bytes.
-    pub bytes: &'a [u8],
-    /// How they stand.
-    pub form: Form,
-    /// What it holds, where it is JSON.
-    pub survey: Option<&'s Survey>,
-    /// Where its lines end, where that is known.
-    pub ends: Option<&'s Ends>,
-    /// Whether its items are content blocks.
-    pub blocks: bool,
-}
-
-impl Payload<'_, '_> {
-    /// Its lines. O(n), where it is not known where they end.
-    fn lined(&self) -> Lined<'_> {
-        match self.ends {
-            Some(ends) => Lined::known(self.bytes, self.form, ends),
-            None => Lined::of(self.bytes, self.form),
-        }
     }
 }
 

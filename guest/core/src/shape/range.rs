@@ -3,7 +3,8 @@
 use super::chunk::{self, Size};
 use super::highlight::Highlights;
 use super::notice::Facts;
-use super::plan::{Payload, Setting};
+use super::payload::Payload;
+use super::plan::Setting;
 use super::render::Frame;
 use super::{Body, Shown};
 use crate::json::text::{Form, visible};

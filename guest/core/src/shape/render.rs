@@ -369,3 +369,51 @@ pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
     let span = crate::protocol::mcp::block::text_of(block).unwrap_or(0..0);
     visible(block.get(span).unwrap_or_default(), Form::Escaped)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_beside_a_part_is_written_as_if_it_had_been_from_the_beginning() {
+        let keys = Keys::new([b"0123456789abcdef".as_slice()]).unwrap();
+        let frame = |text| Frame {
+            estimator: Estimator::default(),
+            allowance: 4_000,
+            text,
+            structured: Some(&Home::Whole),
+            room: Room::Any,
+            keys: &keys,
+            principal: "a",
+            read_tool: "r",
+            replay: None,
+            last: RefCell::default(),
+        };
+        let facts = |to| Facts::Part { item: 0, total: 2, from: 0, to, bytes: 9 };
+        let next = Cursor::new("snapshot", 1, 1_000);
+        let part = |to, text: &str| {
+            let body = Body::Text(text.as_bytes().to_vec(), Form::Escaped);
+            Shown::new(facts(to), Some(next.clone()), body)
+        };
+        let of = |about: &str, part: Shown| Shown { about: Some(about.to_owned()), ..part };
+        let and = |words: &str, part: Shown| Shown { highlights: Some(words.to_owned()), ..part };
+        let parts = [
+            part(4, r"a\nb"),
+            and("errors", part(4, r"a\nb")),
+            of("x", and("other errors", part(4, r"a\nb"))),
+            part(4, r"a\nc"),
+            part(5, r"a\nc"),
+            Shown { next: None, ..part(5, r"a\nc") },
+            part(5, r"a\nc").complete(),
+        ];
+        for text in [true, false] {
+            let one = frame(text);
+            for part in &parts {
+                assert_eq!(
+                    format!("{:?}", one.halves(part)),
+                    format!("{:?}", frame(text).halves(part))
+                );
+            }
+        }
+    }
+}

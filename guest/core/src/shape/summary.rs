@@ -1,7 +1,8 @@
 //! A document that is no list, in fewer words: fewer fields, shorter values; or where it has no fields to choose from, a description (FR-010, FR-011).
 
 use super::condense::{Condenser, Taste};
-use super::plan::{Payload, Setting};
+use super::payload::Payload;
+use super::plan::Setting;
 use super::render::Frame;
 use super::{Body, Facts, Fields, Shown};
 use crate::json::outline::Outline;
