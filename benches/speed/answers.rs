@@ -3,11 +3,11 @@
 use std::hint::black_box;
 
 use anyhow::{Context, Result, ensure};
-use criterion::{Criterion, SamplingMode, Throughput};
 use serde_json::{Value, json};
 
 use crate::inputs::{bookings, call, catalogue, log, settings, structured, text};
 use crate::sides::{Core, Sandbox, Side, Whole};
+use crate::turns::{Bench, Turns};
 
 const MB: usize = 1_000_000;
 
@@ -96,21 +96,23 @@ pub(crate) fn alike() -> Vec<Vec<&'static str>> {
 }
 
 /// Measures them all.
-pub(crate) fn run(criterion: &mut Criterion) -> Result<()> {
+pub(crate) fn run(turns: &mut Turns) -> Result<()> {
     for case in cases() {
-        let mut group = criterion.benchmark_group(case.name);
-        group.throughput(Throughput::Bytes(case.answer.len() as u64));
-        group.sampling_mode(SamplingMode::Flat);
-        group.bench_function("value", |bencher| {
-            bencher.iter(|| drop(black_box(serde_json::from_slice::<Value>(&case.like))));
-        });
-        group.finish();
         let core = Core::new(case.policy)?;
+        let sandbox = Sandbox::new(case.policy)?;
+        let whole = Whole::new(case.policy)?;
         let expected = core.shape(&core.forward(&case.request)?, &case.answer)?;
         case.check(expected.as_deref()).with_context(|| format!("in {}", case.name))?;
-        case.time(criterion, "core", &core, &expected)?;
-        case.time(criterion, "component", &Sandbox::new(case.policy)?, &expected)?;
-        case.time(criterion, "filter", &Whole::new(case.policy)?, &expected)?;
+        let ticket = sandbox.forward(&case.request)?;
+        let parse = || drop(black_box(serde_json::from_slice::<Value>(&case.like)));
+        turns.run(vec![
+            Bench::new(case.name, "value", parse),
+            case.bench("core", &core, &expected)?,
+            case.bench("component", &sandbox, &expected)?,
+            case.bench("filter", &whole, &expected)?,
+            Bench::cold(case.name, "value, cold", parse),
+            Bench::cold(case.name, "component, cold", || sandbox.shape(&ticket, &case.answer)),
+        ])?;
     }
     Ok(())
 }
@@ -137,26 +139,21 @@ impl Case {
         }
     }
 
-    fn time<S: Side>(
-        &self,
-        criterion: &mut Criterion,
-        form: &str,
-        side: &S,
+    fn bench<'a, S: Side>(
+        &'a self,
+        form: &'static str,
+        side: &'a S,
         expected: &Option<Vec<u8>>,
-    ) -> Result<()> {
+    ) -> Result<Bench<'a>>
+    where
+        S::Ticket: 'a,
+    {
         let ticket = side.forward(&self.request)?;
         ensure!(
             side.shape(&ticket, &self.answer)? == *expected,
             "the {form} makes something else of {} than the core",
             self.name
         );
-        let mut group = criterion.benchmark_group(self.name);
-        group.throughput(Throughput::Bytes(self.answer.len() as u64));
-        group.sampling_mode(SamplingMode::Flat);
-        group.bench_function(form, |bencher| {
-            bencher.iter(|| side.shape(&ticket, &self.answer));
-        });
-        group.finish();
-        Ok(())
+        Ok(Bench::new(self.name, form, move || side.shape(&ticket, &self.answer)))
     }
 }

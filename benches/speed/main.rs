@@ -9,50 +9,27 @@
 )]
 
 mod answers;
+mod goals;
 mod inputs;
 mod parts;
 mod readings;
 mod report;
 mod sides;
-
-use std::time::Duration;
+mod turns;
 
 use anyhow::Result;
-use criterion::Criterion;
 
 /// That of the yardstick: with another, parsing would look slower than it can be.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How often everything is measured, so that the times of one thing lie far apart: what else a machine does slows some of them.
-const ROUNDS: usize = 3;
-
 fn main() -> Result<()> {
     let is = |flag: &str| std::env::args().any(|argument| argument == flag);
     // `--test` and `--list` measure nothing.
-    let measures = is("--bench") && !is("--test");
-    let mut times = report::Times::new();
-    for round in 1..=if measures { ROUNDS } else { 1 } {
-        if measures {
-            eprintln!("Round {round} of {ROUNDS}.");
-        }
-        let mut criterion = Criterion::default()
-            .without_plots()
-            .sample_size(20)
-            .warm_up_time(Duration::from_millis(150))
-            .measurement_time(Duration::from_millis(500))
-            .configure_from_args();
-        answers::run(&mut criterion)?;
-        readings::run(&mut criterion)?;
-        parts::run(&mut criterion)?;
-        criterion.final_summary();
-        if measures {
-            report::best(&mut times)?;
-        }
-    }
-    if !measures {
-        return Ok(());
-    }
-    report::share_yardstick(&mut times, &answers::alike());
-    report::run(&times)
+    let mut turns =
+        turns::Turns { measures: is("--bench") && !is("--test"), times: turns::Times::new() };
+    answers::run(&mut turns)?;
+    readings::run(&mut turns)?;
+    parts::run(&mut turns)?;
+    if turns.measures { report::run(turns.times, &answers::alike()) } else { Ok(()) }
 }

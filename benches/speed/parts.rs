@@ -2,7 +2,6 @@
 
 use std::hint::black_box;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -14,93 +13,73 @@ use context_guard_core::json::text::Form;
 use context_guard_core::snapshot::Cursor;
 use context_guard_core::tokens::{Estimator, Original};
 use context_guard_test_support::guards::NOW;
-use criterion::{Criterion, Throughput};
+use criterion::Bencher;
 use serde_json::json;
 
 use crate::inputs::{bookings, call, text};
 use crate::sides::{PRINCIPAL, Sandbox, Side, Whole, caller, keys};
+use crate::turns::{Bench, Turns};
 
 /// Measures them all.
-pub(crate) fn run(criterion: &mut Criterion) -> Result<()> {
-    scanning(criterion)?;
-    pricing(criterion)?;
-    cursors(criterion)?;
-    instances(criterion)?;
-    swap(criterion)
+pub(crate) fn run(turns: &mut Turns) -> Result<()> {
+    scanning(turns)?;
+    pricing(turns)?;
+    cursors(turns)?;
+    instances(turns)?;
+    swap(turns)
 }
 
-fn scanning(criterion: &mut Criterion) -> Result<()> {
+fn scanning(turns: &mut Turns) -> Result<()> {
     let document = bookings(1_000_000);
     let survey = Survey::of(document.as_bytes(), Form::Raw);
     ensure!(
         survey.is_some_and(|survey| survey.longest().is_some_and(|list| list.items.len() > 500))
     );
-    let mut group = criterion.benchmark_group("scan-1MB");
-    group.throughput(Throughput::Bytes(document.len() as u64));
-    group.bench_function("core", |bencher| {
-        bencher.iter(|| Survey::of(black_box(document.as_bytes()), Form::Raw));
-    });
-    group.bench_function("value", |bencher| {
-        bencher.iter(|| drop(serde_json::from_str::<serde_json::Value>(black_box(&document))));
-    });
-    group.finish();
-    Ok(())
+    let parse = || drop(serde_json::from_str::<serde_json::Value>(black_box(&document)));
+    turns.run(vec![
+        Bench::new("scan-1MB", "core", || Survey::of(black_box(document.as_bytes()), Form::Raw)),
+        Bench::new("scan-1MB", "value", parse),
+    ])
 }
 
-fn pricing(criterion: &mut Criterion) -> Result<()> {
+fn pricing(turns: &mut Turns) -> Result<()> {
     let document = bookings(10_000_000);
+    let document = document.as_bytes();
     let estimator = Estimator::default();
-    let exact = estimator.price(document.as_bytes());
-    let sampled = Original::price(&estimator, document.as_bytes(), Form::Raw).tokens;
+    let exact = estimator.price(document);
+    let sampled = Original::price(&estimator, document, Form::Raw).tokens;
     ensure!(sampled.abs_diff(exact) * 20 <= exact, "{sampled} of {exact}");
-    let mut group = criterion.benchmark_group("price-10MB");
-    group.throughput(Throughput::Bytes(document.len() as u64));
-    group.bench_function("all of it", |bencher| {
-        bencher.iter(|| estimator.price(black_box(document.as_bytes())));
-    });
-    group.bench_function("samples", |bencher| {
-        bencher.iter(|| Original::price(&estimator, black_box(document.as_bytes()), Form::Raw));
-    });
-    group.finish();
-    Ok(())
+    let samples = || Original::price(&estimator, black_box(document), Form::Raw);
+    turns.run(vec![
+        Bench::new("price-10MB", "all of it", || estimator.price(black_box(document))),
+        Bench::new("price-10MB", "samples", samples),
+    ])
 }
 
-fn cursors(criterion: &mut Criterion) -> Result<()> {
+fn cursors(turns: &mut Turns) -> Result<()> {
     let keys = keys()?;
     let cursor = Cursor::new("abcdefghijklmnop", 50, NOW);
     let signed = cursor.sign(&keys, PRINCIPAL);
     ensure!(Cursor::verify(&signed, &keys, PRINCIPAL, NOW, 1_000)? == cursor);
-    let mut group = criterion.benchmark_group("cursor");
-    group.bench_function("sign", |bencher| {
-        bencher.iter(|| black_box(&cursor).sign(&keys, PRINCIPAL))
-    });
-    group.bench_function("verify", |bencher| {
-        bencher.iter(|| Cursor::verify(black_box(&signed), &keys, PRINCIPAL, NOW, 1_000));
-    });
-    group.finish();
-    Ok(())
+    let verify = || Cursor::verify(black_box(&signed), &keys, PRINCIPAL, NOW, 1_000);
+    turns.run(vec![
+        Bench::new("cursor", "sign", || black_box(&cursor).sign(&keys, PRINCIPAL)),
+        Bench::new("cursor", "verify", verify),
+    ])
 }
 
 /// A new instance for every answer, beside one that is used again.
-fn instances(criterion: &mut Criterion) -> Result<()> {
+fn instances(turns: &mut Turns) -> Result<()> {
     let answer = text(&bookings(100_000));
-    let sandbox = Arc::new(Sandbox::new("{}")?);
+    let sandbox = Sandbox::new("{}")?;
     let ticket =
         sandbox.forward(&call("list", &json!({"_guard_limit": 3, "_guard_fields": "all"})))?;
     ensure!(sandbox.shape(&ticket, &answer)?.is_some());
-    let mut group = criterion.benchmark_group("instance");
     let request = call("list", &json!({}));
-    group.bench_function("new, and a request", |bencher| {
-        bencher.iter(|| sandbox.forward(&request));
-    });
-    group.bench_function("new, 100 kB", |bencher| bencher.iter(|| sandbox.shape(&ticket, &answer)));
     let caller = caller();
     let mut instance =
         sandbox.component.instance(&sandbox.surroundings, PRINCIPAL, answer.len())?;
-    group.bench_function("used again, 100 kB", |bencher| {
-        bencher.iter(|| instance.on_response(&sandbox.settings, &caller, &ticket, &answer));
-    });
-    group.bench_function("new, 100 kB, two threads at once", |bencher| {
+    let at_once = |bencher: &mut Bencher<'_>| {
         bencher.iter_custom(|times| {
             let begin = Instant::now();
             std::thread::scope(|scope| {
@@ -113,13 +92,19 @@ fn instances(criterion: &mut Criterion) -> Result<()> {
             });
             begin.elapsed()
         });
-    });
-    group.finish();
-    Ok(())
+    };
+    turns.run(vec![
+        Bench::new("instance", "new, and a request", || sandbox.forward(&request)),
+        Bench::new("instance", "new, 100 kB", || sandbox.shape(&ticket, &answer)),
+        Bench::new("instance", "used again, 100 kB", || {
+            instance.on_response(&sandbox.settings, &caller, &ticket, &answer)
+        }),
+        Bench::timed("instance", "new, 100 kB, two threads at once", at_once),
+    ])
 }
 
 /// Another policy, taken in, tested and begun with.
-fn swap(criterion: &mut Criterion) -> Result<()> {
+fn swap(turns: &mut Turns) -> Result<()> {
     let whole = Whole::new("{}")?;
     let budget = AtomicU64::new(3_000);
     let offer = || {
@@ -131,8 +116,5 @@ fn swap(criterion: &mut Criterion) -> Result<()> {
         whole.0.generations().offer(&Offer { policy: Some(policy), ..Offer::default() })
     };
     ensure!(offer()?.is_some(), "the policy was not taken in");
-    let mut group = criterion.benchmark_group("swap");
-    group.bench_function("policy", |bencher| bencher.iter(&offer));
-    group.finish();
-    Ok(())
+    turns.run(vec![Bench::new("swap", "policy", offer)])
 }

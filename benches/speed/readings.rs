@@ -3,11 +3,11 @@
 use anyhow::{Context, Result, ensure};
 use context_guard_core::snapshot::Cursor;
 use context_guard_test_support::guards::NOW;
-use criterion::Criterion;
 use serde_json::{Value, json};
 
 use crate::inputs::{bookings, call, log, structured, text};
 use crate::sides::{Core, PRINCIPAL, Sandbox, Side, Whole, keys};
+use crate::turns::{Bench, Turns};
 
 /// The cursor that an answer leads on with.
 fn next(answer: &[u8]) -> Result<String> {
@@ -28,55 +28,66 @@ fn read(cursor: &str) -> Vec<u8> {
     call("context_guard_read", &json!({"cursor": cursor, "limit": 3, "fields": "all"}))
 }
 
+/// An answer that is kept, and what is read of it.
+struct Kept {
+    size: &'static str,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    core: Core,
+    sandbox: Sandbox,
+    whole: Whole,
+}
+
+impl Kept {
+    fn new(size: &'static str, request: Vec<u8>, answer: Vec<u8>) -> Result<Self> {
+        let (core, sandbox, whole) = (Core::new("{}")?, Sandbox::new("{}")?, Whole::new("{}")?);
+        Ok(Self { size, request, answer, core, sandbox, whole })
+    }
+
+    /// What is at this place, read from each form.
+    fn benches(&self, what: &str, offset: u64, says: &str) -> Result<[Bench<'_>; 3]> {
+        let group = format!("{what}-of-{}", self.size);
+        Ok([
+            self.bench(&group, "core", &self.core, offset, says)?,
+            self.bench(&group, "component", &self.sandbox, offset, says)?,
+            self.bench(&group, "filter", &self.whole, offset, says)?,
+        ])
+    }
+
+    fn bench<'a, S: Side>(
+        &self,
+        group: &str,
+        form: &'static str,
+        side: &'a S,
+        offset: u64,
+        says: &str,
+    ) -> Result<Bench<'a>> {
+        let shaped = side.shape(&side.forward(&self.request)?, &self.answer)?;
+        let shaped = shaped.context("it was not cut")?;
+        let read = read(&at(&next(&shaped)?, offset)?);
+        let page = String::from_utf8(side.read(&read)?)?;
+        ensure!(page.contains(says) && !page.contains("isError"), "{group}, {form}: {page}");
+        Ok(Bench::new(group, form, move || side.read(&read)))
+    }
+}
+
 /// Measures them all.
-pub(crate) fn run(criterion: &mut Criterion) -> Result<()> {
-    for (name, bytes) in [("1MB", 1_000_000), ("60MB", 60_000_000)] {
+pub(crate) fn run(turns: &mut Turns) -> Result<()> {
+    let mut lists = Vec::new();
+    for (size, bytes) in [("1MB", 1_000_000), ("60MB", 60_000_000)] {
         let list = bookings(bytes);
         let items = list.matches("\"id\":\"bk_").count() as u64;
-        let answer = structured(&list);
-        drop(list);
         let request = call("list", &json!({"_guard_limit": 3, "_guard_fields": "all"}));
-        for (place, offset) in [("first", 3), ("last", items - 3)] {
-            let name = format!("page-{place}-of-{name}");
-            sides(criterion, &name, &request, &answer, offset, &format!("bk_{:06}", offset + 1))?;
-        }
+        lists.push((Kept::new(size, request, structured(&list))?, items));
     }
-    let answer = text(&log(3_000_000));
-    let request = call("list", &json!({}));
-    sides(criterion, "chunk-last-of-3MB", &request, &answer, 2_900_000, "request")?;
-    Ok(())
-}
-
-fn sides(
-    criterion: &mut Criterion,
-    name: &str,
-    request: &[u8],
-    answer: &[u8],
-    offset: u64,
-    says: &str,
-) -> Result<()> {
-    side(criterion, name, "core", &Core::new("{}")?, request, answer, offset, says)?;
-    side(criterion, name, "component", &Sandbox::new("{}")?, request, answer, offset, says)?;
-    side(criterion, name, "filter", &Whole::new("{}")?, request, answer, offset, says)
-}
-
-#[allow(clippy::too_many_arguments, reason = "one reading, and what is expected of it")]
-fn side<S: Side>(
-    criterion: &mut Criterion,
-    name: &str,
-    form: &str,
-    side: &S,
-    request: &[u8],
-    answer: &[u8],
-    offset: u64,
-    says: &str,
-) -> Result<()> {
-    let shaped = side.shape(&side.forward(request)?, answer)?.context("it was not cut")?;
-    let read = read(&at(&next(&shaped)?, offset)?);
-    let page = String::from_utf8(side.read(&read)?)?;
-    ensure!(page.contains(says) && !page.contains("isError"), "{name}, {form}: {page}");
-    let mut group = criterion.benchmark_group(name);
-    group.bench_function(form, |bencher| bencher.iter(|| side.read(&read)));
-    group.finish();
-    Ok(())
+    for what in ["page-first", "page-last"] {
+        let mut benches = Vec::new();
+        for (kept, items) in &lists {
+            let offset = if what == "page-first" { 3 } else { items - 3 };
+            benches.extend(kept.benches(what, offset, &format!("bk_{:06}", offset + 1))?);
+        }
+        turns.run(benches)?;
+    }
+    let log = Kept::new("3MB", call("list", &json!({})), text(&log(3_000_000)))?;
+    turns.run(log.benches("chunk-last", 2_900_000, "request")?.into())
 }

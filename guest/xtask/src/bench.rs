@@ -121,6 +121,8 @@ fn speed(compare: Option<PathBuf>, filter: Option<String>, check: bool) -> Resul
         command.args(["--package", "context-guard-suite"]);
     }
     command.arg("--").args(check.then_some("--test")).args(filter);
+    // A line for each turn of each side.
+    command.args(["--output-format", "bencher"]);
     build::run(&mut command)
 }
 
