@@ -1,4 +1,4 @@
-"""FastMCP's proxy with its limiter of answers, in front of a server: `fastmcp_proxy.py [--http PORT] -- COMMAND...`."""
+"""FastMCP's proxy with its limiter of answers, in front of a server: `fastmcp_proxy.py [--http PORT] -- URL` or `-- COMMAND...`."""
 
 import sys
 
@@ -9,7 +9,8 @@ from fastmcp.server.middleware.response_limiting import ResponseLimitingMiddlewa
 
 at = sys.argv.index("--")
 command, options = sys.argv[at + 1 :], sys.argv[1:at]
-proxy: FastMCP = create_proxy(StdioTransport(command[0], command[1:]))
+backend = command[0] if command[0].startswith("http:") else StdioTransport(command[0], command[1:])
+proxy: FastMCP = create_proxy(backend)
 proxy.add_middleware(ResponseLimitingMiddleware(max_size=32_000))
 if options[:1] == ["--http"]:
     proxy.run(transport="http", host="127.0.0.1", port=int(options[1]), show_banner=False, log_level="warning")

@@ -19,14 +19,18 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// A call that reads a file.
-    pub(crate) fn call(&self, file: &Path) -> Value {
-        let arguments = json!({"path": file});
+    /// This call, as it is made through it.
+    pub(crate) fn call(&self, call: &Value) -> Value {
         if self.wrapped {
-            return json!({"name": "server_invoke_tool", "arguments": {"tool_name": "read_text_file", "tool_input": arguments}});
+            return json!({"name": "server_invoke_tool", "arguments": {"tool_name": call["name"], "tool_input": call["arguments"]}});
         }
-        json!({"name": "read_text_file", "arguments": arguments})
+        call.clone()
     }
+}
+
+/// A call that reads a file.
+pub(crate) fn reading(file: &Path) -> Value {
+    json!({"name": "read_text_file", "arguments": {"path": file}})
 }
 
 /// A file of what is installed for this bench.
@@ -65,45 +69,52 @@ pub(crate) fn stdio(folder: &Path) -> Result<Vec<Front>> {
     ])
 }
 
-/// All that make the server one of Streamable HTTP, but ours.
-pub(crate) fn http(folder: &Path) -> Result<Vec<Front>> {
-    let server = server(folder)?;
-    let before = |name, command: Vec<String>, options: &[&str], port: u16, wrapped| Front {
-        name,
-        command: [
-            command,
-            options.iter().map(|option| (*option).replace("PORT", &port.to_string())).collect(),
-            vec!["--".to_owned()],
-            server.clone(),
-        ]
-        .concat(),
-        wrapped,
-        url: Some(format!("http://127.0.0.1:{port}/mcp")),
-    };
+/// All others that speak Streamable HTTP before this command.
+pub(crate) fn http(server: &[String]) -> Result<Vec<Front>> {
+    let python = [installed("mcp-proxy/bin/mcp-proxy")?];
+    let npm = ["node".to_owned(), installed("node_modules/mcp-proxy/dist/bin/mcp-proxy.mjs")?];
+    let of_python = ["--port", "PORT", "--pass-environment"];
+    let of_npm = ["--port", "PORT", "--host", "127.0.0.1", "--server", "stream"];
     Ok(vec![
-        before("FastMCP 4.1.2, limiter of 32 kB", fastmcp()?, &["--http", "PORT"], free()?, false),
-        before(
-            "mcp-compressor 0.38.2, shrinkfit of 32 kB",
-            vec![installed("mcp-compressor/bin/mcp-compressor")?],
-            &["--shrinkfit=32000", "--transport", "streamable-http", "--port", "PORT"],
-            free()?,
-            true,
-        ),
-        before(
-            "mcp-proxy 0.13.0 (Python)",
-            vec![installed("mcp-proxy/bin/mcp-proxy")?],
-            &["--port", "PORT", "--pass-environment"],
-            free()?,
-            false,
-        ),
-        before(
-            "mcp-proxy 6.7.19 (npm)",
-            vec!["node".to_owned(), installed("node_modules/mcp-proxy/dist/bin/mcp-proxy.mjs")?],
-            &["--port", "PORT", "--host", "127.0.0.1", "--server", "stream"],
-            free()?,
-            false,
-        ),
+        listening_fastmcp(server)?,
+        listening_compressor(server)?,
+        listening("mcp-proxy 0.13.0 (Python)", &python, &of_python, server)?,
+        listening("mcp-proxy 6.7.19 (npm)", &npm, &of_npm, server)?,
     ])
+}
+
+/// Those of them that also stand before a server that speaks Streamable HTTP itself.
+pub(crate) fn before_http(url: String) -> Result<Vec<Front>> {
+    let open = [url, "--auth".to_owned(), "none".to_owned()];
+    Ok(vec![listening_fastmcp(&open[..1])?, listening_compressor(&open)?])
+}
+
+fn listening_fastmcp(server: &[String]) -> Result<Front> {
+    listening("FastMCP 4.1.2, limiter of 32 kB", &fastmcp()?, &["--http", "PORT"], server)
+}
+
+fn listening_compressor(server: &[String]) -> Result<Front> {
+    let program = [installed("mcp-compressor/bin/mcp-compressor")?];
+    let options = ["--shrinkfit=32000", "--transport", "streamable-http", "--port", "PORT"];
+    let front = listening("mcp-compressor 0.38.2, shrinkfit of 32 kB", &program, &options, server)?;
+    Ok(Front { wrapped: true, ..front })
+}
+
+fn listening(
+    name: &'static str,
+    program: &[String],
+    options: &[&str],
+    server: &[String],
+) -> Result<Front> {
+    let port = free()?.to_string();
+    let options = options.iter().map(|option| option.replace("PORT", &port));
+    let command = program.iter().cloned().chain(options).chain(["--".to_owned()]);
+    Ok(Front {
+        name,
+        command: command.chain(server.iter().cloned()).collect(),
+        wrapped: false,
+        url: Some(format!("http://127.0.0.1:{port}/mcp")),
+    })
 }
 
 /// A port that nobody listens on.

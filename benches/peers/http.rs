@@ -11,12 +11,21 @@ use context_guard_test_support::artifacts;
 use context_guard_test_support::gateway::{Gateway, Process, Reply, agent};
 use serde_json::{Value, json};
 
-use crate::fronts::{self, Front, server};
+use crate::fronts::{self, Front, reading, server};
 use crate::{peak, quantiles};
 
-const ROUNDS: usize = 6;
-const CALLS: usize = 10;
-const MANY: u64 = 96;
+/// How much is measured.
+struct Amount {
+    /// Turns in which everything is called one after the other, and in which calls a second are counted.
+    turns: usize,
+    /// Calls of each in a turn.
+    calls: usize,
+    /// Calls of each for how many there are a second, in a turn.
+    many: u64,
+}
+
+/// How many clients there are at once.
+const CLIENTS: [usize; 3] = [1, 16, 64];
 
 /// A session on one connection, which is kept.
 struct Session {
@@ -73,10 +82,12 @@ struct Measured {
     name: &'static str,
     call: Value,
     session: Session,
+    /// Those of many clients at once.
+    sessions: Vec<Session>,
     pid: Option<u32>,
     times: Vec<Duration>,
     tokens: u64,
-    a_second: [f64; 3],
+    a_second: [f64; CLIENTS.len()],
 }
 
 impl Measured {
@@ -91,11 +102,20 @@ impl Measured {
         let answer: Answer = session.call(&call)?.answer()?;
         ensure!(answer.0.to_string().contains(says), "{name}: {}", answer.0);
         let tokens = answer.tokens();
-        Ok(Self { name, call, session, pid, times: Vec::new(), tokens, a_second: [0.0; 3] })
+        Ok(Self {
+            name,
+            call,
+            session,
+            sessions: Vec::new(),
+            pid,
+            times: Vec::new(),
+            tokens,
+            a_second: [0.0; CLIENTS.len()],
+        })
     }
 
-    fn round(&mut self) -> Result<()> {
-        for _ in 0..CALLS {
+    fn round(&mut self, calls: usize) -> Result<()> {
+        for _ in 0..calls {
             let begin = Instant::now();
             self.session.call(&self.call)?;
             self.times.push(begin.elapsed());
@@ -103,23 +123,36 @@ impl Measured {
         Ok(())
     }
 
-    /// Calls a second by so many clients, each with a session of its own.
-    fn many(&self, clients: u64) -> Result<f64> {
-        let sessions: Result<Vec<Session>> =
-            (0..clients).map(|_| Session::open(&self.session.url)).collect();
-        let sessions = sessions?;
-        let left = AtomicU64::new(MANY);
+    /// Calls a second by so many clients, each with a session of its own; the most of all turns.
+    fn many(&mut self, calls: u64) -> Result<()> {
+        for (at, clients) in CLIENTS.into_iter().enumerate() {
+            let now = self.a_second(clients, calls)?;
+            if let Some(most) = self.a_second.get_mut(at) {
+                *most = most.max(now);
+            }
+        }
+        Ok(())
+    }
+
+    fn a_second(&mut self, clients: usize, calls: u64) -> Result<f64> {
+        while self.sessions.len() < clients {
+            self.sessions.push(Session::open(&self.session.url)?);
+        }
+        let left = AtomicU64::new(calls);
         let begin = Instant::now();
         std::thread::scope(|scope| {
-            let working: Vec<_> = sessions
+            let call = &self.call;
+            let working: Vec<_> = self
+                .sessions
                 .iter()
+                .take(clients)
                 .map(|session| {
                     let left = &left;
                     scope.spawn(move || -> Result<()> {
                         let take = |left: u64| left.checked_sub(1);
                         while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
                         {
-                            session.call(&self.call)?;
+                            session.call(call)?;
                         }
                         Ok(())
                     })
@@ -129,7 +162,7 @@ impl Measured {
                 working.join().map_err(|_| anyhow::anyhow!("a client panicked"))?
             })
         })?;
-        Ok(MANY as f64 / begin.elapsed().as_secs_f64())
+        Ok(calls as f64 / begin.elapsed().as_secs_f64())
     }
 }
 
@@ -148,75 +181,69 @@ fn start(front: &Front) -> Result<Running> {
 }
 
 pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
-    let stdio = json!([{"name": "files", "command": server(folder)?, "isolation": "shared"}]);
-    let ours = Gateway::start(stdio, json!({}))?;
-    let call = json!({"name": "read_text_file", "arguments": {"path": file}});
-    let mut all = vec![Measured::new(
-        "context-guard serve",
-        &ours.url(),
-        call,
-        Some(ours.process.pid()),
-        "bk_00001",
-    )?];
-    let fronts = fronts::http(folder)?;
-    let mut running = Vec::new();
-    for front in &fronts {
+    before_stdio(folder, file)?;
+    before_http()
+}
+
+/// Others, begun, and how the tool is called through them.
+fn others(fronts: &[Front], call: &Value, says: &str) -> Result<Vec<(Measured, Running)>> {
+    let begin = |front: &Front| {
         eprintln!("Starting {}.", front.name);
         let process = start(front)?;
         let url = front.url.as_deref().context("no address")?;
-        all.push(Measured::new(
-            front.name,
-            url,
-            front.call(file),
-            Some(process.0.id()),
-            "bk_00001",
-        )?);
-        running.push(process);
-    }
-    measure(&mut all)?;
+        let pid = Some(process.0.id());
+        Ok((Measured::new(front.name, url, front.call(call), pid, says)?, process))
+    };
+    fronts.iter().map(begin).collect()
+}
+
+fn ours(gateway: &Gateway, call: Value, says: &str) -> Result<Measured> {
+    let pid = Some(gateway.process.pid());
+    Measured::new("context-guard serve", &gateway.url(), call, pid, says)
+}
+
+fn before_stdio(folder: &Path, file: &Path) -> Result<()> {
+    let server = server(folder)?;
+    let stdio = json!([{"name": "files", "command": server, "isolation": "shared"}]);
+    let gateway = Gateway::start(stdio, json!({}))?;
+    let mut all = vec![ours(&gateway, reading(file), "bk_00001")?];
+    let (others, _running): (Vec<_>, Vec<_>) =
+        others(&fronts::http(&server)?, &reading(file), "bk_00001")?.into_iter().unzip();
+    all.extend(others);
+    measure(&mut all, &Amount { turns: 6, calls: 10, many: 64 })?;
     println!("\nThe same server behind gateways, over Streamable HTTP.\n");
     table(&mut all);
-    drop((all, running, ours));
+    Ok(())
+}
 
+fn before_http() -> Result<()> {
     let mut command = Command::new("node");
     command.arg(artifacts::root().join("examples/archive_server/server.mjs"));
     command.env("PEERS", artifacts::bench_peers()?).env("PORT", "0").env("JSON", "1");
     let archive = Process::start(command, true, "http://")?;
     let url = archive.said().trim().to_owned();
-    let ours = Gateway::start(json!([{"name": "archive", "url": url}]), json!({}))?;
-    let call = json!({"name": "records", "arguments": {"count": 650}});
-    let mut all = vec![
-        Measured::new("directly", &url, call.clone(), None, "\"text\"")?,
-        Measured::new(
-            "context-guard serve",
-            &ours.url(),
-            call,
-            Some(ours.process.pid()),
-            "nextCursor",
-        )?,
-    ];
-    let bytes = all
-        .first()
-        .map(|direct| direct.session.call(&direct.call))
-        .transpose()?
-        .map_or(0, |reply| reply.body.len());
-    measure(&mut all)?;
+    let gateway = Gateway::start(json!([{"name": "archive", "url": url}]), json!({}))?;
+    let call = json!({"name": "records", "arguments": {"count": 1_350}});
+    let direct = Measured::new("directly", &url, call.clone(), None, "\"text\"")?;
+    let bytes = direct.session.call(&call)?.body.len();
+    let mut all = vec![direct, ours(&gateway, call.clone(), "nextCursor")?];
+    let (others, _running): (Vec<_>, Vec<_>) =
+        others(&fronts::before_http(url)?, &call, "record 1")?.into_iter().unzip();
+    all.extend(others);
+    measure(&mut all, &Amount { turns: 6, calls: 40, many: 96 })?;
     println!(
-        "\nA server on the npm package @modelcontextprotocol/server over Streamable HTTP, {} kB of JSON a call, directly and behind the gateway.\n",
+        "\nA server on the npm package @modelcontextprotocol/server over Streamable HTTP, {} kB of JSON a call, directly and behind gateways.\n",
         bytes / 1_000
     );
     table(&mut all);
     Ok(())
 }
 
-fn measure(all: &mut [Measured]) -> Result<()> {
-    for round in 0..ROUNDS {
-        eprintln!("Round {} of {ROUNDS}.", round + 1);
-        all.iter_mut().try_for_each(Measured::round)?;
-    }
-    for one in all.iter_mut() {
-        eprintln!("{}: many at once.", one.name);
-        one.a_second = [one.many(1)?, one.many(16)?, one.many(64)?];
+fn measure(all: &mut [Measured], amount: &Amount) -> Result<()> {
+    for turn in 1..=amount.turns {
+        eprintln!("Turn {turn} of {}.", amount.turns);
+        all.iter_mut().try_for_each(|one| one.round(amount.calls))?;
+        all.iter_mut().try_for_each(|one| one.many(amount.many))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use context_guard_test_support::client::Client;
 use serde_json::json;
 
-use crate::fronts::{self, Front};
+use crate::fronts::{self, Front, reading};
 use crate::{peak, quantiles};
 
 /// Rounds in which every front is called, so that what else the machine does falls on all of them.
@@ -34,7 +34,7 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
         let mut client = Client::start(program, arguments)?;
         let listed = client.open("2025-06-18")?;
         ensure!(listed.0["result"]["tools"].is_array(), "{}: {}", front.name, listed.0);
-        let answer = client.request("tools/call", &front.call(file))?;
+        let answer = client.request("tools/call", &front.call(&reading(file)))?;
         let text = answer.0.to_string();
         ensure!(text.contains("bk_00001"), "{}: {}", front.name, text.get(..600).unwrap_or(&text));
         let (tokens, bytes) = (answer.tokens(), text.len());
@@ -44,7 +44,7 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
         eprintln!("Round {} of {ROUNDS}.", round + 1);
         for one in &mut all {
             for _ in 0..CALLS {
-                let call = one.front.call(file);
+                let call = one.front.call(&reading(file));
                 let begin = Instant::now();
                 one.client.request("tools/call", &call)?;
                 one.times.push(begin.elapsed());
@@ -94,7 +94,7 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
 /// Calls a second with so many under way on one connection.
 fn a_second(one: &mut Measured, file: &Path, window: usize) -> Result<f64> {
     let call = |id: usize| {
-        json!({"jsonrpc": "2.0", "id": 100_000 + id, "method": "tools/call", "params": one.front.call(file)}).to_string()
+        json!({"jsonrpc": "2.0", "id": 100_000 + id, "method": "tools/call", "params": one.front.call(&reading(file))}).to_string()
     };
     let calls: Vec<String> = (0..MANY).map(call).collect();
     let begin = Instant::now();
