@@ -1,7 +1,10 @@
 //! Whether two documents say the same, however each is spelt and spaced.
 
 mod escaped;
+mod spelt;
 
+use self::escaped::is_escaped;
+use self::spelt::spelt_alike;
 use super::scan::{Scan, Scanner};
 use super::text::{self, Form};
 use crate::blocks;
@@ -88,7 +91,7 @@ impl Meaning<'_> {
 #[must_use]
 pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
     // Most texts are what the same program writes of the same value, but for white space.
-    let alike = |left, right| escaped::is_escaped(left, right) || spelt_alike(left, right);
+    let alike = |left, right| is_escaped(left, right) || spelt_alike(left, right);
     let alike = match (left_form, right_form) {
         (Form::Escaped, Form::Raw) => alike(left, right),
         (Form::Raw, Form::Escaped) => alike(right, left),
@@ -100,60 +103,6 @@ pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> boo
     let scanners = (Scanner::new(left, left_form), Scanner::new(right, right_form));
     side_by_side(scanners)
         .unwrap_or_else(|_| Meaning::new(left, left_form).eq(Meaning::new(right, right_form)))
-}
-
-/// Whether escaped JSON, decoded, is `raw` but for white space between values. What is spelt otherwise is not, though it may mean the same. O(n), 16 bytes a step.
-fn spelt_alike(escaped: &[u8], raw: &[u8]) -> bool {
-    let (mut at, mut other) = (0, 0);
-    // Whether the byte that comes next is in a string, and whether a backslash of the JSON stands before it.
-    let (mut in_string, mut after_slash) = (false, false);
-    loop {
-        let same = blocks::alike(escaped, at, raw, other, b'\\');
-        (at, other) = (at + same, other + same);
-        after_slash &= same == 0;
-        match escaped.get(at) {
-            Some(b'\\') => {}
-            Some(b' ') if !in_string => {
-                at += 1;
-                continue;
-            }
-            Some(_) if !in_string && raw.get(other).copied().is_some_and(is_space) => {
-                other += 1;
-                continue;
-            }
-            Some(_) => return false,
-            None => {
-                let rest = raw.get(other..).unwrap_or_default();
-                return !in_string && rest.iter().copied().all(is_space);
-            }
-        }
-        let decoded = match escaped.get(at + 1) {
-            Some(b'n') => b'\n',
-            Some(b't') => b'\t',
-            Some(b'r') => b'\r',
-            Some(byte @ (b'"' | b'\\' | b'/')) => *byte,
-            _ => return false,
-        };
-        at += 2;
-        if !in_string && is_space(decoded) {
-            continue;
-        }
-        while !in_string && raw.get(other).copied().is_some_and(is_space) {
-            other += 1;
-        }
-        if raw.get(other) != Some(&decoded) {
-            return false;
-        }
-        other += 1;
-        if decoded == b'"' && !after_slash {
-            in_string = !in_string;
-        }
-        after_slash = in_string && decoded == b'\\' && !after_slash;
-    }
-}
-
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\n' | b'\t' | b'\r')
 }
 
 /// Goes through both documents at once: most strings are spelt alike, and are compared as they stand.
