@@ -124,8 +124,12 @@ impl Quotes for Escaped {
         let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
         let (after, second) = self.0.next(slashes);
         let letters = after & !quotes & !slashes;
+        // Most are ends of lines.
         if letters != 0 {
-            digits(scanner, letters, base)?;
+            let units = letters & block.is(b'u');
+            if units != 0 {
+                spelt_in_digits(scanner, units, base)?;
+            }
         }
         // In escaped text every quote has a backslash before it. Where another stands before that, it may be a character of a string.
         let found = quotes & after;
@@ -148,13 +152,11 @@ fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
     Ok(inner)
 }
 
-/// Whether among these bytes, which have a backslash before them, is the `u` of a quote, backslash or control character that is spelt in digits: too strange to be read in place.
+/// Whether among these, each a `u` with a backslash before it, is one of a quote, backslash or control character that is spelt in digits: too strange to be read in place.
 #[inline(never)]
-fn digits(scanner: &Scanner<'_>, letters: u64, base: usize) -> Scan<()> {
-    for at in places(letters).map(|place| base + place) {
-        if scanner.bytes.get(at) != Some(&b'u')
-            || slashes_before(scanner.bytes, scanner.at, at).is_multiple_of(2)
-        {
+fn spelt_in_digits(scanner: &Scanner<'_>, units: u64, base: usize) -> Scan<()> {
+    for at in places(units).map(|place| base + place) {
+        if slashes_before(scanner.bytes, scanner.at, at).is_multiple_of(2) {
             continue;
         }
         if let Some(0x22 | 0x5C | 0..0x20) | None = hex(scanner.bytes, at + 1) {
