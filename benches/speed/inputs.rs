@@ -145,6 +145,12 @@ pub(crate) fn text(text: &str) -> Vec<u8> {
         .into_bytes()
 }
 
+/// An answer with both: a text, and a document as structured content.
+pub(crate) fn both(text: &str, document: &str) -> Vec<u8> {
+    let text = json!(text);
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":{text}}}],\"structuredContent\":{document}}}}}").into_bytes()
+}
+
 /// A call of a tool.
 pub(crate) fn call(tool: &str, arguments: &serde_json::Value) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
