@@ -186,7 +186,7 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
 }
 
 /// Others, begun, and how the tool is called through them.
-fn others(fronts: &[Front], call: &Value, says: &str) -> Result<Vec<(Measured, Running)>> {
+fn others(fronts: &[Front], call: &Value, says: &str) -> Result<(Vec<Measured>, Vec<Running>)> {
     let begin = |front: &Front| {
         eprintln!("Starting {}.", front.name);
         let process = start(front)?;
@@ -194,7 +194,8 @@ fn others(fronts: &[Front], call: &Value, says: &str) -> Result<Vec<(Measured, R
         let pid = Some(process.0.id());
         Ok((Measured::new(front.name, url, front.call(call), pid, says)?, process))
     };
-    fronts.iter().map(begin).collect()
+    let all: Result<Vec<_>> = fronts.iter().map(begin).collect();
+    Ok(all?.into_iter().unzip())
 }
 
 fn ours(gateway: &Gateway, call: Value, says: &str) -> Result<Measured> {
@@ -207,8 +208,7 @@ fn before_stdio(folder: &Path, file: &Path) -> Result<()> {
     let stdio = json!([{"name": "files", "command": server, "isolation": "shared"}]);
     let gateway = Gateway::start(stdio, json!({}))?;
     let mut all = vec![ours(&gateway, reading(file), "bk_00001")?];
-    let (others, _running): (Vec<_>, Vec<_>) =
-        others(&fronts::http(&server)?, &reading(file), "bk_00001")?.into_iter().unzip();
+    let (others, _running) = others(&fronts::http(&server)?, &reading(file), "bk_00001")?;
     all.extend(others);
     measure(&mut all, &Amount { turns: 6, calls: 10, many: 64 })?;
     println!("\nThe same server behind gateways, over Streamable HTTP.\n");
@@ -227,8 +227,7 @@ fn before_http() -> Result<()> {
     let direct = Measured::new("directly", &url, call.clone(), None, "\"text\"")?;
     let bytes = direct.session.call(&call)?.body.len();
     let mut all = vec![direct, ours(&gateway, call.clone(), "nextCursor")?];
-    let (others, _running): (Vec<_>, Vec<_>) =
-        others(&fronts::before_http(url)?, &call, "record 1")?.into_iter().unzip();
+    let (others, _running) = others(&fronts::before_http(url)?, &call, "record 1")?;
     all.extend(others);
     measure(&mut all, &Amount { turns: 6, calls: 40, many: 96 })?;
     println!(

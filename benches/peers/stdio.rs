@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use context_guard_test_support::client::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fronts::{self, Front, reading};
 use crate::{peak, quantiles};
@@ -27,6 +27,7 @@ struct Measured {
 }
 
 pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
+    let call = reading(file);
     let mut all: Vec<Measured> = Vec::new();
     for front in fronts::stdio(folder)? {
         eprintln!("Starting {}.", front.name);
@@ -34,7 +35,7 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
         let mut client = Client::start(program, arguments)?;
         let listed = client.open("2025-06-18")?;
         ensure!(listed.0["result"]["tools"].is_array(), "{}: {}", front.name, listed.0);
-        let answer = client.request("tools/call", &front.call(&reading(file)))?;
+        let answer = client.request("tools/call", &front.call(&call))?;
         let text = answer.0.to_string();
         ensure!(text.contains("bk_00001"), "{}: {}", front.name, text.get(..600).unwrap_or(&text));
         let (tokens, bytes) = (answer.tokens(), text.len());
@@ -44,7 +45,7 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
         eprintln!("Round {} of {ROUNDS}.", round + 1);
         for one in &mut all {
             for _ in 0..CALLS {
-                let call = one.front.call(&reading(file));
+                let call = one.front.call(&call);
                 let begin = Instant::now();
                 one.client.request("tools/call", &call)?;
                 one.times.push(begin.elapsed());
@@ -53,7 +54,7 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
     }
     for one in &mut all {
         for (at, window) in [1, 16, 64].into_iter().enumerate() {
-            let rate = a_second(one, file, window)?;
+            let rate = a_second(one, &call, window)?;
             if let Some(place) = one.a_second.get_mut(at) {
                 *place = rate;
             }
@@ -92,11 +93,13 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
 }
 
 /// Calls a second with so many under way on one connection.
-fn a_second(one: &mut Measured, file: &Path, window: usize) -> Result<f64> {
-    let call = |id: usize| {
-        json!({"jsonrpc": "2.0", "id": 100_000 + id, "method": "tools/call", "params": one.front.call(&reading(file))}).to_string()
+fn a_second(one: &mut Measured, call: &Value, window: usize) -> Result<f64> {
+    let params = one.front.call(call);
+    let message = |id: usize| {
+        json!({"jsonrpc": "2.0", "id": 100_000 + id, "method": "tools/call", "params": params})
+            .to_string()
     };
-    let calls: Vec<String> = (0..MANY).map(call).collect();
+    let calls: Vec<String> = (0..MANY).map(message).collect();
     let begin = Instant::now();
     let (mut sent, mut answered) = (0, 0);
     while answered < MANY {

@@ -8,7 +8,7 @@ use context_guard_test_support::artifacts;
 use serde_json::{Value, json};
 
 use crate::goals;
-use crate::turns::Times;
+use crate::turns::{OTHER_WORK, SAMPLES, TURNS, Times};
 
 /// Where everything is written that is measured.
 pub(crate) fn folder() -> PathBuf {
@@ -71,11 +71,13 @@ pub(crate) fn run(mut times: Times, alike: &[Vec<&str>]) -> Result<()> {
     let machine = machine();
     let text = |name: &str| machine[name].as_str().unwrap_or("unknown").to_owned();
     println!(
-        "\nMade by `cargo xtask bench speed` at commit {}, on {} cores of {}, {}. Of each the least of 120 samples, in twelve turns with what it is compared with; \"parsing\" is `serde_json::from_slice::<Value>` of JSON of the same size, dropped again, with mimalloc: the least of all that parse the same bytes. Cold is a call after other work, which has gone through 64 MiB.\n",
+        "\nMade by `cargo xtask bench speed` at commit {}, on {} cores of {}, {}. Of each the least of {} samples, in {TURNS} turns with what it is compared with; \"parsing\" is `serde_json::from_slice::<Value>` of JSON of the same size, dropped again, with mimalloc: the least of all that parse the same bytes. Cold is a call after other work, which has gone through {} MiB.\n",
         text("commit"),
         machine["cores"],
         text("cpu"),
-        text("system")
+        text("system"),
+        TURNS * SAMPLES,
+        OTHER_WORK >> 20
     );
     println!(
         "| whole call | parsing | core | component | filter | component of parsing | of core | parsing, cold | component, cold | of parsing, cold |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"

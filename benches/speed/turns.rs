@@ -12,10 +12,13 @@ use serde::Deserialize;
 use crate::report::{folder, read};
 
 /// How often each side has its turn.
-const TURNS: usize = 12;
+pub(crate) const TURNS: usize = 12;
+
+/// Samples of each side in a turn: the fewest that criterion takes.
+pub(crate) const SAMPLES: usize = 10;
 
 /// Bytes that other work goes through: more than the caches of a processor hold of one that is shared.
-const OTHER_WORK: usize = 64 << 20;
+pub(crate) const OTHER_WORK: usize = 64 << 20;
 
 /// The least nanoseconds that anything took, by group and side.
 pub(crate) type Times = BTreeMap<String, BTreeMap<String, f64>>;
@@ -98,7 +101,7 @@ impl Turns {
                 .without_plots()
                 .output_directory(&folder().join("criterion"))
                 .nresamples(2_000)
-                .sample_size(10)
+                .sample_size(SAMPLES)
                 .warm_up_time(Duration::from_millis(40))
                 .configure_from_args();
             for bench in &mut benches {
@@ -121,8 +124,8 @@ impl Turns {
         if !(ran && self.measures) {
             return Ok(());
         }
-        let path = ["criterion", &bench.group, bench.side, "new", "sample.json"];
-        let path = path.iter().fold(folder(), |folder, name| folder.join(name));
+        let path = folder().join("criterion").join(&bench.group).join(bench.side);
+        let path = path.join("new/sample.json");
         let least = samples(&path)?.least().context("criterion took no sample")?;
         let sides = self.times.entry(bench.group.clone()).or_default();
         let known = sides.entry(bench.side.to_owned()).or_insert(least);

@@ -121,7 +121,7 @@ fn part(bytes: &[u8]) -> u8x16 {
 
 /// Sixteen bytes, the first one lowest.
 #[inline]
-pub(crate) fn halves(first: u64, second: u64) -> u8x16 {
+fn halves(first: u64, second: u64) -> u8x16 {
     let [a, b, c, d, e, f, g, h] = first.to_le_bytes();
     let [i, j, k, l, m, n, o, p] = second.to_le_bytes();
     u8x16::new([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
