@@ -7,6 +7,7 @@ pub mod derive;
 pub mod describe;
 pub mod extract;
 pub mod highlight;
+pub mod item;
 pub mod list;
 pub mod lossless;
 pub mod notice;

@@ -2,7 +2,8 @@
 
 use super::condense::Condensed;
 use super::condense::records::{Records, Told};
-use super::list::{Ask, Items, page};
+use super::item::Item;
+use super::list::{Ask, page};
 use super::render::Frame;
 use super::{Facts, Fields, Shown};
 use crate::json::text::{Form, convert};
@@ -17,7 +18,7 @@ const LEAST_ITEM: u64 = 3;
 pub(super) fn condensed(
     list: &ListIndex,
     form: Form,
-    items: &Items<'_>,
+    items: &[Item<'_>],
     ask: Ask,
     base: &Cursor,
     frame: &Frame<'_>,
@@ -53,7 +54,7 @@ pub(super) fn condensed(
 fn condensed_page(
     list: &ListIndex,
     form: Form,
-    items: &[(usize, &[u8])],
+    items: &[Item<'_>],
     ask: Ask,
     base: &Cursor,
     frame: &Frame<'_>,
@@ -81,7 +82,7 @@ fn condensed_page(
 fn condensed_shown(
     list: &ListIndex,
     form: Form,
-    items: &[(usize, &[u8])],
+    items: &[Item<'_>],
     condensed: &Condensed,
     ask: Ask,
     base: &Cursor,
@@ -95,8 +96,8 @@ fn condensed_shown(
             out
         })
         .collect();
-    let items: Items<'_> =
-        items.iter().zip(&values).map(|((at, _), value)| (*at, value.as_slice())).collect();
+    let items: Vec<Item<'_>> =
+        items.iter().zip(&values).map(|(item, value)| Item::new(item.list, value)).collect();
     let mut shown = page(list, form, items.iter(), ask, base);
     let lossless =
         condensed.dropped.is_empty() && condensed.shortened == 0 && condensed.omitted == 0;
@@ -132,16 +133,17 @@ const LEAST_OTHERS: usize = 5;
 /// The page, with what tells the items after it apart: all of them, or as many as there is room for.
 pub(super) fn with_others(
     shown: Shown,
-    others: &[(usize, &[u8])],
+    others: &[Item<'_>],
     frame: &Frame<'_>,
     records: &Records<'_>,
 ) -> Shown {
-    let room = frame.allowance.saturating_sub(frame.halves(&shown).cost) / frame.copies();
-    let room = room.min(frame.allowance / frame.copies() * 2 / 5).saturating_sub(24);
-    let mut count = usize::try_from(room / LEAST_ITEM).unwrap_or(usize::MAX).min(others.len());
-    if frame.allowance / frame.copies() < ROOM_FOR_OTHERS {
+    let each = frame.allowance / frame.copies();
+    if each < ROOM_FOR_OTHERS {
         return shown;
     }
+    let room = frame.allowance.saturating_sub(frame.halves(&shown).cost) / frame.notices();
+    let room = room.min(each * 2 / 5).saturating_sub(24);
+    let mut count = usize::try_from(room / LEAST_ITEM).unwrap_or(usize::MAX).min(others.len());
     // A few of them tell how many fit, about.
     let few = others.get(..PROBE.min(others.len())).unwrap_or_default();
     let mut all = records.telling(others);

@@ -4,12 +4,12 @@ use super::chunk::trim;
 use super::condense::Taste;
 use super::condense::records::Records;
 use super::condensed::{condensed, with_others};
-use super::lossless::minify;
-use super::page::{Pieces, fill};
+use super::item::{Item, compact};
+use super::page::{Pieces, fit, may_fit};
 use super::render::{Frame, block_text};
 use super::{Body, Facts, Shown};
-use crate::json::scan::{ScanError, Scanner, is_json};
-use crate::json::text::{Form, convert, visible};
+use crate::json::scan::{ScanError, Scanner};
+use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
 use crate::snapshot::{Cursor, Missing, Stored};
 
@@ -32,9 +32,6 @@ pub struct Ask {
     pub all: bool,
 }
 
-/// Items at the beginning of what was asked for; each names its list.
-pub type Items<'i> = Vec<(usize, &'i [u8])>;
-
 /// A stretch of a snapshot, and the items in it.
 pub type Stretch = (Vec<u8>, Vec<(usize, crate::json::Span)>);
 
@@ -44,23 +41,17 @@ pub type Stretch = (Vec<u8>, Vec<(usize, crate::json::Span)>);
 pub fn show(
     list: &ListIndex,
     form: Form,
-    items: &Items<'_>,
+    mut items: Vec<Item<'_>>,
     ask: Ask,
     base: &Cursor,
     frame: &Frame<'_>,
     taste: Option<Taste<'_>>,
 ) -> Shown {
     let limit = usize::try_from(ask.limit).unwrap_or(usize::MAX).min(items.len());
-    let compact = if list.blocks { None } else { compact(items, limit, form) };
-    let compact: Option<Items<'_>> = compact
-        .as_ref()
-        .map(|compact| compact.iter().map(|(at, item)| (*at, item.as_slice())).collect());
-    // A piece of an item is a piece of it as it came: its place is counted in those bytes.
-    let original = items;
-    let items = match &compact {
-        Some(items) if ask.within == 0 => items,
-        _ => items,
-    };
+    if !list.blocks && ask.within == 0 {
+        compact(&mut items, form);
+    }
+    let items = items.as_slice();
     let page = |count: usize| page(list, form, items.iter().take(count), ask, base);
     if ask.within == 0 {
         let copies = frame.copies();
@@ -72,18 +63,22 @@ pub fn show(
         let costs: Vec<u64> = items
             .iter()
             .take(limit)
-            .map_while(|(_, item)| {
+            .map_while(|item| {
                 // Pricing stops where the page is full: an item costs at least a token for each 16 of its bytes.
-                let cost = (room > 0).then(|| price(item).saturating_mul(copies))?;
+                let cost = (room > 0).then(|| price(item.bytes()).saturating_mul(copies))?;
                 room = room.saturating_sub(cost);
                 Some(cost)
             })
             .collect();
         let fixed = frame.halves(&page(0)).cost;
-        let count = fill(&costs, fixed, frame.allowance, |count| frame.halves(&page(count)).cost);
+        let mut count = may_fit(&costs, fixed, frame.allowance);
+        let fit = |count| fit(count, frame.allowance, |count| frame.halves(&page(count)).cost);
         // Nearly all of a page in whole items is better than all of it in pieces.
-        let mostly = count * 10 >= limit * 9;
-        let condense = !ask.whole && !mostly;
+        let mostly = |count: usize| count * 10 >= limit * 9;
+        if mostly(count) {
+            count = fit(count);
+        }
+        let condense = !ask.whole && !mostly(count);
         let taste = taste.filter(|_| !list.blocks && (condense || ask.all));
         let records = taste.and_then(|taste| Records::of(items, form, taste));
         if let Some(shown) = records
@@ -93,6 +88,7 @@ pub fn show(
         {
             return shown;
         }
+        count = fit(count);
         if count > 0 || items.is_empty() {
             return match records.filter(|_| ask.all) {
                 Some(records) => {
@@ -103,30 +99,13 @@ pub fn show(
             };
         }
     }
-    part(list, form, original, ask, base, frame)
-}
-
-/// The items without the white space between their values, where there is much of it: it goes before anything else does.
-fn compact(items: &Items<'_>, limit: usize, form: Form) -> Option<Vec<(usize, Vec<u8>)>> {
-    let one = |item: &[u8]| {
-        // What is broken inside stays as it is: it is not known where its white space matters.
-        if !is_json(item, form) {
-            return item.to_vec();
-        }
-        let mut out = Vec::new();
-        convert(&mut out, &minify(&visible(item, form)), Form::Raw, form);
-        out
-    };
-    let sample = items.iter().take(limit.min(3));
-    let (before, after) = sample
-        .fold((0, 0), |(before, after), (_, item)| (before + item.len(), after + one(item).len()));
-    (after * 20 < before * 19).then(|| items.iter().map(|(at, item)| (*at, one(item))).collect())
+    part(list, form, items, ask, base, frame)
 }
 
 pub(super) fn page<'i>(
     list: &ListIndex,
     form: Form,
-    items: impl Iterator<Item = &'i (usize, &'i [u8])> + Clone,
+    items: impl Iterator<Item = &'i Item<'i>> + Clone,
     ask: Ask,
     base: &Cursor,
 ) -> Shown {
@@ -136,13 +115,13 @@ pub(super) fn page<'i>(
     let lists = if list.lists.len() < 2 {
         Vec::new()
     } else {
-        per_list(list, items.clone().map(|(list, _)| *list))
+        per_list(list, items.clone().map(|item| item.list))
     };
     let body = if list.blocks {
-        let blocks: Vec<&[u8]> = items.map(|(_, item)| *item).collect();
+        let blocks: Vec<&[u8]> = items.map(Item::bytes).collect();
         Body::Blocks(blocks.join(&b','))
     } else {
-        Body::Page(Pieces::new(list, form, items.copied()))
+        Body::Page(Pieces::new(list, form, items.map(|item| (item.list, item.bytes()))))
     };
     let facts = Facts::Page {
         first: ask.first,
@@ -174,16 +153,16 @@ fn per_list(
         .collect()
 }
 
-/// A piece of an item that is larger than a page, as text.
+/// A piece of an item that is larger than a page, as text: of the item as it came, in whose bytes its place is counted.
 fn part(
     list: &ListIndex,
     form: Form,
-    items: &Items<'_>,
+    items: &[Item<'_>],
     ask: Ask,
     base: &Cursor,
     frame: &Frame<'_>,
 ) -> Shown {
-    let item = items.first().map_or(&[][..], |(_, item)| *item);
+    let item = items.first().map_or(&[][..], |item| item.original);
     let from = usize::try_from(ask.within).unwrap_or(usize::MAX).min(item.len());
     let rest = item.get(from..).unwrap_or_default();
     let total = list.total();

@@ -114,19 +114,18 @@ fn has_key(piece: &[u8], form: Form, key: &str) -> bool {
     memchr::memmem::find(piece, &needle).is_some()
 }
 
-/// How many of the first items fit: by their costs, then by what the whole really costs. 0 where not even one does.
-pub fn fill(
-    costs: &[u64],
-    fixed: u64,
-    allowance: u64,
-    mut measure: impl FnMut(usize) -> u64,
-) -> usize {
+/// How many of the first items may fit beside what costs `fixed`, by their costs one by one.
+pub fn may_fit(costs: &[u64], fixed: u64, allowance: u64) -> usize {
     let mut sum = fixed;
-    let mut count = costs.iter().take_while(|cost| {
+    let fits = |cost: &&u64| {
         sum = sum.saturating_add(**cost);
         sum <= allowance
-    });
-    let mut count = count.by_ref().count();
+    };
+    costs.iter().take_while(fits).count()
+}
+
+/// How many of `count` items fit, by what a page of them really costs. 0 where not even one does.
+pub fn fit(mut count: usize, allowance: u64, measure: impl Fn(usize) -> u64) -> usize {
     while count > 0 {
         let real = measure(count);
         if real <= allowance {

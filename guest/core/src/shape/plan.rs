@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use super::condense::Taste;
 use super::highlight::Highlights;
+use super::item::Item;
 use super::list::{self, Ask};
 use super::lossless::minify;
 use super::payload::Payload;
@@ -222,7 +223,7 @@ pub fn cut<'a>(
             Kept::List(list) => list::show(
                 list,
                 payload.form,
-                &items,
+                items,
                 first_page(setting),
                 &base,
                 &frame,
@@ -471,13 +472,13 @@ fn list_index(payload: &Payload<'_, '_>, lists: &[&List]) -> ListIndex {
 }
 
 /// The first items of these lists.
-fn first_items<'a>(payload: &Payload<'a, '_>, lists: &[&List], limit: u64) -> list::Items<'a> {
+fn first_items<'a>(payload: &Payload<'a, '_>, lists: &[&List], limit: u64) -> Vec<Item<'a>> {
     let spans = lists
         .iter()
         .enumerate()
         .flat_map(|(at, list)| list.items.iter().map(move |span| (at, span)));
     spans
         .take(usize::try_from(limit).unwrap_or(usize::MAX))
-        .map(|(at, span)| (at, payload.bytes.get(span.clone()).unwrap_or_default()))
+        .map(|(at, span)| Item::new(at, payload.bytes.get(span.clone()).unwrap_or_default()))
         .collect()
 }

@@ -94,6 +94,12 @@ impl Frame<'_> {
         (u64::from(self.text) + u64::from(self.structured.is_some())).max(1)
     }
 
+    /// How often what is said of the content is sent, and paid for: beside it in any case, and in the contract.
+    #[must_use]
+    pub fn notices(&self) -> u64 {
+        1 + u64::from(self.structured.is_some() && !self.text_alone())
+    }
+
     /// Whether there is no room for words.
     fn is_brief(&self) -> bool {
         self.allowance < BRIEF * self.halves_sent()

@@ -2,6 +2,7 @@
 
 use super::arguments::Guarded;
 use crate::policy::Policy;
+use crate::shape::item::Item;
 use crate::shape::list::{self, Ask};
 use crate::shape::plan::{Setting, Wish};
 use crate::shape::range::{self, Place};
@@ -236,9 +237,11 @@ impl Reader<'_> {
             all: false,
         };
         let (bytes, items) = list::stored(stored, list, ask, frame.allowance)?;
-        let items =
-            items.into_iter().map(|(at, span)| (at, bytes.get(span).unwrap_or_default())).collect();
-        Ok(list::show(list, stored.index.form, &items, ask, base, frame, setting.taste()))
+        let items = items
+            .into_iter()
+            .map(|(at, span)| Item::new(at, bytes.get(span).unwrap_or_default()))
+            .collect();
+        Ok(list::show(list, stored.index.form, items, ask, base, frame, setting.taste()))
     }
 }
 

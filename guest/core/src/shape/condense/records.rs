@@ -9,7 +9,7 @@ use super::{Chosen, Condensed, Taste, Written, aim, paths, report, weight};
 use crate::json::Span;
 use crate::json::outline::{Lens, Outline};
 use crate::json::text::{Form, visible};
-use crate::shape::list::Items;
+use crate::shape::item::Item;
 
 /// Records by which the fields of all are judged.
 const SAMPLE: usize = 32;
@@ -27,13 +27,13 @@ pub struct Records<'r> {
 impl<'r> Records<'r> {
     /// Reads what some of these records consist of, evenly chosen; none where one of them is broken. O(32 records).
     #[must_use]
-    pub fn of(items: &Items<'_>, form: Form, taste: Taste<'r>) -> Option<Self> {
+    pub fn of(items: &[Item<'_>], form: Form, taste: Taste<'r>) -> Option<Self> {
         let count = items.len().min(SAMPLE);
         let (mut buffer, mut spans): (Vec<u8>, Vec<Span>) = (Vec::new(), Vec::new());
         for at in 0..count {
             // The first and the last are among them.
             let at = at * items.len().saturating_sub(1) / count.saturating_sub(1).max(1);
-            let (_, item) = items.get(at)?;
+            let item = items.get(at)?.bytes();
             spans.push(buffer.len()..buffer.len() + item.len());
             buffer.extend_from_slice(item);
             buffer.push(b' ');
@@ -46,7 +46,7 @@ impl<'r> Records<'r> {
 
     /// These records in at most about `allowance` tokens; none where that leaves nothing of them. O(n), once for each of at most five tries.
     #[must_use]
-    pub fn all(&self, items: &[(usize, &[u8])], allowance: u64) -> Option<Condensed> {
+    pub fn all(&self, items: &[Item<'_>], allowance: u64) -> Option<Condensed> {
         let mut seen = Seen::default();
         let (values, written, selection) = self.within(items, allowance, usize::MAX, &mut seen)?;
         let mut condensed = report(&self.schema, values, written, &selection);
@@ -63,14 +63,14 @@ impl<'r> Records<'r> {
 
     /// What tells these records apart, and nothing else: to be asked of the first of them.
     #[must_use]
-    pub fn telling<'i, 's>(&'s self, items: &'s [(usize, &'i [u8])]) -> Telling<'s, 'r, 'i> {
+    pub fn telling<'s>(&'s self, items: &'s [Item<'s>]) -> Telling<'s, 'r> {
         Telling { records: self, items, seen: Seen::default() }
     }
 
     /// `seen`: what was read of these records, or of more that begin with them.
     fn within<'i>(
         &self,
-        items: &[(usize, &'i [u8])],
+        items: &'i [Item<'i>],
         allowance: u64,
         rounds: usize,
         seen: &mut Seen<'i>,
@@ -87,7 +87,7 @@ impl<'r> Records<'r> {
     /// Reads the fields that stay, as far as they were not read yet; what was read before stays.
     fn see<'i>(
         &self,
-        items: &[(usize, &'i [u8])],
+        items: &'i [Item<'i>],
         selection: &Selection,
         seen: &mut Seen<'i>,
     ) -> Option<()> {
@@ -100,7 +100,8 @@ impl<'r> Records<'r> {
         let Seen { alive, outlines, unknown, .. } = seen;
         let mut lens = Stays { schema: &self.schema, alive, form: self.form, unknown };
         let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
-        for (_, item) in items.get(outlines.len()..).unwrap_or_default() {
+        for item in items.get(outlines.len()..).unwrap_or_default() {
+            let item = item.bytes();
             let read = Outline::through(item, self.form, &(0..item.len()), root, &mut lens);
             outlines.push(read.ok()?);
         }
@@ -110,7 +111,7 @@ impl<'r> Records<'r> {
     /// These records as a selection has them. What was written of them before is not written again.
     fn drafts<'i>(
         &self,
-        items: &[(usize, &'i [u8])],
+        items: &'i [Item<'i>],
         selection: &Selection,
         seen: &mut Seen<'i>,
     ) -> Option<(Vec<Vec<u8>>, Written)> {
@@ -120,8 +121,8 @@ impl<'r> Records<'r> {
         if drafts.len() < items.len() {
             self.see(items, selection, seen)?;
             let rest = items.iter().zip(&seen.outlines).skip(drafts.len());
-            for ((_, item), outline) in rest {
-                drafts.push(self.draft(item, selection, outline)?);
+            for (item, outline) in rest {
+                drafts.push(self.draft(item.bytes(), selection, outline)?);
             }
         }
         let mut all = Written::default();
@@ -168,13 +169,13 @@ impl<'r> Records<'r> {
 }
 
 /// What tells records apart, of as many of them as are asked for.
-pub struct Telling<'s, 'r, 'i> {
+pub struct Telling<'s, 'r> {
     records: &'s Records<'r>,
-    items: &'s [(usize, &'i [u8])],
-    seen: Seen<'i>,
+    items: &'s [Item<'s>],
+    seen: Seen<'s>,
 }
 
-impl Telling<'_, '_, '_> {
+impl Telling<'_, '_> {
     /// The first so many in at most about `allowance` tokens; none where that is too much. O(n), and what was read for one count is not read again for another.
     #[must_use]
     pub fn first(&mut self, count: usize, allowance: u64) -> Option<Told> {

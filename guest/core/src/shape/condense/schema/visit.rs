@@ -9,8 +9,9 @@ use crate::tokens::{Estimator, Words};
 /// Members from which an object of plain values is taken for a list with names instead of numbers.
 const MAP_OF_VALUES: u32 = 128;
 
-/// Values of a field that are weighed.
+/// Values of a field that are weighed, and bytes of them from which on no more are.
 const WEIGHED: u64 = 256;
+const ENOUGH: u64 = 4_096;
 
 /// Gives every value of a document its field, and every field what its values are; `root`: the field of the document itself. O(n).
 pub(super) fn all(
@@ -97,13 +98,16 @@ impl Visitor<'_, '_> {
         let Some(field) = self.schema.fields.get_mut(at) else { return };
         let bytes = raw.len() as u64;
         let weight = match field.weighed {
-            (1.., known) if field.count >= WEIGHED => known.saturating_mul(bytes) / field.weighed.0,
-            _ => self.estimator.weigh_in(&mut self.words, raw),
+            (of @ 1.., known) if field.count >= WEIGHED || of >= ENOUGH => {
+                known.saturating_mul(bytes) / of
+            }
+            _ => {
+                let weight = self.estimator.weigh_in(&mut self.words, raw);
+                field.weighed.0 += bytes;
+                field.weighed.1 += weight;
+                weight
+            }
         };
-        if field.count < WEIGHED {
-            field.weighed.0 += bytes;
-            field.weighed.1 += weight;
-        }
         field.count += 1;
         if field.distinct.len() < DISTINCT {
             field.distinct.insert(xxhash_rust::xxh3::xxh3_64(raw));
