@@ -4,6 +4,7 @@ mod projection;
 
 use std::collections::BTreeMap;
 
+use self::projection::LEVELS;
 pub use self::projection::Projection;
 use crate::blocks::same;
 use crate::json::outline::{Id, Outline};
@@ -20,7 +21,7 @@ impl Mask {
     /// Reads a list of dotted paths, separated by commas. Brackets of list elements may be left out.
     ///
     /// # Errors
-    /// With a sentence, where a path is empty.
+    /// With a sentence, where a path is empty or too long.
     pub fn parse(fields: &str) -> Result<Self, String> {
         Self::of(fields.split(','))
     }
@@ -28,11 +29,16 @@ impl Mask {
     /// The mask of these paths.
     ///
     /// # Errors
-    /// With a sentence, where a path is empty.
+    /// With a sentence, where a path is empty or too long.
     pub fn of<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
         let mut mask = Self::default();
         for path in paths {
             let mut at = &mut mask;
+            if path.split('.').nth(LEVELS.into()).is_some() {
+                return Err(format!(
+                    "fields has a path of more than {LEVELS} names: name what is not nested so deep"
+                ));
+            }
             for name in path.trim().split('.') {
                 let name = name.trim().trim_end_matches("[]").trim_end_matches("[*]");
                 if name.is_empty() && !path.trim().starts_with("[]") {
@@ -170,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_paths_are_refused() {
+    fn paths_that_are_empty_or_too_long_are_refused() {
         assert!(
             Mask::parse("id,,x").is_err()
                 && Mask::parse("a..b").is_err()
@@ -182,6 +188,8 @@ mod tests {
     fn a_mask_holds_what_stands_in_what_it_names() {
         let mask = Mask::parse("price,guest.name").unwrap();
         assert!(mask.holds(&["price", "total"]) && mask.holds(&["guest", "name"]));
+        let deep = |names: usize| Mask::parse(&vec!["a"; names].join("."));
+        assert!(deep(64).is_ok() && deep(65).is_err() && deep(1_000_000).is_err());
         assert!(!mask.holds(&["guest"]) && !mask.holds(&["guest", "email"]) && !mask.holds(&[]));
     }
 }

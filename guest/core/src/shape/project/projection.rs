@@ -7,7 +7,7 @@ use crate::json::text::{Form, convert, visible};
 use crate::shape::lossless::minify;
 
 /// Levels that are followed; what is nested deeper is not looked into.
-const LEVELS: u16 = 64;
+pub(super) const LEVELS: u16 = 64;
 /// Members that are remembered of one place.
 const MOST: usize = 256;
 /// Members in a row that an object may lack of those before it.
