@@ -67,6 +67,7 @@ fn cases() -> Vec<Case> {
         },
         of("condense-structured-1MB", structured(&list), &list, "CONDENSED"),
         of("condense-text-1MB", text(&list), &list, "CONDENSED"),
+        of("condense-text-pretty-1MB", text(&format!("{read:#}")), &list, "CONDENSED"),
         Case {
             request: fields.clone(),
             ..of("project-structured-1MB", structured(&list), &list, "checkIn")

@@ -1,4 +1,4 @@
-//! Pages and chunks that are read from what is kept: the first after the answer and the last, of a small snapshot and of one as large as a message may be.
+//! Pages, chosen fields and chunks that are read from what is kept: the first after the answer and the last, of a small snapshot and of one as large as a message may be.
 
 use anyhow::{Context, Result, ensure};
 use context_guard_core::snapshot::Cursor;
@@ -73,20 +73,23 @@ impl Kept {
 
 /// Measures them all.
 pub(crate) fn run(turns: &mut Turns) -> Result<()> {
-    let mut lists = Vec::new();
-    for (size, bytes) in [("1MB", 1_000_000), ("60MB", 60_000_000)] {
-        let list = bookings(bytes);
-        let items = list.matches("\"id\":\"bk_").count() as u64;
-        let request = call("list", &json!({"_guard_limit": 3, "_guard_fields": "all"}));
-        lists.push((Kept::new(size, request, structured(&list))?, items));
-    }
-    for what in ["page-first", "page-last"] {
-        let mut benches = Vec::new();
-        for (kept, items) in &lists {
-            let offset = if what == "page-first" { 3 } else { items - 3 };
-            benches.extend(kept.benches(what, offset, &format!("bk_{:06}", offset + 1))?);
+    for (what, fields) in [("page", "all"), ("fields", "id,status,guest.name")] {
+        let mut lists = Vec::new();
+        for (size, bytes) in [("1MB", 1_000_000), ("60MB", 60_000_000)] {
+            let list = bookings(bytes);
+            let items = list.matches("\"id\":\"bk_").count() as u64;
+            let request = call("list", &json!({"_guard_limit": 3, "_guard_fields": fields}));
+            lists.push((Kept::new(size, request, structured(&list))?, items));
         }
-        turns.run(benches)?;
+        for place in ["first", "last"] {
+            let mut benches = Vec::new();
+            for (kept, items) in &lists {
+                let offset = if place == "first" { 3 } else { items - 3 };
+                let says = format!("bk_{:06}", offset + 1);
+                benches.extend(kept.benches(&format!("{what}-{place}"), offset, &says)?);
+            }
+            turns.run(benches)?;
+        }
     }
     let log = Kept::new("3MB", call("list", &json!({})), text(&log(3_000_000)))?;
     turns.run(log.benches("chunk-last", 2_900_000, "request")?.into())

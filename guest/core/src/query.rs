@@ -58,6 +58,28 @@ pub struct Found {
     pub text: bool,
     /// What this is, in words: "fields id, status of 500 records".
     pub what: String,
+    /// Where this was enough before all records were looked at: what was chosen of them.
+    pub part: Option<Part>,
+}
+
+/// Fields of the first records of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The fields, as they were asked for.
+    pub fields: String,
+    /// The keys that lead to the list, where the fields are named from the document on.
+    pub within: Vec<String>,
+}
+
+/// Whether a list of chosen fields, which is not closed yet, is enough.
+pub type Enough<'e> = &'e mut dyn FnMut(&[u8]) -> bool;
+
+impl Found {
+    /// JSON, or a text, and what it is.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>, text: bool, what: String) -> Self {
+        Self { bytes, text, what, part: None }
+    }
 }
 
 impl Query {
@@ -102,7 +124,8 @@ impl Query {
         Ok(())
     }
 
-    /// Answers it, checked before, on a payload, and its survey where there is one already; a text is searched from `from_line` on. O(payload).
+    /// Answers it, checked before, on a payload, and its survey where there is one already; a text is searched from `from_line` on. O(payload); of chosen fields of a list
+    /// O(what is enough).
     ///
     /// # Errors
     /// With a sentence for the caller, where the payload has nothing of the kind.
@@ -113,8 +136,9 @@ impl Query {
         survey: Option<&Survey>,
         limits: &Limits,
         from_line: u64,
+        enough: Enough<'_>,
     ) -> Result<Found, String> {
-        if let Some(found) = self.projected(bytes, form, survey, limits) {
+        if let Some(found) = self.projected(bytes, form, survey, limits, enough) {
             return Ok(found);
         }
         let raw = visible(bytes, form);
@@ -144,32 +168,29 @@ impl Query {
         };
         if let Some(aggregate) = &self.aggregate {
             let aggregates = Aggregates::parse(aggregate)?;
-            return Ok(Found {
-                bytes: aggregates.run(&records)?,
-                text: false,
-                what: format!("{aggregate} over {of}"),
-            });
+            let totals = aggregates.run(&records)?;
+            return Ok(Found::new(totals, false, format!("{aggregate} over {of}")));
         }
         if let Some(mode) = self.mode.filter(|_| records.is_list) {
             let bytes = mode::render(mode, &records, limits, self.fields.as_deref())?;
-            return Ok(Found { bytes, text: false, what: format!("{} of {of}", mode.name()) });
+            return Ok(Found::new(bytes, false, format!("{} of {of}", mode.name())));
         }
         if let Some(pattern) = &self.grep {
             let found = Pattern::new(pattern)?.in_json(&records);
-            return Ok(Found { bytes: found.0, text: false, what: format!("{} in {of}", found.1) });
+            return Ok(Found::new(found.0, false, format!("{} in {of}", found.1)));
         }
         let Some(fields) = &self.fields else {
             let what = self
                 .path
                 .as_ref()
                 .map_or_else(|| of.clone(), |path| format!("{path} of the answer"));
-            return Ok(Found { bytes: records.whole(), text: false, what });
+            return Ok(Found::new(records.whole(), false, what));
         };
         let mask = Mask::parse(fields)?;
         match records.project(&mask) {
-            Some((bytes, of_document)) => {
-                let of = if of_document { "the document" } else { of.as_str() };
-                Ok(Found { bytes, text: false, what: format!("fields {fields} of {of}") })
+            Some(projected) => {
+                let of = if projected.of_document { "the document" } else { of.as_str() };
+                Ok(Found::new(projected.bytes, false, format!("fields {fields} of {of}")))
             }
             None => {
                 let first = if records.is_list {
@@ -190,6 +211,7 @@ impl Query {
         form: Form,
         survey: Option<&Survey>,
         limits: &Limits,
+        enough: Enough<'_>,
     ) -> Option<Found> {
         let fields = self.fields.as_deref()?;
         let alone = Self { fields: self.fields.clone(), ..Self::default() };
@@ -204,10 +226,18 @@ impl Query {
             return None;
         }
         let mask = Mask::parse(fields).ok()?;
-        let (bytes, records) = projected::project(bytes, form, &survey, limits, &mask)?;
-        let of = records
-            .map_or_else(|| "the document".to_owned(), |records| format!("{records} records"));
-        Some(Found { bytes, text: false, what: format!("fields {fields} of {of}") })
+        let list = records::list(&survey, limits);
+        let projected = projected::project(bytes, form, &survey, list, &mask, enough)?;
+        let of = list.filter(|_| !projected.of_document).map_or_else(
+            || "the document".to_owned(),
+            |list| format!("{} records", list.items.len()),
+        );
+        let part = list.filter(|_| projected.part).map(|list| Part {
+            fields: fields.to_owned(),
+            within: if projected.within { list.path.clone() } else { Vec::new() },
+        });
+        let what = format!("fields {fields} of {of}");
+        Some(Found { part, ..Found::new(projected.bytes, false, what) })
     }
 
     fn filters(&self) -> bool {
@@ -243,7 +273,7 @@ impl Query {
         if let Some(pattern) = &self.grep {
             let (bytes, what) =
                 Pattern::new(pattern)?.in_text(text, self.context, from_line.max(1));
-            return Ok(Found { bytes, text: true, what });
+            return Ok(Found::new(bytes, true, what));
         }
         if self.path.is_some()
             && self.fields.is_none()
@@ -252,7 +282,7 @@ impl Query {
             && !self.filters()
         {
             let bytes = minify_if_json(text);
-            return Ok(Found { bytes, text: true, what: self.path.clone().unwrap_or_default() });
+            return Ok(Found::new(bytes, true, self.path.clone().unwrap_or_default()));
         }
         Err("this answer is a text, not JSON: use grep, or startLine and endLine".to_owned())
     }

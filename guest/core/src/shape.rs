@@ -18,6 +18,7 @@ pub mod project;
 pub mod range;
 pub mod render;
 pub mod summary;
+pub mod view;
 mod wording;
 
 pub use notice::{Facts, Fields};

@@ -1,11 +1,22 @@
 //! Chosen fields of a document: of its records, or of itself.
 
-use super::records::list;
+use super::Enough;
 use crate::json::scan::{Kind, Scanner};
 use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
-use crate::policy::Limits;
 use crate::shape::project::{Mask, Projection};
+
+/// Chosen fields.
+pub struct Projected {
+    /// JSON that is not escaped: those of the records as a list, or of the document.
+    pub bytes: Vec<u8>,
+    /// Whether they are those of the document.
+    pub of_document: bool,
+    /// Whether they are named from the document on, though they are of records.
+    pub within: bool,
+    /// Whether they are of the first records alone, which were enough.
+    pub part: bool,
+}
 
 /// What fields are chosen of.
 pub(super) struct Source<'a> {
@@ -22,61 +33,68 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The fields, and whether they are those of the document: where it has all of them they are, else those of each record. None where neither has any, or is broken.
+    /// The fields: where the document has all of them its own, else those of each record, as far as they are not `enough`. None where neither has any, or is broken.
     /// `names`: of the members of the document. O(document).
     pub(super) fn project(
         &self,
         mask: &Mask,
         names: impl FnOnce() -> Vec<String>,
-    ) -> Option<(Vec<u8>, bool)> {
+        enough: Enough<'_>,
+    ) -> Option<Projected> {
         let Some(records) = self.records else { return self.document(mask) };
-        let Some(keys) = self.keys else { return self.each(records, mask) };
+        let Some(keys) = self.keys else { return self.each(records, mask, enough) };
         // `bookings.id` and `id` are the same on a list of bookings.
-        let inner = keys.iter().try_fold(mask, |mask, key| mask.member(key));
-        if let Some(inner) = inner.filter(|inner| !inner.holds(&[])) {
-            return self.each(records, inner);
+        if let Some(inner) = mask.at(keys).filter(|inner| !inner.holds(&[])) {
+            let each = self.each(records, inner, enough)?;
+            return Some(Projected { within: true, ..each });
         }
         let names = names();
         if mask.names().all(|name| names.iter().any(|known| known == name)) {
             return self.document(mask);
         }
-        self.each(records, mask).or_else(|| self.document(mask))
+        self.each(records, mask, enough).or_else(|| self.document(mask))
     }
 
-    fn document(&self, mask: &Mask) -> Option<(Vec<u8>, bool)> {
+    fn document(&self, mask: &Mask) -> Option<Projected> {
         let mut projection = Projection::of(mask, self.form);
         let copied = projection.copy(self.bytes, self.root).ok()?;
-        copied.then_some((projection.out, true))
+        let bytes = projection.out;
+        copied.then_some(Projected { bytes, of_document: true, within: false, part: false })
     }
 
-    fn each(&self, records: &[usize], mask: &Mask) -> Option<(Vec<u8>, bool)> {
+    fn each(&self, records: &[usize], mask: &Mask, enough: Enough<'_>) -> Option<Projected> {
         let mut projection = Projection::of(mask, self.form);
-        let mut any = false;
+        let (mut any, mut left) = (records.is_empty(), records.len());
+        projection.out.push(b'[');
         for start in records {
-            projection.out.push(if projection.out.is_empty() { b'[' } else { b',' });
+            if left < records.len() {
+                projection.out.push(b',');
+            }
             let copied = projection.copy(self.bytes, *start).ok()?;
             any |= copied;
             if !copied {
                 projection.out.extend_from_slice(b"{}");
             }
-        }
-        if records.is_empty() {
-            projection.out.push(b'[');
+            left -= 1;
+            if any && enough(&projection.out) {
+                break;
+            }
         }
         projection.out.push(b']');
-        (any || records.is_empty()).then_some((projection.out, false))
+        let bytes = projection.out;
+        any.then_some(Projected { bytes, of_document: false, within: false, part: left > 0 })
     }
 }
 
-/// Chosen fields of a document that was surveyed, and of how many records they are; none of them: of the document. None where that needs a closer look.
+/// Chosen fields of a document that was surveyed, and of the list whose items are its records, if it has one. None where that needs a closer look.
 pub(super) fn project(
     bytes: &[u8],
     form: Form,
     survey: &Survey,
-    limits: &Limits,
+    list: Option<&List>,
     mask: &Mask,
-) -> Option<(Vec<u8>, Option<usize>)> {
-    let list = list(survey, limits);
+    enough: Enough<'_>,
+) -> Option<Projected> {
     let starts: Option<Vec<usize>> =
         list.map(|list| list.items.iter().map(|item| item.start).collect());
     let source = Source {
@@ -87,8 +105,7 @@ pub(super) fn project(
         keys: list.map(|list| list.path.as_slice()).filter(|path| !path.is_empty()),
     };
     let names = || names(bytes, form, survey, list).unwrap_or_default();
-    let (projected, of_document) = source.project(mask, names)?;
-    Some((projected, list.filter(|_| !of_document).map(|list| list.items.len())))
+    source.project(mask, names, enough)
 }
 
 /// The names of the members of a document, whose list is not read again. None where it is broken.
@@ -98,8 +115,9 @@ fn names(bytes: &[u8], form: Form, survey: &Survey, list: Option<&List>) -> Opti
     scanner
         .object(|scanner, key| {
             names.push(scanner.decode(&key));
+            let kind = scanner.kind()?;
             match list.filter(|list| list.span.start == scanner.position()) {
-                Some(list) if scanner.kind()? == Kind::Array => scanner.jump(list.span.end),
+                Some(list) if kind == Kind::Array => scanner.jump(list.span.end),
                 _ => {
                     scanner.pass()?;
                 }

@@ -1,7 +1,7 @@
 //! The records of a payload: elements of its list, lines of NDJSON, or the document alone.
 
 use super::path::{Path, Reached};
-use super::projected::Source;
+use super::projected::{Projected, Source};
 use crate::json::Span;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::{Kind, is_json};
@@ -121,9 +121,9 @@ impl<'a> Records<'a> {
         [b"[".as_slice(), &records.join(&b','), b"]"].concat()
     }
 
-    /// Chosen fields, and whether they are those of the document. None where neither it nor its records have any.
+    /// Chosen fields. None where neither the document nor its records have any.
     #[must_use]
-    pub fn project(&self, mask: &Mask) -> Option<(Vec<u8>, bool)> {
+    pub fn project(&self, mask: &Mask) -> Option<Projected> {
         let start = |id: &Id| self.outline.node(*id).map(|node| self.outline.start(node));
         let starts: Option<Vec<usize>> = self.ids.iter().map(start).collect();
         let names = || crate::shape::project::names(&self.outline, self.root);
@@ -135,12 +135,12 @@ impl<'a> Records<'a> {
             records: starts.filter(|_| self.is_list).as_deref(),
             keys: whole.then_some(&self.list_keys),
         }
-        .project(mask, names)
+        .project(mask, names, &mut |_| false)
     }
 }
 
 /// The list whose elements are the records: the one that policy names, else the one that dominates.
-pub(super) fn list<'s>(survey: &'s Survey, limits: &Limits) -> Option<&'s List> {
+pub(crate) fn list<'s>(survey: &'s Survey, limits: &Limits) -> Option<&'s List> {
     let list = match &limits.items_path {
         Some(path) => survey.lists.iter().find(|list| list.path == *path),
         None => survey

@@ -4,8 +4,8 @@
 use super::lossless::{columns, minify, strip};
 use super::payload::Payload;
 use super::plan::{Cut, Setting, Wish, cut, index_of};
-use super::render::block_text;
-use super::{Body, Facts, Shown};
+use super::render::{Frame, block_text};
+use super::{Body, Facts, Shown, view};
 use crate::json::edit::Edits;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::{Kind, Scanner, is_json};
@@ -14,7 +14,8 @@ use crate::json::text::{Form, quoted, visible};
 use crate::policy::{Limits, OrderBy};
 use crate::query::Found;
 use crate::query::condition::{keys, order as compare, values};
-use crate::query::records::Records;
+use crate::query::records::{Records, list};
+use crate::snapshot::index::View;
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Home};
 use crate::tokens::Original;
@@ -31,6 +32,8 @@ pub struct Derived {
     pub asked: bool,
     /// Whether its values still are what the schema of the tool says.
     pub typed: bool,
+    /// What it is the first part of, where that is a list of fields that goes on.
+    pub view: Option<View>,
 }
 
 impl From<Found> for Derived {
@@ -41,28 +44,66 @@ impl From<Found> for Derived {
             facts: Facts::Found { what: found.what },
             asked: true,
             typed: false,
+            view: None,
         }
     }
 }
 
 impl Derived {
-    /// What a query finds. What it cannot find is said in its place: an answer is never made an error.
+    /// What a query finds; of a list of chosen fields the beginning, where all of it would cost more than `allowance` in so many copies. What it cannot find is said in its
+    /// place: an answer is never made an error.
     #[must_use]
-    pub fn by_query(setting: &Setting<'_>, payload: &Payload<'_, '_>) -> Self {
+    pub fn by_query(
+        setting: &Setting<'_>,
+        payload: &Payload<'_, '_>,
+        copies: u64,
+        allowance: u64,
+    ) -> Self {
         let texts = payload.blocks.then(|| blocks(payload.bytes));
         let (bytes, form) =
             texts.as_deref().map_or((payload.bytes, payload.form), |bytes| (bytes, Form::Raw));
         let survey = payload.survey.filter(|_| !payload.blocks);
-        let from_line = setting.wish.start_line;
-        match setting.query.run(bytes, form, survey, setting.limits, from_line) {
-            Ok(found) => found.into(),
-            Err(reason) => Found {
-                bytes: b"{}".to_vec(),
-                text: false,
-                what: format!("nothing, because {reason}"),
+        let list = survey.and_then(|survey| list(survey, setting.limits));
+        // Fewer bytes cost less: a token is four bytes and more in most JSON.
+        let mut next = allowance / copies.max(1) * 4;
+        let mut enough = |chosen: &[u8]| {
+            if list.is_none() || !setting.limits.pagination || (chosen.len() as u64) < next {
+                return false;
             }
-            .into(),
+            next = next.saturating_mul(2);
+            setting.limits.estimator.cost(chosen).saturating_mul(copies.max(1)) > allowance
+        };
+        let from_line = setting.wish.start_line;
+        match setting.query.run(bytes, form, survey, setting.limits, from_line, &mut enough) {
+            Ok(mut found) => {
+                let part = found.part.take();
+                let view = part.zip(list).map(|(part, list)| View::chosen(payload, list, part));
+                Self { view, ..found.into() }
+            }
+            Err(reason) => {
+                Found::new(b"{}".to_vec(), false, format!("nothing, because {reason}")).into()
+            }
         }
+    }
+
+    /// Under what its pages are made: what somebody asked for is not condensed, and lines were counted in the original.
+    fn setting<'s>(&self, setting: &Setting<'s>) -> Setting<'s> {
+        let whole = setting.wish.whole || self.asked;
+        setting.with(Wish { whole, start_line: 0, end_line: 0, ..setting.wish }, true)
+    }
+
+    /// A cut of it that says what it is of, if there is room.
+    fn tell(&self, mut cut: Cut<'static>, frame: &Frame<'_>) -> Cut<'static> {
+        if let Facts::Found { what } = &self.facts {
+            cut.shown.about = Some(what.clone());
+            let halves = frame.halves(&cut.shown);
+            if halves.cost <= frame.allowance {
+                cut.halves = halves;
+            } else {
+                cut.shown.about = None;
+            }
+        }
+        cut
     }
 
     /// What policy makes of an answer; none where it changes nothing.
@@ -111,6 +152,7 @@ impl Derived {
             facts: Facts::Lossless { what },
             asked: false,
             typed,
+            view: None,
         })
     }
 }
@@ -220,32 +262,34 @@ pub fn fit(
             return whole;
         }
     }
-    let wish = Wish {
-        whole: setting.wish.whole || derived.asked,
-        start_line: 0,
-        end_line: 0,
-        ..setting.wish
-    };
-    let setting = setting.with(wish, true);
+    let setting = derived.setting(setting);
     match cut(&setting, &payload, cost, home.cloned(), text, allowance) {
-        Some(mut cut) => {
-            if let Facts::Found { what } = &derived.facts {
-                cut.shown.about = Some(what.clone());
-                let frame = setting.frame(allowance, text, home);
-                let halves = frame.halves(&cut.shown);
-                if halves.cost <= allowance {
-                    cut.halves = halves;
-                } else {
-                    cut.shown.about = None;
-                }
-            }
-            Cut {
+        Some(cut) => {
+            let cut = Cut {
                 shown: cut.shown,
                 halves: cut.halves,
                 entries: cut.entries.into_iter().map(Entry::into_owned).collect(),
                 whole: None,
-            }
+            };
+            derived.tell(cut, &setting.frame(allowance, text, home))
         }
         None => as_it_is(),
     }
+}
+
+/// The first page of a list of chosen fields that goes on; `cost` is that of the payload that they are of, `whole` leads to it.
+#[must_use]
+pub fn fit_view(
+    derived: &Derived,
+    view: &View,
+    payload: &Payload<'_, '_>,
+    cost: Original,
+    whole: &Cursor,
+    setting: &Setting<'_>,
+    frame: &Frame<'_>,
+) -> Cut<'static> {
+    let setting = derived.setting(setting);
+    let view = View { of: whole.snapshot.clone(), ..view.clone() };
+    let cut = view::first(&setting, frame, payload, cost, view, &derived.bytes);
+    derived.tell(cut, frame)
 }

@@ -16,7 +16,7 @@ use crate::json::text::{Form, visible};
 use crate::policy::Limits;
 use crate::query::Query;
 use crate::snapshot::index::{
-    Body as Kept, Home, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES,
+    Body as Kept, Home, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, View,
 };
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Keys, Replay, Scope};
@@ -92,6 +92,12 @@ impl Setting<'_> {
         // What may not be cut otherwise is where the hard cap says so.
         let cap = if limits.pagination && limits.chunking { 0 } else { limits.hard_cap };
         allowance.saturating_mul(2).max(limits.estimator.allowance(cap).saturating_mul(2))
+    }
+
+    /// When what is kept now stops being kept, in milliseconds since 1970.
+    #[must_use]
+    pub fn expires_ms(&self) -> u64 {
+        self.now_ms + 2 * self.limits.cursor_ttl_ms
     }
 
     /// Under what a part is written.
@@ -220,7 +226,7 @@ pub fn cut<'a>(
     let shown = match short.or_else(summary) {
         Some(shown) => shown,
         None => match &index.body {
-            Kept::List(list) => list::show(
+            Kept::List(list) | Kept::View(View { list, .. }) => list::show(
                 list,
                 payload.form,
                 items,
@@ -279,7 +285,7 @@ fn index(
         endpoint: setting.name.to_owned(),
         form: payload.form,
         bytes: payload.bytes.len() as u64,
-        expires_ms: setting.now_ms + 2 * setting.limits.cursor_ttl_ms,
+        expires_ms: setting.expires_ms(),
         tokens: cost.tokens,
         sampled: cost.sampled,
         structured: home,
@@ -351,7 +357,7 @@ fn all_at_once(setting: &Setting<'_>, lists: &[&List]) -> bool {
 }
 
 /// The page that a call without a cursor asks for.
-fn first_page(setting: &Setting<'_>) -> Ask {
+pub(super) fn first_page(setting: &Setting<'_>) -> Ask {
     let page_size = setting.page_size();
     Ask {
         first: 0,
@@ -434,7 +440,7 @@ fn worth_cutting<'s>(
 /// Bytes of a bracket, in either form.
 const BRACKET: usize = 1;
 
-fn list_index(payload: &Payload<'_, '_>, lists: &[&List]) -> ListIndex {
+pub(super) fn list_index(payload: &Payload<'_, '_>, lists: &[&List]) -> ListIndex {
     let Some(survey) = payload.survey else { return ListIndex::default() };
     let mut index = ListIndex {
         blocks: payload.blocks,

@@ -71,6 +71,12 @@ impl Mask {
         at.whole
     }
 
+    /// The mask of what these keys lead to.
+    #[must_use]
+    pub fn at(&self, keys: &[String]) -> Option<&Mask> {
+        keys.iter().try_fold(self, |mask, key| mask.member(key))
+    }
+
     /// The mask of one member.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Mask> {
@@ -182,14 +188,14 @@ mod tests {
                 && Mask::parse("a..b").is_err()
                 && Mask::parse("").is_err()
         );
+        let deep = |names: usize| Mask::parse(&vec!["a"; names].join("."));
+        assert!(deep(64).is_ok() && deep(65).is_err() && deep(1_000_000).is_err());
     }
 
     #[test]
     fn a_mask_holds_what_stands_in_what_it_names() {
         let mask = Mask::parse("price,guest.name").unwrap();
         assert!(mask.holds(&["price", "total"]) && mask.holds(&["guest", "name"]));
-        let deep = |names: usize| Mask::parse(&vec!["a"; names].join("."));
-        assert!(deep(64).is_ok() && deep(65).is_err() && deep(1_000_000).is_err());
         assert!(!mask.holds(&["guest"]) && !mask.holds(&["guest", "email"]) && !mask.holds(&[]));
     }
 }

@@ -8,7 +8,7 @@ use crate::packed::{pack, unpack};
 /// Bytes of a segment.
 pub const SEGMENT_BYTES: usize = 64 * 1024;
 
-/// Marks the stored form; changes whenever [`Index`] does.
+/// Marks the stored form; changes whenever what was stored would be read otherwise.
 const FORMAT: &[u8; 4] = b"cgi1";
 
 /// What is stored beside the segments of a snapshot.
@@ -18,7 +18,7 @@ pub struct Index {
     pub endpoint: String,
     /// How the bytes stand.
     pub form: Form,
-    /// Length of the original payload in bytes.
+    /// Length of the original payload in bytes: that of its segments.
     pub bytes: u64,
     /// When the snapshot stops being kept, in milliseconds since 1970.
     pub expires_ms: u64,
@@ -50,6 +50,21 @@ pub enum Body {
     List(ListIndex),
     /// A text.
     Text(TextIndex),
+    /// Chosen fields of a list.
+    View(View),
+}
+
+/// Chosen fields of the items of a list that is kept as another snapshot: each page is read out of that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// The snapshot of the list.
+    pub of: String,
+    /// The fields, as they were asked for.
+    pub fields: String,
+    /// The keys that lead to the list, where the fields are named from the document on.
+    pub within: Vec<String>,
+    /// The list.
+    pub list: ListIndex,
 }
 
 /// The parts of a list.
@@ -158,9 +173,21 @@ impl Index {
     #[must_use]
     pub fn keys(&self, snapshot: &str) -> Vec<String> {
         let segments = self.bytes.div_ceil(SEGMENT_BYTES as u64);
-        std::iter::once(snapshot.to_owned())
-            .chain((0..segments).map(|at| segment_key(snapshot, at)))
+        let source = self.source(snapshot);
+        std::iter::once(snapshot)
+            .chain((source != snapshot).then_some(source))
+            .map(str::to_owned)
+            .chain((0..segments).map(|at| segment_key(source, at)))
             .collect()
+    }
+
+    /// The snapshot, of this one's name, that has the segments.
+    #[must_use]
+    pub fn source<'s>(&'s self, snapshot: &'s str) -> &'s str {
+        match &self.body {
+            Body::View(view) => &view.of,
+            Body::List(_) | Body::Text(_) => snapshot,
+        }
     }
 }
 
@@ -168,4 +195,32 @@ impl Index {
 #[must_use]
 pub fn segment_key(snapshot: &str, at: u64) -> String {
     format!("{snapshot}.{at}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_consists_of_what_it_is_read_out_of_too() {
+        let view = View {
+            of: "list".to_owned(),
+            fields: "id".to_owned(),
+            within: Vec::new(),
+            list: ListIndex::default(),
+        };
+        let index = Index {
+            endpoint: String::new(),
+            form: Form::Raw,
+            bytes: SEGMENT_BYTES as u64 + 1,
+            expires_ms: 0,
+            tokens: 0,
+            sampled: false,
+            structured: None,
+            body: Body::View(view),
+        };
+        assert_eq!(index.keys("view"), ["view", "list", "list.0", "list.1"]);
+        let list = Index { body: Body::List(ListIndex::default()), ..index };
+        assert_eq!(list.keys("list"), ["list", "list.0", "list.1"]);
+    }
 }

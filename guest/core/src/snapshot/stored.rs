@@ -79,8 +79,9 @@ impl<'a> Stored<'a> {
         if from >= to {
             return Ok(Vec::new());
         }
+        let source = self.index.source(self.name);
         let keys: Vec<String> =
-            (from / size..to.div_ceil(size)).map(|at| segment_key(self.name, at)).collect();
+            (from / size..to.div_ceil(size)).map(|at| segment_key(source, at)).collect();
         let absent: Vec<String> =
             keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
         if !absent.is_empty() {

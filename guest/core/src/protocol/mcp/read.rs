@@ -1,13 +1,14 @@
 //! Serving a cursor from what is kept.
 
 use super::arguments::Guarded;
+use crate::json::text::Form;
 use crate::policy::Policy;
 use crate::shape::item::Item;
 use crate::shape::list::{self, Ask};
 use crate::shape::plan::{Setting, Wish};
 use crate::shape::range::{self, Place};
 use crate::shape::render::{Frame, Halves, Room};
-use crate::shape::{Shown, derive};
+use crate::shape::{Shown, derive, view};
 use crate::snapshot::cursor::CursorError;
 use crate::snapshot::index::{Body, Index, ListIndex, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
@@ -148,16 +149,24 @@ impl Reader<'_> {
         let base = Cursor::new(&cursor.snapshot, 0, self.now_ms);
         let (shown, halves, derived) = if guarded.query.is_empty() {
             let shown = match &stored.index.body {
-                Body::List(list) => self.page(&stored, list, &cursor, &setting, &base, &frame)?,
+                Body::List(list) => page(&stored, list, &cursor, &setting, &base, &frame)?,
                 Body::Text(text) => chunk(&stored, text, &cursor, guarded.wish, &base, &frame)?,
+                Body::View(view) => {
+                    let ask = ask(&cursor, &setting)?;
+                    view::page(&stored, view, ask, &base, &frame)?
+                }
             };
             let halves = frame.halves(&shown);
             (shown, halves, Vec::new())
         } else {
-            let bytes = stored.bytes(0, stored.index.bytes)?;
+            let (bytes, form) = match &stored.index.body {
+                Body::View(view) => (view::whole(&stored, view)?, Form::Raw),
+                _ => (stored.bytes(0, stored.index.bytes)?, stored.index.form),
+            };
+            let from_line = guarded.wish.start_line;
             let found = guarded
                 .query
-                .run(&bytes, stored.index.form, None, &limits, guarded.wish.start_line)
+                .run(&bytes, form, None, &limits, from_line, &mut |_| false)
                 .map_err(Refusal::Wish)?;
             // Whoever gave a cursor has it still; whoever did not, gets one.
             let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });
@@ -206,43 +215,47 @@ impl Reader<'_> {
         let entry = Entry { key: snapshot.to_owned(), value: index.to_bytes().into() };
         (vec![entry], index.keys(snapshot))
     }
+}
 
-    fn page(
-        &self,
-        stored: &Stored<'_>,
-        list: &ListIndex,
-        cursor: &Cursor,
-        setting: &Setting<'_>,
-        base: &Cursor,
-        frame: &Frame<'_>,
-    ) -> Result<Shown, Refusal> {
-        let (wish, limits) = (setting.wish, setting.limits);
-        if wish.ranged() {
-            return Err(Refusal::Wish("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
-        }
-        let carried = if wish.limit > 0 { wish.limit } else { cursor.limit };
-        let page_size =
-            if carried > 0 { carried.min(limits.max_page_size) } else { limits.default_page_size };
-        let limit = page_size.saturating_mul(wish.pages.max(1));
-        // A page that was condensed is read again, whole.
-        let again = wish.whole && cursor.whole == 0 && cursor.first > 0;
-        let first = if again { cursor.first - 1 } else { cursor.offset };
-        let ask = Ask {
-            first,
-            within: cursor.within,
-            limit,
-            page_size,
-            carried_limit: carried,
-            whole: wish.whole,
-            all: false,
-        };
-        let (bytes, items) = list::stored(stored, list, ask, frame.allowance)?;
-        let items = items
-            .into_iter()
-            .map(|(at, span)| Item::new(at, bytes.get(span).unwrap_or_default()))
-            .collect();
-        Ok(list::show(list, stored.index.form, items, ask, base, frame, setting.taste()))
+fn page(
+    stored: &Stored<'_>,
+    list: &ListIndex,
+    cursor: &Cursor,
+    setting: &Setting<'_>,
+    base: &Cursor,
+    frame: &Frame<'_>,
+) -> Result<Shown, Refusal> {
+    let ask = ask(cursor, setting)?;
+    let (bytes, items) = list::stored(stored, list, ask, frame.allowance)?;
+    let items = items
+        .into_iter()
+        .map(|(at, span)| Item::new(at, bytes.get(span).unwrap_or_default()))
+        .collect();
+    Ok(list::show(list, stored.index.form, items, ask, base, frame, setting.taste()))
+}
+
+/// The page of a list that a cursor leads to.
+fn ask(cursor: &Cursor, setting: &Setting<'_>) -> Result<Ask, Refusal> {
+    let (wish, limits) = (setting.wish, setting.limits);
+    if wish.ranged() {
+        return Err(Refusal::Wish("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
     }
+    let carried = if wish.limit > 0 { wish.limit } else { cursor.limit };
+    let page_size =
+        if carried > 0 { carried.min(limits.max_page_size) } else { limits.default_page_size };
+    let limit = page_size.saturating_mul(wish.pages.max(1));
+    // A page that was condensed is read again, whole.
+    let again = wish.whole && cursor.whole == 0 && cursor.first > 0;
+    let first = if again { cursor.first - 1 } else { cursor.offset };
+    Ok(Ask {
+        first,
+        within: cursor.within,
+        limit,
+        page_size,
+        carried_limit: carried,
+        whole: wish.whole,
+        all: false,
+    })
 }
 
 fn chunk(

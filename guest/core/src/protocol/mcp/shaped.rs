@@ -155,7 +155,8 @@ impl<'a> Shaper<'_, 'a> {
         let derived = if setting.query.is_empty() {
             Derived::by_policy(setting, payload)
         } else {
-            Some(Derived::by_query(setting, payload))
+            let copies = u64::from(text) + u64::from(home.is_some());
+            Some(Derived::by_query(setting, payload, copies, allowance))
         };
         let Some(derived) = derived else {
             let mut cut = cut(setting, payload, cost, home, text, allowance)?;
@@ -169,8 +170,14 @@ impl<'a> Shaper<'_, 'a> {
         let shown_home = home.clone().map(|home| if apart { Home::Document } else { home });
         // Answers that stay as they are would be kept for nothing.
         let (whole, kept) = derive::keep(setting, payload, cost, home);
-        let mut cut =
-            derive::fit(setting, &derived, Some(&whole), shown_home.as_ref(), text, allowance);
+        let home = shown_home.as_ref();
+        let mut cut = match &derived.view {
+            Some(view) => {
+                let frame = setting.frame(allowance, text, home);
+                derive::fit_view(&derived, view, payload, cost, &whole, setting, &frame)
+            }
+            None => derive::fit(setting, &derived, Some(&whole), home, text, allowance),
+        };
         cut.entries.extend(kept.into_iter().map(Entry::into_owned));
         cut.entries.extend(self.note(&whole));
         cut.whole = Some(whole);
