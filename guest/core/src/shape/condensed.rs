@@ -97,7 +97,7 @@ fn condensed_shown(
         })
         .collect();
     let items: Vec<Item<'_>> =
-        items.iter().zip(&values).map(|(item, value)| Item::new(item.list, value)).collect();
+        items.iter().zip(&values).map(|(item, value)| Item::new(item.list, value, form)).collect();
     let mut shown = page(list, form, items.iter(), ask, base);
     let lossless =
         condensed.dropped.is_empty() && condensed.shortened == 0 && condensed.omitted == 0;

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::lossless::minify;
 use crate::json::scan::is_json;
-use crate::json::text::{Form, convert, visible};
+use crate::json::text::{Form, escape, visible};
 
 /// Items of which the first tell whether all have white space between their values.
 const SAMPLE: usize = 3;
@@ -16,47 +16,98 @@ pub struct Item<'i> {
     pub list: usize,
     /// As it came.
     pub original: &'i [u8],
-    /// Without white space between its values, once that is asked for; none where it stays as it came.
-    compact: Option<(Form, OnceCell<Vec<u8>>)>,
+    form: Form,
+    /// Whether it is shown without the white space between its values.
+    compact: bool,
+    /// The same, without it, not escaped.
+    raw: OnceCell<Vec<u8>>,
+    /// The same, without it, in the form in which it came.
+    shown: OnceCell<Vec<u8>>,
 }
 
 impl<'i> Item<'i> {
-    /// An item of this list, as it came.
+    /// An item of this list, which stands in this form.
     #[must_use]
-    pub fn new(list: usize, original: &'i [u8]) -> Self {
-        Self { list, original, compact: None }
+    pub fn new(list: usize, original: &'i [u8], form: Form) -> Self {
+        let (raw, shown) = (OnceCell::new(), OnceCell::new());
+        Self { list, original, form, compact: false, raw, shown }
     }
 
-    /// As it is shown. O(item), once.
+    /// As it is shown, in the form in which it came. O(item), once.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        match &self.compact {
-            Some((form, compact)) => compact.get_or_init(|| without_space(self.original, *form)),
-            None => self.original,
+        match (self.read(), self.form) {
+            ((raw, Form::Raw), Form::Escaped) => self.shown.get_or_init(|| {
+                let mut shown = Vec::new();
+                escape(&mut shown, raw);
+                shown
+            }),
+            ((bytes, _), _) => bytes,
         }
+    }
+
+    /// The same in the form, the same for all items of a list, in which it is read at the least cost. O(item), once.
+    #[must_use]
+    pub fn read(&self) -> (&[u8], Form) {
+        if !self.compact {
+            return (self.original, self.form);
+        }
+        let raw = self.raw.get_or_init(|| {
+            let raw = visible(self.original, self.form);
+            // Of what is broken inside it is not known where its white space matters.
+            if is_json(&raw, Form::Raw) { minify(&raw) } else { raw.into_owned() }
+        });
+        (raw, Form::Raw)
     }
 }
 
-/// From now on items, which stand in this form, are shown without the white space between their values, where there is much of it in the first of them: it goes before anything else
-/// does. O(3 items).
-pub fn compact(items: &mut [Item<'_>], form: Form) {
-    let sample = items.iter().take(SAMPLE).map(|item| item.original);
-    let (before, after) = sample.fold((0, 0), |(before, after), item| {
-        (before + item.len(), after + without_space(item, form).len())
-    });
+/// From now on items are shown without the white space between their values, where there is much of it in the first of them: it goes before anything else does. O(3 items).
+pub fn compact(items: &mut [Item<'_>]) {
+    let (mut before, mut after) = (0, 0);
+    for item in items.iter().take(SAMPLE) {
+        let compact = Item { compact: true, ..Item::new(item.list, item.original, item.form) };
+        before += item.original.len();
+        after += compact.bytes().len();
+    }
     if after * 20 < before * 19 {
-        for item in items {
-            item.compact = Some((form, OnceCell::new()));
-        }
+        items.iter_mut().for_each(|item| item.compact = true);
     }
 }
 
-fn without_space(item: &[u8], form: Form) -> Vec<u8> {
-    // What is broken inside stays as it is: it is not known where its white space matters.
-    if !is_json(item, form) {
-        return item.to_vec();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_with_much_white_space_are_shown_without_it_in_either_form() {
+        let texts = ["{\n    \"name\": \"a  b\"\n}", "{\n    \"name\": \"\\\"\"\n}", "{\n  {"];
+        let expected = [r#"{"name":"a  b"}"#, r#"{"name":"\""}"#, "{\n  {"];
+        let escaped = |text: &str| {
+            let mut out = Vec::new();
+            escape(&mut out, text.as_bytes());
+            out
+        };
+        for form in [Form::Raw, Form::Escaped] {
+            let write = |text: &str| match form {
+                Form::Raw => text.as_bytes().to_vec(),
+                Form::Escaped => escaped(text),
+            };
+            let originals = texts.map(write);
+            let mut items: Vec<Item<'_>> =
+                originals.iter().map(|original| Item::new(0, original, form)).collect();
+            assert!(items.iter().zip(&originals).all(|(item, came)| item.bytes() == came));
+            compact(&mut items);
+            for ((item, came), text) in items.iter().zip(&originals).zip(expected) {
+                assert_eq!(
+                    (item.bytes(), item.original),
+                    (write(text).as_slice(), came.as_slice())
+                );
+                assert_eq!(item.read(), (text.as_bytes(), Form::Raw));
+            }
+        }
+        let mut dense =
+            [Item::new(0, br#"{"a": 1,"b":"long enough to make the blank small"}"#, Form::Raw)];
+        compact(&mut dense);
+        assert_eq!(dense[0].bytes(), dense[0].original);
     }
-    let mut out = Vec::new();
-    convert(&mut out, &minify(&visible(item, form)), Form::Raw, form);
-    out
 }

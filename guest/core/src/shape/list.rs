@@ -49,14 +49,15 @@ pub fn show(
 ) -> Shown {
     let limit = usize::try_from(ask.limit).unwrap_or(usize::MAX).min(items.len());
     if !list.blocks && ask.within == 0 {
-        compact(&mut items, form);
+        compact(&mut items);
     }
     let items = items.as_slice();
     let page = |count: usize| page(list, form, items.iter().take(count), ask, base);
     if ask.within == 0 {
         let copies = frame.copies();
-        let price = |item: &[u8]| {
-            let text = if list.blocks { block_text(item) } else { visible(item, form) };
+        let price = |item: &Item<'_>| {
+            let (bytes, form) = item.read();
+            let text = if list.blocks { block_text(bytes) } else { visible(bytes, form) };
             frame.estimator.cost(&text) + u64::from(!list.blocks)
         };
         let mut room = frame.allowance;
@@ -65,7 +66,7 @@ pub fn show(
             .take(limit)
             .map_while(|item| {
                 // Pricing stops where the page is full: an item costs at least a token for each 16 of its bytes.
-                let cost = (room > 0).then(|| price(item.bytes()).saturating_mul(copies))?;
+                let cost = (room > 0).then(|| price(item).saturating_mul(copies))?;
                 room = room.saturating_sub(cost);
                 Some(cost)
             })
@@ -80,7 +81,7 @@ pub fn show(
         }
         let condense = !ask.whole && !mostly(count);
         let taste = taste.filter(|_| !list.blocks && (condense || ask.all));
-        let records = taste.and_then(|taste| Records::of(items, form, taste));
+        let records = taste.and_then(|taste| Records::of(items, taste));
         if let Some(shown) = records
             .as_ref()
             .filter(|_| condense)

@@ -485,6 +485,8 @@ fn first_items<'a>(payload: &Payload<'a, '_>, lists: &[&List], limit: u64) -> Ve
         .flat_map(|(at, list)| list.items.iter().map(move |span| (at, span)));
     spans
         .take(usize::try_from(limit).unwrap_or(usize::MAX))
-        .map(|(at, span)| Item::new(at, payload.bytes.get(span.clone()).unwrap_or_default()))
+        .map(|(at, span)| {
+            Item::new(at, payload.bytes.get(span.clone()).unwrap_or_default(), payload.form)
+        })
         .collect()
 }

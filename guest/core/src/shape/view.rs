@@ -45,7 +45,7 @@ pub fn first(
     let mut scanner = Scanner::starting_at(first, Form::Raw, 1);
     let items: Vec<Item<'_>> = std::iter::from_fn(|| scanner.next_element().ok().flatten())
         .take(limit)
-        .map(|item| Item::new(0, first.get(item).unwrap_or_default()))
+        .map(|item| Item::new(0, first.get(item).unwrap_or_default(), Form::Raw))
         .collect();
     let base = Cursor::new(&snapshot, 0, setting.now_ms);
     let shown = list::show(&view.list, Form::Raw, items, ask, &base, frame, None);
@@ -78,7 +78,7 @@ pub fn page(
     // A token is at most 16 bytes.
     let most = usize::try_from(frame.allowance.saturating_mul(16)).unwrap_or(usize::MAX);
     let items = items(stored, view, ask, most)?;
-    let items = items.iter().map(|item| Item::new(0, item)).collect();
+    let items = items.iter().map(|item| Item::new(0, item, Form::Raw)).collect();
     Ok(list::show(&view.list, Form::Raw, items, ask, base, frame, None))
 }
 

@@ -229,7 +229,7 @@ fn page(
     let (bytes, items) = list::stored(stored, list, ask, frame.allowance)?;
     let items = items
         .into_iter()
-        .map(|(at, span)| Item::new(at, bytes.get(span).unwrap_or_default()))
+        .map(|(at, span)| Item::new(at, bytes.get(span).unwrap_or_default(), stored.index.form))
         .collect();
     Ok(list::show(list, stored.index.form, items, ask, base, frame, setting.taste()))
 }

@@ -27,13 +27,14 @@ pub struct Records<'r> {
 impl<'r> Records<'r> {
     /// Reads what some of these records consist of, evenly chosen; none where one of them is broken. O(32 records).
     #[must_use]
-    pub fn of(items: &[Item<'_>], form: Form, taste: Taste<'r>) -> Option<Self> {
+    pub fn of(items: &[Item<'_>], taste: Taste<'r>) -> Option<Self> {
+        let form = items.first().map_or(Form::Raw, |item| item.read().1);
         let count = items.len().min(SAMPLE);
         let (mut buffer, mut spans): (Vec<u8>, Vec<Span>) = (Vec::new(), Vec::new());
         for at in 0..count {
             // The first and the last are among them.
             let at = at * items.len().saturating_sub(1) / count.saturating_sub(1).max(1);
-            let item = items.get(at)?.bytes();
+            let item = items.get(at)?.read().0;
             spans.push(buffer.len()..buffer.len() + item.len());
             buffer.extend_from_slice(item);
             buffer.push(b' ');
@@ -101,7 +102,7 @@ impl<'r> Records<'r> {
         let mut lens = Stays { schema: &self.schema, alive, form: self.form, unknown };
         let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
         for item in items.get(outlines.len()..).unwrap_or_default() {
-            let item = item.bytes();
+            let item = item.read().0;
             let read = Outline::through(item, self.form, &(0..item.len()), root, &mut lens);
             outlines.push(read.ok()?);
         }
@@ -122,7 +123,7 @@ impl<'r> Records<'r> {
             self.see(items, selection, seen)?;
             let rest = items.iter().zip(&seen.outlines).skip(drafts.len());
             for (item, outline) in rest {
-                drafts.push(self.draft(item.bytes(), selection, outline)?);
+                drafts.push(self.draft(item.read().0, selection, outline)?);
             }
         }
         let mut all = Written::default();
