@@ -64,7 +64,7 @@ impl Derived {
             texts.as_deref().map_or((payload.bytes, payload.form), |bytes| (bytes, Form::Raw));
         let survey = payload.survey.filter(|_| !payload.blocks);
         let list = survey.and_then(|survey| list(survey, setting.limits));
-        // Fewer bytes cost less: a token is four bytes and more in most JSON.
+        // A token is three bytes and more in most JSON: so many bytes are likely to cost too much, and it is asked again when there are twice as many.
         let mut next = allowance / copies.max(1) * 4;
         let mut enough = |chosen: &[u8]| {
             if list.is_none() || !setting.limits.pagination || (chosen.len() as u64) < next {
