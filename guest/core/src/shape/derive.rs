@@ -281,7 +281,7 @@ pub fn fit(
 #[must_use]
 pub fn fit_view(
     derived: &Derived,
-    view: &View,
+    view: View,
     payload: &Payload<'_, '_>,
     cost: Original,
     whole: &Cursor,
@@ -289,7 +289,7 @@ pub fn fit_view(
     frame: &Frame<'_>,
 ) -> Cut<'static> {
     let setting = derived.setting(setting);
-    let view = View { of: whole.snapshot.clone(), ..view.clone() };
+    let view = View { of: whole.snapshot.clone(), ..view };
     let cut = view::first(&setting, frame, payload, cost, view, &derived.bytes);
     derived.tell(cut, frame)
 }

@@ -158,7 +158,7 @@ impl<'a> Shaper<'_, 'a> {
             let copies = u64::from(text) + u64::from(home.is_some());
             Some(Derived::by_query(setting, payload, copies, allowance))
         };
-        let Some(derived) = derived else {
+        let Some(mut derived) = derived else {
             let mut cut = cut(setting, payload, cost, home, text, allowance)?;
             // A caller that has seen ids may ask for the records by them.
             let page = matches!(cut.shown.facts, Facts::Page { .. });
@@ -171,7 +171,7 @@ impl<'a> Shaper<'_, 'a> {
         // Answers that stay as they are would be kept for nothing.
         let (whole, kept) = derive::keep(setting, payload, cost, home);
         let home = shown_home.as_ref();
-        let mut cut = match &derived.view {
+        let mut cut = match derived.view.take() {
             Some(view) => {
                 let frame = setting.frame(allowance, text, home);
                 derive::fit_view(&derived, view, payload, cost, &whole, setting, &frame)
