@@ -19,7 +19,7 @@ pub struct Selection {
     pub missing: usize,
     /// How many of those that tell records apart.
     pub unknown: usize,
-    /// Whether everything stays, whole.
+    /// Whether more cannot stay, however much room there is.
     pub whole: bool,
 }
 
@@ -80,7 +80,7 @@ pub fn select(
         // Longer lists inside records are worth it as long as every record keeps what it is known and asked for by.
         let missing = choice.missing(Worth::Key);
         if first && best.as_ref().is_none_or(|best| missing < best.missing) {
-            best = Some(choice.finish(missing));
+            best = Some(choice.finish(missing, worths));
         }
         if missing == 0 || !varies {
             break;
@@ -143,6 +143,8 @@ struct Choice<'s> {
     alive: Vec<bool>,
     /// Of each field how many elements of its lists are shown, and how many there are.
     shares: Vec<(u64, u64)>,
+    /// Whether some are not.
+    cut: bool,
     spent: u64,
 }
 
@@ -156,11 +158,14 @@ impl<'s> Choice<'s> {
             keep: vec![None; schema.fields.len()],
             alive: vec![false; schema.fields.len()],
             shares: Vec::with_capacity(schema.fields.len()),
+            cut: false,
             spent: 2 * FINE,
         };
         for field in &schema.fields {
             let [.., all] = field.elements;
-            choice.shares.push((shown(field, if field.in_record { nested } else { records }), all));
+            let shown = shown(field, if field.in_record { nested } else { records });
+            choice.shares.push((shown, all));
+            choice.cut |= shown != all;
         }
         if let Some(alive) = choice.alive.first_mut() {
             *alive = true;
@@ -177,6 +182,9 @@ impl<'s> Choice<'s> {
 
     /// `amount`, as much of it as the lists round a field are shown.
     fn part(&self, at: FieldId, amount: u64) -> u64 {
+        if !self.cut {
+            return amount;
+        }
         let mut share = amount;
         let mut next = self.schema.fields.get(at).and_then(|field| field.parent);
         while let Some((at, field)) = next.and_then(|at| Some((at, self.schema.fields.get(at)?))) {
@@ -259,7 +267,8 @@ impl<'s> Choice<'s> {
             *keep = Some(cap);
         }
         let mut next = Some(at);
-        while let Some(alive) = next.and_then(|at| self.alive.get_mut(at)) {
+        while let Some(alive) = next.and_then(|at| self.alive.get_mut(at)).filter(|alive| !**alive)
+        {
             *alive = true;
             next = next.and_then(|at| self.schema.fields.get(at)?.parent);
         }
@@ -282,11 +291,16 @@ impl<'s> Choice<'s> {
         self.leaves.iter().filter(goes).count()
     }
 
-    fn finish(self, missing: usize) -> Selection {
-        let leaves = self.schema.fields.iter().zip(&self.keep).filter(|(field, _)| is_leaf(field));
-        let whole = leaves.clone().all(|(_, keep)| *keep == Some(WHOLE))
-            && self.nested == usize::MAX
-            && self.records == usize::MAX;
+    /// `rounds`: those that were gone through.
+    fn finish(self, missing: usize, rounds: &[(Worth, usize)]) -> Selection {
+        // Of each leaf that may stay in them, how long its values may be at most, and are.
+        let lengths = self.leaves.iter().filter_map(|leaf| {
+            let (_, most) = rounds.iter().rev().find(|(worth, _)| *worth == leaf.worth)?;
+            Some((Some(*most), self.keep.get(leaf.field).copied().flatten()))
+        });
+        let whole = self.nested == usize::MAX
+            && lengths.clone().next().is_some()
+            && lengths.clone().all(|(most, length)| length >= most);
         let unknown = self.missing(Worth::Identity);
         Selection {
             whole,
