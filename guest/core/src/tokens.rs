@@ -4,10 +4,12 @@ pub mod budget;
 pub mod chars4;
 pub mod lexical;
 mod sample;
+mod weighed;
 
 pub use budget::{Budget, TokenBudget};
 pub use lexical::{Profile, Weight, Words};
 pub use sample::Original;
+pub use weighed::Weighed;
 
 use serde::{Deserialize, Serialize};
 

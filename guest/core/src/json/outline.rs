@@ -41,6 +41,11 @@ pub trait Lens {
     /// What the place is called at which a member with this key, not decoded, or an element stands, in a container at a place called `place`; none
     /// where it is not wanted.
     fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32>;
+
+    /// At how many places members of the document are wanted; none where that is not known. Once one has been met at each of them, what follows is not looked at.
+    fn enough(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Wants everything.
@@ -68,6 +73,8 @@ struct Lister<'l, L> {
     lens: &'l mut L,
     /// How deep the next value stands.
     level: u16,
+    /// Where all of it ends.
+    end: usize,
 }
 
 impl<L: Lens> Lister<'_, L> {
@@ -106,10 +113,21 @@ impl<L: Lens> Lister<'_, L> {
         let start = scanner.position();
         let mut children = 0u32;
         if kind == Kind::Object {
+            let enough = self.lens.enough().filter(|_| id == 0);
+            // The places that were met: those beyond the 64th may share a bit, and never make enough then.
+            let mut met = 0u64;
             scanner.object(|scanner, key| {
                 children += 1;
                 match self.lens.inside(place, Some(scanner.bytes(&key))) {
-                    Some(place) => self.value(scanner, key, place),
+                    Some(place) => {
+                        self.value(scanner, key, place)?;
+                        met |= 1 << (place % u64::BITS);
+                        if enough.is_some_and(|enough| met.count_ones() >= enough) {
+                            // The bracket that closes it all.
+                            scanner.jump(self.end.saturating_sub(1));
+                        }
+                        Ok(())
+                    }
                     None => scanner.pass().map(drop),
                 }
             })?;
@@ -162,7 +180,7 @@ impl<'a> Outline<'a> {
         // Enough for a record, most of which are small; and for much of what is wanted of a list.
         let mut nodes = Vec::with_capacity((span.len() / 128).clamp(16, 1 << 14));
         let scanner = &mut Scanner::starting_at(bytes, form, span.start);
-        Lister { nodes: &mut nodes, lens, level: 0 }.value(scanner, 0..0, place)?;
+        Lister { nodes: &mut nodes, lens, level: 0, end: span.end }.value(scanner, 0..0, place)?;
         Ok(Self { bytes, form, nodes })
     }
 
@@ -181,7 +199,8 @@ impl<'a> Outline<'a> {
             closed: false,
             place: 0,
         }];
-        let mut lister = Lister { nodes: &mut nodes, lens: &mut Everything, level: 1 };
+        let mut lister =
+            Lister { nodes: &mut nodes, lens: &mut Everything, level: 1, end: bytes.len() };
         for span in spans {
             lister.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 0)?;
         }
@@ -265,9 +284,11 @@ impl<'a> Outline<'a> {
 
     /// The same as [`Outline::raw`], in `scratch` where it does not stand in the document like that.
     pub fn raw_in<'s>(&'s self, scratch: &'s mut Vec<u8>, node: &Node) -> &'s [u8] {
-        match self.form {
-            Form::Raw => self.bytes.get(whole(node, self.form)).unwrap_or_default(),
-            Form::Escaped => {
+        match (self.form, node.kind) {
+            (Form::Raw, _) | (_, Kind::Scalar) => {
+                self.bytes.get(whole(node, self.form)).unwrap_or_default()
+            }
+            _ => {
                 scratch.clear();
                 self.write(scratch, node);
                 scratch
@@ -346,6 +367,44 @@ mod tests {
         let (_, string) = outline.member(1, "a").unwrap();
         assert_eq!(outline.raw(string).as_ref(), br#""x\ny""#);
         assert_eq!(outline.decoded(&string.span), "x\ny");
+    }
+
+    /// Wants `a` and `c`, wherever they stand.
+    struct Two;
+
+    impl Lens for Two {
+        fn inside(&mut self, _: u32, key: Option<&[u8]>) -> Option<u32> {
+            let key = key.and_then(|key| key.first().copied());
+            matches!(key, Some(b'a' | b'c')).then(|| u32::from(key == Some(b'c')))
+        }
+
+        fn enough(&self) -> Option<u32> {
+            Some(2)
+        }
+    }
+
+    #[test]
+    fn what_follows_all_that_is_wanted_is_not_looked_at() {
+        let read = |text: &str, form: Form| {
+            let mut bytes = Vec::new();
+            convert(&mut bytes, text.as_bytes(), Form::Raw, form);
+            let span = 0..bytes.len();
+            let outline = Outline::through(&bytes, form, &span, 0, &mut Two).ok()?;
+            let keys = outline.children(0).map(|(_, node)| outline.decoded(&node.key));
+            (outline.node(0)?.span == span).then(|| keys.collect::<Vec<_>>().join(" "))
+        };
+        for form in [Form::Raw, Form::Escaped] {
+            for (text, expected) in [
+                (r#"{"a":1,"b":"}","c":{"a":2,"c":3,"b":[4]},"d":"]","c":5}"#, "a c"),
+                // A key that comes twice is not two of them.
+                (r#"{"a":1,"a":2,"b":3,"c":4,"a":5}"#, "a a c"),
+                (r#"{"b":1, "c":2, "d":3 }"#, "c"),
+                (r#"{"b":1}"#, ""),
+            ] {
+                assert_eq!(read(text, form).as_deref(), Some(expected), "{text}");
+            }
+            assert_eq!(read(r#"{"b":1,"c":2"#, form), None);
+        }
     }
 
     #[test]

@@ -110,10 +110,10 @@ impl<'c, 'a> Condenser<'c, 'a> {
                 omitted: writer.omitted,
                 weight: weight(self.taste.estimator, &value),
             };
-            Some((vec![value], written))
+            Some((value, written))
         })
-        .map(|(values, written, selection)| {
-            (report(&self.schema, values, written, &selection), selection.unknown)
+        .map(|(value, written, selection)| {
+            (report(&self.schema, vec![value], written, &selection), selection.unknown)
         })
     }
 }
@@ -132,17 +132,17 @@ fn weight(estimator: &Estimator, value: &[u8]) -> u64 {
     estimator.weigh(value) + FINE / 4
 }
 
-/// Values that were written, and what was chosen for them.
-type Chosen = (Vec<Vec<u8>>, Written, Selection);
+/// What was written, and what was chosen for it.
+type Chosen<T> = (T, Written, Selection);
 
 /// The best of what is chosen and written within `allowance` tokens.
-fn aim(
+fn aim<T>(
     allowance: u64,
     choose: impl Fn(u64) -> Option<Selection>,
-    mut write: impl FnMut(&Selection) -> Option<(Vec<Vec<u8>>, Written)>,
-) -> Option<Chosen> {
+    mut write: impl FnMut(&Selection) -> Option<(T, Written)>,
+) -> Option<Chosen<T>> {
     let mut aim = allowance;
-    let mut best: Option<(Chosen, u64)> = None;
+    let mut best: Option<(Chosen<T>, u64)> = None;
     let mut before: Option<(Selection, u64)> = None;
     for _ in 0..TRIES {
         let Some(selection) = choose(aim) else { break };

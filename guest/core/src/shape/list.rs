@@ -12,6 +12,7 @@ use crate::json::scan::{ScanError, Scanner};
 use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
 use crate::snapshot::{Cursor, Missing, Stored};
+use crate::tokens::Weighed;
 
 /// What is wanted of a list.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,9 @@ pub struct Ask {
 /// A stretch of a snapshot, and the items in it.
 pub type Stretch = (Vec<u8>, Vec<(usize, crate::json::Span)>);
 
+/// Items that are priced where it need not be known well what the others cost.
+const PRICED: usize = 4;
+
 /// Makes a page. `items` begin with the first item asked for: all of them where [`Ask::all`], else at most as many as the limit; `base` is a
 /// cursor into the snapshot, `taste` how items are condensed that do not fit whole.
 #[must_use]
@@ -54,25 +58,17 @@ pub fn show(
     let items = items.as_slice();
     let page = |count: usize| page(list, form, items.iter().take(count), ask, base);
     if ask.within == 0 {
-        let copies = frame.copies();
-        let price = |item: &Item<'_>| {
-            let (bytes, form) = item.read();
-            let text = if list.blocks { block_text(bytes) } else { visible(bytes, form) };
-            frame.estimator.cost(&text) + u64::from(!list.blocks)
-        };
-        let mut room = frame.allowance;
-        let costs: Vec<u64> = items
-            .iter()
-            .take(limit)
-            .map_while(|item| {
-                // Pricing stops where the page is full: an item costs at least a token for each 16 of its bytes.
-                let cost = (room > 0).then(|| price(item).saturating_mul(copies))?;
-                room = room.saturating_sub(cost);
-                Some(cost)
-            })
-            .collect();
         let fixed = frame.halves(&page(0)).cost;
-        let mut count = may_fit(&costs, fixed, frame.allowance);
+        // How many fit, where no more than so many of them are priced.
+        let fitting = |priced: usize| {
+            let costs = costs(list, items.get(..limit).unwrap_or_default(), frame, priced);
+            may_fit(&costs, fixed, frame.allowance)
+        };
+        let taste = taste.filter(|_| !list.blocks);
+        // Where it is far from all of them they are condensed, and how many it is exactly does not matter.
+        let may_condense = taste.is_some() && !ask.whole;
+        let few = may_condense.then(|| fitting(PRICED)).filter(|few| few * 2 < limit);
+        let mut count = few.unwrap_or_else(|| fitting(usize::MAX));
         let fit = |count| fit(count, frame.allowance, |count| frame.halves(&page(count)).cost);
         // Nearly all of a page in whole items is better than all of it in pieces.
         let mostly = |count: usize| count * 10 >= limit * 9;
@@ -80,7 +76,7 @@ pub fn show(
             count = fit(count);
         }
         let condense = !ask.whole && !mostly(count);
-        let taste = taste.filter(|_| !list.blocks && (condense || ask.all));
+        let taste = taste.filter(|_| condense || ask.all);
         let records = taste.and_then(|taste| Records::of(items, taste));
         if let Some(shown) = records
             .as_ref()
@@ -89,7 +85,7 @@ pub fn show(
         {
             return shown;
         }
-        count = fit(count);
+        count = fit(if few.is_some() { fitting(usize::MAX) } else { count });
         if count > 0 || items.is_empty() {
             return match records.filter(|_| ask.all) {
                 Some(records) => {
@@ -101,6 +97,25 @@ pub fn show(
         }
     }
     part(list, form, items, ask, base, frame)
+}
+
+/// What the first items cost, up to a full page of them; those after `priced` by what a byte of the others does.
+fn costs(list: &ListIndex, items: &[Item<'_>], frame: &Frame<'_>, priced: usize) -> Vec<u64> {
+    let (mut room, mut known) = (frame.allowance, Weighed::default());
+    let costs = items.iter().enumerate().map_while(|(at, item)| {
+        // Pricing stops where the page is full: an item costs at least a token for each 16 of its bytes.
+        (room > 0).then_some(())?;
+        let length = item.original.len();
+        let cost = known.tells(length).filter(|_| at >= priced).unwrap_or_else(|| {
+            let (bytes, form) = item.read();
+            let text = if list.blocks { block_text(bytes) } else { visible(bytes, form) };
+            known.add(length, frame.estimator.cost(&text) + u64::from(!list.blocks))
+        });
+        let cost = cost.saturating_mul(frame.copies());
+        room = room.saturating_sub(cost);
+        Some(cost)
+    });
+    costs.collect()
 }
 
 pub(super) fn page<'i>(

@@ -10,9 +10,13 @@ use crate::json::Span;
 use crate::json::outline::{Lens, Outline};
 use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
+use crate::tokens::Weighed;
 
 /// Records by which the fields of all are judged.
 const SAMPLE: usize = 32;
+
+/// Written records of which all are weighed; of more than these, every so many-th.
+const WEIGHED: usize = 8;
 
 /// The fields of a list's records, ready to condense any of them to any size.
 pub struct Records<'r> {
@@ -65,7 +69,7 @@ impl<'r> Records<'r> {
     /// What tells these records apart, and nothing else: to be asked of the first of them.
     #[must_use]
     pub fn telling<'s>(&'s self, items: &'s [Item<'s>]) -> Telling<'s, 'r> {
-        Telling { records: self, items, seen: Seen::default() }
+        Telling { records: self, items, seen: Seen { known: true, ..Seen::default() } }
     }
 
     /// `seen`: what was read of these records, or of more that begin with them.
@@ -75,14 +79,25 @@ impl<'r> Records<'r> {
         allowance: u64,
         rounds: usize,
         seen: &mut Seen<'i>,
-    ) -> Option<Chosen> {
+    ) -> Option<Chosen<Vec<Vec<u8>>>> {
         // The schema knows what its own records cost: so many tokens for all are so many for them.
         let of_sample = |aim: u64| {
             let share = u128::from(aim) * self.sampled as u128 / items.len().max(1) as u128;
             u64::try_from(share).unwrap_or(u64::MAX)
         };
         let choose = |aim| select(&self.schema, &self.leaves, of_sample(aim), usize::MAX, rounds);
-        aim(allowance, choose, |selection| self.drafts(items, selection, seen))
+        // Fields cost less together than one by one, so that more of them stay in the end: what probably will is read at once.
+        if seen.alive.is_empty()
+            && !seen.known
+            && let Some(more) = choose(allowance.saturating_mul(2))
+        {
+            seen.alive = (0..self.schema.fields.len()).map(|at| more.alive(at)).collect();
+        }
+        let (_, written, selection) =
+            aim(allowance, choose, |selection| Some(((), self.drafts(items, selection, seen)?)))?;
+        let chosen = seen.drafts.iter().find(|drafts| drafts.selection == selection)?;
+        let values = chosen.all.iter().take(items.len()).map(|(value, _)| value.clone()).collect();
+        Some((values, written, selection))
     }
 
     /// Reads the fields that stay, as far as they were not read yet; what was read before stays.
@@ -96,11 +111,14 @@ impl<'r> Records<'r> {
             let fields = 0..self.schema.fields.len();
             let stays = |at: usize| selection.alive(at) || seen.alive.get(at) == Some(&true);
             let drafts = std::mem::take(&mut seen.drafts);
-            *seen = Seen { alive: fields.map(stays).collect(), drafts, ..Seen::default() };
+            let alive = fields.map(stays).collect();
+            *seen = Seen { alive, drafts, known: seen.known, ..Seen::default() };
         }
-        let Seen { alive, outlines, unknown, .. } = seen;
-        let mut lens = Stays { schema: &self.schema, alive, form: self.form, unknown };
-        let root = u32::try_from(self.schema.child(0, b"[]")?).ok()?;
+        let Seen { alive, outlines, unknown, known, .. } = seen;
+        let root = self.schema.child(0, b"[]")?;
+        let enough = known.then(|| self.schema.members(root, alive)).flatten();
+        let mut lens = Stays { schema: &self.schema, alive, form: self.form, unknown, enough };
+        let root = u32::try_from(root).ok()?;
         for item in items.get(outlines.len()..).unwrap_or_default() {
             let item = item.read().0;
             let read = Outline::through(item, self.form, &(0..item.len()), root, &mut lens);
@@ -115,29 +133,37 @@ impl<'r> Records<'r> {
         items: &'i [Item<'i>],
         selection: &Selection,
         seen: &mut Seen<'i>,
-    ) -> Option<(Vec<Vec<u8>>, Written)> {
-        let known = seen.drafts.iter().position(|(known, _)| known == selection);
-        let (_, mut drafts) =
-            known.map_or_else(|| (selection.clone(), Vec::new()), |at| seen.drafts.remove(at));
-        if drafts.len() < items.len() {
+    ) -> Option<Written> {
+        let known = seen.drafts.iter().position(|drafts| drafts.selection == *selection);
+        let mut drafts = known.map_or_else(
+            || Drafts {
+                selection: selection.clone(),
+                all: Vec::new(),
+                weighed: Weighed::default(),
+            },
+            |at| seen.drafts.remove(at),
+        );
+        if drafts.all.len() < items.len() {
             self.see(items, selection, seen)?;
-            let rest = items.iter().zip(&seen.outlines).skip(drafts.len());
+            let rest = items.iter().zip(&seen.outlines).skip(drafts.all.len());
             for (item, outline) in rest {
-                drafts.push(self.draft(item.read().0, selection, outline)?);
+                let draft = self.draft(item.read().0, outline, &mut drafts)?;
+                drafts.all.push(draft);
             }
         }
         let mut all = Written::default();
-        for (_, written) in drafts.iter().take(items.len()) {
+        for (_, written) in drafts.all.iter().take(items.len()) {
             all.shortened += written.shortened;
             all.omitted += written.omitted;
             all.weight += written.weight;
         }
-        let values = drafts.iter().take(items.len()).map(|(value, _)| value.clone()).collect();
-        seen.drafts.push((selection.clone(), drafts));
-        Some((values, all))
+        seen.drafts.push(drafts);
+        Some(all)
     }
 
-    fn draft(&self, item: &[u8], selection: &Selection, outline: &Outline<'_>) -> Option<Draft> {
+    /// The next of these drafts.
+    fn draft(&self, item: &[u8], outline: &Outline<'_>, drafts: &mut Drafts) -> Option<Draft> {
+        let Drafts { selection, all, weighed } = drafts;
         let mut value = Vec::with_capacity(item.len().min(128));
         let mut writer = self.writer(outline, selection);
         writer.root(&mut value, 0, true);
@@ -148,7 +174,11 @@ impl<'r> Records<'r> {
             self.writer(&whole, selection).plain(&mut value, 0);
             value.push(b'}');
         }
-        let weight = weight(self.taste.estimator, &value);
+        let each = all.len() < WEIGHED || all.len().is_multiple_of(WEIGHED);
+        let weight = match weighed.tells(value.len()).filter(|_| !each) {
+            Some(weight) => weight,
+            None => weighed.add(value.len(), weight(self.taste.estimator, &value)),
+        };
         Some((value, Written { shortened, omitted, weight }))
     }
 
@@ -203,8 +233,19 @@ struct Seen<'i> {
     outlines: Vec<Outline<'i>>,
     /// Members that the schema does not know, by the field that they are in.
     unknown: BTreeSet<(usize, String)>,
+    /// Whether only those are looked for that it knows.
+    known: bool,
     /// What was written of them, by what was chosen: of as many as were asked for.
-    drafts: Vec<(Selection, Vec<Draft>)>,
+    drafts: Vec<Drafts>,
+}
+
+/// Records as they were written.
+struct Drafts {
+    /// What was chosen.
+    selection: Selection,
+    all: Vec<Draft>,
+    /// Those of them that were weighed.
+    weighed: Weighed,
 }
 
 /// A record as it was written, and what was done to it.
@@ -226,9 +267,15 @@ struct Stays<'s> {
     form: Form,
     /// Members that the schema does not know, by the field that they are in.
     unknown: &'s mut BTreeSet<(usize, String)>,
+    /// Members of a record after which it is not read on.
+    enough: Option<u32>,
 }
 
 impl Lens for Stays<'_> {
+    fn enough(&self) -> Option<u32> {
+        self.enough
+    }
+
     fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32> {
         let at = usize::try_from(place).ok()?;
         let field = match key {

@@ -8,7 +8,7 @@ use super::names::{Worth, worth};
 use crate::json::keyed::Keyed;
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
-use crate::tokens::Estimator;
+use crate::tokens::{Estimator, Weighed};
 
 /// Characters to which values may be shortened; the last is all of them.
 pub const CAPS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
@@ -52,8 +52,8 @@ pub struct Field {
     pub weights: [u64; CAPS.len()],
     /// Elements of its lists, in all, when shortened to [`LENGTHS`].
     pub elements: [u64; LENGTHS.len()],
-    /// Bytes of those of its values that were weighed, and what they came to.
-    weighed: (u64, u64),
+    /// Those of its values that were weighed.
+    weighed: Weighed,
     /// Characters of its strings.
     characters: u64,
     strings: u64,
@@ -156,6 +156,20 @@ impl Schema {
         names
     }
 
+    /// How many members of a field are among those `wanted`; none where they have any keys. O(fields).
+    #[must_use]
+    pub(super) fn members(&self, at: FieldId, wanted: &[bool]) -> Option<u32> {
+        let members = self.fields.iter().zip(wanted).filter(|(field, _)| field.parent == Some(at));
+        let mut count = 0;
+        for (field, wanted) in members {
+            if field.name == "*" {
+                return None;
+            }
+            count += u32::from(*wanted);
+        }
+        Some(count)
+    }
+
     /// The field of a key in a field, if it has been met.
     #[inline]
     pub(super) fn child(&self, at: FieldId, key: &[u8]) -> Option<FieldId> {
@@ -192,7 +206,7 @@ impl Schema {
             count: 0,
             weights: [0; CAPS.len()],
             elements: [0; LENGTHS.len()],
-            weighed: (0, 0),
+            weighed: Weighed::default(),
             characters: 0,
             strings: 0,
             prose: 0,

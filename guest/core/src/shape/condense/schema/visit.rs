@@ -9,8 +9,10 @@ use crate::tokens::{Estimator, Words};
 /// Members from which an object of plain values is taken for a list with names instead of numbers.
 const MAP_OF_VALUES: u32 = 128;
 
-/// Values of a field that are weighed, and bytes of them from which on no more are.
-const WEIGHED: u64 = 256;
+/// Values of a field of which all are weighed; of more than these, every so many-th, up to so many values and bytes.
+const WEIGHED: u64 = 8;
+const EACH: u64 = 4;
+const MOST: u64 = 256;
 const ENOUGH: u64 = 4_096;
 
 /// Gives every value of a document its field, and every field what its values are; `root`: the field of the document itself. O(n).
@@ -96,16 +98,13 @@ impl Visitor<'_, '_> {
     fn leaf(&mut self, node: &Node, at: FieldId) {
         let raw = self.outline.raw_in(&mut self.raw, node);
         let Some(field) = self.schema.fields.get_mut(at) else { return };
-        let bytes = raw.len() as u64;
-        let weight = match field.weighed {
-            (of @ 1.., known) if field.count >= WEIGHED || of >= ENOUGH => {
-                known.saturating_mul(bytes) / of
-            }
-            _ => {
+        let each = field.count < WEIGHED || field.count < MOST && field.count.is_multiple_of(EACH);
+        let told = field.weighed.tells(raw.len());
+        let weight = match told.filter(|_| !each || field.weighed.bytes() >= ENOUGH) {
+            Some(weight) => weight,
+            None => {
                 let weight = self.estimator.weigh_in(&mut self.words, raw);
-                field.weighed.0 += bytes;
-                field.weighed.1 += weight;
-                weight
+                field.weighed.add(raw.len(), weight)
             }
         };
         field.count += 1;
