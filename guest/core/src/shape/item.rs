@@ -66,8 +66,13 @@ pub fn compact(items: &mut [Item<'_>]) {
     let (mut before, mut after) = (0, 0);
     for item in items.iter().take(SAMPLE) {
         let compact = Item { compact: true, ..Item::new(item.list, item.original, item.form) };
+        let length = compact.bytes().len();
+        // Where the first of them is an object and has none, the others have none.
+        if before == 0 && item.original.first() == Some(&b'{') && length == item.original.len() {
+            return;
+        }
         before += item.original.len();
-        after += compact.bytes().len();
+        after += length;
     }
     if after * 20 < before * 19 {
         items.iter_mut().for_each(|item| item.compact = true);
@@ -105,9 +110,12 @@ mod tests {
                 assert_eq!(item.read(), (text.as_bytes(), Form::Raw));
             }
         }
-        let mut dense =
-            [Item::new(0, br#"{"a": 1,"b":"long enough to make the blank small"}"#, Form::Raw)];
-        compact(&mut dense);
-        assert_eq!(dense[0].bytes(), dense[0].original);
+        let slightly: &[u8] = br#"{"a": 1,"b":"long enough to make the blank small"}"#;
+        for texts in [&[slightly][..], &[br#"{"a":1}"#, b"{\n\n\n\n}"]] {
+            let mut dense: Vec<Item<'_>> =
+                texts.iter().map(|text| Item::new(0, text, Form::Raw)).collect();
+            compact(&mut dense);
+            assert!(dense.iter().all(|item| item.bytes() == item.original));
+        }
     }
 }
