@@ -76,7 +76,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The fields of a document. O(n): values are weighed once, of a field with many of them the first ones.
+    /// The fields of a document. O(n): of a field with few values all are weighed, of others some.
     #[must_use]
     pub fn of(outline: &Outline<'_>, estimator: &Estimator) -> Self {
         let mut schema = Self { of: vec![u32::MAX; outline.len()], ..Self::default() };

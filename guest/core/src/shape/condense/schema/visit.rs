@@ -1,4 +1,4 @@
-//! Going through the values of a document: each is weighed once, and counted for its field. Of a field with many values the first ones tell what a byte of the others weighs.
+//! Going through the values of a document: each is counted for its field. Of a field with many values some are weighed, and tell what a byte of the others weighs.
 
 use super::{CAPS, DISTINCT, FieldId, LENGTHS, MAP_OF_CONTAINERS, Schema};
 use crate::json::outline::{Id, Node, Outline};
