@@ -45,6 +45,16 @@ pub struct Condenser<'c, 'a> {
     schema: Schema,
     leaves: Vec<Leaf>,
     taste: Taste<'c>,
+    /// What was written of it, which another size may need again.
+    drafts: Vec<Draft>,
+}
+
+/// A document as it was written.
+struct Draft {
+    /// What was chosen.
+    selection: Selection,
+    value: Vec<u8>,
+    written: Written,
 }
 
 /// A condensed document.
@@ -70,13 +80,13 @@ impl<'c, 'a> Condenser<'c, 'a> {
     pub fn new(outline: &'c Outline<'a>, taste: Taste<'c>) -> Self {
         let schema = Schema::of(outline, taste.estimator);
         let leaves = taste.leaves(&schema);
-        Self { outline, schema, leaves, taste }
+        Self { outline, schema, leaves, taste, drafts: Vec::new() }
     }
 
     /// The document in at most about `allowance` tokens; lists of records are cut where that leaves room for more fields that matter, or where all of their elements
     /// do not fit. None where that leaves nothing of it.
     #[must_use]
-    pub fn some(&self, allowance: u64) -> Option<Condensed> {
+    pub fn some(&mut self, allowance: u64) -> Option<Condensed> {
         let mut best: Option<(Condensed, usize)> = None;
         for records in [usize::MAX, 256, 64, 24, 10, 5, 3, 2, 1] {
             let Some((condensed, unknown)) = self.within(allowance, records) else { continue };
@@ -91,15 +101,19 @@ impl<'c, 'a> Condenser<'c, 'a> {
     }
 
     /// The document in so many tokens, lists of records cut to `records`; and how many fields that tell records apart had to go.
-    fn within(&self, allowance: u64, records: usize) -> Option<(Condensed, usize)> {
-        let choose = |aim| select(&self.schema, &self.leaves, aim, records, usize::MAX);
-        aim(allowance, choose, |selection| {
+    fn within(&mut self, allowance: u64, records: usize) -> Option<(Condensed, usize)> {
+        let Self { outline, schema, leaves, taste, drafts } = self;
+        let choose = |aim| select(schema, leaves, aim, records, usize::MAX);
+        let (_, selection) = aim(allowance, choose, |selection| {
+            if let Some(known) = drafts.iter().find(|draft| draft.selection == *selection) {
+                return Some(known.written);
+            }
             let mut writer = Writer {
-                outline: self.outline,
-                schema: &self.schema,
-                fields: Fields::Met(&self.schema),
+                outline,
+                schema,
+                fields: Fields::Met(schema),
                 selection,
-                keywords: self.taste.keywords,
+                keywords: taste.keywords,
                 shortened: 0,
                 omitted: 0,
             };
@@ -108,13 +122,14 @@ impl<'c, 'a> Condenser<'c, 'a> {
             let written = Written {
                 shortened: writer.shortened,
                 omitted: writer.omitted,
-                weight: weight(self.taste.estimator, &value),
+                weight: weight(taste.estimator, &value),
             };
-            Some((value, written))
-        })
-        .map(|(value, written, selection)| {
-            (report(&self.schema, vec![value], written, &selection), selection.unknown)
-        })
+            drafts.push(Draft { selection: selection.clone(), value, written });
+            Some(written)
+        })?;
+        let draft = drafts.iter().find(|draft| draft.selection == selection)?;
+        let condensed = report(schema, vec![draft.value.clone()], draft.written, &selection);
+        Some((condensed, selection.unknown))
     }
 }
 
@@ -132,37 +147,22 @@ fn weight(estimator: &Estimator, value: &[u8]) -> u64 {
     estimator.weigh(value) + FINE / 4
 }
 
-/// What was written, and what was chosen for it.
-type Chosen<T> = (T, Written, Selection);
-
-/// The best of what is chosen and written within `allowance` tokens.
-fn aim<T>(
+/// What is best chosen within `allowance` tokens, and what was done when it was written. `write` is asked for the same more than once.
+fn aim(
     allowance: u64,
     choose: impl Fn(u64) -> Option<Selection>,
-    mut write: impl FnMut(&Selection) -> Option<(T, Written)>,
-) -> Option<Chosen<T>> {
+    mut write: impl FnMut(&Selection) -> Option<Written>,
+) -> Option<(Written, Selection)> {
     let mut aim = allowance;
-    let mut best: Option<(Chosen<T>, u64)> = None;
-    let mut before: Option<(Selection, u64)> = None;
+    let mut best: Option<((Written, Selection), u64)> = None;
     for _ in 0..TRIES {
         let Some(selection) = choose(aim) else { break };
         let whole = selection.whole;
-        // What was chosen before costs what it cost before.
-        let known = before.take().filter(|(chosen, _)| *chosen == selection);
-        let (cost, new) = match known {
-            Some((_, cost)) => (cost, None),
-            None => {
-                let (values, written) = write(&selection)?;
-                (written.weight.div_ceil(FINE).max(1), Some((values, written)))
-            }
-        };
-        before = Some((selection.clone(), cost));
+        let written = write(&selection)?;
+        let cost = written.weight.div_ceil(FINE).max(1);
         let fits = cost <= allowance;
-        if let Some((values, written)) = new
-            && fits
-            && best.as_ref().is_none_or(|(_, most)| cost > *most)
-        {
-            best = Some(((values, written, selection), cost));
+        if fits && best.as_ref().is_none_or(|(_, most)| cost > *most) {
+            best = Some(((written, selection), cost));
         }
         // What the parts cost one by one is not what the whole costs: the aim is set by how far it was off.
         let next = aim.saturating_mul(allowance) / cost;

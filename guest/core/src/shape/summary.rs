@@ -35,7 +35,7 @@ pub fn of(
         map: setting.limits.fields.as_ref(),
         keywords: &setting.limits.keywords,
     };
-    let condenser = Condenser::new(&outline, taste);
+    let mut condenser = Condenser::new(&outline, taste);
     let shown = |json: Vec<u8>, fields: Fields| {
         Shown::new(Facts::Summary(fields), Some(whole.clone()), Body::Summary(json)).complete()
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::schema::Schema;
 use super::select::{Leaf, Selection, select};
 use super::write::{Fields, Writer};
-use super::{Chosen, Condensed, Taste, Written, aim, paths, report, weight};
+use super::{Condensed, Taste, Written, aim, paths, report, weight};
 use crate::json::Span;
 use crate::json::outline::{Lens, Outline};
 use crate::json::text::{Form, visible};
@@ -79,7 +79,7 @@ impl<'r> Records<'r> {
         allowance: u64,
         rounds: usize,
         seen: &mut Seen<'i>,
-    ) -> Option<Chosen<Vec<Vec<u8>>>> {
+    ) -> Option<(Vec<Vec<u8>>, Written, Selection)> {
         // The schema knows what its own records cost: so many tokens for all are so many for them.
         let of_sample = |aim: u64| {
             let share = u128::from(aim) * self.sampled as u128 / items.len().max(1) as u128;
@@ -93,8 +93,8 @@ impl<'r> Records<'r> {
         {
             seen.alive = (0..self.schema.fields.len()).map(|at| more.alive(at)).collect();
         }
-        let (_, written, selection) =
-            aim(allowance, choose, |selection| Some(((), self.drafts(items, selection, seen)?)))?;
+        let (written, selection) =
+            aim(allowance, choose, |selection| self.drafts(items, selection, seen))?;
         let chosen = seen.drafts.iter().find(|drafts| drafts.selection == selection)?;
         let values = chosen.all.iter().take(items.len()).map(|(value, _)| value.clone()).collect();
         Some((values, written, selection))
