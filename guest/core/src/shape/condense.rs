@@ -104,7 +104,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
     fn within(&mut self, allowance: u64, records: usize) -> Option<(Condensed, usize)> {
         let Self { outline, schema, leaves, taste, drafts } = self;
         let choose = |aim| select(schema, leaves, aim, records, usize::MAX);
-        let (_, selection) = aim(allowance, choose, |selection| {
+        let (written, selection) = aim(allowance, choose, |selection| {
             if let Some(known) = drafts.iter().find(|draft| draft.selection == *selection) {
                 return Some(known.written);
             }
@@ -128,7 +128,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
             Some(written)
         })?;
         let draft = drafts.iter().find(|draft| draft.selection == selection)?;
-        let condensed = report(schema, vec![draft.value.clone()], draft.written, &selection);
+        let condensed = report(schema, vec![draft.value.clone()], written, &selection);
         Some((condensed, selection.unknown))
     }
 }

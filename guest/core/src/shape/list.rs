@@ -105,11 +105,10 @@ fn costs(list: &ListIndex, items: &[Item<'_>], frame: &Frame<'_>, priced: usize)
     let costs = items.iter().enumerate().map_while(|(at, item)| {
         // Pricing stops where the page is full: an item costs at least a token for each 16 of its bytes.
         (room > 0).then_some(())?;
-        let length = item.original.len();
-        let cost = known.tells(length).filter(|_| at >= priced).unwrap_or_else(|| {
+        let cost = known.weight(item.original.len(), at < priced, || {
             let (bytes, form) = item.read();
             let text = if list.blocks { block_text(bytes) } else { visible(bytes, form) };
-            known.add(length, frame.estimator.cost(&text) + u64::from(!list.blocks))
+            frame.estimator.cost(&text) + u64::from(!list.blocks)
         });
         let cost = cost.saturating_mul(frame.copies());
         room = room.saturating_sub(cost);

@@ -14,16 +14,29 @@ impl Weighed {
         self.bytes
     }
 
-    /// What a text of so many bytes weighs, about; none where nothing was weighed yet.
-    #[must_use]
-    pub fn tells(self, bytes: usize) -> Option<u64> {
-        self.weight.saturating_mul(bytes as u64).checked_div(self.bytes)
-    }
-
-    /// Adds a text that was weighed, and gives its weight.
-    pub fn add(&mut self, bytes: usize, weight: u64) -> u64 {
-        self.bytes += bytes as u64;
+    /// What a text of so many bytes weighs: weighed, and known from now on, where it should be (`exactly`), or none was before; else by its bytes. O(1) then.
+    pub fn weight(&mut self, bytes: usize, exactly: bool, weigh: impl FnOnce() -> u64) -> u64 {
+        let bytes = bytes as u64;
+        if !exactly && self.bytes > 0 {
+            return self.weight.saturating_mul(bytes) / self.bytes;
+        }
+        let weight = weigh();
+        self.bytes += bytes;
         self.weight = self.weight.saturating_add(weight);
         weight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_weighed_tells_of_the_others() {
+        let mut weighed = Weighed::default();
+        assert_eq!(weighed.weight(10, false, || 30), 30);
+        assert_eq!(weighed.weight(20, true, || 30), 30);
+        assert_eq!((weighed.bytes(), weighed.weight(15, false, || 99)), (30, 30));
+        assert_eq!(weighed.bytes(), 30);
     }
 }

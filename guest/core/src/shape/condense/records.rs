@@ -175,10 +175,7 @@ impl<'r> Records<'r> {
             value.push(b'}');
         }
         let each = all.len() < WEIGHED || all.len().is_multiple_of(WEIGHED);
-        let weight = match weighed.tells(value.len()).filter(|_| !each) {
-            Some(weight) => weight,
-            None => weighed.add(value.len(), weight(self.taste.estimator, &value)),
-        };
+        let weight = weighed.weight(value.len(), each, || weight(self.taste.estimator, &value));
         Some((value, Written { shortened, omitted, weight }))
     }
 

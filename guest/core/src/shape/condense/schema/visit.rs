@@ -99,14 +99,9 @@ impl Visitor<'_, '_> {
         let raw = self.outline.raw_in(&mut self.raw, node);
         let Some(field) = self.schema.fields.get_mut(at) else { return };
         let each = field.count < WEIGHED || field.count < MOST && field.count.is_multiple_of(EACH);
-        let told = field.weighed.tells(raw.len());
-        let weight = match told.filter(|_| !each || field.weighed.bytes() >= ENOUGH) {
-            Some(weight) => weight,
-            None => {
-                let weight = self.estimator.weigh_in(&mut self.words, raw);
-                field.weighed.add(raw.len(), weight)
-            }
-        };
+        let exactly = each && field.weighed.bytes() < ENOUGH;
+        let weigh = || self.estimator.weigh_in(&mut self.words, raw);
+        let weight = field.weighed.weight(raw.len(), exactly, weigh);
         field.count += 1;
         if field.distinct.len() < DISTINCT {
             field.distinct.insert(xxhash_rust::xxh3::xxh3_64(raw));
