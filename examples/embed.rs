@@ -58,11 +58,10 @@ fn main() -> anyhow::Result<()> {
 fn caller() -> CallContext {
     CallContext {
         principal: "somebody".to_owned(),
-        session: String::new(),
         request_id: "1".to_owned(),
         upstream: "crm".to_owned(),
         protocol_version: "2025-11-25".to_owned(),
-        options: Vec::new(),
+        ..CallContext::default()
     }
 }
 

@@ -42,11 +42,9 @@ fn surroundings() -> Surroundings {
 pub(crate) fn caller() -> CallContext {
     CallContext {
         principal: PRINCIPAL.to_owned(),
-        session: String::new(),
         request_id: "1".to_owned(),
-        upstream: String::new(),
         protocol_version: "2025-11-25".to_owned(),
-        options: Vec::new(),
+        ..CallContext::default()
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::Clock;
-use crate::engine::{CallContext, Decision};
+use crate::engine::{CacheTier, CallContext, Decision};
 use crate::message::Head;
 use crate::telemetry::glob;
 
@@ -43,39 +43,6 @@ impl Default for CacheOptions {
             metadata_seconds: 3_600,
             full_seconds: 1_800,
             endpoints: vec!["*".to_owned()],
-        }
-    }
-}
-
-/// How much of an answer is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
-    /// Ids or metadata.
-    Metadata,
-    /// Metadata and the beginning of the content.
-    Preview,
-    /// Anything else.
-    Full,
-}
-
-impl Tier {
-    /// The tier of an answer.
-    pub(crate) fn of(decision: &Decision) -> Self {
-        let asked = decision.options.iter().find(|(name, _)| name == "responseMode");
-        match asked.map(|(_, mode)| mode.as_str()) {
-            Some("ids_only" | "metadata") => Self::Metadata,
-            Some("preview") => Self::Preview,
-            _ => Self::Full,
-        }
-    }
-
-    /// Its name in metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Metadata => "metadata",
-            Self::Preview => "preview",
-            Self::Full => "full",
         }
     }
 }
@@ -182,9 +149,9 @@ impl Cache {
 
     /// The tier that an answer was shaped to, if what is kept is young enough for it.
     #[must_use]
-    pub fn serves(&self, hit: &Hit, decision: &Decision) -> Option<Tier> {
-        let tier = Tier::of(decision);
-        let seconds = if tier == Tier::Full {
+    pub fn serves(&self, hit: &Hit, decision: &Decision) -> Option<CacheTier> {
+        let tier = CacheTier::of_answer(decision);
+        let seconds = if tier == CacheTier::Full {
             self.options.full_seconds
         } else {
             self.options.metadata_seconds
@@ -194,10 +161,8 @@ impl Cache {
 
     /// Keeps an answer, if it is a whole one of a read-only tool and no error.
     pub fn put(&self, key: &Key, decision: &Decision, message: &[u8]) {
-        let read_only = ("readOnly".to_owned(), "true".to_owned());
         let cost = message.len() + key.endpoint.len() + OVERHEAD;
-        if !decision.options.contains(&read_only) || cost > self.options.bytes || is_error(message)
-        {
+        if !decision.read_only || cost > self.options.bytes || is_error(message) {
             return;
         }
         let entry = Entry { message: message.into(), since: self.clock.now() };
@@ -270,38 +235,26 @@ fn is_error(message: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::clock::ManualClock;
+    use crate::engine::ResponseMode;
 
     fn cx(principal: &str) -> CallContext {
         CallContext {
             principal: principal.into(),
-            session: String::new(),
-            request_id: "1".into(),
             upstream: "docs".into(),
-            protocol_version: String::new(),
-            options: Vec::new(),
+            ..CallContext::default()
         }
     }
 
     fn decision(mode: &str, read_only: bool) -> Decision {
         Decision {
             endpoint: "docs::search".into(),
-            mode: mode.into(),
-            loss: crate::engine::LossClass::None,
-            estimated_tokens: 1,
-            response_bytes: 1,
-            original_tokens: 1,
-            original_tokens_sampled: false,
-            original_bytes: 1,
-            budget: 4_000,
-            item_count: None,
-            pagination_used: false,
-            summarization_used: false,
-            chunking_used: false,
-            options: read_only
-                .then(|| ("readOnly".into(), "true".into()))
-                .into_iter()
-                .chain([("responseMode".into(), mode.into())])
-                .collect(),
+            read_only,
+            response_mode: match mode {
+                "metadata" => Some(ResponseMode::Metadata),
+                "preview" => Some(ResponseMode::Preview),
+                _ => None,
+            },
+            ..Decision::default()
         }
     }
 
@@ -351,7 +304,7 @@ mod tests {
         clock.advance_ms(1_801_000);
         let hit = cache.get(&key).unwrap();
         assert_eq!(cache.serves(&hit, &decision("full", true)), None);
-        assert_eq!(cache.serves(&hit, &decision("metadata", true)), Some(Tier::Metadata));
+        assert_eq!(cache.serves(&hit, &decision("metadata", true)), Some(CacheTier::Metadata));
         clock.advance_ms(1_800_000);
         assert!(cache.get(&key).is_none());
         assert_eq!(cache.size(), (0, 0));

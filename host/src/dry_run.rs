@@ -189,11 +189,10 @@ fn send(
 ) -> (Option<Vec<u8>>, u64) {
     let cx = CallContext {
         principal: exchange.principal.clone(),
-        session: String::new(),
         request_id: "replay".to_owned(),
         upstream: exchange.upstream.clone(),
         protocol_version: exchange.protocol_version.clone(),
-        options: Vec::new(),
+        ..CallContext::default()
     };
     let faults = filter.faults();
     let sent = match filter.request(&cx, request) {

@@ -9,8 +9,9 @@ mod copies;
 mod imports;
 
 pub use bindings::context_guard::guard::types::{
-    Answered, CallContext, CompiledPolicy, Decision, Fault, Forwarded, LossClass, OnFault, Outcome,
-    PolicyIssue, RequestVerdict, ResponseVerdict, Settings, Severity, SigningKey, StoreError,
+    Answered, CacheTier, CallContext, CompiledPolicy, Decision, Fault, Forwarded, LossClass,
+    OnFault, Outcome, PolicyIssue, RequestVerdict, ResponseMode, ResponseVerdict, Settings,
+    Severity, SigningKey, StoreError,
 };
 pub use bindings::exports::context_guard::guard::guard::Description;
 pub use compiled::compiled_folder;
@@ -105,4 +106,70 @@ fn config(options: &EngineOptions, pooled: bool) -> Config {
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     }
     config
+}
+
+impl Default for CallContext {
+    /// Returns the context of a caller of which nothing is known.
+    fn default() -> Self {
+        Self {
+            principal: String::new(),
+            session: String::new(),
+            request_id: String::new(),
+            upstream: String::new(),
+            protocol_version: String::new(),
+            client_name: None,
+            catalog_version: None,
+            store_unavailable: false,
+            options: Vec::new(),
+        }
+    }
+}
+
+impl Default for Decision {
+    /// Returns the decision about an empty answer that was sent unchanged.
+    fn default() -> Self {
+        Self {
+            endpoint: String::new(),
+            mode: "full".to_owned(),
+            loss: LossClass::None,
+            estimated_tokens: 0,
+            response_bytes: 0,
+            original_tokens: 0,
+            original_tokens_sampled: false,
+            original_bytes: 0,
+            budget: 0,
+            item_count: None,
+            pagination_used: false,
+            summarization_used: false,
+            chunking_used: false,
+            read_only: false,
+            response_mode: None,
+            revision: None,
+            cache: None,
+            unshaped: false,
+            options: Vec::new(),
+        }
+    }
+}
+
+impl CacheTier {
+    /// Returns the tier of an answer.
+    #[must_use]
+    pub fn of_answer(decision: &Decision) -> Self {
+        match decision.response_mode {
+            Some(ResponseMode::IdsOnly | ResponseMode::Metadata) => Self::Metadata,
+            Some(ResponseMode::Preview) => Self::Preview,
+            _ => Self::Full,
+        }
+    }
+
+    /// Returns its name in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Preview => "preview",
+            Self::Full => "full",
+        }
+    }
 }

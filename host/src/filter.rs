@@ -14,10 +14,10 @@ use tracing::{error, info, warn};
 
 use self::sound::{is_answer, same_request};
 use self::ticket::{Guarded, Way};
-use crate::cache::{Cache, Hit, Key, Tier};
+use crate::cache::{Cache, Hit, Key};
 use crate::engine::{
-    CallContext, Component, Decision, LossClass, Outcome, RequestVerdict, ResponseVerdict,
-    SigningKey, Surroundings,
+    CacheTier, CallContext, Component, Decision, LossClass, Outcome, RequestVerdict,
+    ResponseVerdict, SigningKey, Surroundings,
 };
 use crate::generation::{Generation, Generations, RolloutOptions, Sent, share_of};
 use crate::message::{Head, with_id};
@@ -27,14 +27,6 @@ use crate::{Error, Result, fallback};
 
 /// The longest request that is kept until its response, for another generation to do it again.
 const LONGEST_AGAIN: usize = 1 << 20;
-/// The option of a call context by which the guard knows that nothing can be kept (see `cursorMode`).
-const STORE: &str = "store";
-/// The option of a call context whose answers are not kept: they have headers of their own.
-pub(crate) const UNCACHED: &str = "uncached";
-/// The option of a decision that names the generation.
-pub(crate) const GENERATION: &str = "generation";
-/// The option of a decision that names the tier of the cache that an answer came from.
-pub(crate) const CACHE: &str = "cache";
 
 /// The guard, in whatever generation serves, with keys, a store and a clock.
 pub struct Filter {
@@ -126,6 +118,23 @@ impl Filter {
     /// Looks at a request, a whole JSON-RPC message.
     #[must_use]
     pub fn request(&self, cx: &CallContext, message: &[u8]) -> Request {
+        self.request_with(cx, message, self.cache.as_ref())
+    }
+
+    /// Decides about a request whose answer must not come from the cache: it has headers of its own.
+    pub(crate) fn request_uncached(&self, cx: &CallContext, message: &[u8]) -> Request {
+        self.request_with(cx, message, None)
+    }
+
+    fn request_with(
+        &self,
+        cx: &CallContext,
+        message: &[u8],
+        cache: Option<&Arc<Cache>>,
+    ) -> Request {
+        let key = |generation: &Generation, request: &[u8]| {
+            cache?.key(cx, &generation.origin.policy, request)
+        };
         let generation = self.generations.choose(cx);
         let (generation, verdict) = match self.ask(&generation, cx, message) {
             Ok(verdict) => (generation, verdict),
@@ -148,7 +157,7 @@ impl Filter {
                     return Request::Forward(changed, Ticket(Way::Pass));
                 }
                 let sent = changed.as_deref().unwrap_or(message);
-                let key = self.key(cx, &generation, sent);
+                let key = key(&generation, sent);
                 if let Some(answer) = key
                     .as_ref()
                     .and_then(|key| self.kept(&generation, cx, &forward.ticket, key, message))
@@ -166,22 +175,14 @@ impl Filter {
             RequestVerdict::Answer(answer) => {
                 let mut decision = self.done(cx, &generation, answer.decision, &answer.message);
                 // The same call in another rendition: its snapshot is the copy that is kept.
-                if let (Some(cache), Some(key)) = (&self.cache, self.key(cx, &generation, message))
+                if let (Some(cache), Some(key)) = (cache, key(&generation, message))
                     && cache.is_of(&key, &decision)
                 {
-                    let tier = Tier::of(&decision).name().to_owned();
-                    decision.options.push((CACHE.to_owned(), tier));
+                    decision.cache = Some(CacheTier::of_answer(&decision));
                 }
                 Request::Answer(answer.message, Box::new(decision))
             }
         }
-    }
-
-    /// What the answer to a call is kept under, if it may be.
-    fn key(&self, cx: &CallContext, generation: &Generation, request: &[u8]) -> Option<Key> {
-        let uncached = cx.options.iter().any(|(name, _)| name == UNCACHED);
-        let cache = self.cache.as_ref().filter(|_| !uncached)?;
-        cache.key(cx, &generation.origin.policy, request)
     }
 
     /// The request, where its answer may have to be shaped more than once.
@@ -208,10 +209,11 @@ impl Filter {
         let id = Head::read(request)?.raw_id().to_owned();
         let message = with_id(&hit.message, &id);
         let verdict = self.tell(generation, cx, ticket, &message).ok()?;
-        let tier = cache.serves(&hit, &verdict.decision)?;
+        let tier = cache.serves(&hit, &verdict.decision);
+        tier?;
         let shaped = changed(verdict.message).unwrap_or(message);
         let mut decision = self.done(cx, generation, verdict.decision, &shaped);
-        decision.options.push((CACHE.to_owned(), tier.name().to_owned()));
+        decision.cache = tier;
         Some(Request::Answer(shaped, Box::new(decision)))
     }
 
@@ -250,12 +252,7 @@ impl Filter {
         self.show(guarded, cx, message, &decision, shaped.as_deref());
         let unshaped = self.generations.options().unshaped;
         if unshaped > 0 && share_of(cx, 0) < unshaped {
-            let decision = Decision {
-                options: [decision.options, vec![("unshaped".to_owned(), "true".to_owned())]]
-                    .concat(),
-                ..decision
-            };
-            return (None, Some(decision));
+            return (None, Some(Decision { unshaped: true, ..decision }));
         }
         (shaped, Some(decision))
     }
@@ -375,7 +372,7 @@ impl Filter {
         message: &[u8],
     ) -> Decision {
         generation.numbers.answered(&decision);
-        decision.options.push((GENERATION.to_owned(), generation.number.to_string()));
+        decision.revision = Some(generation.number);
         log(cx, &decision);
         if let Some((sampler, learn)) = &self.sampler {
             sampler.offer(&decision, message);
@@ -427,8 +424,7 @@ fn without_store(
 ) -> Option<(Surroundings, CallContext)> {
     let Error::Store(_) = fault else { return None };
     let store = surroundings.store.instead().unwrap_or_else(|| Arc::clone(&surroundings.store));
-    let mut cx = cx.clone();
-    cx.options.push((STORE.to_owned(), "down".to_owned()));
+    let cx = CallContext { store_unavailable: true, ..cx.clone() };
     Some((Surroundings { store, clock: Arc::clone(&surroundings.clock) }, cx))
 }
 

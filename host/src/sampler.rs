@@ -173,24 +173,13 @@ fn count(samples: &Receiver<Sample>, known: &Known) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::LossClass;
 
     fn decision(estimated_tokens: u64) -> Decision {
         Decision {
             endpoint: "files::read".to_owned(),
-            mode: "full".to_owned(),
-            loss: LossClass::None,
             estimated_tokens,
-            response_bytes: 0,
             original_tokens: estimated_tokens,
-            original_tokens_sampled: false,
-            original_bytes: 0,
-            budget: 4_000,
-            item_count: None,
-            pagination_used: false,
-            chunking_used: false,
-            summarization_used: false,
-            options: Vec::new(),
+            ..Decision::default()
         }
     }
 

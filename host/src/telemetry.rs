@@ -14,9 +14,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tracing::info;
 
-use crate::cache::Tier;
-use crate::engine::{CallContext, Decision, LossClass};
-use crate::filter::{CACHE, GENERATION, Ticket};
+use crate::engine::{CacheTier, CallContext, Decision, LossClass};
+use crate::filter::Ticket;
 use crate::generation::Change;
 
 /// How a request ended.
@@ -86,7 +85,7 @@ pub struct TelemetryRecord {
     pub cache: String,
     /// The tier of the answer of a tool.
     #[serde(skip)]
-    pub(crate) tier: Option<Tier>,
+    pub(crate) tier: Option<CacheTier>,
 }
 
 /// How an answer was shaped.
@@ -146,10 +145,6 @@ impl Recorder {
     /// Records an answer.
     pub(crate) fn answered(&self, answered: &Answered<'_>) {
         let Answered { cx, endpoint, decision, latency, bytes, outcome } = *answered;
-        let option = |name: &str| {
-            let options = decision.map(|decision| decision.options.as_slice()).unwrap_or_default();
-            options.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value.as_str())
-        };
         let record = TelemetryRecord {
             request_id: cx.request_id.clone(),
             endpoint: decision
@@ -174,9 +169,12 @@ impl Recorder {
             },
             principal: cx.principal.clone(),
             upstream: cx.upstream.clone(),
-            generation: option(GENERATION).parse().unwrap_or_default(),
-            cache: option(CACHE).to_owned(),
-            tier: decision.filter(|decision| decision.mode != "catalog").map(Tier::of),
+            generation: decision.and_then(|decision| decision.revision).unwrap_or_default(),
+            cache: decision
+                .and_then(|decision| decision.cache)
+                .map_or("", CacheTier::name)
+                .to_owned(),
+            tier: decision.filter(|decision| decision.mode != "catalog").map(CacheTier::of_answer),
         };
         self.metrics.answered(&record);
         info!(
@@ -331,11 +329,8 @@ mod tests {
         let recorder = Recorder::new(3, None, Arc::new(SystemClock));
         let cx = CallContext {
             principal: "p".into(),
-            session: String::new(),
-            request_id: "1".into(),
             upstream: "files".into(),
-            protocol_version: String::new(),
-            options: Vec::new(),
+            ..CallContext::default()
         };
         for (endpoint, outcome) in [
             ("gone", Outcome::Passed),

@@ -1,4 +1,6 @@
-//! The contract: what was released stays, and the component that ships is held to it.
+//! The contract in `wit/`, its copies in `tests/wit`, and the released component.
+//!
+//! Version 0.1.0 is a draft until its first release: its copy changes with it. The release freezes the copy.
 
 use std::path::Path;
 
@@ -36,23 +38,23 @@ fn world(folder: &Path) -> Result<(Resolve, WorldId)> {
     Ok((resolve, world))
 }
 
-/// Whether what was built against the frozen copy is served by the contract as it is, after a change.
+/// Returns true if the contract, after a change, serves components that were built against the copy.
 fn compatible(change: impl Fn(String) -> String) -> Result<bool> {
     let (mut resolve, new) = later(&artifacts::root().join("wit"), change)?;
-    let (frozen, old) = world(&artifacts::root().join("tests/wit/0.1.0"))?;
-    let old = resolve.merge(frozen)?.map_world(old, Default::default())?;
+    let (copy, old) = world(&artifacts::root().join("tests/wit/0.1.0"))?;
+    let old = resolve.merge(copy)?.map_world(old, Default::default())?;
     Ok(wit_component::semver_check(resolve, old, new).is_ok())
 }
 
 #[test]
-fn the_contract_is_compatible_with_its_frozen_copy() -> Result<()> {
+fn contract_is_compatible_with_its_copy() -> Result<()> {
     ensure!(compatible(|wit| wit)?, "wit/ is not compatible with tests/wit/0.1.0");
     Ok(())
 }
 
-/// A check that cannot fail is none.
+/// Proves that the check above can fail.
 #[test]
-fn incompatible_contracts_are_found() -> Result<()> {
+fn incompatible_contracts_are_rejected() -> Result<()> {
     ensure!(
         !compatible(|wit| wit.replace(
             "    export guard;",
@@ -69,9 +71,9 @@ fn incompatible_contracts_are_found() -> Result<()> {
     Ok(())
 }
 
-/// Until 0.1.0 is released its copy is the contract itself.
+/// A draft and its copy have the same items. The first release of 0.1.0 removes this test.
 #[test]
-fn the_frozen_copy_is_what_is_documented() -> Result<()> {
+fn draft_equals_its_copy() -> Result<()> {
     let read =
         |folder: &str| std::fs::read_to_string(artifacts::root().join(folder).join("guard.wit"));
     let items = |text: String| {

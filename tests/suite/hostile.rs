@@ -88,11 +88,8 @@ fn filter(component: Component) -> Result<Filter> {
 fn context() -> CallContext {
     CallContext {
         principal: "tester".to_owned(),
-        session: String::new(),
         request_id: "1".to_owned(),
-        upstream: String::new(),
-        protocol_version: String::new(),
-        options: Vec::new(),
+        ..CallContext::default()
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Caller {
     principal: String,
     upstream: String,
     protocol_version: String,
-    store_down: bool,
+    store_unavailable: bool,
 }
 
 #[wasm_bindgen]
@@ -40,9 +40,9 @@ impl Caller {
         principal: String,
         upstream: String,
         protocol_version: String,
-        store_down: bool,
+        store_unavailable: bool,
     ) -> Self {
-        Self { principal, upstream, protocol_version, store_down }
+        Self { principal, upstream, protocol_version, store_unavailable }
     }
 }
 
@@ -52,7 +52,7 @@ impl Caller {
             principal: &self.principal,
             upstream: &self.upstream,
             protocol_version: &self.protocol_version,
-            store_down: self.store_down,
+            store_unavailable: self.store_unavailable,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Between the core's types and those of the contract.
 
 use context_guard_core::policy::{Compiled, Issue, OnFault};
+use context_guard_core::query::mode::ResponseMode;
 use context_guard_core::{Context, Loss, Record};
 
 use crate::bindings::context_guard::guard::types;
@@ -10,7 +11,7 @@ pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
         principal: &cx.principal,
         upstream: &cx.upstream,
         protocol_version: &cx.protocol_version,
-        store_down: cx.options.iter().any(|(name, value)| name == "store" && value == "down"),
+        store_unavailable: cx.store_unavailable,
     }
 }
 
@@ -72,13 +73,16 @@ pub(crate) fn decision(record: Record) -> types::Decision {
         original_bytes: record.original_bytes,
         budget: record.budget,
         item_count: record.item_count,
-        options: [
-            record.read_only.then_some(("readOnly", "true")),
-            record.response_mode.map(|mode| ("responseMode", mode)),
-        ]
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect(),
+        read_only: record.read_only,
+        response_mode: record.response_mode.map(|mode| match mode {
+            ResponseMode::IdsOnly => types::ResponseMode::IdsOnly,
+            ResponseMode::Metadata => types::ResponseMode::Metadata,
+            ResponseMode::Preview => types::ResponseMode::Preview,
+            ResponseMode::Full => types::ResponseMode::Full,
+        }),
+        revision: None,
+        cache: None,
+        unshaped: false,
+        options: Vec::new(),
     }
 }

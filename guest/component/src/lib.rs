@@ -73,7 +73,7 @@ impl Guest for Component {
                 guard.on_request(&cx, &message, &loaded, now_ms()).map_err(convert::fault)?;
             match plan {
                 // What cannot be reached is not there; the core knows of it.
-                Plan::Load(keys) if cx.store_down => {
+                Plan::Load(keys) if cx.store_unavailable => {
                     let found = cursor_store::get(&names(&keys)).unwrap_or_default();
                     let found = found.into_iter().chain(std::iter::repeat_with(|| None));
                     loaded.extend(keys.into_iter().zip(found));

@@ -18,7 +18,6 @@ use crate::protocol::mcp::cost::Cost;
 use crate::protocol::mcp::facts::Output;
 use crate::protocol::mcp::request::Request;
 use crate::protocol::mcp::shaped;
-use crate::query::mode::Mode;
 use crate::record::{Loss, Record};
 use crate::shape::notice::READ_TOOL;
 use crate::shape::plan::Setting;
@@ -68,8 +67,8 @@ pub struct Context<'a> {
     pub upstream: &'a str,
     /// The MCP revision in use; empty where the host does not know.
     pub protocol_version: &'a str,
-    /// Whether the store cannot be reached: what can be fetched again is not kept, and what is kept is not there.
-    pub store_down: bool,
+    /// The store cannot be reached: nothing is written to it, and every stored value counts as absent.
+    pub store_unavailable: bool,
 }
 
 /// What to do with a request.
@@ -204,13 +203,13 @@ impl Guard {
                     now_ms,
                     read_tool: read_tool(renamed),
                     room: room(output),
-                    replay: replay
-                        .as_ref()
-                        .filter(|_| cx.store_down || limits.cursor_mode == CursorMode::Replay),
+                    replay: replay.as_ref().filter(|_| {
+                        cx.store_unavailable || limits.cursor_mode == CursorMode::Replay
+                    }),
                 };
                 let mut shaped = answer(&setting, message)?;
                 shaped.record.read_only = read_only;
-                shaped.record.response_mode = query.mode.map(Mode::name);
+                shaped.record.response_mode = query.mode;
                 if setting.replay.is_some() {
                     shaped.entries.clear();
                 }

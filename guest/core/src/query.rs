@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use self::aggregate::Aggregates;
 use self::condition::Condition;
 use self::grep::Pattern;
-use self::mode::Mode;
+use self::mode::ResponseMode;
 use self::path::Path;
 use self::records::Records;
 use crate::json::scan::Kind;
@@ -42,7 +42,7 @@ pub struct Query {
     /// What records must meet.
     pub condition: Option<String>,
     /// How records are shown.
-    pub mode: Option<Mode>,
+    pub mode: Option<ResponseMode>,
     /// The ids of the records that are meant.
     pub filter_ids: Vec<String>,
     /// The least score.
@@ -87,7 +87,7 @@ impl Query {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // Whole records are what an answer holds anyway.
-        let full = Self { mode: Some(Mode::Full), ..Self::default() };
+        let full = Self { mode: Some(ResponseMode::Full), ..Self::default() };
         *self == Self::default() || *self == full
     }
 

@@ -1,5 +1,6 @@
 //! What the guard did with a message: the core's part of a TelemetryRecord (FR-029).
 
+use crate::query::mode::ResponseMode;
 use crate::tokens::Original;
 
 /// What an answer lost on its way, in ascending order.
@@ -45,7 +46,7 @@ pub struct Record {
     pub item_count: Option<u64>,
     /// The `response_mode` that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_mode: Option<&'static str>,
+    pub response_mode: Option<ResponseMode>,
     /// The tool is known to change nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,

@@ -58,7 +58,7 @@ impl Shared {
             principal: &caller.principal,
             upstream: &caller.upstream,
             protocol_version: &caller.protocol_version,
-            store_down: self.store.is_none(),
+            store_unavailable: self.store.is_none(),
         }
     }
 
@@ -154,8 +154,8 @@ impl Filter for Asking<'_> {
         let cx = shared.context(caller);
         // What finds no room may still be fetched again.
         let told = shared.tell(&cx, ticket, message).or_else(|fault| match fault {
-            Fault::Other(_) if !cx.store_down => {
-                shared.tell(&Context { store_down: true, ..cx }, ticket, message)
+            Fault::Other(_) if !cx.store_unavailable => {
+                shared.tell(&Context { store_unavailable: true, ..cx }, ticket, message)
             }
             fault => Err(fault),
         });

@@ -23,11 +23,14 @@ fn with_store<T>(
         request_id: String::new(),
         upstream: caller.upstream.clone(),
         protocol_version: caller.protocol_version.clone(),
+        client_name: None,
+        catalog_version: None,
+        store_unavailable: false,
         options: Vec::new(),
     };
     call(&cx).or_else(|fault| match fault {
         Fault::Store(_) => {
-            cx.options.push(("store".to_owned(), "down".to_owned()));
+            cx.store_unavailable = true;
             call(&cx)
         }
         fault => Err(fault),

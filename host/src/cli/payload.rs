@@ -52,11 +52,8 @@ impl Payload {
     pub(crate) fn call(&self, guard: &Value) -> Result<Answer> {
         let cx = CallContext {
             principal: "local".to_owned(),
-            session: String::new(),
             request_id: "1".to_owned(),
-            upstream: String::new(),
-            protocol_version: String::new(),
-            options: Vec::new(),
+            ..CallContext::default()
         };
         let call = |guard: &Value| {
             let arguments = json!({"_guard": guard});

@@ -20,7 +20,7 @@ use super::upstream::http::{HttpUpstream, passed_on};
 use crate::answer;
 use crate::config::{Rest as Config, RestEndpoint};
 use crate::engine::{CallContext, Decision};
-use crate::filter::{Filter, Request, UNCACHED};
+use crate::filter::{Filter, Request};
 use crate::telemetry::{Answered, Outcome, Recorder, glob};
 
 /// Parameters that are the guard's under their own names, unless an endpoint keeps them.
@@ -122,11 +122,9 @@ impl Rest {
         let asked = Asked::of(parts, flags);
         let cx = CallContext {
             principal: scope(&caller.principal, &parts.headers).to_string(),
-            session: String::new(),
             request_id: self.recorder.next_request(),
             upstream: self.upstream.name.clone(),
-            protocol_version: String::new(),
-            options: vec![(UNCACHED.to_owned(), "true".to_owned())],
+            ..CallContext::default()
         };
         let record = |decision: Option<&Decision>, bytes: usize, outcome: Outcome| {
             let (endpoint, latency) = (asked.endpoint.as_str(), since.elapsed());
@@ -144,7 +142,7 @@ impl Rest {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": asked.endpoint, "arguments": arguments}});
         let call = call.to_string().into_bytes();
         let ticket = match offload::run(&self.filter, call.len(), || {
-            self.filter.request(&cx, &call)
+            self.filter.request_uncached(&cx, &call)
         })
         .await
         {

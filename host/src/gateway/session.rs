@@ -30,6 +30,7 @@ pub struct Session {
 struct State {
     pending: Pending,
     protocol_version: String,
+    client_name: Option<String>,
 }
 
 /// What becomes of a message of the client.
@@ -45,7 +46,8 @@ impl Session {
     /// A session of this principal with this upstream, whose name may be empty.
     #[must_use]
     pub fn new(filter: Arc<Filter>, principal: &str, upstream: &str) -> Self {
-        let state = State { pending: Pending::new(), protocol_version: String::new() };
+        let state =
+            State { pending: Pending::new(), protocol_version: String::new(), client_name: None };
         Self {
             filter,
             principal: principal.to_owned(),
@@ -86,13 +88,15 @@ impl Session {
     }
 
     fn context(&self, request_id: &str) -> CallContext {
+        let state = self.state();
         CallContext {
             principal: self.principal.clone(),
             session: self.name.clone(),
             request_id: request_id.to_owned(),
             upstream: self.upstream.clone(),
-            protocol_version: self.state().protocol_version.clone(),
-            options: Vec::new(),
+            protocol_version: state.protocol_version.clone(),
+            client_name: state.client_name.clone(),
+            ..CallContext::default()
         }
     }
 
@@ -125,6 +129,9 @@ impl Session {
         let as_it_came = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
         let Some(envelope) = Envelope::read(message) else { return as_it_came };
         let (Some(id), Some(method)) = (envelope.id(), envelope.method) else { return as_it_came };
+        if method == "initialize" {
+            self.state().client_name = text_at(message, "/params/clientInfo/name");
+        }
         let cx = self.context(id.as_str());
         let since = Instant::now();
         match self.filter.request(&cx, message) {
@@ -212,11 +219,14 @@ impl Session {
 
     /// Notes the revision that client and upstream agreed on.
     fn opened(&self, message: &[u8]) {
-        let answer: Option<Value> = serde_json::from_slice(message).ok();
-        let version =
-            answer.as_ref().and_then(|answer| answer.pointer("/result/protocolVersion")?.as_str());
-        if let Some(version) = version {
-            self.state().protocol_version = version.to_owned();
+        if let Some(version) = text_at(message, "/result/protocolVersion") {
+            self.state().protocol_version = version;
         }
     }
+}
+
+/// Returns the string at a JSON Pointer.
+fn text_at(message: &[u8], pointer: &str) -> Option<String> {
+    let message: Value = serde_json::from_slice(message).ok()?;
+    message.pointer(pointer)?.as_str().map(str::to_owned)
 }

@@ -86,11 +86,8 @@ struct Subject<'b> {
 fn cx(principal: &str) -> CallContext {
     CallContext {
         principal: principal.to_owned(),
-        session: String::new(),
         request_id: "self-test".to_owned(),
-        upstream: String::new(),
-        protocol_version: String::new(),
-        options: Vec::new(),
+        ..CallContext::default()
     }
 }
 
@@ -148,7 +145,7 @@ impl<'b> Subject<'b> {
         };
         if forward.ticket.is_empty() {
             // A policy may leave everything alone.
-            return Ok((None, nothing_done()));
+            return Ok((None, Decision::default()));
         }
         let verdict = self.component.on_response(
             &self.bench.0,
@@ -316,24 +313,5 @@ impl<'b> Subject<'b> {
                 format!("{otherwise}: {other:?} instead of {own:?}"),
             )),
         }
-    }
-}
-
-fn nothing_done() -> Decision {
-    Decision {
-        endpoint: String::new(),
-        mode: "full".to_owned(),
-        loss: LossClass::None,
-        estimated_tokens: 0,
-        response_bytes: 0,
-        original_tokens: 0,
-        original_tokens_sampled: false,
-        original_bytes: 0,
-        budget: 0,
-        item_count: None,
-        pagination_used: false,
-        summarization_used: false,
-        chunking_used: false,
-        options: Vec::new(),
     }
 }

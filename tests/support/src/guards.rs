@@ -14,7 +14,6 @@ use context_guard::engine::{
 };
 use context_guard::store::{CursorStore, StoreFault};
 use context_guard_core::policy;
-use context_guard_core::query::mode::Mode;
 use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::Loaded;
 use context_guard_core::{Context, Guard, Plan, Record};
@@ -237,14 +236,7 @@ impl Wasm {
     }
 
     fn context(&self) -> CallContext {
-        CallContext {
-            principal: self.principal.clone(),
-            session: String::new(),
-            request_id: String::new(),
-            upstream: String::new(),
-            protocol_version: String::new(),
-            options: Vec::new(),
-        }
+        CallContext { principal: self.principal.clone(), ..CallContext::default() }
     }
 }
 
@@ -257,12 +249,9 @@ fn changed(outcome: Outcome) -> Option<Vec<u8>> {
 
 /// A decision as the record that it was made from.
 fn record(decision: Decision) -> Record {
-    let option = |name: &str| {
-        decision.options.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
-    };
-    let response_mode = option("responseMode").and_then(Mode::named).map(Mode::name);
-    use context_guard::engine::LossClass;
+    use context_guard::engine::{LossClass, ResponseMode};
     use context_guard_core::Loss;
+    use context_guard_core::query::mode::ResponseMode as CoreMode;
     Record {
         endpoint: decision.endpoint,
         mode: decision.mode,
@@ -280,8 +269,13 @@ fn record(decision: Decision) -> Record {
         original_bytes: decision.original_bytes,
         budget: decision.budget,
         item_count: decision.item_count,
-        response_mode,
-        read_only: option("readOnly").is_some(),
+        response_mode: decision.response_mode.map(|mode| match mode {
+            ResponseMode::IdsOnly => CoreMode::IdsOnly,
+            ResponseMode::Metadata => CoreMode::Metadata,
+            ResponseMode::Preview => CoreMode::Preview,
+            ResponseMode::Full => CoreMode::Full,
+        }),
+        read_only: decision.read_only,
     }
 }
 

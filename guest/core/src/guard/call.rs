@@ -12,7 +12,6 @@ use crate::protocol::mcp::read::{Read, Reader, Refusal};
 use crate::protocol::mcp::reply::Envelope;
 use crate::protocol::mcp::request::Request;
 use crate::protocol::mcp::serve::{Served, part};
-use crate::query::mode::Mode;
 use crate::record::Record;
 use crate::shape::extract::{MARK, holds_mark};
 use crate::shape::lossless::minify;
@@ -180,7 +179,7 @@ impl Call<'_> {
             read => {
                 let mut plan = self.serve(read, name);
                 if let Plan::Answer { record, .. } = &mut plan {
-                    record.response_mode = guarded.query.mode.map(Mode::name);
+                    record.response_mode = guarded.query.mode;
                 }
                 Some(plan)
             }
@@ -376,7 +375,7 @@ impl Call<'_> {
             Ok(read) => read,
             Err(Refusal::Load(keys)) => return Plan::Load(keys),
             // What the store no longer has, and what cannot be asked for there now, look the same.
-            Err(Refusal::Cursor(CursorError::Expired)) if self.cx.store_down => {
+            Err(Refusal::Cursor(CursorError::Expired)) if self.cx.store_unavailable => {
                 return self.refuse(name, &CursorError::Unavailable.to_string());
             }
             Err(Refusal::Cursor(error)) => return self.refuse(name, &error.to_string()),

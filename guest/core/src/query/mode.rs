@@ -14,7 +14,8 @@ use crate::shape::project::{Mask, Projection};
 
 /// How records are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
+#[serde(rename_all = "snake_case")]
+pub enum ResponseMode {
     /// Their ids.
     IdsOnly,
     /// What tells them apart, and short fields; no content.
@@ -34,13 +35,13 @@ const TITLE: usize = 120;
 /// Records whose members are looked at to find out which is what.
 const SAMPLE: usize = 20;
 
-impl Mode {
+impl ResponseMode {
     /// The public names.
-    pub const NAMES: [(&'static str, Mode); 4] = [
-        ("ids_only", Mode::IdsOnly),
-        ("metadata", Mode::Metadata),
-        ("preview", Mode::Preview),
-        ("full", Mode::Full),
+    pub const NAMES: [(&'static str, ResponseMode); 4] = [
+        ("ids_only", ResponseMode::IdsOnly),
+        ("metadata", ResponseMode::Metadata),
+        ("preview", ResponseMode::Preview),
+        ("full", ResponseMode::Full),
     ];
 
     /// The mode of this name.
@@ -208,7 +209,7 @@ fn first_long(records: &Records<'_>) -> Option<String> {
 /// # Errors
 /// With a sentence, where the records have no ids to show, or none of the fields.
 pub fn render(
-    mode: Mode,
+    mode: ResponseMode,
     records: &Records<'_>,
     limits: &Limits,
     fields: Option<&str>,
@@ -218,15 +219,15 @@ pub fn render(
     let mut elements: Vec<Vec<u8>> = Vec::with_capacity(records.ids.len());
     for id in &records.ids {
         elements.push(match mode {
-            Mode::IdsOnly => keys.raw_id_of(records, *id).ok_or_else(|| {
+            ResponseMode::IdsOnly => keys.raw_id_of(records, *id).ok_or_else(|| {
                 "ids_only: the records have no id; name its field in policy as itemFields.id, or use another response_mode".to_owned()
             })?,
-            Mode::Metadata => metadata(records, *id, &keys, limits, mask.as_ref()),
-            Mode::Preview => preview(records, *id, &keys, limits, mask.as_ref()),
-            Mode::Full => full(records, *id, limits, mask.as_ref()),
+            ResponseMode::Metadata => metadata(records, *id, &keys, limits, mask.as_ref()),
+            ResponseMode::Preview => preview(records, *id, &keys, limits, mask.as_ref()),
+            ResponseMode::Full => full(records, *id, limits, mask.as_ref()),
         });
     }
-    let name = if mode == Mode::IdsOnly { "ids" } else { "results" };
+    let name = if mode == ResponseMode::IdsOnly { "ids" } else { "results" };
     let list = elements.join(&b',');
     let head = format!("{{\"mode\":\"{}\",\"count\":{},\"{name}\":[", mode.name(), elements.len())
         .into_bytes();
@@ -358,7 +359,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(mode: Mode) -> Value {
+    fn shown(mode: ResponseMode) -> Value {
         let long = "A house by the sea with a garden and a view. ".repeat(20);
         let results: Vec<Value> = (0..3)
             .map(|at| json!({"doc_id": "x", "id": format!("d{at}"), "title": format!("House {at}"), "score": 0.9, "content": long}))
@@ -371,15 +372,15 @@ mod tests {
 
     #[test]
     fn each_mode_holds_what_it_says() {
-        let ids = shown(Mode::IdsOnly);
+        let ids = shown(ResponseMode::IdsOnly);
         assert_eq!((&ids["ids"], &ids["count"]), (&json!(["d0", "d1", "d2"]), &json!(3)));
-        let metadata = &shown(Mode::Metadata)["results"][1];
+        let metadata = &shown(ResponseMode::Metadata)["results"][1];
         assert!(metadata["title"] == "House 1" && metadata.get("content").is_none());
-        let preview = &shown(Mode::Preview)["results"][2];
+        let preview = &shown(ResponseMode::Preview)["results"][2];
         assert!(preview["metadata"]["id"] == "d2" && preview["has_more"] == true);
         let text = preview["preview"].as_str().unwrap();
         assert!(text.len() <= 200 && text.len() > 150 && !text.ends_with(' '));
-        assert!(shown(Mode::Full)["results"][0]["tokens"].as_u64() > Some(100));
+        assert!(shown(ResponseMode::Full)["results"][0]["tokens"].as_u64() > Some(100));
     }
 
     #[test]
@@ -387,13 +388,13 @@ mod tests {
         let json = br#"[{"id":1,"kind":"guide","severity":"high"},{"id":2,"kind":"guide","severity":"low"}]"#;
         let limits = Limits::default();
         let records = Records::of(json, &limits).unwrap();
-        let shown = render(Mode::Metadata, &records, &limits, None).unwrap();
+        let shown = render(ResponseMode::Metadata, &records, &limits, None).unwrap();
         assert!(String::from_utf8(shown).unwrap().contains(r#""severity":"high""#));
     }
 
     #[test]
     fn estimates_are_of_the_answer() {
-        let preview = shown(Mode::Preview);
+        let preview = shown(ResponseMode::Preview);
         let real = crate::tokens::Estimator::default().price(preview.to_string().as_bytes());
         let said = preview["estimated_tokens"].as_u64().unwrap();
         assert!(said.abs_diff(real) * 10 <= real, "{said} against {real}");

@@ -75,7 +75,8 @@ impl Hub {
                 Era::Modern => MODERN.to_owned(),
                 Era::Legacy => ask.client.hello.version.clone(),
             },
-            options: Vec::new(),
+            client_name: ask.client.hello.name(),
+            ..CallContext::default()
         }
     }
 

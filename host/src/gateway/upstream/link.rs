@@ -44,6 +44,15 @@ impl ClientHello {
         Self { version: LEGACY.to_owned(), capabilities: "{}".to_owned(), info: own_info() }
     }
 
+    /// Returns the client's name.
+    pub(crate) fn name(&self) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct Named {
+            name: String,
+        }
+        serde_json::from_str(&self.info).ok().map(|Named { name }| name)
+    }
+
     /// The members of `_meta` that every stateless request has.
     pub(crate) fn meta(&self) -> String {
         format!(

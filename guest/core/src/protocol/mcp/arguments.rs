@@ -8,7 +8,7 @@ use crate::json::scan::Scanner;
 use crate::json::text::Form;
 use crate::policy::Limits;
 use crate::query::Query;
-use crate::query::mode::Mode;
+use crate::query::mode::ResponseMode;
 use crate::shape::plan::Wish;
 
 /// All names; each is taken as `_guard_` + name and as a member of `_guard`. Their order is that of [`ToolFacts::own`].
@@ -169,7 +169,7 @@ impl Guarded {
                 }
             }
             "response_mode" => {
-                let mode = value.as_str().and_then(Mode::named);
+                let mode = value.as_str().and_then(ResponseMode::named);
                 self.query.mode =
                     Some(mode.ok_or("response_mode must be ids_only, metadata, preview or full")?);
             }
