@@ -12,7 +12,7 @@ use context_guard_core::policy::{self, OnFault};
 use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
 use context_guard_core::{Context, Guard, Plan, Record};
-use context_guard_wire::fallback;
+use context_guard_protocol::fallback;
 use wasm_bindgen::prelude::*;
 
 /// A policy and the live keys.

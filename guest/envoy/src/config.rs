@@ -2,7 +2,7 @@
 
 use context_guard_core::policy::{self, Policy};
 use context_guard_core::snapshot::Keys;
-use context_guard_wire::Settings;
+use context_guard_protocol::Settings;
 use log::warn;
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -1,9 +1,9 @@
-//! The core behind the face that `context-guard-wire` knows: a loop round the store, and what happens on a fault.
+//! The core behind the face that `context-guard-protocol` knows: a loop round the store, and what happens on a fault.
 
 use context_guard_core::policy::OnFault;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
 use context_guard_core::{Context, Fault, Guard, Plan, Record};
-use context_guard_wire::{Caller, Filter, Settings, Ticket, Verdict, fallback};
+use context_guard_protocol::{Caller, Filter, Settings, Ticket, Verdict, fallback};
 use log::warn;
 use proxy_wasm::hostcalls::get_current_time;
 

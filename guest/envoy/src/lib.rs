@@ -1,6 +1,6 @@
 //! The core as a filter of Envoy, for MCP over Streamable HTTP and for plain JSON APIs.
 //!
-//! Callbacks and nothing else: what lies between HTTP and messages is `context-guard-wire`, all shaping is the core.
+//! Callbacks and nothing else: what lies between HTTP and messages is `context-guard-protocol`, all shaping is the core.
 //!
 //! - [`config`]: what stands in the configuration of the filter, checked before it is taken.
 //! - [`stream`]: an exchange. Bodies are copied out of Envoy's buffers chunk by chunk, so that these stay empty; a body that is put back is never longer than one

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use context_guard_wire::{
+use context_guard_protocol::{
     Exchange, OF_A_PART, OF_THE_WHOLE, Onward, Reply, RequestHead, ResponseHead, Way,
 };
 use proxy_wasm::hostcalls::{

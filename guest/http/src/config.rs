@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use context_guard_wire::Settings as Wire;
+use context_guard_protocol::Settings as ProtocolSettings;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -11,14 +11,14 @@ use crate::bindings::context_guard::guard::types::{
     CompiledPolicy, Settings, Severity, SigningKey,
 };
 
-/// The configuration: `policy`, and what `context-guard-wire` knows, as JSON. Default: every setting's default.
+/// The configuration: `policy`, and what `context-guard-protocol` knows, as JSON. Default: every setting's default.
 const CONFIG: &str = "CONTEXT_GUARD_CONFIG";
 /// Secrets that sign cursors, separated by white space: the first signs, all verify.
 const KEYS: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 
 /// What every exchange is served under.
 pub(crate) struct Config {
-    pub(crate) wire: Wire,
+    pub(crate) protocol: ProtocolSettings,
     pub(crate) settings: Settings,
     pub(crate) compiled: CompiledPolicy,
 }
@@ -41,8 +41,8 @@ fn read() -> Result<Config, String> {
             faults.map(|issue| format!("policy.{}: {}", issue.path, issue.reason)).collect();
         format!("{CONFIG}: {}", faults.join("; "))
     })?;
-    let wire =
-        Wire::deserialize(Value::Object(document)).map_err(|error| format!("{CONFIG}: {error}"))?;
+    let protocol = ProtocolSettings::deserialize(Value::Object(document))
+        .map_err(|error| format!("{CONFIG}: {error}"))?;
     let keys = std::env::var(KEYS).unwrap_or_default();
     let keys: Vec<SigningKey> = keys
         .split_whitespace()
@@ -55,5 +55,5 @@ fn read() -> Result<Config, String> {
         ));
     }
     let settings = Settings { policy: compiled.resolved.clone(), keys };
-    Ok(Config { wire, settings, compiled })
+    Ok(Config { protocol, settings, compiled })
 }

@@ -1,6 +1,6 @@
-//! The guard component behind the face that `context-guard-wire` knows.
+//! The guard component behind the face that `context-guard-protocol` knows.
 
-use context_guard_wire::{Caller, Filter, Ticket, Verdict, fallback};
+use context_guard_protocol::{Caller, Filter, Ticket, Verdict, fallback};
 
 use crate::bindings::context_guard::guard::guard;
 use crate::bindings::context_guard::guard::types::{

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use context_guard_wire::Exchange;
+use context_guard_protocol::Exchange;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::filter::Asking;

@@ -1,7 +1,7 @@
 //! An exchange: a request of a client, through the guard, to the next handler, and its response back.
 
 use bytes::Bytes;
-use context_guard_wire::{
+use context_guard_protocol::{
     Exchange, OF_A_PART, OF_THE_WHOLE, Onward, Reply, RequestHead, ResponseHead, Shaped, Way,
 };
 use http::header::{
@@ -46,7 +46,7 @@ where
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
     let named = |name: &str| header(&head.headers, name);
     let request = RequestHead { method: head.method.as_str(), target, header: &named };
-    let mut exchange = Exchange::open(&config.wire, &request);
+    let mut exchange = Exchange::open(&config.protocol, &request);
     if exchange.passes() {
         let response = next(Request::from_parts(head, Sent::same(body))).await?;
         return Ok(response.map(Sent::same));
@@ -54,11 +54,11 @@ where
     head.headers.remove(ACCEPT_ENCODING);
     let mut asking = Asking(config);
     let (onward, sent) = if exchange.reads_request() {
-        let most = config.wire.max_buffered;
+        let most = config.protocol.max_buffered;
         match read(body, length(&head.headers), most).await? {
             Read::Whole(body) => (exchange.request(&mut asking, &body), Sent::whole(body)),
             Read::TooLong(read, rest) => {
-                if let Some(reply) = Reply::request_too_long(&config.wire) {
+                if let Some(reply) = Reply::request_too_long(&config.protocol) {
                     return Ok(replied(reply));
                 }
                 let sent = Sent::after(read, rest);
