@@ -1,4 +1,4 @@
-//! How cost and memory grow: with the payload, with what is kept, with tools, with sessions. Prints tables in Markdown and draws plots into docs/.
+//! How cost and memory grow: with the payload, with what is kept, with tools, with sessions. Prints tables in Markdown and draws plots into benches/results/.
 //!
 //! Run it by `cargo xtask bench scale`: it needs the component and the program.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]

@@ -9,9 +9,9 @@ use crate::Series;
 const COLOURS: [RGBColor; 4] =
     [RGBColor(0, 98, 155), RGBColor(200, 80, 20), RGBColor(60, 130, 60), RGBColor(120, 80, 160)];
 
-/// Draws series into docs/NAME.svg.
+/// Draws series into benches/results/NAME.svg.
 pub(crate) fn draw(name: &str, title: &str, x: &str, y: &str, series: &[Series]) -> Result<()> {
-    let path = artifacts::root().join("docs").join(format!("{name}.svg"));
+    let path = artifacts::root().join("benches/results").join(format!("{name}.svg"));
     let all = || series.iter().flat_map(|series| series.points.iter());
     let range = |of: fn(&(f64, f64)) -> f64| {
         let least = all().map(of).fold(f64::INFINITY, f64::min);

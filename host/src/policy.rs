@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 /// The published schema, with defaults and ranges.
-pub const SCHEMA: &str = include_str!("../../docs/policy.schema.json");
+pub const SCHEMA: &str = include_str!("../../docs/reference/policy.schema.json");
 
 /// The schema, parsed.
 static PARSED: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());

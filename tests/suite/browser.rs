@@ -150,10 +150,10 @@ fn the_page_shows_a_guarded_session_in_chromium() -> Result<()> {
     ensure!(seen["wrong"].to_string().contains("no JSON") && seen["overflow"] == 0, "{seen}");
     ensure!(std::fs::metadata(&screenshot)?.len() > 20_000);
     if std::env::var_os("CONTEXT_GUARD_BLESS").is_some() {
-        std::fs::copy(&screenshot, artifacts::root().join("docs/browser.png"))?;
+        std::fs::copy(&screenshot, artifacts::root().join("docs/images/browser.png"))?;
         std::fs::copy(
             page.join("browser-dark.png"),
-            artifacts::root().join("docs/browser-dark.png"),
+            artifacts::root().join("docs/images/browser-dark.png"),
         )?;
     }
     Ok(())

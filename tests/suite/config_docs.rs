@@ -80,18 +80,21 @@ fn rows(
 fn the_settings_of_the_gateway_are_documented_as_they_are() -> Result<()> {
     let schema = context_guard::config::schema();
     let mut settings = String::from(
-        "# Settings of the gateway\n\nGenerated from the code; [gateway.md](gateway.md) explains. A list is written `upstreams[]`.\n\n| setting | default | what it is |\n|---|---|---|\n",
+        "# Settings of the gateway\n\nGenerated from the code; see [Serve many servers](../how-to/serve-many-servers.md). `upstreams[]` is\na list.\n\n| setting | default | what it is |\n|---|---|---|\n",
     );
     rows(&schema, &schema, "", &Value::Null, &mut settings)?;
     let schema = serde_json::to_string_pretty(&schema)? + "\n";
     for (name, text) in [("gateway.schema.json", schema), ("gateway-settings.md", settings)] {
-        let path = artifacts::root().join("docs").join(name);
+        let path = artifacts::root().join("docs/reference").join(name);
         if std::env::var_os("CONTEXT_GUARD_BLESS").is_some() {
             std::fs::write(&path, &text)?;
         }
         let published =
             std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        ensure!(published == text, "docs/{name} is out of date: run `cargo xtask docs`");
+        ensure!(
+            published == text,
+            "docs/reference/{name} is out of date: run `cargo xtask generate`"
+        );
     }
     Ok(())
 }

@@ -98,7 +98,8 @@ fn us3_3_defaults_are_safe() -> Result<()> {
     let page = &answer.contract()["meta"]["pageSize"];
     let shown = answer.json()?["bookings"].as_array().map_or(0, Vec::len);
     ensure!(*page == 50 || shown <= 50, "{}", answer.contract());
-    let settings = std::fs::read_to_string(artifacts::root().join("docs/policy-settings.md"))?;
+    let settings =
+        std::fs::read_to_string(artifacts::root().join("docs/reference/policy-settings.md"))?;
     for documented in ["| `tokenBudgetThreshold` | `4000` |", "| `defaultPageSize` | `50` |"] {
         ensure!(settings.contains(documented), "{documented} is not documented");
     }

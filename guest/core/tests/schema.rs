@@ -78,7 +78,7 @@ fn choices(schema: &Value, property: &Value) -> Vec<String> {
 
 fn table(schema: &Value) -> String {
     let mut table = String::from(
-        "# Settings of a policy\n\nGenerated from the code; [policy.md](policy.md) explains. Where no default stands, the value is told from the answers themselves.\n\n| setting | default | range | what it is |\n|---|---|---|---|\n",
+        "# Settings of a policy\n\nGenerated from the code; see [Set a policy](../how-to/set-a-policy.md). A setting without a default\nis derived from the answers.\n\n| setting | default | range | what it is |\n|---|---|---|---|\n",
     );
     for (name, property) in schema["properties"].as_object().unwrap() {
         let default = match &property["default"] {
@@ -103,7 +103,7 @@ fn the_published_schema_is_generated_from_the_types() {
     let settings = table(&schema);
     let schema = serde_json::to_string_pretty(&schema).unwrap() + "\n";
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let docs = here.join("../../docs");
+    let docs = here.join("../../docs/reference");
     let files = [
         (here.join("policy.schema.json"), &schema),
         (docs.join("policy.schema.json"), &schema),
@@ -115,7 +115,11 @@ fn the_published_schema_is_generated_from_the_types() {
             std::fs::write(&path, text).unwrap();
         }
         let published = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(published == *text, "{} is out of date: run `cargo xtask docs`", path.display());
+        assert!(
+            published == *text,
+            "{} is out of date: run `cargo xtask generate`",
+            path.display()
+        );
     }
     assert!(bless || SCHEMA == schema);
 }

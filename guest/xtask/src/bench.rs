@@ -27,7 +27,7 @@ pub(crate) enum Bench {
         #[arg(long)]
         show: Option<String>,
     },
-    /// How long everything takes: core, component and filter beside parsing the same bytes. Prints the tables that stand in docs/performance.md; writes target/bench/speed.json.
+    /// How long everything takes: core, component and filter beside parsing the same bytes. Prints the tables that stand in benches/results/performance.md; writes target/bench/speed.json.
     Speed {
         /// Print what has changed since an earlier run: its speed.json.
         #[arg(long)]
@@ -39,11 +39,11 @@ pub(crate) enum Bench {
         check: bool,
     },
     /// The guard beside other proxies, on the same real servers: latency added, calls a second, memory, tokens. Installs them into target/. Prints the tables that stand in
-    /// docs/performance.md.
+    /// benches/results/performance.md.
     Peers,
-    /// How time and memory grow with payload, snapshots, tools and sessions. Prints tables and draws the plots of docs/performance.md.
+    /// How time and memory grow with payload, snapshots, tools and sessions. Prints tables and draws the plots of benches/results/performance.md.
     Scale,
-    /// Many clients on one gateway: errors, latencies, memory over time. Fails where there is an error, or memory grows. Prints the report that stands in docs/load.md.
+    /// Many clients on one gateway: errors, latencies, memory over time. Fails where there is an error, or memory grows. Prints the report that stands in benches/results/load.md.
     Load {
         /// Clients at once.
         #[arg(long, default_value_t = 500)]
@@ -55,7 +55,7 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 2_500)]
         pause_ms: u32,
     },
-    /// Swaps of policy and component under many clients, beside the same without swaps. Fails where a request fails, or memory grows. Prints the report that stands in docs/swap.md.
+    /// Swaps of policy and component under many clients, beside the same without swaps. Fails where a request fails, or memory grows. Prints the report that stands in benches/results/swap.md.
     Swap {
         /// Clients at once.
         #[arg(long, default_value_t = 200)]

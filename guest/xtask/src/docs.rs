@@ -23,7 +23,7 @@ pub(crate) fn write() -> Result<()> {
         &[build::native().as_slice(), &["--test", "suite", "--", "config_docs"]].concat(),
     )?;
     eprintln!(
-        "Written: guest/core/policy.schema.json, docs/policy.schema.json, docs/gateway.schema.json, docs/gateway-settings.md, tests/vectors/*.expected.json. Read the difference before you commit it."
+        "Written: guest/core/policy.schema.json, docs/reference/*, tests/vectors/*.expected.json. Read the difference before you commit it."
     );
     Ok(())
 }
