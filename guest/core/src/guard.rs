@@ -20,8 +20,8 @@ use crate::protocol::mcp::request::Request;
 use crate::protocol::mcp::shaped;
 use crate::record::{Loss, Record};
 use crate::shape::notice::READ_TOOL;
-use crate::shape::plan::Setting;
-use crate::shape::render::Room;
+use crate::shape::plan::ShapeContext;
+use crate::shape::render::SchemaConstraint;
 use crate::snapshot::stored::{Entry, Loaded};
 use crate::snapshot::{Keys, Scope};
 use crate::ticket::Ticket;
@@ -180,7 +180,7 @@ impl Guard {
             Ticket::Answer {
                 name,
                 arguments,
-                wish,
+                options,
                 query,
                 budget,
                 output,
@@ -190,27 +190,27 @@ impl Guard {
             } => {
                 let limits = self.policy.limits(cx.upstream, &name);
                 let endpoint = crate::endpoint(cx.upstream, &name);
-                let setting = Setting {
+                let context = ShapeContext {
                     limits: &limits,
                     keys: &self.keys,
                     scope: Scope { principal: cx.principal, endpoint: &endpoint },
                     name: &name,
                     arguments,
-                    wish,
+                    options,
                     query: &query,
                     budget,
-                    derived: false,
+                    is_transformed: false,
                     now_ms,
                     read_tool: read_tool(renamed),
-                    room: room(output),
+                    schema_constraint: schema_constraint(output),
                     replay: replay.as_ref().filter(|_| {
                         cx.store_unavailable || limits.cursor_mode == CursorMode::Replay
                     }),
                 };
-                let mut shaped = answer(&setting, message)?;
+                let mut shaped = answer(&context, message)?;
                 shaped.record.read_only = read_only;
                 shaped.record.response_mode = query.mode;
-                if setting.replay.is_some() {
+                if context.replay.is_some() {
                     shaped.entries.clear();
                 }
                 Ok(shaped)
@@ -261,11 +261,11 @@ fn read_tool(renamed: bool) -> &'static str {
 }
 
 /// What an output schema leaves room for.
-fn room(output: Output) -> Room {
+fn schema_constraint(output: Output) -> SchemaConstraint {
     match output {
-        Output::Free => Room::Any,
-        Output::Open => Room::Beside,
-        Output::Closed | Output::Widened => Room::Named,
+        Output::Free => SchemaConstraint::None,
+        Output::Open => SchemaConstraint::AllowsExtra,
+        Output::Closed | Output::Widened => SchemaConstraint::Closed,
     }
 }
 
@@ -288,17 +288,17 @@ fn check(message: &[u8]) -> Result<(), Fault> {
         .map_err(|error| Fault::Malformed((ascii + error.valid_up_to()) as u64))
 }
 
-fn answer<'m>(setting: &Setting<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {
-    let limits = setting.limits;
+fn answer<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {
+    let limits = context.limits;
     let found = Answer::read(message)?;
-    let cost = Cost::of(setting, message, &found);
-    let budget = limits.budget_for(setting.wish.pages, setting.budget);
+    let cost = Cost::new(context, message, &found);
+    let budget = limits.budget_for(context.options.pages, context.budget);
     let total = cost.total();
     let mut record =
-        Record::unchanged(setting.scope.endpoint, total, message.len(), budget.threshold);
+        Record::unchanged(context.scope.endpoint, total, message.len(), budget.threshold);
     let shapeable = limits.shape && found.complete && found.result.is_some();
     let shaped = shapeable
-        .then(|| shaped::shape(setting, message, &found, &cost, budget.allowance()))
+        .then(|| shaped::shape(context, message, &found, &cost, budget.allowance()))
         .flatten();
     let Some(shaped) = shaped else {
         return Ok(unchanged(record));

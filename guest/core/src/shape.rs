@@ -3,7 +3,6 @@
 pub mod chunk;
 pub mod condense;
 mod condensed;
-pub mod derive;
 pub mod describe;
 pub mod extract;
 pub mod highlight;
@@ -15,13 +14,14 @@ pub mod page;
 pub mod payload;
 pub mod plan;
 pub mod project;
+pub mod projected_list;
 pub mod range;
 pub mod render;
 pub mod summary;
-pub mod view;
+pub mod transform;
 mod wording;
 
-pub use notice::{Facts, Fields};
+pub use notice::{Coverage, FieldCoverage};
 
 use crate::blocks::same;
 use crate::json::text::Form;
@@ -29,9 +29,9 @@ use crate::snapshot::Cursor;
 
 /// A part of a payload, cut to be shown.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shown {
+pub struct Excerpt {
     /// What it is a part of.
-    pub facts: Facts,
+    pub coverage: Coverage,
     /// Where the rest begins, if there is one; or what leads to the whole.
     pub next: Option<Cursor>,
     /// Whether there is a rest.
@@ -44,18 +44,18 @@ pub struct Shown {
     pub about: Option<String>,
 }
 
-impl Shown {
+impl Excerpt {
     /// A part; `next` leads to what follows.
     #[must_use]
-    pub fn new(facts: Facts, next: Option<Cursor>, body: Body) -> Self {
-        Self { facts, more: next.is_some(), next, body, highlights: None, about: None }
+    pub fn new(coverage: Coverage, next: Option<Cursor>, body: Body) -> Self {
+        Self { coverage, more: next.is_some(), next, body, highlights: None, about: None }
     }
 
     /// Whether both are the same part, whatever else is said of it.
     #[must_use]
     pub fn is_alike(&self, other: &Self) -> bool {
-        let Self { facts, next, more, body, highlights: _, about: _ } = self;
-        (facts, next, more, body) == (&other.facts, &other.next, &other.more, &other.body)
+        let Self { coverage, next, more, body, highlights: _, about: _ } = self;
+        (coverage, next, more, body) == (&other.coverage, &other.next, &other.more, &other.body)
     }
 
     /// The same, where `next` does not lead on but to the whole.

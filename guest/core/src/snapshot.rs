@@ -6,6 +6,6 @@ pub mod key;
 pub mod stored;
 
 pub use cursor::{Cursor, CursorError, Replay};
-pub use index::{Body, Home, Index};
+pub use index::{Body, Index, Placement};
 pub use key::{Keys, Scope};
 pub use stored::{Entry, Loaded, Missing, Stored};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::packed::{pack, unpack};
 use crate::protocol::mcp::facts::Output;
 use crate::query::Query;
-use crate::shape::plan::Wish;
+use crate::shape::plan::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
 
 const FORMAT: &[u8; 4] = b"cgt3";
@@ -21,7 +21,7 @@ pub(crate) enum Ticket {
         /// A hash of the arguments.
         arguments: u128,
         /// What was asked of the guard.
-        wish: Wish,
+        options: RequestOptions,
         /// What of the answer was asked for.
         query: Query,
         /// Tokens that the answer may cost, if the caller said.
@@ -74,7 +74,7 @@ pub(crate) struct Replayed {
 /// What was asked of the guard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asked {
-    pub(crate) wish: Wish,
+    pub(crate) options: RequestOptions,
     pub(crate) query: Query,
 }
 

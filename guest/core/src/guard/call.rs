@@ -1,7 +1,7 @@
 //! A request on its way: what is the guard's of it, and what becomes of it.
 
 use super::replay::LONGEST;
-use super::{Context, Guard, Plan, pass, read_tool, room};
+use super::{Context, Guard, Plan, pass, read_tool, schema_constraint};
 use crate::json::edit::Edits;
 use crate::json::text::quoted;
 use crate::policy::Limits;
@@ -16,7 +16,7 @@ use crate::record::Record;
 use crate::shape::extract::{MARK, holds_mark};
 use crate::shape::lossless::minify;
 use crate::shape::notice::READ_TOOL;
-use crate::shape::render::Room;
+use crate::shape::render::SchemaConstraint;
 use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Cursor, CursorError, Replay, Scope};
 use crate::ticket::{Asked, Replayed, Ticket};
@@ -128,7 +128,7 @@ impl Call<'_> {
                 let reader = Reader {
                     endpoint: Some(name),
                     structured: true,
-                    room: room(output),
+                    schema_constraint: schema_constraint(output),
                     ..self.reader(read_tool(renamed))
                 };
                 if guarded.cursor.is_some() {
@@ -226,7 +226,7 @@ impl Call<'_> {
             upstream: self.cx.upstream,
             endpoint: None,
             structured: false,
-            room: Room::Any,
+            schema_constraint: SchemaConstraint::None,
             read_tool,
             budget: self.budget(),
             now_ms: self.now_ms,
@@ -295,7 +295,7 @@ impl Call<'_> {
             b"}}",
         ]
         .concat();
-        let asked = |guarded: Guarded| Asked { wish: guarded.wish, query: guarded.query };
+        let asked = |guarded: Guarded| Asked { options: guarded.options, query: guarded.query };
         let ticket = Ticket::Replay(Box::new(Replayed {
             id: self.id.to_vec(),
             modern: self.envelope().modern,
@@ -345,7 +345,7 @@ impl Call<'_> {
         let ticket = Ticket::Answer {
             name: name.to_owned(),
             arguments: hash,
-            wish: guarded.wish,
+            options: guarded.options,
             query: guarded.query.clone(),
             budget: self.budget(),
             output: tool.output,
@@ -380,7 +380,7 @@ impl Call<'_> {
             }
             Err(Refusal::Cursor(error)) => return self.refuse(name, &error.to_string()),
             Err(Refusal::Replay(..)) => return self.refuse(name, CURSOR_OF_TOOL),
-            Err(Refusal::Wish(reason)) => return self.refuse(name, &reason),
+            Err(Refusal::InvalidRequest(reason)) => return self.refuse(name, &reason),
         };
         let resource = (self.request.method != "tools/call").then_some(name);
         let Served { message, record } = part(&self.envelope(), &read, self.cx.upstream, resource);

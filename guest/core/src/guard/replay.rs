@@ -1,12 +1,12 @@
 //! Cursors of answers that are kept nowhere: the call is made again, and what it answers must be what it answered (requirements, replay).
 
-use super::{Context, Fault, Guard, Shaped, answer, read_tool, room};
+use super::{Context, Fault, Guard, Shaped, answer, read_tool, schema_constraint};
 use crate::protocol::mcp::arguments::Guarded;
 use crate::protocol::mcp::read::{Reader, Refusal};
 use crate::protocol::mcp::reply::Envelope;
 use crate::protocol::mcp::serve::{Served, part};
 use crate::record::Record;
-use crate::shape::plan::Setting;
+use crate::shape::plan::ShapeContext;
 use crate::snapshot::{Cursor, CursorError, Loaded, Scope};
 use crate::ticket::{Asked, Replayed};
 use crate::tokens::Original;
@@ -15,7 +15,7 @@ use crate::tokens::Original;
 pub(super) const LONGEST: usize = 1_024;
 
 /// What is said where a query finds more than fits, and nothing can be kept for its next page.
-const TOO_MUCH: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. Ask for less: fewer fields, a smaller limit, a stricter where or grep.";
+const TOO_MUCH: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. PageRequest for less: fewer fields, a smaller limit, a stricter where or grep.";
 
 impl Guard {
     /// Reads on in what an upstream has answered again.
@@ -29,22 +29,22 @@ impl Guard {
         let Replayed { replay, arguments, first, now, budget, output, renamed, .. } = &ticket;
         let limits = self.policy.limits(&replay.upstream, &replay.name);
         let endpoint = crate::endpoint(&replay.upstream, &replay.name);
-        let setting = Setting {
+        let context = ShapeContext {
             limits: &limits,
             keys: &self.keys,
             scope: Scope { principal: cx.principal, endpoint: &endpoint },
             name: &replay.name,
             arguments: *arguments,
-            wish: first.wish,
+            options: first.options,
             query: &first.query,
             budget: *budget,
-            derived: false,
+            is_transformed: false,
             now_ms,
             read_tool: read_tool(*renamed),
-            room: room(*output),
+            schema_constraint: schema_constraint(*output),
             replay: Some(replay),
         };
-        let shaped = answer(&setting, message)?;
+        let shaped = answer(&context, message)?;
         if shaped.message.is_none() && failed(message) {
             return Ok(Shaped { entries: Vec::new(), ..shaped });
         }
@@ -80,17 +80,17 @@ impl Guard {
             upstream: &replay.upstream,
             endpoint: Some(&replay.name),
             structured: ticket.structured,
-            room: room(*output),
+            schema_constraint: schema_constraint(*output),
             read_tool: read_tool(*renamed),
             budget: *budget,
             now_ms,
             replay: Some(replay),
         };
-        let Asked { wish, query } = now.clone();
+        let Asked { options, query } = now.clone();
         // Whoever reads has a cursor: one to the whole need not be given again.
-        let guarded = Guarded { cursor: Some(String::new()), wish, query };
+        let guarded = Guarded { cursor: Some(String::new()), options, query };
         match reader.read_at(cursor, &guarded, &again) {
-            Ok(read) if !guarded.query.is_empty() && read.halves.cursor.is_some() => {
+            Ok(read) if !guarded.query.is_empty() && read.rendered.cursor.is_some() => {
                 Ok(refuse(TOO_MUCH))
             }
             Ok(read) => {
@@ -103,7 +103,7 @@ impl Guard {
                     record,
                 })
             }
-            Err(Refusal::Wish(reason)) => Ok(refuse(&reason)),
+            Err(Refusal::InvalidRequest(reason)) => Ok(refuse(&reason)),
             Err(Refusal::Cursor(error)) => Ok(refuse(&error.to_string())),
             Err(Refusal::Load(_) | Refusal::Replay(..)) => {
                 Ok(refuse(&CursorError::Changed.to_string()))

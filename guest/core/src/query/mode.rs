@@ -8,7 +8,7 @@ use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::policy::Limits;
-use crate::shape::condense::names::{Worth, worth};
+use crate::shape::condense::names::{FieldPriority, field_priority};
 use crate::shape::extract::shorten;
 use crate::shape::project::{Mask, Projection};
 
@@ -262,11 +262,11 @@ fn metadata(
         if is(&keys.content) || !plain || (!known && node.span.len() > 80) {
             continue;
         }
-        let rank = match worth(&name) {
+        let rank = match field_priority(&name) {
             _ if known => 0,
-            Worth::Identity => 1,
-            Worth::State | Worth::Key => 2,
-            Worth::Plain => 3,
+            FieldPriority::Identity => 1,
+            FieldPriority::State | FieldPriority::Key => 2,
+            FieldPriority::Plain => 3,
             _ => continue,
         };
         let mut value = outline.raw(node).into_owned();

@@ -13,11 +13,11 @@ use crate::text::lines::{Lined, Lines};
 use crate::tokens::{Estimator, FINE, Words};
 
 /// Bytes up to which every line is priced.
-const EXACT_BYTES: usize = 64 * 1024;
+const MAX_EXACT_BYTES: usize = 64 * 1024;
 
 /// What a chunk may hold.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct ChunkLimits {
     /// Lines.
     pub lines: u64,
     /// Tokens.
@@ -27,7 +27,7 @@ pub struct Size {
 }
 
 /// A line that is not in a chunk yet.
-struct Line {
+struct OpenLine {
     start: usize,
     /// In 1/[`FINE`] token.
     weight: u64,
@@ -38,38 +38,43 @@ struct Line {
 /// Finds where the chunks of a text begin. They end at entries, paragraphs, sections and sentences where they can, at lines where they must;
 /// a line that is larger than a chunk is cut at sentences or words. Up to 64 kB every line is priced; in longer texts the first chunk is, and the others are told from samples.
 #[must_use]
-pub fn plan(text: &Lined<'_>, estimator: &Estimator, size: Size) -> TextIndex {
+pub fn plan_chunks(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
     let (bytes, form) = (text.bytes(), text.form());
     // Where code is fenced in, every line has to be looked at: a place inside a fence looks like any other.
-    if bytes.len() > EXACT_BYTES && !text.fenced() {
+    if bytes.len() > MAX_EXACT_BYTES && !text.fenced() {
         return stride::plan(text, estimator, size);
     }
-    let mut plan = Plan::new(bytes, form, estimator, size);
+    let mut plan = ChunkPlanner::new(bytes, form, estimator, size);
     let lines = plan.read(|_| false);
     plan.close();
     TextIndex { lines, chunks: plan.chunks }
 }
 
 /// Where the second chunk begins, every line of the first one priced; none where all of it is one.
-fn second(bytes: &[u8], form: Form, estimator: &Estimator, size: Size) -> Option<ChunkMark> {
-    let mut plan = Plan::new(bytes, form, estimator, size);
+fn second_chunk(
+    bytes: &[u8],
+    form: Form,
+    estimator: &Estimator,
+    size: ChunkLimits,
+) -> Option<ChunkMark> {
+    let mut plan = ChunkPlanner::new(bytes, form, estimator, size);
     plan.read(|plan| plan.second().is_some());
     plan.second()
 }
 
-struct Plan<'a> {
+struct ChunkPlanner<'a> {
     bytes: &'a [u8],
     form: Form,
     estimator: &'a Estimator,
-    size: Size,
+    size: ChunkLimits,
     chunks: Vec<ChunkMark>,
     /// The lines of the chunk that is being filled.
-    open: VecDeque<Line>,
+    open: VecDeque<OpenLine>,
     weight: u64,
 }
 
-impl<'a> Plan<'a> {
-    fn new(bytes: &'a [u8], form: Form, estimator: &'a Estimator, size: Size) -> Self {
+impl<'a> ChunkPlanner<'a> {
+    fn new(bytes: &'a [u8], form: Form, estimator: &'a Estimator, size: ChunkLimits) -> Self {
         Self { bytes, form, estimator, size, chunks: Vec::new(), open: VecDeque::new(), weight: 0 }
     }
 
@@ -84,7 +89,7 @@ impl<'a> Plan<'a> {
             let text = text(line.clone());
             let weight = self.estimator.weigh_in(&mut words, &visible(text, form));
             let rank = ranker.before(text, form);
-            self.add(Line { start: line.start, weight, rank, number }, line.end);
+            self.add(OpenLine { start: line.start, weight, rank, number }, line.end);
             if enough(self) {
                 break;
             }
@@ -106,7 +111,7 @@ impl<'a> Plan<'a> {
         tokens.max(1).saturating_mul(FINE)
     }
 
-    fn add(&mut self, line: Line, end: usize) {
+    fn add(&mut self, line: OpenLine, end: usize) {
         while !self.open.is_empty()
             && (self.open.len() as u64 >= self.size.lines
                 || self.weight + line.weight > self.allowance())
@@ -139,7 +144,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Cuts a line that is larger than a chunk.
-    fn split(&mut self, line: &Line, end: usize) {
+    fn split(&mut self, line: &OpenLine, end: usize) {
         let mut start = line.start;
         while start < end {
             self.chunks.push(ChunkMark { offset: start as u64, line: line.number });
@@ -182,10 +187,10 @@ mod tests {
     use crate::json::text;
 
     fn chunks(text: &str, lines: u64, tokens: u64) -> Vec<String> {
-        let index = plan(
+        let index = plan_chunks(
             &Lined::of(text.as_bytes(), Form::Raw),
             &Estimator::default(),
-            Size { lines, tokens, first: tokens },
+            ChunkLimits { lines, tokens, first: tokens },
         );
         let ends = index.chunks.iter().skip(1).map(|mark| mark.offset as usize).chain([text.len()]);
         index
@@ -230,7 +235,7 @@ mod tests {
             if escaped {
                 text::escape(&mut bytes, text.as_bytes());
             }
-            let index = plan(&Lined::of(&bytes, form), &Estimator::default(), Size { lines, tokens, first: tokens });
+            let index = plan_chunks(&Lined::of(&bytes, form), &Estimator::default(), ChunkLimits { lines, tokens, first: tokens });
             prop_assert_eq!(index.lines, text.split_inclusive('\n').count() as u64);
             let mut joined = Vec::new();
             let ends = index.chunks.iter().skip(1).map(|mark| mark.offset as usize).chain([bytes.len()]);

@@ -7,18 +7,18 @@ pub mod select;
 mod write;
 
 use self::schema::{FieldId, Schema};
-use self::select::{Leaf, Selection, select};
-use self::write::{Fields, Writer};
+use self::select::{SelectableField, Selection, select};
+use self::write::{FieldLookup, Writer};
 use crate::json::outline::Outline;
 use crate::shape::project::Mask;
 use crate::tokens::{Estimator, FINE};
 
 /// How often a size is tried to be met.
-const TRIES: usize = 5;
+const MAX_FIT_ITERATIONS: usize = 5;
 
 /// What decides how a document is condensed.
 #[derive(Clone, Copy, Debug)]
-pub struct Taste<'a> {
+pub struct CondenseOptions<'a> {
     /// How tokens are counted.
     pub estimator: &'a Estimator,
     /// The fields that policy maps, if it does: no others stay.
@@ -27,34 +27,34 @@ pub struct Taste<'a> {
     pub keywords: &'a [String],
 }
 
-impl Taste<'_> {
+impl CondenseOptions<'_> {
     /// The fields that may stay: those that policy maps; all, where its map names nothing of this document, and so is for another.
-    fn leaves(&self, schema: &Schema) -> Vec<Leaf> {
+    fn leaves(&self, schema: &Schema) -> Vec<SelectableField> {
         let wanted = self.map.and_then(|map| {
             let wanted: Vec<bool> =
                 (0..schema.fields.len()).map(|at| map.holds(&schema.keys(at))).collect();
             wanted.iter().skip(1).any(|wanted| *wanted).then_some(wanted)
         });
-        Leaf::all(schema, wanted.as_deref())
+        SelectableField::all(schema, wanted.as_deref())
     }
 }
 
 /// A document, ready to be condensed to any size.
-pub struct Condenser<'c, 'a> {
+pub struct DocumentCondenser<'c, 'a> {
     outline: &'c Outline<'a>,
     schema: Schema,
-    leaves: Vec<Leaf>,
-    taste: Taste<'c>,
+    leaves: Vec<SelectableField>,
+    condense_options: CondenseOptions<'c>,
     /// What was written of it, which another size may need again.
-    drafts: Vec<Draft>,
+    drafts: Vec<RenderedDocument>,
 }
 
 /// A document as it was written.
-struct Draft {
+struct RenderedDocument {
     /// What was chosen.
     selection: Selection,
     value: Vec<u8>,
-    written: Written,
+    written: WriteStats,
 }
 
 /// A condensed document.
@@ -62,7 +62,7 @@ struct Draft {
 pub struct Condensed {
     /// The records of a list, else the document alone, each as JSON that is not escaped.
     pub values: Vec<Vec<u8>>,
-    /// Fields of the document.
+    /// FieldLookup of the document.
     pub total_fields: u64,
     /// Paths of those that stayed, from the nearest record.
     pub kept: Vec<String>,
@@ -74,13 +74,13 @@ pub struct Condensed {
     pub omitted: u64,
 }
 
-impl<'c, 'a> Condenser<'c, 'a> {
+impl<'c, 'a> DocumentCondenser<'c, 'a> {
     /// Reads what a document consists of. O(n).
     #[must_use]
-    pub fn new(outline: &'c Outline<'a>, taste: Taste<'c>) -> Self {
-        let schema = Schema::of(outline, taste.estimator);
-        let leaves = taste.leaves(&schema);
-        Self { outline, schema, leaves, taste, drafts: Vec::new() }
+    pub fn new(outline: &'c Outline<'a>, condense_options: CondenseOptions<'c>) -> Self {
+        let schema = Schema::new(outline, condense_options.estimator);
+        let leaves = condense_options.leaves(&schema);
+        Self { outline, schema, leaves, condense_options, drafts: Vec::new() }
     }
 
     /// The document in at most about `allowance` tokens; lists of records are cut where that leaves room for more fields that matter, or where all of their elements
@@ -102,29 +102,29 @@ impl<'c, 'a> Condenser<'c, 'a> {
 
     /// The document in so many tokens, lists of records cut to `records`; and how many fields that tell records apart had to go.
     fn within(&mut self, allowance: u64, records: usize) -> Option<(Condensed, usize)> {
-        let Self { outline, schema, leaves, taste, drafts } = self;
+        let Self { outline, schema, leaves, condense_options, drafts } = self;
         let choose = |aim| select(schema, leaves, aim, records, usize::MAX);
-        let (written, selection) = aim(allowance, choose, |selection| {
+        let (written, selection) = fit_to_budget(allowance, choose, |selection| {
             if let Some(known) = drafts.iter().find(|draft| draft.selection == *selection) {
                 return Some(known.written);
             }
             let mut writer = Writer {
                 outline,
                 schema,
-                fields: Fields::Met(schema),
+                fields: FieldLookup::Met(schema),
                 selection,
-                keywords: taste.keywords,
+                keywords: condense_options.keywords,
                 shortened: 0,
                 omitted: 0,
             };
             let mut value = Vec::new();
             writer.root(&mut value, 0, false);
-            let written = Written {
+            let written = WriteStats {
                 shortened: writer.shortened,
                 omitted: writer.omitted,
-                weight: weight(taste.estimator, &value),
+                weight: weight(condense_options.estimator, &value),
             };
-            drafts.push(Draft { selection: selection.clone(), value, written });
+            drafts.push(RenderedDocument { selection: selection.clone(), value, written });
             Some(written)
         })?;
         let draft = drafts.iter().find(|draft| draft.selection == selection)?;
@@ -135,7 +135,7 @@ impl<'c, 'a> Condenser<'c, 'a> {
 
 /// What was done to values when they were written.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
+struct WriteStats {
     shortened: u64,
     omitted: u64,
     /// What they weigh, in 1/[`FINE`] token.
@@ -148,14 +148,14 @@ fn weight(estimator: &Estimator, value: &[u8]) -> u64 {
 }
 
 /// What is best chosen within `allowance` tokens, and what was done when it was written. `write` is asked for the same more than once.
-fn aim(
+fn fit_to_budget(
     allowance: u64,
     choose: impl Fn(u64) -> Option<Selection>,
-    mut write: impl FnMut(&Selection) -> Option<Written>,
-) -> Option<(Written, Selection)> {
+    mut write: impl FnMut(&Selection) -> Option<WriteStats>,
+) -> Option<(WriteStats, Selection)> {
     let mut aim = allowance;
-    let mut best: Option<((Written, Selection), u64)> = None;
-    for _ in 0..TRIES {
+    let mut best: Option<((WriteStats, Selection), u64)> = None;
+    for _ in 0..MAX_FIT_ITERATIONS {
         let Some(selection) = choose(aim) else { break };
         let whole = selection.whole;
         let written = write(&selection)?;
@@ -195,7 +195,7 @@ fn paths(
 fn report(
     schema: &Schema,
     values: Vec<Vec<u8>>,
-    written: Written,
+    written: WriteStats,
     selection: &Selection,
 ) -> Condensed {
     let (mut kept, mut dropped) = (Vec::new(), Vec::new());

@@ -3,17 +3,17 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Body, Facts, Shown};
+use super::{Body, Coverage, Excerpt};
 use crate::json::text::{Form, prefix, visible};
 use crate::snapshot::Cursor;
 
 /// Bytes that are looked at.
-const LOOK: usize = 4_096;
+const SAMPLE_BYTES: usize = 4_096;
 /// Characters that are shown.
-const SHOWN: usize = 48;
+const MAX_PREVIEW_CHARS: usize = 48;
 
 /// What kind of data begins with these bytes.
-const KINDS: [(&[u8], &str); 10] = [
+const MAGIC_NUMBERS: [(&[u8], &str); 10] = [
     (b"\x89PNG", "a PNG image"),
     (b"\xFF\xD8\xFF", "a JPEG image"),
     (b"GIF8", "a GIF image"),
@@ -28,24 +28,25 @@ const KINDS: [(&[u8], &str); 10] = [
 
 /// A description of a payload that is binary data; none where it can be read. O(1) where it is not.
 #[must_use]
-pub fn of(bytes: &[u8], form: Form, whole: &Cursor) -> Option<Shown> {
+pub fn describe_binary(bytes: &[u8], form: Form, whole: &Cursor) -> Option<Excerpt> {
     // An escape is at most six bytes: this is what would be looked at of it.
-    binary(&prefix(bytes, 6 * LOOK, form), whole)?;
+    binary(&prefix(bytes, 6 * SAMPLE_BYTES, form), whole)?;
     binary(&visible(bytes, form), whole)
 }
 
 /// A description of a text that is binary data; none where it can be read.
-fn binary(text: &[u8], whole: &Cursor) -> Option<Shown> {
+fn binary(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
     let what = base64(text).or_else(|| control(text))?;
     let head: String = String::from_utf8_lossy(text)
         .chars()
         .filter(|character| !character.is_control())
-        .take(SHOWN)
+        .take(MAX_PREVIEW_CHARS)
         .collect();
     let body = format!("[{what}, {} bytes, not shown; it begins {head}]", text.len());
-    let facts = Facts::Described { what, bytes: text.len() as u64 };
+    let coverage = Coverage::Described { what, bytes: text.len() as u64 };
     Some(
-        Shown::new(facts, Some(whole.clone()), Body::Text(body.into_bytes(), Form::Raw)).complete(),
+        Excerpt::new(coverage, Some(whole.clone()), Body::Text(body.into_bytes(), Form::Raw))
+            .complete(),
     )
 }
 
@@ -54,14 +55,14 @@ fn base64(text: &[u8]) -> Option<String> {
     let (mime, data) = match text.strip_prefix(b"data:") {
         Some(rest) => {
             let comma = rest
-                .get(..LOOK.min(rest.len()))?
+                .get(..SAMPLE_BYTES.min(rest.len()))?
                 .windows(8)
                 .position(|window| window == b";base64,")?;
             (Some(String::from_utf8_lossy(rest.get(..comma)?).into_owned()), rest.get(comma + 8..)?)
         }
         None => (None, text),
     };
-    let head = data.get(..LOOK.min(data.len()))?;
+    let head = data.get(..SAMPLE_BYTES.min(data.len()))?;
     let letters: Vec<u8> =
         head.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let alphabet = letters.iter().all(|byte| {
@@ -81,7 +82,7 @@ fn base64(text: &[u8]) -> Option<String> {
         .get(..quarter.min(64))
         .and_then(|head| STANDARD.decode(head).ok())
         .unwrap_or_default();
-    let kind = KINDS
+    let kind = MAGIC_NUMBERS
         .iter()
         .find(|(magic, _)| decoded.starts_with(magic))
         .map(|(_, kind)| (*kind).to_owned());
@@ -91,7 +92,7 @@ fn base64(text: &[u8]) -> Option<String> {
 
 /// Text in which a tenth is control characters or what no decoder could read.
 fn control(text: &[u8]) -> Option<String> {
-    let head = String::from_utf8_lossy(text.get(..LOOK.min(text.len()))?).into_owned();
+    let head = String::from_utf8_lossy(text.get(..SAMPLE_BYTES.min(text.len()))?).into_owned();
     let odd = |character: &char| {
         (character.is_control() && !matches!(character, '\n' | '\r' | '\t' | '\u{1b}'))
             || *character == '\u{FFFD}'
@@ -105,9 +106,11 @@ mod tests {
     use super::*;
 
     fn described(text: &str) -> Option<String> {
-        binary(text.as_bytes(), &Cursor::new("snapshot", 0, 0)).map(|shown| match shown.facts {
-            Facts::Described { what, .. } => what,
-            other => format!("{other:?}"),
+        binary(text.as_bytes(), &Cursor::new("snapshot", 0, 0)).map(|excerpt| {
+            match excerpt.coverage {
+                Coverage::Described { what, .. } => what,
+                other => format!("{other:?}"),
+            }
         })
     }
 

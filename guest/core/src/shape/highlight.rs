@@ -1,8 +1,8 @@
 //! What stands out in the part of a text that is not shown: errors and warnings of a log, an outline, rows, the end. In order of what a reader would miss most.
 
-mod trouble;
+mod log_errors;
 
-use self::trouble::Trouble;
+use self::log_errors::LogErrors;
 use super::extract::mark;
 use crate::json::text::{Form, boundary};
 use crate::text::entry::{Entry, entries, strict_lines};
@@ -13,11 +13,11 @@ use crate::text::outline::{Part, parts};
 use crate::tokens::Estimator;
 
 /// Lines of an entry, its stack trace, that are shown.
-const TRACE: usize = 8;
+const MAX_TRACE_LINES: usize = 8;
 /// Characters of a line that are shown.
-const WIDTH: usize = 400;
+const MAX_LINE_BYTES: usize = 400;
 /// Bytes of the end of a text of one line.
-const TAIL: usize = 240;
+const TAIL_BYTES: usize = 240;
 
 /// A text, looked through once.
 pub struct Highlights<'t> {
@@ -29,7 +29,7 @@ pub struct Highlights<'t> {
 
 /// What stands out, in words, with its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Excerpt {
+pub struct HighlightText {
     /// Lines with their numbers.
     pub text: String,
     /// Entries that matter and had to be left out.
@@ -39,7 +39,7 @@ pub struct Excerpt {
 impl<'t> Highlights<'t> {
     /// Looks through a text. O(n); of a log or of plain text only the lines that may matter are read.
     #[must_use]
-    pub fn of(text: &'t Lined<'t>) -> Self {
+    pub fn new(text: &'t Lined<'t>) -> Self {
         let kind = Kind::of(text);
         let grave = match kind {
             Kind::Log => entries(text, &candidates(text)),
@@ -58,15 +58,15 @@ impl<'t> Highlights<'t> {
 
     /// Tokens that this would like to have when lines from `from` on, counted from 0, are not shown.
     #[must_use]
-    pub fn wish(&self, from: usize, estimator: &Estimator, allowance: u64) -> u64 {
+    pub fn wanted_tokens(&self, from: usize, estimator: &Estimator, allowance: u64) -> u64 {
         let rest = self.text.len().saturating_sub(from);
         if rest == 0 || self.text.len() == 1 {
-            return (TAIL as u64 / 2).min(allowance / 4);
+            return (TAIL_BYTES as u64 / 2).min(allowance / 4);
         }
         let most = allowance * 6 / 10;
         let mut grave = 0;
         for entry in self.grave.iter().filter(|entry| entry.line >= from) {
-            grave += estimator.cost(self.entry(entry, TRACE).as_bytes()) + 1;
+            grave += estimator.cost(self.entry(entry, MAX_TRACE_LINES).as_bytes()) + 1;
             if grave >= most {
                 break;
             }
@@ -84,8 +84,8 @@ impl<'t> Highlights<'t> {
 
     /// What happened from line `from` on, counted from 0: to be told in as many tokens as there are.
     #[must_use]
-    pub fn after(&self, from: usize) -> Trouble<'_> {
-        Trouble::of(self.grave.iter().filter(|entry| entry.line >= from))
+    pub fn after(&self, from: usize) -> LogErrors<'_> {
+        LogErrors::new(self.grave.iter().filter(|entry| entry.line >= from))
     }
 
     /// What stands out from line `from` on, counted from 0, in at most `allowance` tokens; `trouble` is what happened there.
@@ -93,20 +93,21 @@ impl<'t> Highlights<'t> {
     pub fn excerpt(
         &self,
         from: usize,
-        trouble: &Trouble<'_>,
+        trouble: &LogErrors<'_>,
         estimator: &Estimator,
         allowance: u64,
-    ) -> Option<Excerpt> {
+    ) -> Option<HighlightText> {
         if from >= self.text.len() || allowance < 24 {
             return None;
         }
-        let mut text = Text { out: String::new(), room: allowance.saturating_sub(16), estimator };
+        let mut text =
+            HighlightWriter { out: String::new(), room: allowance.saturating_sub(16), estimator };
         let omitted = trouble.tell(self, &mut text);
         self.outline(from, &mut text);
         self.rows(&mut text, from);
         self.end(from, &mut text);
         self.sample(from, &mut text);
-        (!text.out.is_empty()).then(|| Excerpt {
+        (!text.out.is_empty()).then(|| HighlightText {
             text: format!(
                 "Elsewhere, in lines {}-{}:\n{}",
                 from + 1,
@@ -119,14 +120,14 @@ impl<'t> Highlights<'t> {
 
     /// The end of the last line, in at most `allowance` tokens.
     #[must_use]
-    pub fn tail(&self, estimator: &Estimator, allowance: u64) -> Option<Excerpt> {
+    pub fn tail(&self, estimator: &Estimator, allowance: u64) -> Option<HighlightText> {
         let last = self.text.line(self.text.len().checked_sub(1)?);
-        [TAIL, TAIL / 4].into_iter().find_map(|length| {
+        [TAIL_BYTES, TAIL_BYTES / 4].into_iter().find_map(|length| {
             let from = boundary(&last, last.len().saturating_sub(length), Form::Raw);
             let end = String::from_utf8_lossy(last.get(from..)?);
             let text = format!("The end: … {end}");
             (estimator.cost(text.as_bytes()) + 4 <= allowance)
-                .then_some(Excerpt { text, omitted: 0 })
+                .then_some(HighlightText { text, omitted: 0 })
         })
     }
 
@@ -149,7 +150,7 @@ impl<'t> Highlights<'t> {
     }
 
     /// The parts of the text, the deepest left out where there is no room.
-    fn outline(&self, from: usize, text: &mut Text<'_>) {
+    fn outline(&self, from: usize, text: &mut HighlightWriter<'_>) {
         let rest: Vec<&Part> = self.parts.iter().filter(|part| part.line > from).collect();
         let deepest = rest.iter().map(|part| part.depth).max().unwrap_or(0);
         let name = match self.kind {
@@ -189,7 +190,7 @@ impl<'t> Highlights<'t> {
     }
 
     /// Of a table: what its columns are, and how many rows there are.
-    fn rows(&self, text: &mut Text<'_>, from: usize) {
+    fn rows(&self, text: &mut HighlightWriter<'_>, from: usize) {
         if self.kind == Kind::Table && from > 0 {
             text.push(&format!(
                 "{} rows; the columns stand in line 1: {}\n",
@@ -200,7 +201,7 @@ impl<'t> Highlights<'t> {
     }
 
     /// The end: a text says at its end how it went.
-    fn end(&self, from: usize, text: &mut Text<'_>) {
+    fn end(&self, from: usize, text: &mut HighlightWriter<'_>) {
         let budget = text.room / 2;
         let (mut kept, mut spent) = (Vec::new(), 4);
         for at in
@@ -221,7 +222,7 @@ impl<'t> Highlights<'t> {
     }
 
     /// Lines from all over the rest, evenly spaced.
-    fn sample(&self, from: usize, text: &mut Text<'_>) {
+    fn sample(&self, from: usize, text: &mut HighlightWriter<'_>) {
         if !matches!(self.kind, Kind::Log | Kind::Table) || text.room < 40 {
             return;
         }
@@ -250,19 +251,19 @@ impl<'t> Highlights<'t> {
 
 /// A line as it is shown.
 fn shortened(line: &[u8]) -> String {
-    let end = boundary(line, WIDTH, Form::Raw);
+    let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
     let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
     if end < line.len() { format!("{head}{}", mark(line.len() - end, "characters")) } else { head }
 }
 
 /// What is written, and the room for more.
-struct Text<'e> {
+struct HighlightWriter<'e> {
     out: String,
     room: u64,
     estimator: &'e Estimator,
 }
 
-impl Text<'_> {
+impl HighlightWriter<'_> {
     fn push(&mut self, text: &str) {
         let cost = self.estimator.cost(text.as_bytes());
         if cost <= self.room {
@@ -276,9 +277,9 @@ impl Text<'_> {
 mod tests {
     use super::*;
 
-    fn excerpt(text: &str, from: usize, allowance: u64) -> Excerpt {
+    fn excerpt(text: &str, from: usize, allowance: u64) -> HighlightText {
         let lined = Lined::of(text.as_bytes(), Form::Raw);
-        let highlights = Highlights::of(&lined);
+        let highlights = Highlights::new(&lined);
         let trouble = highlights.after(from);
         highlights.excerpt(from, &trouble, &Estimator::default(), allowance).unwrap()
     }

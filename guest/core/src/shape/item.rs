@@ -7,7 +7,7 @@ use crate::json::scan::is_json;
 use crate::json::text::{Form, escape, visible};
 
 /// Items of which the first tell whether all have white space between their values.
-const SAMPLE: usize = 3;
+const SAMPLE_ITEMS: usize = 3;
 
 /// An item of a list.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl<'i> Item<'i> {
 /// From now on items are shown without the white space between their values, where there is much of it in the first of them: it goes before anything else does. O(3 items).
 pub fn compact(items: &mut [Item<'_>]) {
     let (mut before, mut after) = (0, 0);
-    for item in items.iter().take(SAMPLE) {
+    for item in items.iter().take(SAMPLE_ITEMS) {
         let compact = Item { compact: true, ..Item::new(item.list, item.original, item.form) };
         let length = compact.bytes().len();
         // Where the first of them is an object and has none, the others have none.

@@ -1,13 +1,13 @@
 //! A page of a list: as many items as fit, or a piece of the one that does not.
 
 use super::chunk::trim;
-use super::condense::Taste;
-use super::condense::records::Records;
+use super::condense::CondenseOptions;
+use super::condense::records::RecordCondenser;
 use super::condensed::{condensed, with_others};
 use super::item::{Item, compact};
-use super::page::{Pieces, fit, may_fit};
-use super::render::{Frame, block_text};
-use super::{Body, Facts, Shown};
+use super::page::{Pieces, estimate_fit, fit_count};
+use super::render::{RenderContext, block_text};
+use super::{Body, Coverage, Excerpt};
 use crate::json::scan::{ScanError, Scanner};
 use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
@@ -16,7 +16,7 @@ use crate::tokens::Weighed;
 
 /// What is wanted of a list.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct PageRequest {
     /// The first item.
     pub first: u64,
     /// Bytes of it that were already shown.
@@ -37,80 +37,86 @@ pub struct Ask {
 pub type Stretch = (Vec<u8>, Vec<(usize, crate::json::Span)>);
 
 /// Items that are priced where it need not be known well what the others cost.
-const PRICED: usize = 4;
+const MIN_PRICED_ITEMS: usize = 4;
 
-/// Makes a page. `items` begin with the first item asked for: all of them where [`Ask::all`], else at most as many as the limit; `base` is a
+/// Makes a page. `items` begin with the first item asked for: all of them where [`PageRequest::all`], else at most as many as the limit; `base` is a
 /// cursor into the snapshot, `taste` how items are condensed that do not fit whole.
 #[must_use]
 pub fn show(
     list: &ListIndex,
     form: Form,
     mut items: Vec<Item<'_>>,
-    ask: Ask,
+    request: PageRequest,
     base: &Cursor,
-    frame: &Frame<'_>,
-    taste: Option<Taste<'_>>,
-) -> Shown {
-    let limit = usize::try_from(ask.limit).unwrap_or(usize::MAX).min(items.len());
-    if !list.blocks && ask.within == 0 {
+    renderer: &RenderContext<'_>,
+    condense_options: Option<CondenseOptions<'_>>,
+) -> Excerpt {
+    let limit = usize::try_from(request.limit).unwrap_or(usize::MAX).min(items.len());
+    if !list.blocks && request.within == 0 {
         compact(&mut items);
     }
     let items = items.as_slice();
-    let page = |count: usize| page(list, form, items.iter().take(count), ask, base);
-    if ask.within == 0 {
-        let fixed = frame.halves(&page(0)).cost;
+    let page = |count: usize| page(list, form, items.iter().take(count), request, base);
+    if request.within == 0 {
+        let fixed = renderer.render(&page(0)).cost;
         // How many fit, where no more than so many of them are priced.
         let fitting = |priced: usize| {
-            let costs = costs(list, items.get(..limit).unwrap_or_default(), frame, priced);
-            may_fit(&costs, fixed, frame.allowance)
+            let costs = costs(list, items.get(..limit).unwrap_or_default(), renderer, priced);
+            estimate_fit(&costs, fixed, renderer.allowance)
         };
-        let taste = taste.filter(|_| !list.blocks);
+        let condense_options = condense_options.filter(|_| !list.blocks);
         // Where it is far from all of them they are condensed, and how many it is exactly does not matter.
-        let may_condense = taste.is_some() && !ask.whole;
-        let few = may_condense.then(|| fitting(PRICED)).filter(|few| few * 2 < limit);
+        let may_condense = condense_options.is_some() && !request.whole;
+        let few = may_condense.then(|| fitting(MIN_PRICED_ITEMS)).filter(|few| few * 2 < limit);
         let mut count = few.unwrap_or_else(|| fitting(usize::MAX));
-        let fit = |count| fit(count, frame.allowance, |count| frame.halves(&page(count)).cost);
+        let fitted = |count| {
+            fit_count(count, renderer.allowance, |count| renderer.render(&page(count)).cost)
+        };
         // Nearly all of a page in whole items is better than all of it in pieces.
         let mostly = |count: usize| count * 10 >= limit * 9;
         if mostly(count) {
-            count = fit(count);
+            count = fitted(count);
         }
-        let condense = !ask.whole && !mostly(count);
-        let taste = taste.filter(|_| condense || ask.all);
-        let records = taste.and_then(|taste| Records::of(items, taste));
-        if let Some(shown) = records
-            .as_ref()
-            .filter(|_| condense)
-            .and_then(|records| condensed(list, form, items, ask, base, frame, records, count))
-        {
-            return shown;
+        let condense = !request.whole && !mostly(count);
+        let condense_options = condense_options.filter(|_| condense || request.all);
+        let records = condense_options
+            .and_then(|condense_options| RecordCondenser::new(items, condense_options));
+        if let Some(excerpt) = records.as_ref().filter(|_| condense).and_then(|records| {
+            condensed(list, form, items, request, base, renderer, records, count)
+        }) {
+            return excerpt;
         }
-        count = fit(if few.is_some() { fitting(usize::MAX) } else { count });
+        count = fitted(if few.is_some() { fitting(usize::MAX) } else { count });
         if count > 0 || items.is_empty() {
-            return match records.filter(|_| ask.all) {
+            return match records.filter(|_| request.all) {
                 Some(records) => {
                     let others = items.get(count..).unwrap_or_default();
-                    with_others(page(count), others, frame, &records)
+                    with_others(page(count), others, renderer, &records)
                 }
                 None => page(count),
             };
         }
     }
-    part(list, form, items, ask, base, frame)
+    part(list, form, items, request, base, renderer)
 }
 
 /// What the first items cost, up to a full page of them; those after `priced` by what a byte of the others does.
-fn costs(list: &ListIndex, items: &[Item<'_>], frame: &Frame<'_>, priced: usize) -> Vec<u64> {
-    let (mut room, mut known) = (frame.allowance, Weighed::default());
+fn costs(
+    list: &ListIndex,
+    items: &[Item<'_>],
+    renderer: &RenderContext<'_>,
+    priced: usize,
+) -> Vec<u64> {
+    let (mut room, mut known) = (renderer.allowance, Weighed::default());
     let costs = items.iter().enumerate().map_while(|(at, item)| {
         // Pricing stops where the page is full: an item costs at least a token for each 16 of its bytes.
         (room > 0).then_some(())?;
         let cost = known.weight(item.original.len(), at < priced, || {
             let (bytes, form) = item.read();
             let text = if list.blocks { block_text(bytes) } else { visible(bytes, form) };
-            frame.estimator.cost(&text) + u64::from(!list.blocks)
+            renderer.estimator.cost(&text) + u64::from(!list.blocks)
         });
-        let cost = cost.saturating_mul(frame.copies());
+        let cost = cost.saturating_mul(renderer.copies());
         room = room.saturating_sub(cost);
         Some(cost)
     });
@@ -121,12 +127,12 @@ pub(super) fn page<'i>(
     list: &ListIndex,
     form: Form,
     items: impl Iterator<Item = &'i Item<'i>> + Clone,
-    ask: Ask,
+    request: PageRequest,
     base: &Cursor,
-) -> Shown {
+) -> Excerpt {
     let shown = items.clone().count() as u64;
     let total = list.total();
-    let next = ask.first + shown;
+    let next = request.first + shown;
     let lists = if list.lists.len() < 2 {
         Vec::new()
     } else {
@@ -138,22 +144,22 @@ pub(super) fn page<'i>(
     } else {
         Body::Page(Pieces::new(list, form, items.map(|item| (item.list, item.bytes()))))
     };
-    let facts = Facts::Page {
-        first: ask.first,
+    let coverage = Coverage::Page {
+        first: request.first,
         shown,
         total,
-        page_size: ask.page_size,
+        page_size: request.page_size,
         lists,
         condensed: None,
     };
     let next = (next < total).then(|| Cursor {
         offset: next,
         within: 0,
-        limit: ask.carried_limit,
-        whole: u64::from(ask.whole),
+        limit: request.carried_limit,
+        whole: u64::from(request.whole),
         ..base.clone()
     });
-    Shown::new(facts, next, body)
+    Excerpt::new(coverage, next, body)
 }
 
 fn per_list(
@@ -173,37 +179,43 @@ fn part(
     list: &ListIndex,
     form: Form,
     items: &[Item<'_>],
-    ask: Ask,
+    request: PageRequest,
     base: &Cursor,
-    frame: &Frame<'_>,
-) -> Shown {
+    renderer: &RenderContext<'_>,
+) -> Excerpt {
     let item = items.first().map_or(&[][..], |item| item.original);
-    let from = usize::try_from(ask.within).unwrap_or(usize::MAX).min(item.len());
+    let from = usize::try_from(request.within).unwrap_or(usize::MAX).min(item.len());
     let rest = item.get(from..).unwrap_or_default();
     let total = list.total();
     let make = |length: usize| {
         let to = (from + length) as u64;
         let (offset, within) =
-            if to < item.len() as u64 { (ask.first, to) } else { (ask.first + 1, 0) };
-        let facts =
-            Facts::Part { item: ask.first, total, from: from as u64, to, bytes: item.len() as u64 };
+            if to < item.len() as u64 { (request.first, to) } else { (request.first + 1, 0) };
+        let coverage = Coverage::Part {
+            item: request.first,
+            total,
+            from: from as u64,
+            to,
+            bytes: item.len() as u64,
+        };
         let next = (offset < total).then(|| Cursor {
             offset,
             within,
-            limit: ask.carried_limit,
-            whole: u64::from(ask.whole),
+            limit: request.carried_limit,
+            whole: u64::from(request.whole),
             ..base.clone()
         });
-        Shown::new(facts, next, Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form))
+        Excerpt::new(coverage, next, Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form))
     };
-    let mut room = frame.allowance.saturating_sub(frame.halves(&make(0)).cost) / frame.copies();
+    let mut room =
+        renderer.allowance.saturating_sub(renderer.render(&make(0)).cost) / renderer.copies();
     loop {
-        let shown = make(trim(rest, form, &frame.estimator, room.max(1)));
-        let cost = frame.halves(&shown).cost;
-        if cost <= frame.allowance || room <= 1 {
-            return shown;
+        let excerpt = make(trim(rest, form, &renderer.estimator, room.max(1)));
+        let cost = renderer.render(&excerpt).cost;
+        if cost <= renderer.allowance || room <= 1 {
+            return excerpt;
         }
-        room -= (cost - frame.allowance).div_ceil(frame.copies()).min(room - 1).max(1);
+        room -= (cost - renderer.allowance).div_ceil(renderer.copies()).min(room - 1).max(1);
     }
 }
 
@@ -214,12 +226,12 @@ fn part(
 pub fn stored(
     stored: &Stored<'_>,
     list: &ListIndex,
-    ask: Ask,
+    request: PageRequest,
     allowance: u64,
 ) -> Result<Stretch, Missing> {
-    let mark = list.mark(ask.first).ok_or(Missing::Gone)?;
+    let mark = list.mark(request.first).ok_or(Missing::Gone)?;
     // Whole items: a token is at most 16 bytes. Condensed ones are made from more.
-    let bytes_a_token = if ask.whole { 16 } else { 160 };
+    let bytes_a_token = if request.whole { 16 } else { 160 };
     let most_bytes = usize::try_from(allowance.saturating_mul(bytes_a_token)).unwrap_or(usize::MAX);
     let mut length = (SEGMENT_BYTES + most_bytes / 2) as u64;
     loop {
@@ -231,7 +243,7 @@ pub fn stored(
             list,
             mark.item,
             mark.offset,
-            ask,
+            request,
             most_bytes,
             whole,
         ) {
@@ -250,7 +262,7 @@ fn window(
     list: &ListIndex,
     item: u64,
     offset: u64,
-    ask: Ask,
+    request: PageRequest,
     most_bytes: usize,
     whole: bool,
 ) -> Option<Vec<(usize, crate::json::Span)>> {
@@ -261,7 +273,7 @@ fn window(
     }
     let mut scanner = Scanner::new(bytes, form);
     let (mut number, mut held, mut items) = (item, 0, Vec::new());
-    while (items.len() as u64) < ask.limit && held <= most_bytes && number < list.total() {
+    while (items.len() as u64) < request.limit && held <= most_bytes && number < list.total() {
         while number >= before + list.lists.get(at)?.count {
             before += list.lists.get(at)?.count;
             at += 1;
@@ -275,7 +287,7 @@ fn window(
             Ok(Some(span)) if span.end < bytes.len() || whole => span,
             Ok(_) | Err(ScanError::Syntax(_) | ScanError::TooDeep) => return None,
         };
-        if number >= ask.first {
+        if number >= request.first {
             held += span.len();
             items.push((at, span));
         }

@@ -9,11 +9,11 @@ use crate::record::Loss;
 pub const READ_TOOL: &str = "context_guard_read";
 
 /// Names of fields that are told one by one.
-const NAMES: usize = 24;
+const MAX_LISTED_FIELDS: usize = 24;
 
 /// What a part is a part of.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Facts {
+pub enum Coverage {
     /// Items of a list.
     Page {
         /// The number of the first item shown, from 0.
@@ -27,7 +27,7 @@ pub enum Facts {
         /// Where a document has several lists: each one's path, and items shown and in all.
         lists: Vec<(String, u64, u64)>,
         /// What the items lost, where they are not whole.
-        condensed: Option<Fields>,
+        condensed: Option<FieldCoverage>,
     },
     /// Lines of a text.
     Chunk {
@@ -60,7 +60,7 @@ pub enum Facts {
         bytes: u64,
     },
     /// A document with fewer fields and shorter values.
-    Summary(Fields),
+    Summary(FieldCoverage),
     /// What a query found.
     Found {
         /// What it is, in words.
@@ -82,8 +82,8 @@ pub enum Facts {
 
 /// Which fields stayed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Fields {
-    /// Fields of the whole.
+pub struct FieldCoverage {
+    /// FieldCoverage of the whole.
     pub total: u64,
     /// Paths of those that stayed.
     pub kept: Vec<String>,
@@ -95,7 +95,7 @@ pub struct Fields {
     pub elements: u64,
 }
 
-impl From<&Condensed> for Fields {
+impl From<&Condensed> for FieldCoverage {
     fn from(condensed: &Condensed) -> Self {
         Self {
             total: condensed.total_fields,
@@ -107,7 +107,7 @@ impl From<&Condensed> for Fields {
     }
 }
 
-impl Fields {
+impl FieldCoverage {
     /// The outermost names of what went: what a caller asks for as sections.
     #[must_use]
     pub fn sections(&self, most: usize) -> String {
@@ -123,18 +123,18 @@ impl Fields {
     }
 }
 
-impl Facts {
+impl Coverage {
     /// The mode that is reported.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
-            Facts::Page { .. } => "page",
-            Facts::Chunk { .. } => "chunk",
-            Facts::Part { .. } => "part",
-            Facts::Summary(_) => "preview",
-            Facts::Found { .. } => "selection",
-            Facts::Lossless { .. } => "compact",
-            Facts::Described { .. } => "description",
+            Coverage::Page { .. } => "page",
+            Coverage::Chunk { .. } => "chunk",
+            Coverage::Part { .. } => "part",
+            Coverage::Summary(_) => "preview",
+            Coverage::Found { .. } => "selection",
+            Coverage::Lossless { .. } => "compact",
+            Coverage::Described { .. } => "description",
         }
     }
 
@@ -142,12 +142,13 @@ impl Facts {
     #[must_use]
     pub fn loss(&self) -> Loss {
         match self {
-            Facts::Page { condensed: Some(_), .. } | Facts::Summary(_) => Loss::Condensed,
-            Facts::Page { .. } | Facts::Chunk { .. } | Facts::Part { .. } | Facts::Found { .. } => {
-                Loss::Partial
-            }
-            Facts::Lossless { .. } => Loss::Lossless,
-            Facts::Described { .. } => Loss::Described,
+            Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_) => Loss::Condensed,
+            Coverage::Page { .. }
+            | Coverage::Chunk { .. }
+            | Coverage::Part { .. }
+            | Coverage::Found { .. } => Loss::Partial,
+            Coverage::Lossless { .. } => Loss::Lossless,
+            Coverage::Described { .. } => Loss::Described,
         }
     }
 
@@ -155,8 +156,8 @@ impl Facts {
     #[must_use]
     pub fn items(&self) -> Option<u64> {
         match self {
-            Facts::Page { shown, .. } => Some(*shown),
-            Facts::Part { .. } => Some(0),
+            Coverage::Page { shown, .. } => Some(*shown),
+            Coverage::Part { .. } => Some(0),
             _ => None,
         }
     }
@@ -165,30 +166,30 @@ impl Facts {
     #[must_use]
     pub fn json(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> Map<String, Value> {
         let mut json = match self {
-            Facts::Page { shown, total, page_size, .. } => json!({
+            Coverage::Page { shown, total, page_size, .. } => json!({
                 "shown": shown, "total": total, "omitted": total - shown,
                 "meta": {"totalCount": total, "pageSize": page_size, "hasMore": more},
             }),
-            Facts::Chunk { index, total, start_line, end_line, lines, bytes, .. } => json!({
+            Coverage::Chunk { index, total, start_line, end_line, lines, bytes, .. } => json!({
                 "shown": (end_line + 1).saturating_sub(*start_line), "total": lines, "omitted": (lines + start_line).saturating_sub(end_line + 1),
                 "chunkIndex": index, "totalChunks": total,
                 "metadata": {"startLine": start_line, "endLine": end_line, "totalLines": lines, "bytesInChunk": bytes},
             }),
-            Facts::Part { item, total, from, to, bytes } => json!({
+            Coverage::Part { item, total, from, to, bytes } => json!({
                 "shown": 0, "total": total, "omitted": total, "item": item, "fromByte": from, "toByte": to, "bytesInItem": bytes,
             }),
-            Facts::Summary(fields) => json!({
+            Coverage::Summary(fields) => json!({
                 "shown": fields.kept.len(), "total": fields.total, "omitted": fields.dropped.len(), "omittedItems": fields.elements,
             }),
-            Facts::Found { what } | Facts::Lossless { what } => json!({ "what": what }),
-            Facts::Described { what, bytes } => {
+            Coverage::Found { what } | Coverage::Lossless { what } => json!({ "what": what }),
+            Coverage::Described { what, bytes } => {
                 json!({"what": what, "shown": 0, "total": bytes, "omitted": bytes})
             }
         };
         let Some(object) = json.as_object_mut() else { return Map::new() };
         object.insert("kind".to_owned(), self.kind().into());
         object.insert("loss".to_owned(), serde_json::to_value(self.loss()).unwrap_or_default());
-        if let Facts::Page { condensed: Some(fields), .. } | Facts::Summary(fields) = self {
+        if let Coverage::Page { condensed: Some(fields), .. } | Coverage::Summary(fields) = self {
             object.extend(details(fields, cursor, read_tool));
         }
         if let Some(cursor) = cursor {
@@ -244,18 +245,18 @@ impl Facts {
 }
 
 /// What a summary says of its fields (FR-011).
-fn details(fields: &Fields, cursor: Option<&str>, read_tool: &str) -> Map<String, Value> {
+fn details(fields: &FieldCoverage, cursor: Option<&str>, read_tool: &str) -> Map<String, Value> {
     let mut details = Map::new();
     details.insert("totalFields".to_owned(), fields.total.into());
     details.insert(
         "projectedFields".to_owned(),
-        fields.kept.iter().take(NAMES).cloned().collect::<Vec<_>>().into(),
+        fields.kept.iter().take(MAX_LISTED_FIELDS).cloned().collect::<Vec<_>>().into(),
     );
     let mut parameters = Map::new();
     if let Some(cursor) = cursor {
         parameters.insert("cursor".to_owned(), cursor.into());
     }
-    let sections = fields.sections(NAMES);
+    let sections = fields.sections(MAX_LISTED_FIELDS);
     parameters.insert(
         "fields".to_owned(),
         if sections.is_empty() { "all".to_owned() } else { sections }.into(),
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_page_has_the_public_fields() {
-        let facts = Facts::Page {
+        let coverage = Coverage::Page {
             first: 50,
             shown: 50,
             total: 276,
@@ -281,23 +282,23 @@ mod tests {
             lists: Vec::new(),
             condensed: None,
         };
-        let json = facts.json(Some("C"), true, READ_TOOL);
+        let json = coverage.json(Some("C"), true, READ_TOOL);
         assert_eq!(json["meta"], json!({"totalCount": 276, "pageSize": 50, "hasMore": true}));
         assert_eq!((&json["nextCursor"], &json["loss"]), (&json!("C"), &json!("partial")));
-        let last = facts.json(None, false, READ_TOOL);
+        let last = coverage.json(None, false, READ_TOOL);
         assert!(!last.contains_key("nextCursor") && last["meta"]["hasMore"] == false);
     }
 
     #[test]
     fn a_summary_names_what_it_kept_and_how_to_get_the_rest() {
-        let fields = Fields {
+        let fields = FieldCoverage {
             total: 4,
             kept: vec!["id".to_owned()],
             dropped: vec!["price.total".to_owned(), "price.tax".to_owned(), "notes[]".to_owned()],
             shortened: 0,
             elements: 0,
         };
-        let json = Facts::Summary(fields).json(Some("C"), false, READ_TOOL);
+        let json = Coverage::Summary(fields).json(Some("C"), false, READ_TOOL);
         assert_eq!(
             (&json["kind"], &json["loss"], &json["totalFields"]),
             (&json!("preview"), &json!("condensed"), &json!(4))

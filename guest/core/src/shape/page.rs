@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::Facts;
-use super::render::Link;
+use super::Coverage;
+use super::render::CursorLink;
 use crate::blocks::same;
 use crate::json::text::{Form, convert, quoted};
 use crate::snapshot::index::ListIndex;
@@ -76,12 +76,13 @@ impl Pieces {
 
     /// The page with paging fields beside the list, if there are any, in the form it has.
     #[must_use]
-    pub fn beside(&self, facts: Option<(&Facts, Link<'_>)>) -> Vec<u8> {
+    pub fn beside(&self, coverage: Option<(&Coverage, CursorLink<'_>)>) -> Vec<u8> {
         let mut out = self.head.clone();
         // Only a page has more pages beside it.
-        if let Some((facts, link)) = facts.filter(|(facts, _)| matches!(facts, Facts::Page { .. }))
+        if let Some((coverage, link)) =
+            coverage.filter(|(coverage, _)| matches!(coverage, Coverage::Page { .. }))
         {
-            convert(&mut out, &fields(facts, link, self.clash), Form::Raw, self.form);
+            convert(&mut out, &fields(coverage, link, self.clash), Form::Raw, self.form);
         }
         out.extend_from_slice(&self.tail);
         out
@@ -89,8 +90,8 @@ impl Pieces {
 }
 
 /// `,"nextCursor":…,"meta":{…}`, or the same under `_guard` where the names are taken (FR-033).
-fn fields(facts: &Facts, link: Link<'_>, clash: bool) -> Vec<u8> {
-    let json = facts.json(None, link.more, link.read_tool);
+fn fields(coverage: &Coverage, link: CursorLink<'_>, clash: bool) -> Vec<u8> {
+    let json = coverage.json(None, link.more, link.read_tool);
     let mut fields = Vec::new();
     if let Some(cursor) = link.cursor.filter(|_| link.more) {
         fields.extend_from_slice(b"\"nextCursor\":");
@@ -115,7 +116,7 @@ fn has_key(piece: &[u8], form: Form, key: &str) -> bool {
 }
 
 /// How many of the first items may fit beside what costs `fixed`, by their costs one by one.
-pub fn may_fit(costs: &[u64], fixed: u64, allowance: u64) -> usize {
+pub fn estimate_fit(costs: &[u64], fixed: u64, allowance: u64) -> usize {
     let mut sum = fixed;
     let fits = |cost: &&u64| {
         sum = sum.saturating_add(**cost);
@@ -125,7 +126,7 @@ pub fn may_fit(costs: &[u64], fixed: u64, allowance: u64) -> usize {
 }
 
 /// How many of `count` items fit, by what a page of them really costs. 0 where not even one does.
-pub fn fit(mut count: usize, allowance: u64, measure: impl Fn(usize) -> u64) -> usize {
+pub fn fit_count(mut count: usize, allowance: u64, measure: impl Fn(usize) -> u64) -> usize {
     while count > 0 {
         let real = measure(count);
         if real <= allowance {
@@ -159,7 +160,7 @@ mod tests {
     fn objects_keep_their_shape_and_fields_are_added_beside_the_list() {
         let list = list(&[r#"{"bookings":["#, r#"],"page":1}"#], 0);
         let pieces = Pieces::new(&list, Form::Raw, [(0, b"1".as_slice()), (0, b"2")].into_iter());
-        let facts = Facts::Page {
+        let coverage = Coverage::Page {
             first: 0,
             shown: 2,
             total: 9,
@@ -167,9 +168,10 @@ mod tests {
             lists: Vec::new(),
             condensed: None,
         };
-        let page = String::from_utf8(
-            pieces.beside(Some((&facts, Link { cursor: Some("C"), more: true, read_tool: "r" }))),
-        )
+        let page = String::from_utf8(pieces.beside(Some((
+            &coverage,
+            CursorLink { cursor: Some("C"), more: true, read_tool: "r" },
+        ))))
         .unwrap();
         assert_eq!(
             page,
@@ -182,7 +184,7 @@ mod tests {
     fn taken_names_go_under_guard() {
         let list = list(&[r#"{"meta":{},"rows":["#, "]}"], 0);
         let pieces = Pieces::new(&list, Form::Raw, std::iter::empty());
-        let facts = Facts::Page {
+        let coverage = Coverage::Page {
             first: 0,
             shown: 0,
             total: 9,
@@ -190,10 +192,12 @@ mod tests {
             lists: Vec::new(),
             condensed: None,
         };
-        let page: Value = serde_json::from_slice(
-            &pieces.beside(Some((&facts, Link { cursor: None, more: false, read_tool: "r" }))),
-        )
-        .unwrap();
+        let page: Value =
+            serde_json::from_slice(&pieces.beside(Some((
+                &coverage,
+                CursorLink { cursor: None, more: false, read_tool: "r" },
+            ))))
+            .unwrap();
         assert_eq!(page["_guard"]["meta"]["totalCount"], 9);
     }
 

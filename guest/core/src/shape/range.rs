@@ -1,64 +1,64 @@
 //! Stretches of a text: the chunk or the lines that were asked for, as much of them as fits.
 
-use super::chunk::{self, Size};
+use super::chunk::{self, ChunkLimits};
 use super::highlight::Highlights;
-use super::notice::Facts;
+use super::notice::Coverage;
 use super::payload::Payload;
-use super::plan::Setting;
-use super::render::Frame;
-use super::{Body, Shown};
+use super::plan::ShapeContext;
+use super::render::RenderContext;
+use super::{Body, Excerpt};
 use crate::json::text::{Form, visible};
 use crate::snapshot::Cursor;
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::lines::{Lined, Lines};
 
 /// Tokens kept back for the contract of a chunk, in each half.
-const CONTRACT: u64 = 190;
+const NOTICE_TOKENS: u64 = 190;
 
 /// Allowances, for each half, from which there is room for what stands out.
-const ROOM_FOR_HIGHLIGHTS: u64 = 350;
+const MIN_HIGHLIGHT_TOKENS: u64 = 350;
 
 /// Whether what stands out in the rest of a text is to be told beside its first chunk, and there is room for it.
 pub(super) fn tells_rest(
-    setting: &Setting<'_>,
+    context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
     over: bool,
     allowance: u64,
 ) -> bool {
-    let limits = setting.limits;
+    let limits = context.limits;
     let wanted = limits.highlights
-        && !setting.wish.whole
-        && !setting.wish.ranged()
-        && setting.wish.pages <= 1;
+        && !context.options.whole
+        && !context.options.ranged()
+        && context.options.pages <= 1;
     let most = usize::try_from(limits.chunk_size).unwrap_or(usize::MAX);
     let long = || Lines::new(payload.bytes, payload.form).nth(most).is_some();
-    wanted && allowance >= ROOM_FOR_HIGHLIGHTS && (over || long())
+    wanted && allowance >= MIN_HIGHLIGHT_TOKENS && (over || long())
 }
 
 /// Where the chunks of a text begin. The first leaves room for what stands out in the others.
 pub(super) fn text_index(
-    setting: &Setting<'_>,
+    context: &ShapeContext<'_>,
     text: &Lined<'_>,
     allowance: u64,
     highlights: Option<&Highlights<'_>>,
 ) -> TextIndex {
-    let single = setting.limits.budget(1).allowance().min(allowance);
-    let tokens = single.saturating_sub(CONTRACT).max(single / 4).max(8);
-    let lines = setting.limits.chunk_size;
+    let single = context.limits.budget(1).allowance().min(allowance);
+    let tokens = single.saturating_sub(NOTICE_TOKENS).max(single / 4).max(8);
+    let lines = context.limits.chunk_size;
     let from = usize::try_from(lines).unwrap_or(usize::MAX);
-    let wish = highlights.map_or(0, |highlights| {
+    let wanted = highlights.map_or(0, |highlights| {
         // Where the text is one of few long lines, they are what is cut.
         let from = from.min(highlights.lines() / 2);
-        highlights.wish(from, &setting.limits.estimator, single)
+        highlights.wanted_tokens(from, &context.limits.estimator, single)
     });
-    let least = if wish == 0 { 0 } else { least_first(setting, text, tokens) };
-    let first = tokens.saturating_sub(wish).max(least).max(8);
-    chunk::plan(text, &setting.limits.estimator, Size { lines, tokens, first })
+    let least = if wanted == 0 { 0 } else { least_first(context, text, tokens) };
+    let first = tokens.saturating_sub(wanted).max(least).max(8);
+    chunk::plan_chunks(text, &context.limits.estimator, ChunkLimits { lines, tokens, first })
 }
 
 /// Tokens that the first chunk keeps, whatever stands out elsewhere: all of its lines where three quarters of the room hold them, else a fifth of the room.
-fn least_first(setting: &Setting<'_>, text: &Lined<'_>, tokens: u64) -> u64 {
-    let lines = usize::try_from(setting.limits.chunk_size).unwrap_or(usize::MAX);
+fn least_first(context: &ShapeContext<'_>, text: &Lined<'_>, tokens: u64) -> u64 {
+    let lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let last = lines.min(text.len()).checked_sub(1);
     let end = last.and_then(|last| text.ends().get(last)).copied().unwrap_or(0);
     let most = tokens * 3 / 4;
@@ -67,68 +67,73 @@ fn least_first(setting: &Setting<'_>, text: &Lined<'_>, tokens: u64) -> u64 {
         return tokens / 5;
     }
     let head = text.bytes().get(..end).unwrap_or_default();
-    let cost = setting.limits.estimator.cost(&visible(head, text.form())) + lines as u64 / 8 + 8;
+    let cost = context.limits.estimator.cost(&visible(head, text.form())) + lines as u64 / 8 + 8;
     if cost <= most { cost } else { tokens / 5 }
 }
 
 pub(super) fn first_chunk(
-    setting: &Setting<'_>,
+    context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
     text: &TextIndex,
     base: &Cursor,
-    frame: &Frame<'_>,
+    renderer: &RenderContext<'_>,
     highlights: Option<&Highlights<'_>>,
-) -> Shown {
-    let wish = setting.wish;
+) -> Excerpt {
+    let options = context.options;
     let total = payload.bytes.len() as u64;
-    let range = wish.ranged();
+    let range = options.ranged();
     let (from, end) = if range {
-        let from = line_offset(payload.bytes, payload.form, text, wish.start_line.max(1));
-        let end = if wish.end_line == 0 {
+        let from = line_offset(payload.bytes, payload.form, text, options.start_line.max(1));
+        let end = if options.end_line == 0 {
             total
         } else {
-            line_offset(payload.bytes, payload.form, text, wish.end_line.saturating_add(1))
+            line_offset(payload.bytes, payload.form, text, options.end_line.saturating_add(1))
         };
         (from, end.max(from))
     } else {
         let end = text
             .chunks
-            .get(usize::try_from(wish.pages.max(1)).unwrap_or(usize::MAX))
+            .get(usize::try_from(options.pages.max(1)).unwrap_or(usize::MAX))
             .map_or(total, |mark| mark.offset);
         (0, end)
     };
     let bytes = slice(payload.bytes, from, end);
     let line = line_number(payload.bytes, payload.form, text, from);
-    let place = Place { from, line, total, range_end: range.then_some(end) };
-    let chunk = chunk_of(text, bytes, payload.form, place, base, frame);
+    let place = TextPosition { from, line, total, range_end: range.then_some(end) };
+    let chunk = chunk_of(text, bytes, payload.form, place, base, renderer);
     match highlights.filter(|_| chunk.more) {
-        Some(highlights) => with_highlights(chunk, highlights, frame),
+        Some(highlights) => with_highlights(chunk, highlights, renderer),
         None => chunk,
     }
 }
 
 /// The chunk, with as much of what stands out elsewhere as there is room for.
-fn with_highlights(chunk: Shown, highlights: &Highlights<'_>, frame: &Frame<'_>) -> Shown {
-    let from = match &chunk.facts {
-        Facts::Chunk { end_line, .. } => usize::try_from(*end_line).unwrap_or(usize::MAX),
+fn with_highlights(
+    chunk: Excerpt,
+    highlights: &Highlights<'_>,
+    renderer: &RenderContext<'_>,
+) -> Excerpt {
+    let from = match &chunk.coverage {
+        Coverage::Chunk { end_line, .. } => usize::try_from(*end_line).unwrap_or(usize::MAX),
         _ => return chunk,
     };
-    let mut room = frame.allowance.saturating_sub(frame.halves(&chunk).cost) / frame.copies();
+    let mut room =
+        renderer.allowance.saturating_sub(renderer.render(&chunk).cost) / renderer.copies();
     let trouble = highlights.after(from);
     for _ in 0..6 {
         // Where a single line is cut there are no others: its end is what is told.
-        let excerpt = if from < highlights.lines() {
-            highlights.excerpt(from, &trouble, &frame.estimator, room)
+        let text = if from < highlights.lines() {
+            highlights.excerpt(from, &trouble, &renderer.estimator, room)
         } else {
-            highlights.tail(&frame.estimator, room)
+            highlights.tail(&renderer.estimator, room)
         };
-        let Some(excerpt) = excerpt else { break };
-        let shown = Shown { highlights: Some(excerpt.text), ..chunk.clone() };
-        let cost = frame.halves(&shown).cost;
-        if cost <= frame.allowance {
-            return shown;
+        let Some(text) = text else { break };
+        let excerpt = Excerpt { highlights: Some(text.text), ..chunk.clone() };
+        let cost = renderer.render(&excerpt).cost;
+        if cost <= renderer.allowance {
+            return excerpt;
         }
-        room = room.saturating_sub((cost - frame.allowance).div_ceil(frame.copies()).max(1));
+        room = room.saturating_sub((cost - renderer.allowance).div_ceil(renderer.copies()).max(1));
     }
     chunk
 }
@@ -182,7 +187,7 @@ fn ends_line(bytes: &[u8], form: Form) -> bool {
 
 /// Where the bytes of a chunk stand.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct TextPosition {
     /// Their offset.
     pub from: u64,
     /// The line there.
@@ -199,10 +204,10 @@ pub fn chunk_of(
     text: &TextIndex,
     bytes: &[u8],
     form: Form,
-    place: Place,
+    place: TextPosition,
     base: &Cursor,
-    frame: &Frame<'_>,
-) -> Shown {
+    renderer: &RenderContext<'_>,
+) -> Excerpt {
     let make = |length: usize| {
         let content = bytes.get(..length).unwrap_or(bytes);
         let to = place.from + length as u64;
@@ -214,7 +219,7 @@ pub fn chunk_of(
             place.line + ended
         };
         let cursor_end = place.range_end.filter(|end| *end < place.total).unwrap_or(0);
-        let facts = Facts::Chunk {
+        let coverage = Coverage::Chunk {
             index: text.chunk_at(place.from) as u64,
             total: text.chunks.len() as u64,
             start_line: place.line,
@@ -224,22 +229,23 @@ pub fn chunk_of(
             range: place.range_end.is_some(),
         };
         let next = (to < end).then(|| Cursor { offset: to, end: cursor_end, ..base.clone() });
-        Shown::new(facts, next, Body::Text(content.to_vec(), form))
+        Excerpt::new(coverage, next, Body::Text(content.to_vec(), form))
     };
     // A token is at most 16 bytes, and an escape at most six: a longer range is not even tried whole.
-    if (bytes.len() as u64) < frame.allowance.saturating_mul(96) {
+    if (bytes.len() as u64) < renderer.allowance.saturating_mul(96) {
         let whole = make(bytes.len());
-        if frame.halves(&whole).cost <= frame.allowance {
+        if renderer.render(&whole).cost <= renderer.allowance {
             return whole;
         }
     }
-    let mut room = frame.allowance.saturating_sub(frame.halves(&make(0)).cost) / frame.copies();
+    let mut room =
+        renderer.allowance.saturating_sub(renderer.render(&make(0)).cost) / renderer.copies();
     loop {
-        let shown = make(chunk::trim(bytes, form, &frame.estimator, room.max(1)));
-        let cost = frame.halves(&shown).cost;
-        if cost <= frame.allowance || room <= 1 {
-            return shown;
+        let excerpt = make(chunk::trim(bytes, form, &renderer.estimator, room.max(1)));
+        let cost = renderer.render(&excerpt).cost;
+        if cost <= renderer.allowance || room <= 1 {
+            return excerpt;
         }
-        room -= (cost - frame.allowance).div_ceil(frame.copies()).min(room - 1).max(1);
+        room -= (cost - renderer.allowance).div_ceil(renderer.copies()).min(room - 1).max(1);
     }
 }

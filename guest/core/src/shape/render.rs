@@ -5,24 +5,24 @@ use std::cell::RefCell;
 
 use serde_json::Value;
 
-use super::{Body, Facts, Shown};
+use super::{Body, Coverage, Excerpt};
 use crate::json::scan::Scanner;
 use crate::json::text::{Form, convert, escape, visible};
-use crate::snapshot::{Cursor, Home, Keys, Replay};
+use crate::snapshot::{Cursor, Keys, Placement, Replay};
 use crate::tokens::{Estimator, Measure};
 
 /// Allowances from which the paging fields stand both beside the list and in the contract; below, a cursor is too dear to be written twice.
-const ROOMY: u64 = 1_200;
+const MIN_FULL_NOTICE_TOKENS: u64 = 1_200;
 /// Allowances, for each half, below which the contract is as brief as can be.
-const BRIEF: u64 = 400;
+const MAX_BRIEF_TOKENS: u64 = 400;
 
 /// Allowances below which the content is not sent twice.
-const TEXT_ALONE: u64 = 440;
+const MAX_TEXT_ONLY_TOKENS: u64 = 440;
 /// Allowances below which two cursors, one in each half, leave no room for anything but them.
-const TIGHT: u64 = 220;
+const MAX_SINGLE_CURSOR_TOKENS: u64 = 220;
 
 /// Under what a part is written.
-pub struct Frame<'a> {
+pub struct RenderContext<'a> {
     /// How tokens are counted.
     pub estimator: Estimator,
     /// Tokens for all that the part brings along.
@@ -30,9 +30,9 @@ pub struct Frame<'a> {
     /// Whether it goes into the text half.
     pub text: bool,
     /// How it goes into the structured half, if it does.
-    pub structured: Option<&'a Home>,
+    pub structured: Option<&'a Placement>,
     /// What the schema of the tool lets stand in structured content.
-    pub room: Room,
+    pub schema_constraint: SchemaConstraint,
     /// The live keys.
     pub keys: &'a Keys,
     /// Whose cursors these are.
@@ -42,31 +42,31 @@ pub struct Frame<'a> {
     /// The call that cursors lead back to, where nothing is kept.
     pub replay: Option<&'a Replay>,
     /// What was written last: what is found to fit is what is sent.
-    pub last: RefCell<Option<Last>>,
+    pub last: RefCell<Option<RenderCache>>,
 }
 
 /// A part that was written.
-pub struct Last {
-    shown: Shown,
-    halves: Halves,
+pub struct RenderCache {
+    excerpt: Excerpt,
+    rendered: Rendered,
     /// What its text half comes to.
     text: Measure,
 }
 
 /// What the schema of a tool lets stand in structured content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum SchemaConstraint {
     /// There is no schema.
-    Any,
+    None,
     /// Fields may stand beside a list; values must be of their types.
-    Beside,
+    AllowsExtra,
     /// Nothing but what the schema names, and the contract.
-    Named,
+    Closed,
 }
 
 /// A part, written.
 #[derive(Clone, Debug, Default)]
-pub struct Halves {
+pub struct Rendered {
     /// The content of a text block, escaped.
     pub text: Option<Vec<u8>>,
     /// Whole content blocks.
@@ -83,14 +83,14 @@ pub struct Halves {
     pub cost: u64,
 }
 
-impl Frame<'_> {
+impl RenderContext<'_> {
     /// How often the same content is sent, and paid for.
     #[must_use]
     pub fn copies(&self) -> u64 {
-        if self.text_alone() { 1 } else { self.halves_sent() }
+        if self.text_alone() { 1 } else { self.sent_copies() }
     }
 
-    fn halves_sent(&self) -> u64 {
+    fn sent_copies(&self) -> u64 {
         (u64::from(self.text) + u64::from(self.structured.is_some())).max(1)
     }
 
@@ -102,19 +102,19 @@ impl Frame<'_> {
 
     /// Whether there is no room for words.
     fn is_brief(&self) -> bool {
-        self.allowance < BRIEF * self.halves_sent()
+        self.allowance < MAX_BRIEF_TOKENS * self.sent_copies()
     }
 
     /// Whether there is no room for the content twice: then the structured half has the contract alone.
     fn text_alone(&self) -> bool {
-        self.allowance < TEXT_ALONE && self.text && self.structured.is_some()
+        self.allowance < MAX_TEXT_ONLY_TOKENS && self.text && self.structured.is_some()
     }
 
     /// Whether a summary or page has to stand under the contract in structured content, since the schema would refuse it elsewhere.
-    fn apart(&self, home: &Home, shown: &Shown) -> bool {
-        *home == Home::Document
-            || (matches!(shown.facts, Facts::Page { condensed: Some(_), .. })
-                && self.room != Room::Any)
+    fn apart(&self, placement: &Placement, excerpt: &Excerpt) -> bool {
+        *placement == Placement::Document
+            || (matches!(excerpt.coverage, Coverage::Page { condensed: Some(_), .. })
+                && self.schema_constraint != SchemaConstraint::None)
     }
 
     /// Signs a cursor.
@@ -129,106 +129,115 @@ impl Frame<'_> {
 
     /// Writes a part. Costs what the part is long; next to nothing where it is the one that was written last, and half of it where it says the same in other words.
     #[must_use]
-    pub fn halves(&self, shown: &Shown) -> Halves {
+    pub fn render(&self, excerpt: &Excerpt) -> Rendered {
         let mut last = self.last.borrow_mut();
         if let Some(last) = &*last
-            && last.shown == *shown
+            && last.excerpt == *excerpt
         {
-            return last.halves.clone();
+            return last.rendered.clone();
         }
-        let alike = last.as_ref().filter(|last| last.shown.is_alike(shown));
-        let (halves, text) = self.write(shown, alike);
-        *last = Some(Last { shown: shown.clone(), halves: halves.clone(), text });
-        halves
+        let alike = last.as_ref().filter(|last| last.excerpt.is_alike(excerpt));
+        let (rendered, text) = self.write(excerpt, alike);
+        *last = Some(RenderCache { excerpt: excerpt.clone(), rendered: rendered.clone(), text });
+        rendered
     }
 
     /// `alike`: another part with the same text half and cursor.
-    fn write(&self, shown: &Shown, alike: Option<&Last>) -> (Halves, Measure) {
+    fn write(&self, excerpt: &Excerpt, alike: Option<&RenderCache>) -> (Rendered, Measure) {
         let cursor = match alike {
-            Some(last) => last.halves.cursor.clone(),
-            None => shown.next.as_ref().map(|next| self.sign(next)),
+            Some(last) => last.rendered.cursor.clone(),
+            None => excerpt.next.as_ref().map(|next| self.sign(next)),
         };
-        let link = Link { cursor: cursor.as_deref(), more: shown.more, read_tool: self.read_tool };
+        let link =
+            CursorLink { cursor: cursor.as_deref(), more: excerpt.more, read_tool: self.read_tool };
         let brief = self.is_brief();
         let mut notice = if brief {
-            shown.facts.brief_text(link.cursor, link.more, link.read_tool)
+            excerpt.coverage.brief_text(link.cursor, link.more, link.read_tool)
         } else {
-            shown.facts.text(
+            excerpt.coverage.text(
                 link.cursor,
                 link.more,
                 link.read_tool,
-                self.allowance >= ROOMY * self.halves_sent(),
+                self.allowance >= MIN_FULL_NOTICE_TOKENS * self.sent_copies(),
             )
         };
-        if let Some(about) = shown.about.as_ref().filter(|_| !brief) {
+        if let Some(about) = excerpt.about.as_ref().filter(|_| !brief) {
             notice =
                 notice.replacen("[context-guard] ", &format!("[context-guard] Of {about}: "), 1);
         }
-        if let Some(highlights) = &shown.highlights {
+        if let Some(highlights) = &excerpt.highlights {
             notice.push('\n');
             notice.push_str(highlights);
         }
-        let beside = (self.allowance >= ROOMY).then_some((&shown.facts, link));
-        let mut halves = Halves { notice, ..Halves::default() };
+        let beside =
+            (self.allowance >= MIN_FULL_NOTICE_TOKENS).then_some((&excerpt.coverage, link));
+        let mut rendered = Rendered { notice, ..Rendered::default() };
         let text = match alike {
-            Some(Last { halves: Halves { text, blocks, .. }, text: measure, .. }) => {
-                (halves.text, halves.blocks) = (text.clone(), blocks.clone());
+            Some(RenderCache {
+                rendered: Rendered { text, blocks, .. }, text: measure, ..
+            }) => {
+                (rendered.text, rendered.blocks) = (text.clone(), blocks.clone());
                 *measure
             }
             None => {
                 if self.text {
-                    (halves.text, halves.blocks) = text_half(shown, beside);
+                    (rendered.text, rendered.blocks) = text_half(excerpt, beside);
                 }
-                measure_text(&halves, &self.estimator)
+                measure_text(&rendered, &self.estimator)
             }
         };
-        halves.structured = self.structured.map(|home| {
+        rendered.structured = self.structured.map(|placement| {
             if self.text_alone() {
                 return with_contract(
                     b"{}",
-                    Value::Object(shown.facts.brief(
+                    Value::Object(excerpt.coverage.brief(
                         link.cursor,
                         link.more,
-                        self.allowance >= TIGHT,
+                        self.allowance >= MAX_SINGLE_CURSOR_TOKENS,
                     ))
                     .to_string()
                     .as_bytes(),
                 );
             }
-            self.structured(home, shown, link, beside.filter(|_| self.room != Room::Named))
+            self.structured(
+                placement,
+                excerpt,
+                link,
+                beside.filter(|_| self.schema_constraint != SchemaConstraint::Closed),
+            )
         });
-        let others = [halves.structured.as_deref(), Some(halves.notice.as_bytes())];
+        let others = [rendered.structured.as_deref(), Some(rendered.notice.as_bytes())];
         let others = others.into_iter().flatten().map(|text| self.estimator.measure(text));
-        Measure { tokens: halves.tokens, cost: halves.cost } = others.fold(text, Measure::plus);
+        Measure { tokens: rendered.tokens, cost: rendered.cost } = others.fold(text, Measure::plus);
         if let Some(cursor) = &cursor {
             // What a cursor costs is known well: it needs less of a margin than text does.
-            let count = self.halves_sent() + u64::from(beside.is_some());
+            let count = self.sent_copies() + u64::from(beside.is_some());
             let spare = self.estimator.price(cursor.as_bytes()) * count;
-            halves.cost =
-                halves.cost.saturating_sub((spare - self.estimator.allowance(spare)) * 2 / 3);
+            rendered.cost =
+                rendered.cost.saturating_sub((spare - self.estimator.allowance(spare)) * 2 / 3);
         }
-        halves.cursor = cursor;
-        (halves, text)
+        rendered.cursor = cursor;
+        (rendered, text)
     }
 
     fn structured(
         &self,
-        home: &Home,
-        shown: &Shown,
-        link: Link<'_>,
-        beside: Option<(&Facts, Link<'_>)>,
+        placement: &Placement,
+        excerpt: &Excerpt,
+        link: CursorLink<'_>,
+        beside: Option<(&Coverage, CursorLink<'_>)>,
     ) -> Vec<u8> {
         let mut contract = if self.is_brief() {
-            shown.facts.brief(link.cursor, link.more, true)
+            excerpt.coverage.brief(link.cursor, link.more, true)
         } else {
-            shown.facts.structured(
+            excerpt.coverage.structured(
                 link.cursor,
                 link.more,
                 link.read_tool,
-                beside.is_some() && !self.apart(home, shown),
+                beside.is_some() && !self.apart(placement, excerpt),
             )
         };
-        if let Some(highlights) = &shown.highlights {
+        if let Some(highlights) = &excerpt.highlights {
             contract.insert("highlights".to_owned(), highlights.as_str().into());
         }
         let contract = Value::Object(contract).to_string().into_bytes();
@@ -246,26 +255,26 @@ impl Frame<'_> {
             value.extend_from_slice(after);
             with_contract(&value, &contract)
         };
-        match (home, &shown.body) {
-            (Home::Text(before, after), Body::Text(bytes, form)) => {
+        match (placement, &excerpt.body) {
+            (Placement::Text(before, after), Body::Text(bytes, form)) => {
                 wrapped(before, bytes, *form, after)
             }
-            (Home::Text(before, after), Body::Page(pieces)) => {
+            (Placement::Text(before, after), Body::Page(pieces)) => {
                 wrapped(before, &pieces.beside(beside), pieces.form, after)
             }
-            (Home::Text(before, after), Body::Json(json) | Body::Summary(json)) => {
+            (Placement::Text(before, after), Body::Json(json) | Body::Summary(json)) => {
                 wrapped(before, json, Form::Raw, after)
             }
             (_, Body::Page(pieces)) => {
                 let mut value = Vec::new();
-                if self.apart(home, shown) {
+                if self.apart(placement, excerpt) {
                     convert(&mut value, &pieces.beside(None), pieces.form, Form::Raw);
                     return apart(&value);
                 }
                 convert(&mut value, &pieces.beside(beside), pieces.form, Form::Raw);
                 with_contract(&value, &contract)
             }
-            (Home::Whole, Body::Json(json)) if json.first() == Some(&b'{') => {
+            (Placement::Whole, Body::Json(json)) if json.first() == Some(&b'{') => {
                 with_contract(json, &contract)
             }
             (_, Body::Json(json) | Body::Summary(json)) => apart(json),
@@ -277,7 +286,7 @@ impl Frame<'_> {
 
 /// Where a part leads to.
 #[derive(Clone, Copy, Debug)]
-pub struct Link<'l> {
+pub struct CursorLink<'l> {
     /// The cursor.
     pub cursor: Option<&'l str>,
     /// Whether it leads on, not to the whole.
@@ -287,10 +296,14 @@ pub struct Link<'l> {
 }
 
 /// `{"summary":…,"meta":{…}}` (FR-011); where room is scarce the contract alone says how to read on.
-fn summary(json: &[u8], beside: Option<(&Facts, Link<'_>)>, facts: &Facts) -> Vec<u8> {
+fn summary(
+    json: &[u8],
+    beside: Option<(&Coverage, CursorLink<'_>)>,
+    coverage: &Coverage,
+) -> Vec<u8> {
     let mut meta = match beside {
-        Some((facts, link)) => facts.json(None, link.more, link.read_tool),
-        None => facts.json(None, false, ""),
+        Some((coverage, link)) => coverage.json(None, link.more, link.read_tool),
+        None => coverage.json(None, false, ""),
     };
     for name in ["shown", "total", "omitted", "loss"] {
         meta.remove(name);
@@ -338,29 +351,29 @@ pub fn plain_block(text: &str) -> Vec<u8> {
 
 /// The text half: the content of a text block, or whole content blocks. `beside`: the paging fields, where they stand there too.
 fn text_half(
-    shown: &Shown,
-    beside: Option<(&Facts, Link<'_>)>,
+    excerpt: &Excerpt,
+    beside: Option<(&Coverage, CursorLink<'_>)>,
 ) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let mut text = Vec::new();
-    match &shown.body {
+    match &excerpt.body {
         Body::Page(pieces) => {
             convert(&mut text, &pieces.beside(beside), pieces.form, Form::Escaped);
         }
         Body::Text(bytes, form) => convert(&mut text, bytes, *form, Form::Escaped),
         Body::Json(json) => escape(&mut text, json),
-        Body::Summary(json) => escape(&mut text, &summary(json, beside, &shown.facts)),
+        Body::Summary(json) => escape(&mut text, &summary(json, beside, &excerpt.coverage)),
         Body::Blocks(blocks) => return (None, Some(blocks.clone())),
     }
     (Some(text), None)
 }
 
 /// What the text half comes to.
-fn measure_text(halves: &Halves, estimator: &Estimator) -> Measure {
-    let text = halves
+fn measure_text(rendered: &Rendered, estimator: &Estimator) -> Measure {
+    let text = rendered
         .text
         .as_ref()
         .map_or(Measure::default(), |text| estimator.measure(&visible(text, Form::Escaped)));
-    let bytes = halves.blocks.as_deref().unwrap_or_default();
+    let bytes = rendered.blocks.as_deref().unwrap_or_default();
     let mut blocks = Scanner::new(bytes, Form::Raw);
     let mut sum = text;
     while let Ok(Some(block)) = blocks.next_element() {
@@ -383,41 +396,42 @@ mod tests {
     #[test]
     fn what_is_said_beside_a_part_is_written_as_if_it_had_been_from_the_beginning() {
         let keys = Keys::new([b"0123456789abcdef".as_slice()]).unwrap();
-        let frame = |text| Frame {
+        let renderer = |text| RenderContext {
             estimator: Estimator::default(),
             allowance: 4_000,
             text,
-            structured: Some(&Home::Whole),
-            room: Room::Any,
+            structured: Some(&Placement::Whole),
+            schema_constraint: SchemaConstraint::None,
             keys: &keys,
             principal: "a",
             read_tool: "r",
             replay: None,
             last: RefCell::default(),
         };
-        let facts = |to| Facts::Part { item: 0, total: 2, from: 0, to, bytes: 9 };
+        let coverage = |to| Coverage::Part { item: 0, total: 2, from: 0, to, bytes: 9 };
         let next = Cursor::new("snapshot", 1, 1_000);
         let part = |to, text: &str| {
             let body = Body::Text(text.as_bytes().to_vec(), Form::Escaped);
-            Shown::new(facts(to), Some(next.clone()), body)
+            Excerpt::new(coverage(to), Some(next.clone()), body)
         };
-        let of = |about: &str, part: Shown| Shown { about: Some(about.to_owned()), ..part };
-        let and = |words: &str, part: Shown| Shown { highlights: Some(words.to_owned()), ..part };
+        let of = |about: &str, part: Excerpt| Excerpt { about: Some(about.to_owned()), ..part };
+        let and =
+            |words: &str, part: Excerpt| Excerpt { highlights: Some(words.to_owned()), ..part };
         let parts = [
             part(4, r"a\nb"),
             and("errors", part(4, r"a\nb")),
             of("x", and("other errors", part(4, r"a\nb"))),
             part(4, r"a\nc"),
             part(5, r"a\nc"),
-            Shown { next: None, ..part(5, r"a\nc") },
+            Excerpt { next: None, ..part(5, r"a\nc") },
             part(5, r"a\nc").complete(),
         ];
         for text in [true, false] {
-            let one = frame(text);
+            let one = renderer(text);
             for part in &parts {
                 assert_eq!(
-                    format!("{:?}", one.halves(part)),
-                    format!("{:?}", frame(text).halves(part))
+                    format!("{:?}", one.render(part)),
+                    format!("{:?}", renderer(text).render(part))
                 );
             }
         }

@@ -1,24 +1,24 @@
 //! The contract that the model reads. Worded so that a part cannot be taken for the whole.
 
-use super::notice::{Facts, Fields};
+use super::notice::{Coverage, FieldCoverage};
 use crate::query::short_list;
 
 /// Names of fields in a sentence.
-const NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 /// The same where there is little room.
-const FEW_NAMES: usize = 3;
+const MAX_NAMES_BRIEF: usize = 3;
 
-impl Facts {
+impl Coverage {
     /// One sentence on what is shown and what is not.
     #[must_use]
     pub fn sentence(&self) -> String {
-        self.sentence_of(NAMES)
+        self.sentence_of(MAX_NAMES)
     }
 
     /// The same with so many names of fields.
     fn sentence_of(&self, names: usize) -> String {
         match self {
-            Facts::Page { first, shown, total, lists, condensed, .. } => {
+            Coverage::Page { first, shown, total, lists, condensed, .. } => {
                 let hidden = total - shown;
                 let range = if *shown == 0 {
                     "no item".to_owned()
@@ -54,7 +54,7 @@ impl Facts {
                     }
                 }
             }
-            Facts::Chunk { index, total, start_line, end_line, lines, range, .. } => {
+            Coverage::Chunk { index, total, start_line, end_line, lines, range, .. } => {
                 let span = format!("lines {start_line}-{end_line} of {lines}");
                 if *range {
                     format!("PARTIAL TEXT: {span}, as asked for.")
@@ -67,30 +67,30 @@ impl Facts {
                     )
                 }
             }
-            Facts::Part { item, total, from, to, bytes } => {
+            Coverage::Part { item, total, from, to, bytes } => {
                 let number = item + 1;
                 format!(
                     "PARTIAL LIST: item {number} of {total} is too large for one page; bytes {from}-{to} of its {bytes} are shown, the rest of it and the other items are NOT."
                 )
             }
-            Facts::Summary(fields) => {
+            Coverage::Summary(fields) => {
                 format!("SUMMARY, not the whole answer: {}.", fields.sentence(names))
             }
-            Facts::Found { what } => format!("This is a part of the answer: {what}."),
-            Facts::Lossless { what } => format!("The whole answer, {what}."),
-            Facts::Described { what, bytes } => format!("NOT shown: {what} ({bytes} bytes)."),
+            Coverage::Found { what } => format!("This is a part of the answer: {what}."),
+            Coverage::Lossless { what } => format!("The whole answer, {what}."),
+            Coverage::Described { what, bytes } => format!("NOT shown: {what} ({bytes} bytes)."),
         }
     }
 
     /// The sentence, and how to go on. `cursor` leads on where `more`, else to the whole.
     #[must_use]
     pub fn text(&self, cursor: Option<&str>, more: bool, read_tool: &str, roomy: bool) -> String {
-        let sentence = self.sentence_of(if roomy { NAMES } else { FEW_NAMES });
+        let sentence = self.sentence_of(if roomy { MAX_NAMES } else { MAX_NAMES_BRIEF });
         let call = |cursor: &str, extra: &str| {
             format!("{read_tool} with {{\"cursor\":\"{cursor}\"{extra}}}")
         };
         match (cursor, self) {
-            (Some(cursor), Facts::Page { condensed: Some(_), .. }) if more => format!(
+            (Some(cursor), Coverage::Page { condensed: Some(_), .. }) if more => format!(
                 "[context-guard] {sentence} To continue, call {}; for these items whole add \"fields\":\"all\"{}.",
                 call(cursor, ""),
                 if roomy {
@@ -104,7 +104,7 @@ impl Facts {
             }
             (
                 Some(cursor),
-                Facts::Page { condensed: Some(fields), .. } | Facts::Summary(fields),
+                Coverage::Page { condensed: Some(fields), .. } | Coverage::Summary(fields),
             ) => {
                 let sections = fields.sections(if roomy { 3 } else { 1 });
                 let sections = if sections.is_empty() { "all".to_owned() } else { sections };
@@ -114,7 +114,7 @@ impl Facts {
                     if roomy { ", or \"path\", \"grep\", \"aggregate\"" } else { "" }
                 )
             }
-            (Some(cursor), Facts::Lossless { .. }) => {
+            (Some(cursor), Coverage::Lossless { .. }) => {
                 format!("[context-guard] {sentence} As it came: {}", call(cursor, ""))
             }
             (Some(cursor), _) => {
@@ -122,7 +122,9 @@ impl Facts {
             }
             (
                 None,
-                Facts::Chunk { range: true, .. } | Facts::Found { .. } | Facts::Lossless { .. },
+                Coverage::Chunk { range: true, .. }
+                | Coverage::Found { .. }
+                | Coverage::Lossless { .. },
             ) => format!("[context-guard] {sentence}"),
             (None, _) => format!("[context-guard] {sentence} This is the end: nothing follows."),
         }
@@ -133,14 +135,14 @@ impl Facts {
     pub fn brief_text(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> String {
         let json = self.json(None, more, "");
         let count = match (self, json.get("shown"), json.get("total")) {
-            (Facts::Summary(fields), Some(shown), Some(total)) => {
+            (Coverage::Summary(fields), Some(shown), Some(total)) => {
                 format!(" {shown} of {total} fields, {} list items left out", fields.elements)
             }
             (_, Some(shown), Some(total)) => format!(" {shown} of {total}"),
             _ => String::new(),
         };
         let what = match self {
-            Facts::Page { condensed: Some(_), .. } | Facts::Summary(_) => "CONDENSED",
+            Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_) => "CONDENSED",
             _ => "PARTIAL",
         };
         match cursor {
@@ -157,7 +159,7 @@ impl Facts {
     /// For structured content: how to get the whole of what is condensed.
     pub(super) fn whole_hint(&self, cursor: Option<&str>, read_tool: &str) -> String {
         match (self, cursor) {
-            (Facts::Page { condensed: Some(_), .. } | Facts::Summary(_), Some(name)) => {
+            (Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_), Some(name)) => {
                 format!(" Whole: {read_tool} with {name} as cursor and fields \"all\".")
             }
             _ => String::new(),
@@ -165,7 +167,7 @@ impl Facts {
     }
 }
 
-impl Fields {
+impl FieldCoverage {
     fn sentence(&self, names: usize) -> String {
         let mut parts = vec![format!("{} of {} fields", self.kept.len(), self.total)];
         if !self.dropped.is_empty() {
@@ -189,8 +191,8 @@ mod tests {
     use super::super::notice::READ_TOOL;
     use super::*;
 
-    fn page(first: u64, shown: u64, condensed: Option<Fields>) -> Facts {
-        Facts::Page { first, shown, total: 276, page_size: 50, lists: Vec::new(), condensed }
+    fn page(first: u64, shown: u64, condensed: Option<FieldCoverage>) -> Coverage {
+        Coverage::Page { first, shown, total: 276, page_size: 50, lists: Vec::new(), condensed }
     }
 
     #[test]
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_condensed_says_what_is_missing_and_leads_to_it() {
-        let fields = Fields {
+        let fields = FieldCoverage {
             total: 9,
             kept: vec!["id".to_owned()],
             dropped: vec!["body".to_owned(), "user.url".to_owned()],

@@ -27,14 +27,14 @@ pub struct Index {
     /// Whether `tokens` was extrapolated.
     pub sampled: bool,
     /// How the original stood in `structuredContent`, if it did.
-    pub structured: Option<Home>,
+    pub structured: Option<Placement>,
     /// Where its parts begin.
     pub body: Body,
 }
 
 /// How a payload stood in `structuredContent`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Home {
+pub enum Placement {
     /// It was the whole value: a page takes its place.
     Whole,
     /// It was a string of the value: what stands before and after its content.
@@ -51,14 +51,14 @@ pub enum Body {
     /// A text.
     Text(TextIndex),
     /// Chosen fields of a list.
-    View(View),
+    Projected(ProjectedList),
 }
 
 /// Chosen fields of the items of a list that is kept as another snapshot: each page is read out of that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct View {
+pub struct ProjectedList {
     /// The snapshot of the list.
-    pub of: String,
+    pub source: String,
     /// The fields, as they were asked for.
     pub fields: String,
     /// The keys that lead to the list, where the fields are named from the document on.
@@ -185,7 +185,7 @@ impl Index {
     #[must_use]
     pub fn source<'s>(&'s self, snapshot: &'s str) -> &'s str {
         match &self.body {
-            Body::View(view) => &view.of,
+            Body::Projected(view) => &view.source,
             Body::List(_) | Body::Text(_) => snapshot,
         }
     }
@@ -203,8 +203,8 @@ mod tests {
 
     #[test]
     fn a_view_consists_of_what_it_is_read_out_of_too() {
-        let view = View {
-            of: "list".to_owned(),
+        let view = ProjectedList {
+            source: "list".to_owned(),
             fields: "id".to_owned(),
             within: Vec::new(),
             list: ListIndex::default(),
@@ -217,7 +217,7 @@ mod tests {
             tokens: 0,
             sampled: false,
             structured: None,
-            body: Body::View(view),
+            body: Body::Projected(view),
         };
         assert_eq!(index.keys("view"), ["view", "list", "list.0", "list.1"]);
         let list = Index { body: Body::List(ListIndex::default()), ..index };

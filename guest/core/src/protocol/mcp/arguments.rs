@@ -9,7 +9,7 @@ use crate::json::text::Form;
 use crate::policy::Limits;
 use crate::query::Query;
 use crate::query::mode::ResponseMode;
-use crate::shape::plan::Wish;
+use crate::shape::plan::RequestOptions;
 
 /// All names; each is taken as `_guard_` + name and as a member of `_guard`. Their order is that of [`ToolFacts::own`].
 pub const NAMES: [&str; 14] = [
@@ -45,7 +45,7 @@ pub struct Guarded {
     /// A cursor.
     pub cursor: Option<String>,
     /// How much is wanted.
-    pub wish: Wish,
+    pub options: RequestOptions,
     /// What of it is.
     pub query: Query,
 }
@@ -153,17 +153,17 @@ impl Guarded {
                 let cursor = value.as_str().ok_or("invalid cursor format: a cursor is a string that an earlier answer gave as nextCursor")?;
                 self.cursor = Some(cursor.to_owned());
             }
-            "limit" => self.wish.limit = number(name, value, limits.max_page_size)?,
-            "pages" => self.wish.pages = number(name, value, 100)?,
-            "startLine" => self.wish.start_line = number(name, value, u64::MAX)?,
-            "endLine" => self.wish.end_line = number(name, value, u64::MAX)?,
+            "limit" => self.options.limit = number(name, value, limits.max_page_size)?,
+            "pages" => self.options.pages = number(name, value, 100)?,
+            "startLine" => self.options.start_line = number(name, value, u64::MAX)?,
+            "endLine" => self.options.end_line = number(name, value, u64::MAX)?,
             "fields" => {
                 let fields = match value {
                     Value::String(fields) => fields.clone(),
                     _ => texts(name, value)?.join(","),
                 };
                 if fields.trim() == "all" {
-                    self.wish.whole = true;
+                    self.options.whole = true;
                 } else {
                     self.query.fields = Some(fields);
                 }
@@ -197,10 +197,10 @@ impl Guarded {
             "aggregate" => self.query.aggregate = Some(text(name, value)?),
             _ => self.query.condition = Some(text(name, value)?),
         }
-        if self.wish.end_line > 0 && self.wish.start_line > self.wish.end_line {
+        if self.options.end_line > 0 && self.options.start_line > self.options.end_line {
             return Err(format!(
                 "startLine {} is after endLine {}",
-                self.wish.start_line, self.wish.end_line
+                self.options.start_line, self.options.end_line
             ));
         }
         Ok(())
@@ -269,7 +269,7 @@ mod tests {
         let read = sorted(r#"{"limit":900, "cursor":"c","_guard_limit":7, "q":"x"}"#, Some(&facts))
             .unwrap();
         assert_eq!(read.rest.unwrap(), br#"{"limit":900,"q":"x"}"#);
-        assert_eq!((read.guarded.cursor.as_deref(), read.guarded.wish.limit), (Some("c"), 7));
+        assert_eq!((read.guarded.cursor.as_deref(), read.guarded.options.limit), (Some("c"), 7));
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
             (Some("/x"), Some("id,name"))
         );
         let all = sorted(r#"{"fields":"all"}"#, Some(&facts)).unwrap().guarded;
-        assert!(all.wish.whole && all.query.is_empty());
+        assert!(all.options.whole && all.query.is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use crate::json::Span;
 use crate::json::text::Form;
-use crate::shape::plan::Setting;
+use crate::shape::plan::ShapeContext;
 use crate::tokens::Original;
 
 /// What an answer costs as it came.
@@ -16,11 +16,11 @@ pub struct Cost {
 impl Cost {
     /// Prices an answer's texts and structured content.
     #[must_use]
-    pub fn of(setting: &Setting<'_>, message: &[u8], answer: &Answer) -> Self {
-        let enough = setting.surely_over();
+    pub fn new(context: &ShapeContext<'_>, message: &[u8], answer: &Answer) -> Self {
+        let enough = context.surely_over();
         let price = |span: &Span, form| {
             let bytes = message.get(span.clone()).unwrap_or_default();
-            Original::price_beside(&setting.limits.estimator, bytes, form, enough)
+            Original::price_beside(&context.limits.estimator, bytes, form, enough)
         };
         Self {
             blocks: answer

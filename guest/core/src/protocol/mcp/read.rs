@@ -4,15 +4,15 @@ use super::arguments::Guarded;
 use crate::json::text::Form;
 use crate::policy::Policy;
 use crate::shape::item::Item;
-use crate::shape::list::{self, Ask};
-use crate::shape::plan::{Setting, Wish};
-use crate::shape::range::{self, Place};
-use crate::shape::render::{Frame, Halves, Room};
-use crate::shape::{Shown, derive, view};
+use crate::shape::list::{self, PageRequest};
+use crate::shape::plan::{RequestOptions, ShapeContext};
+use crate::shape::range::{self, TextPosition};
+use crate::shape::render::{RenderContext, Rendered, SchemaConstraint};
+use crate::shape::{Excerpt, projected_list, transform};
 use crate::snapshot::cursor::CursorError;
 use crate::snapshot::index::{Body, Index, ListIndex, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
-use crate::snapshot::{Cursor, Home, Keys, Replay, Scope, Stored};
+use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope, Stored};
 use crate::tokens::Original;
 
 /// Who reads, and how.
@@ -30,7 +30,7 @@ pub struct Reader<'a> {
     /// Whether structured content is written too, where the original had some.
     pub structured: bool,
     /// What the schema of the tool lets stand in it.
-    pub room: Room,
+    pub schema_constraint: SchemaConstraint,
     /// The name of the tool that reads on.
     pub read_tool: &'a str,
     /// Tokens that the caller says the answer may cost, if it does.
@@ -44,9 +44,9 @@ pub struct Reader<'a> {
 /// A part that was read.
 pub struct Read {
     /// The part.
-    pub shown: Shown,
+    pub excerpt: Excerpt,
     /// The same, written.
-    pub halves: Halves,
+    pub rendered: Rendered,
     /// The endpoint that it came from, without its upstream.
     pub endpoint: String,
     /// Tokens that it might have cost.
@@ -70,7 +70,7 @@ pub enum Refusal {
     /// The cursor is no good.
     Cursor(CursorError),
     /// The caller asks for what cannot be; with a sentence.
-    Wish(String),
+    InvalidRequest(String),
 }
 
 impl From<Missing> for Refusal {
@@ -123,67 +123,69 @@ impl Reader<'_> {
     ) -> Result<Read, Refusal> {
         let stored = Stored::open(&cursor.snapshot, loaded)?;
         let limits = self.policy.limits(self.upstream, &stored.index.endpoint);
-        let budget = limits.budget_for(guarded.wish.pages, self.budget);
+        let budget = limits.budget_for(guarded.options.pages, self.budget);
         let endpoint = crate::endpoint(self.upstream, &stored.index.endpoint);
-        let whole = guarded.wish.whole || cursor.whole > 0;
-        let setting = Setting {
+        let whole = guarded.options.whole || cursor.whole > 0;
+        let context = ShapeContext {
             limits: &limits,
             keys: self.keys,
             scope: Scope { principal: self.principal, endpoint: &endpoint },
             name: &stored.index.endpoint,
             arguments: 0,
-            wish: Wish { whole, ..guarded.wish },
+            options: RequestOptions { whole, ..guarded.options },
             query: &guarded.query,
             budget: self.budget,
-            derived: true,
+            is_transformed: true,
             now_ms: self.now_ms,
             read_tool: self.read_tool,
-            room: self.room,
+            schema_constraint: self.schema_constraint,
             replay: self.replay,
         };
-        let frame = setting.frame(
+        let renderer = context.renderer(
             budget.allowance(),
             true,
             stored.index.structured.as_ref().filter(|_| self.structured),
         );
         let base = Cursor::new(&cursor.snapshot, 0, self.now_ms);
-        let (shown, halves, derived) = if guarded.query.is_empty() {
-            let shown = match &stored.index.body {
-                Body::List(list) => page(&stored, list, &cursor, &setting, &base, &frame)?,
-                Body::Text(text) => chunk(&stored, text, &cursor, guarded.wish, &base, &frame)?,
-                Body::View(view) => {
-                    let ask = ask(&cursor, &setting)?;
-                    view::page(&stored, view, ask, &base, &frame)?
+        let (excerpt, rendered, transformed) = if guarded.query.is_empty() {
+            let excerpt = match &stored.index.body {
+                Body::List(list) => page(&stored, list, &cursor, &context, &base, &renderer)?,
+                Body::Text(text) => {
+                    chunk(&stored, text, &cursor, guarded.options, &base, &renderer)?
+                }
+                Body::Projected(view) => {
+                    let request = page_request(&cursor, &context)?;
+                    projected_list::page(&stored, view, request, &base, &renderer)?
                 }
             };
-            let halves = frame.halves(&shown);
-            (shown, halves, Vec::new())
+            let rendered = renderer.render(&excerpt);
+            (excerpt, rendered, Vec::new())
         } else {
             let (bytes, form) = match &stored.index.body {
-                Body::View(view) => (view::whole(&stored, view)?, Form::Raw),
+                Body::Projected(view) => (projected_list::whole(&stored, view)?, Form::Raw),
                 _ => (stored.bytes(0, stored.index.bytes)?, stored.index.form),
             };
-            let from_line = guarded.wish.start_line;
+            let from_line = guarded.options.start_line;
             let found = guarded
                 .query
                 .run(&bytes, form, None, &limits, from_line, &mut |_| false)
-                .map_err(Refusal::Wish)?;
+                .map_err(Refusal::InvalidRequest)?;
             // Whoever gave a cursor has it still; whoever did not, gets one.
             let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });
-            let home = frame.structured.map(|_| Home::Document);
-            let cut = derive::fit(
-                &setting,
+            let placement = renderer.structured.map(|_| Placement::Document);
+            let cut = transform::fit(
+                &context,
                 &found.into(),
                 whole.as_ref(),
-                home.as_ref(),
+                placement.as_ref(),
                 true,
-                frame.allowance,
+                renderer.allowance,
             );
-            (cut.shown, cut.halves, cut.entries)
+            (cut.excerpt, cut.rendered, cut.entries)
         };
         let (mut entries, extend) =
-            self.keep(&stored.index, &cursor.snapshot, self.ttl(), halves.cursor.is_some());
-        entries.extend(derived);
+            self.keep(&stored.index, &cursor.snapshot, self.ttl(), rendered.cursor.is_some());
+        entries.extend(transformed);
         Ok(Read {
             endpoint: stored.index.endpoint.clone(),
             threshold: budget.threshold,
@@ -193,8 +195,8 @@ impl Reader<'_> {
                 sampled: stored.index.sampled,
             },
             original_bytes: stored.index.bytes,
-            shown,
-            halves,
+            excerpt,
+            rendered,
             entries,
             extend,
         })
@@ -221,39 +223,47 @@ fn page(
     stored: &Stored<'_>,
     list: &ListIndex,
     cursor: &Cursor,
-    setting: &Setting<'_>,
+    context: &ShapeContext<'_>,
     base: &Cursor,
-    frame: &Frame<'_>,
-) -> Result<Shown, Refusal> {
-    let ask = ask(cursor, setting)?;
-    let (bytes, items) = list::stored(stored, list, ask, frame.allowance)?;
+    renderer: &RenderContext<'_>,
+) -> Result<Excerpt, Refusal> {
+    let request = page_request(cursor, context)?;
+    let (bytes, items) = list::stored(stored, list, request, renderer.allowance)?;
     let items = items
         .into_iter()
         .map(|(at, span)| Item::new(at, bytes.get(span).unwrap_or_default(), stored.index.form))
         .collect();
-    Ok(list::show(list, stored.index.form, items, ask, base, frame, setting.taste()))
+    Ok(list::show(
+        list,
+        stored.index.form,
+        items,
+        request,
+        base,
+        renderer,
+        context.condense_options(),
+    ))
 }
 
 /// The page of a list that a cursor leads to.
-fn ask(cursor: &Cursor, setting: &Setting<'_>) -> Result<Ask, Refusal> {
-    let (wish, limits) = (setting.wish, setting.limits);
-    if wish.ranged() {
-        return Err(Refusal::Wish("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
+fn page_request(cursor: &Cursor, context: &ShapeContext<'_>) -> Result<PageRequest, Refusal> {
+    let (options, limits) = (context.options, context.limits);
+    if options.ranged() {
+        return Err(Refusal::InvalidRequest("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
     }
-    let carried = if wish.limit > 0 { wish.limit } else { cursor.limit };
+    let carried = if options.limit > 0 { options.limit } else { cursor.limit };
     let page_size =
         if carried > 0 { carried.min(limits.max_page_size) } else { limits.default_page_size };
-    let limit = page_size.saturating_mul(wish.pages.max(1));
+    let limit = page_size.saturating_mul(options.pages.max(1));
     // A page that was condensed is read again, whole.
-    let again = wish.whole && cursor.whole == 0 && cursor.first > 0;
+    let again = options.whole && cursor.whole == 0 && cursor.first > 0;
     let first = if again { cursor.first - 1 } else { cursor.offset };
-    Ok(Ask {
+    Ok(PageRequest {
         first,
         within: cursor.within,
         limit,
         page_size,
         carried_limit: carried,
-        whole: wish.whole,
+        whole: options.whole,
         all: false,
     })
 }
@@ -262,35 +272,35 @@ fn chunk(
     stored: &Stored<'_>,
     text: &TextIndex,
     cursor: &Cursor,
-    wish: Wish,
+    options: RequestOptions,
     base: &Cursor,
-    frame: &Frame<'_>,
-) -> Result<Shown, Refusal> {
+    renderer: &RenderContext<'_>,
+) -> Result<Excerpt, Refusal> {
     let total = stored.index.bytes;
-    let ranged = wish.ranged();
+    let ranged = options.ranged();
     let (from, end) = if ranged {
-        if wish.start_line > text.lines {
-            return Err(Refusal::Wish(format!(
+        if options.start_line > text.lines {
+            return Err(Refusal::InvalidRequest(format!(
                 "startLine {} is beyond the end: the text has {} lines",
-                wish.start_line, text.lines
+                options.start_line, text.lines
             )));
         }
-        let from = line_offset(stored, text, wish.start_line.max(1))?;
-        let end = if wish.end_line == 0 {
+        let from = line_offset(stored, text, options.start_line.max(1))?;
+        let end = if options.end_line == 0 {
             total
         } else {
-            line_offset(stored, text, wish.end_line.saturating_add(1))?
+            line_offset(stored, text, options.end_line.saturating_add(1))?
         };
         (from, end)
     } else {
-        let pages = usize::try_from(wish.pages.max(1)).unwrap_or(usize::MAX);
+        let pages = usize::try_from(options.pages.max(1)).unwrap_or(usize::MAX);
         let chunk = text.chunk_at(cursor.offset).saturating_add(pages);
         let end = text.chunks.get(chunk).map_or(total, |mark| mark.offset);
         (cursor.offset, if cursor.end > 0 { cursor.end } else { end })
     };
     let mark = text.chunks.get(text.chunk_at(from)).copied().ok_or(Missing::Gone)?;
     // Never more than can fit, however long the range: a token is at most 16 bytes, and an escape at most six.
-    let most = from.saturating_add(frame.allowance.saturating_mul(96));
+    let most = from.saturating_add(renderer.allowance.saturating_mul(96));
     let bytes = stored.bytes(mark.offset, end.min(most))?;
     let skip = usize::try_from(from - mark.offset).unwrap_or(usize::MAX).min(bytes.len());
     let (before, mut content) = bytes.split_at_checked(skip).unwrap_or((&bytes, &[]));
@@ -304,9 +314,9 @@ fn chunk(
         text,
         content,
         stored.index.form,
-        Place { from, line, total, range_end },
+        TextPosition { from, line, total, range_end },
         base,
-        frame,
+        renderer,
     ))
 }
 

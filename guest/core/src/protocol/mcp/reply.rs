@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::META_RESULT;
 use crate::json::text::{escape, quoted};
-use crate::shape::render::{Halves, plain_block, text_block};
+use crate::shape::render::{Rendered, plain_block, text_block};
 
 /// What an answer needs of its request.
 #[derive(Clone, Copy)]
@@ -31,19 +31,19 @@ impl Envelope<'_> {
 
     /// A part of a tool's answer.
     #[must_use]
-    pub fn tool(&self, halves: &Halves, meta: &Map<String, Value>) -> Vec<u8> {
+    pub fn tool(&self, rendered: &Rendered, meta: &Map<String, Value>) -> Vec<u8> {
         let mut members = b"\"content\":[".to_vec();
-        if let Some(text) = &halves.text {
+        if let Some(text) = &rendered.text {
             members.extend(text_block(text));
             members.push(b',');
         }
-        if let Some(blocks) = halves.blocks.as_ref().filter(|blocks| !blocks.is_empty()) {
+        if let Some(blocks) = rendered.blocks.as_ref().filter(|blocks| !blocks.is_empty()) {
             members.extend_from_slice(blocks);
             members.push(b',');
         }
-        members.extend(plain_block(&halves.notice));
+        members.extend(plain_block(&rendered.notice));
         members.push(b']');
-        if let Some(structured) = &halves.structured {
+        if let Some(structured) = &rendered.structured {
             members.extend_from_slice(b",\"structuredContent\":");
             members.extend_from_slice(structured);
         }
@@ -54,17 +54,17 @@ impl Envelope<'_> {
 
     /// A part of a resource.
     #[must_use]
-    pub fn resource(&self, uri: &str, halves: &Halves, meta: &Map<String, Value>) -> Vec<u8> {
+    pub fn resource(&self, uri: &str, rendered: &Rendered, meta: &Map<String, Value>) -> Vec<u8> {
         let mut members = b"\"contents\":[".to_vec();
-        if let Some(text) = &halves.text {
+        if let Some(text) = &rendered.text {
             members.extend(content(uri, text));
             members.push(b',');
         }
-        if let Some(blocks) = halves.blocks.as_ref().filter(|blocks| !blocks.is_empty()) {
+        if let Some(blocks) = rendered.blocks.as_ref().filter(|blocks| !blocks.is_empty()) {
             members.extend_from_slice(blocks);
             members.push(b',');
         }
-        members.extend(notice_content(halves));
+        members.extend(notice_content(rendered));
         members.extend_from_slice(b"],");
         if self.modern {
             members.extend_from_slice(b"\"ttlMs\":0,\"cacheScope\":\"private\",");
@@ -119,9 +119,9 @@ pub fn content(uri: &str, text: &[u8]) -> Vec<u8> {
 
 /// The contract, as one of the contents of a resource. Its URI reads on.
 #[must_use]
-pub fn notice_content(halves: &Halves) -> Vec<u8> {
-    let uri = format!("{}{}", super::READ_URI, halves.cursor.as_deref().unwrap_or("end"));
+pub fn notice_content(rendered: &Rendered) -> Vec<u8> {
+    let uri = format!("{}{}", super::READ_URI, rendered.cursor.as_deref().unwrap_or("end"));
     let mut text = Vec::new();
-    escape(&mut text, halves.notice.as_bytes());
+    escape(&mut text, rendered.notice.as_bytes());
     content(&uri, &text)
 }

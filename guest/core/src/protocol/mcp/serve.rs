@@ -24,30 +24,31 @@ pub fn part(
     upstream: &str,
     resource: Option<&str>,
 ) -> Served {
-    let facts = read.shown.facts.json(read.halves.cursor.as_deref(), read.shown.more, READ_TOOL);
+    let facts =
+        read.excerpt.coverage.json(read.rendered.cursor.as_deref(), read.excerpt.more, READ_TOOL);
     let meta = shaped::describe(
         facts,
-        read.halves.tokens,
+        read.rendered.tokens,
         read.threshold,
         read.original,
         read.original_bytes,
     );
     let message = match resource {
-        None => envelope.tool(&read.halves, &meta),
-        Some(uri) => envelope.resource(uri, &read.halves, &meta),
+        None => envelope.tool(&read.rendered, &meta),
+        Some(uri) => envelope.resource(uri, &read.rendered, &meta),
     };
     debug_assert!(is_json(&message, Form::Raw), "an answer is JSON");
     let record = Record {
         endpoint: crate::endpoint(upstream, &read.endpoint),
-        mode: read.shown.facts.kind().to_owned(),
-        loss: read.shown.facts.loss(),
-        estimated_tokens: read.halves.tokens,
+        mode: read.excerpt.coverage.kind().to_owned(),
+        loss: read.excerpt.coverage.loss(),
+        estimated_tokens: read.rendered.tokens,
         response_bytes: message.len() as u64,
         original_tokens: read.original.tokens,
         original_tokens_sampled: read.original.sampled,
         original_bytes: read.original_bytes,
         budget: read.threshold,
-        item_count: read.shown.facts.items(),
+        item_count: read.excerpt.coverage.items(),
         response_mode: None,
         read_only: false,
     };

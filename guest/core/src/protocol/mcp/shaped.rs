@@ -16,13 +16,13 @@ use crate::json::survey::{List, Survey};
 use crate::json::text::{Form, boundary, visible};
 use crate::query::Query;
 use crate::record::Loss;
-use crate::shape::Facts;
-use crate::shape::derive::{self, Derived};
+use crate::shape::Coverage;
 use crate::shape::payload::Payload;
-use crate::shape::plan::{Cut, Setting, cut};
-use crate::shape::render::{Halves, Room, plain_block, with_contract};
+use crate::shape::plan::{ShapeContext, ShapedPayload, cut};
+use crate::shape::render::{Rendered, SchemaConstraint, plain_block, with_contract};
+use crate::shape::transform::{self, Transformed};
 use crate::snapshot::stored::Entry;
-use crate::snapshot::{Cursor, Home};
+use crate::snapshot::{Cursor, Placement};
 use crate::tokens::{Original, TokenBudget};
 
 /// An answer, shaped.
@@ -44,13 +44,13 @@ pub struct Shaped<'a> {
 /// Shapes an answer; none where it may stay as it is.
 #[must_use]
 pub fn shape<'a>(
-    setting: &Setting<'_>,
+    context: &ShapeContext<'_>,
     message: &'a [u8],
     answer: &Answer,
     cost: &Cost,
     allowance: u64,
 ) -> Option<Shaped<'a>> {
-    let shaper = Shaper { setting, message, answer, cost, allowance };
+    let shaper = Shaper { context, message, answer, cost, allowance };
     let texts: Vec<usize> = answer
         .blocks
         .iter()
@@ -64,15 +64,16 @@ pub fn shape<'a>(
     }
     // A query is about what a tool found, not about why it failed.
     let query = Query::default();
-    let setting = &if answer.is_error { Setting { query: &query, ..*setting } } else { *setting };
-    let shaper = Shaper { setting, ..shaper };
+    let context =
+        &if answer.is_error { ShapeContext { query: &query, ..*context } } else { *context };
+    let shaper = Shaper { context, ..shaper };
     match (&answer.structured, texts.as_slice()) {
         (Some(survey), []) => shaper.structured_alone(survey),
         (Some(survey), texts) => {
             // Telling whether both halves say the same costs as much as reading them: only where one of them has to be cut.
             if !over
-                && setting.query.is_empty()
-                && !setting.limits.changes()
+                && context.query.is_empty()
+                && !context.limits.changes()
                 && !shaper.may_need_cut(survey, texts)
             {
                 return None;
@@ -94,7 +95,7 @@ pub fn shape<'a>(
 
 /// Cuts, and where they go.
 struct Plan<'a> {
-    cuts: Vec<Cut<'a>>,
+    cuts: Vec<ShapedPayload<'a>>,
     /// The content array, written anew.
     content: Vec<Vec<u8>>,
     /// Tokens of what was left as it is.
@@ -102,7 +103,7 @@ struct Plan<'a> {
 }
 
 struct Shaper<'s, 'a> {
-    setting: &'s Setting<'s>,
+    context: &'s ShapeContext<'s>,
     message: &'a [u8],
     answer: &'s Answer,
     cost: &'s Cost,
@@ -130,14 +131,14 @@ impl<'a> Shaper<'_, 'a> {
 
     /// Whether an answer within its budget may have to be cut all the same: for its number of items, its length, or a range asked for.
     fn may_need_cut(&self, survey: &Survey, texts: &[usize]) -> bool {
-        let (limits, wish) = (self.setting.limits, self.setting.wish);
-        let size = self.setting.page_size();
+        let (limits, options) = (self.context.limits, self.context.options);
+        let size = self.context.page_size();
         let long = |survey: &Survey| survey.lists.iter().any(|list| list.items.len() as u64 > size);
         let holds_long = |at: &usize| self.survey(*at).is_some_and(|survey| long(&survey));
         long(survey)
             || texts.len() as u64 > size
             || texts.iter().any(|at| self.cost.block(*at).tokens > limits.chunk_threshold)
-            || wish.ranged()
+            || options.ranged()
             || texts.iter().any(holds_long)
             || (limits.summarization && self.cost.structured.tokens > limits.summary_threshold)
     }
@@ -147,36 +148,38 @@ impl<'a> Shaper<'_, 'a> {
         &self,
         payload: &Payload<'a, '_>,
         cost: Original,
-        home: Option<Home>,
+        placement: Option<Placement>,
         text: bool,
         allowance: u64,
-    ) -> Option<Cut<'a>> {
-        let setting = self.setting;
-        let derived = if setting.query.is_empty() {
-            Derived::by_policy(setting, payload)
+    ) -> Option<ShapedPayload<'a>> {
+        let context = self.context;
+        let transformed = if context.query.is_empty() {
+            Transformed::by_policy(context, payload)
         } else {
-            let copies = u64::from(text) + u64::from(home.is_some());
-            Some(Derived::by_query(setting, payload, copies, allowance))
+            let copies = u64::from(text) + u64::from(placement.is_some());
+            Some(Transformed::by_query(context, payload, copies, allowance))
         };
-        let Some(mut derived) = derived else {
-            let mut cut = cut(setting, payload, cost, home, text, allowance)?;
+        let Some(mut transformed) = transformed else {
+            let mut cut = cut(context, payload, cost, placement, text, allowance)?;
             // A caller that has seen ids may ask for the records by them.
-            let page = matches!(cut.shown.facts, Facts::Page { .. });
-            let noted = cut.shown.next.as_ref().filter(|_| page).and_then(|next| self.note(next));
+            let page = matches!(cut.excerpt.coverage, Coverage::Page { .. });
+            let noted = cut.excerpt.next.as_ref().filter(|_| page).and_then(|next| self.note(next));
             cut.entries.extend(noted);
             return Some(cut);
         };
-        let apart = derived.asked || (!derived.typed && setting.room != Room::Any);
-        let shown_home = home.clone().map(|home| if apart { Home::Document } else { home });
+        let apart = transformed.asked
+            || (!transformed.typed && context.schema_constraint != SchemaConstraint::None);
+        let shown_home =
+            placement.clone().map(|placement| if apart { Placement::Document } else { placement });
         // Answers that stay as they are would be kept for nothing.
-        let (whole, kept) = derive::keep(setting, payload, cost, home);
-        let home = shown_home.as_ref();
-        let mut cut = match derived.view.take() {
+        let (whole, kept) = transform::keep(context, payload, cost, placement);
+        let placement = shown_home.as_ref();
+        let mut cut = match transformed.view.take() {
             Some(view) => {
-                let frame = setting.frame(allowance, text, home);
-                derive::fit_view(&derived, view, payload, cost, &whole, setting, &frame)
+                let renderer = context.renderer(allowance, text, placement);
+                transform::fit_page(&transformed, view, payload, cost, &whole, context, &renderer)
             }
-            None => derive::fit(setting, &derived, Some(&whole), home, text, allowance),
+            None => transform::fit(context, &transformed, Some(&whole), placement, text, allowance),
         };
         cut.entries.extend(kept.into_iter().map(Entry::into_owned));
         cut.entries.extend(self.note(&whole));
@@ -186,8 +189,8 @@ impl<'a> Shaper<'_, 'a> {
 
     /// Notes which snapshot this call led to, so that the same call with other wishes is answered from it.
     fn note(&self, whole: &Cursor) -> Option<Entry<'static>> {
-        let setting = self.setting;
-        let key = setting.keys.answer(setting.scope, setting.arguments).into_iter().next()?;
+        let context = self.context;
+        let key = context.keys.answer(context.scope, context.arguments).into_iter().next()?;
         Some(Entry { key, value: whole.snapshot.clone().into_bytes().into() })
     }
 
@@ -197,7 +200,12 @@ impl<'a> Shaper<'_, 'a> {
         Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
     }
 
-    fn cut_structured(&self, survey: &Survey, text: bool, allowance: u64) -> Option<Cut<'a>> {
+    fn cut_structured(
+        &self,
+        survey: &Survey,
+        text: bool,
+        allowance: u64,
+    ) -> Option<ShapedPayload<'a>> {
         let relative = survey.clone().from(survey.root.start);
         let payload = Payload {
             bytes: self.bytes(&survey.root),
@@ -206,13 +214,13 @@ impl<'a> Shaper<'_, 'a> {
             ends: None,
             blocks: false,
         };
-        self.cut(&payload, self.cost.structured, Some(Home::Whole), text, allowance)
+        self.cut(&payload, self.cost.structured, Some(Placement::Whole), text, allowance)
     }
 
     /// Both halves say the same: one payload, written twice.
     fn both(&self, survey: &Survey, texts: &[usize]) -> Option<Shaped<'a>> {
         let cut = self.cut_structured(survey, true, self.allowance)?;
-        let content = self.content_with(&cut.halves, texts);
+        let content = self.content_with(&cut.rendered, texts);
         Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
     }
 
@@ -220,7 +228,7 @@ impl<'a> Shaper<'_, 'a> {
     fn both_text(&self, survey: &Survey, string: &Span, texts: &[usize]) -> Option<Shaped<'a>> {
         let bytes = self.bytes(string);
         let inner = surveyed(bytes);
-        let home = Home::Text(
+        let placement = Placement::Text(
             self.bytes(&(survey.root.start..string.start)).to_vec(),
             self.bytes(&(string.end..survey.root.end)).to_vec(),
         );
@@ -232,8 +240,8 @@ impl<'a> Shaper<'_, 'a> {
             blocks: false,
         };
         let cost = texts.first().map_or(Original::default(), |at| self.cost.block(*at));
-        let cut = self.cut(&payload, cost, Some(home), true, self.allowance)?;
-        let content = self.content_with(&cut.halves, texts);
+        let cut = self.cut(&payload, cost, Some(placement), true, self.allowance)?;
+        let content = self.content_with(&cut.rendered, texts);
         Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
     }
 
@@ -265,9 +273,9 @@ impl<'a> Shaper<'_, 'a> {
             .map(|at| (*at, self.cost.block(*at)))
             .max_by_key(|(at, cost)| (cost.cost, usize::MAX - at))?;
         let others = self.cost.text().cost - cost.cost;
-        let size = self.setting.page_size();
+        let size = self.context.page_size();
         let beside = others <= allowance / 4 && texts.len() as u64 <= size;
-        if texts.len() == 1 || (beside && self.setting.query.is_empty()) {
+        if texts.len() == 1 || (beside && self.context.query.is_empty()) {
             return self.one_text(largest, cost, others, allowance);
         }
         let content = self.answer.content.clone()?;
@@ -285,10 +293,10 @@ impl<'a> Shaper<'_, 'a> {
         };
         let cut = self.cut(&payload, self.cost.text(), None, true, allowance)?;
         let shown = cut
-            .halves
+            .rendered
             .blocks
             .clone()
-            .or_else(|| cut.halves.text.as_ref().map(|text| self.text_content(text)));
+            .or_else(|| cut.rendered.text.as_ref().map(|text| self.text_content(text)));
         Some(Plan {
             content: shown.into_iter().filter(|blocks| !blocks.is_empty()).collect(),
             untouched: 0,
@@ -305,9 +313,9 @@ impl<'a> Shaper<'_, 'a> {
         let room = allowance.saturating_sub(others);
         // Servers put what to do next at the end of an error: its tail is kept in sight.
         let tail = if self.answer.is_error { tail(bytes, room / 4) } else { Vec::new() };
-        let tail_cost = self.setting.limits.estimator.price(&tail);
+        let tail_cost = self.context.limits.estimator.price(&tail);
         let cut = self.cut(&payload, cost, None, true, room - tail_cost.min(room))?;
-        let mut content = self.content_with(&cut.halves, &[at]);
+        let mut content = self.content_with(&cut.rendered, &[at]);
         if !tail.is_empty() {
             content.push(plain_block(&String::from_utf8_lossy(&tail)));
         }
@@ -320,13 +328,13 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// The content array with the text half in the place of the first of `texts`, which are in their order, and without the others.
-    fn content_with(&self, halves: &Halves, texts: &[usize]) -> Vec<Vec<u8>> {
+    fn content_with(&self, rendered: &Rendered, texts: &[usize]) -> Vec<Vec<u8>> {
         let mut content = Vec::new();
         for (at, block) in self.answer.blocks.iter().enumerate() {
             match texts.binary_search(&at) {
                 Err(_) => content.push(self.bytes(&block.span).to_vec()),
                 Ok(0) => {
-                    if let (Some(text), Some(new)) = (&block.text, &halves.text) {
+                    if let (Some(text), Some(new)) = (&block.text, &rendered.text) {
                         let mut edits = Edits::default();
                         edits.replace(
                             text.start - block.span.start..text.end - block.span.start,
@@ -343,7 +351,7 @@ impl<'a> Shaper<'_, 'a> {
 
     fn text_content(&self, escaped: &[u8]) -> Vec<u8> {
         if self.answer.resource {
-            reply::content(self.setting.name, escaped)
+            reply::content(self.context.name, escaped)
         } else {
             crate::shape::render::text_block(escaped)
         }
@@ -352,12 +360,12 @@ impl<'a> Shaper<'_, 'a> {
     /// Puts the message together: content, structured content, `_meta` and `ttlMs` are new, everything else stays as it came.
     fn finish(&self, mut plan: Plan<'a>) -> Shaped<'a> {
         let mut edits = Edits::default();
-        let tokens = plan.untouched + plan.cuts.iter().map(|cut| cut.halves.tokens).sum::<u64>();
+        let tokens = plan.untouched + plan.cuts.iter().map(|cut| cut.rendered.tokens).sum::<u64>();
         for cut in &plan.cuts {
             plan.content.push(if self.answer.resource {
-                reply::notice_content(&cut.halves)
+                reply::notice_content(&cut.rendered)
             } else {
-                plain_block(&cut.halves.notice)
+                plain_block(&cut.rendered.notice)
             });
         }
         let content = [b"[".as_slice(), &plan.content.join(&b','), b"]"].concat();
@@ -368,13 +376,13 @@ impl<'a> Shaper<'_, 'a> {
         }
         if let Some(survey) = &self.answer.structured {
             let new =
-                plan.cuts.iter().find_map(|cut| cut.halves.structured.clone()).or_else(|| {
+                plan.cuts.iter().find_map(|cut| cut.rendered.structured.clone()).or_else(|| {
                     // It was left whole: the contract stands in it all the same, for clients that show nothing else.
                     let cut = plan.cuts.first().filter(|_| survey.kind == Kind::Object)?;
-                    let contract = cut.shown.facts.structured(
-                        cut.halves.cursor.as_deref(),
-                        cut.shown.more,
-                        self.setting.read_tool,
+                    let contract = cut.excerpt.coverage.structured(
+                        cut.rendered.cursor.as_deref(),
+                        cut.excerpt.more,
+                        self.context.read_tool,
                         false,
                     );
                     Some(with_contract(
@@ -396,11 +404,11 @@ impl<'a> Shaper<'_, 'a> {
         {
             edits.replace(span, bytes);
         }
-        let first = plan.cuts.first().map(|cut| &cut.shown.facts);
+        let first = plan.cuts.first().map(|cut| &cut.excerpt.coverage);
         Shaped {
-            mode: first.map_or("full", |facts| facts.kind()),
-            loss: plan.cuts.iter().map(|cut| cut.shown.facts.loss()).max().unwrap_or_default(),
-            items: first.and_then(|facts| facts.items()),
+            mode: first.map_or("full", |coverage| coverage.kind()),
+            loss: plan.cuts.iter().map(|cut| cut.excerpt.coverage.loss()).max().unwrap_or_default(),
+            items: first.and_then(|coverage| coverage.items()),
             message: edits.apply(self.message),
             entries: plan.cuts.into_iter().flat_map(|cut| cut.entries).collect(),
             tokens,
@@ -409,20 +417,24 @@ impl<'a> Shaper<'_, 'a> {
 
     fn meta(&self, plan: &Plan<'_>, tokens: u64, edits: &mut Edits, members: &mut Vec<Vec<u8>>) {
         let Some(cut) = plan.cuts.first() else { return };
-        let mut facts = cut.shown.facts.json(
-            cut.halves.cursor.as_deref(),
-            cut.shown.more,
-            self.setting.read_tool,
+        let mut coverage = cut.excerpt.coverage.json(
+            cut.rendered.cursor.as_deref(),
+            cut.excerpt.more,
+            self.context.read_tool,
         );
         if let Some(whole) = &cut.whole {
-            facts.insert(
+            coverage.insert(
                 "original".to_owned(),
-                self.setting.frame(0, true, None).sign(whole).into(),
+                self.context.renderer(0, true, None).sign(whole).into(),
             );
         }
-        let threshold =
-            self.setting.limits.budget_for(self.setting.wish.pages, self.setting.budget).threshold;
-        let meta = describe(facts, tokens, threshold, self.cost.total(), self.message.len() as u64);
+        let threshold = self
+            .context
+            .limits
+            .budget_for(self.context.options.pages, self.context.budget)
+            .threshold;
+        let meta =
+            describe(coverage, tokens, threshold, self.cost.total(), self.message.len() as u64);
         let appended = self.answer.meta.as_ref().and_then(|object| {
             let member = format!("\"{META_RESULT}\":{}", Value::Object(meta.clone()));
             append_member(self.message, object, member.as_bytes()).ok()
@@ -437,21 +449,21 @@ impl<'a> Shaper<'_, 'a> {
 /// What `_meta` says of a shaped result: the facts, the budget, the size of the original.
 #[must_use]
 pub fn describe(
-    mut facts: Map<String, Value>,
+    mut coverage: Map<String, Value>,
     tokens: u64,
     threshold: u64,
     original: Original,
     original_bytes: u64,
 ) -> Map<String, Value> {
     if let Ok(Value::Object(budget)) = serde_json::to_value(TokenBudget::new(tokens, threshold)) {
-        facts.extend(budget);
+        coverage.extend(budget);
     }
-    facts.insert("originalTokens".to_owned(), original.tokens.into());
-    facts.insert("originalBytes".to_owned(), original_bytes.into());
+    coverage.insert("originalTokens".to_owned(), original.tokens.into());
+    coverage.insert("originalBytes".to_owned(), original_bytes.into());
     if original.sampled {
-        facts.insert("originalTokensSampled".to_owned(), true.into());
+        coverage.insert("originalTokensSampled".to_owned(), true.into());
     }
-    facts
+    coverage
 }
 
 /// What a text holds, if that is JSON.

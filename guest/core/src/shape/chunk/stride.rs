@@ -1,6 +1,6 @@
 //! The chunks of a long text: as far apart as samples of it say that a chunk reaches, moved to the nearest good place.
 
-use super::{EXACT_BYTES, Size, second};
+use super::{ChunkLimits, MAX_EXACT_BYTES, second_chunk};
 use crate::json::text::{Form, boundary, sample};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
@@ -9,24 +9,24 @@ use crate::text::lines::Lined;
 use crate::tokens::{Estimator, FINE, Words};
 
 /// Bytes of which one sample tells the price.
-const STRIDE: usize = 64 * 1024;
+const STRIDE_BYTES: usize = 64 * 1024;
 /// Bytes of a sample.
-const SAMPLE: usize = 512;
+const SAMPLE_BYTES: usize = 512;
 /// Lines before the end of a chunk among which a good place is looked for.
-const LOOK_BACK: usize = 24;
+const MAX_LOOKBACK_LINES: usize = 24;
 
 /// Finds where the chunks begin: the first by pricing it, the others by samples. A chunk that turns out to be too large is cut where it is shown. O(n), 64 bytes a step.
-pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: Size) -> TextIndex {
+pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
     let (bytes, form) = (text.bytes(), text.form());
-    let mut plan = Plan {
+    let mut plan = SampledPlanner {
         text,
         prices: prices(bytes, form, estimator),
         ranker: Ranker::new((0..text.len()).map(|line| text.raw(line)), form),
         size,
         chunks: vec![ChunkMark { offset: 0, line: 1 }],
     };
-    let head = bytes.get(..boundary(bytes, EXACT_BYTES, form)).unwrap_or(bytes);
-    let (mut at, mut line) = match second(head, form, estimator, size) {
+    let head = bytes.get(..boundary(bytes, MAX_EXACT_BYTES, form)).unwrap_or(bytes);
+    let (mut at, mut line) = match second_chunk(head, form, estimator, size) {
         Some(second) => {
             let line = usize::try_from(second.line).unwrap_or(1) - 1;
             (usize::try_from(second.offset).unwrap_or(usize::MAX), line)
@@ -46,10 +46,10 @@ pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: Size) -> TextI
 fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
     let mut words = Words::default();
     let samples: Vec<u64> = (0..bytes.len())
-        .step_by(STRIDE)
+        .step_by(STRIDE_BYTES)
         .map(|from| {
-            let middle = from + STRIDE.min(bytes.len() - from) / 2;
-            let (part, length) = sample(bytes, middle, SAMPLE, form);
+            let middle = from + STRIDE_BYTES.min(bytes.len() - from) / 2;
+            let (part, length) = sample(bytes, middle, SAMPLE_BYTES, form);
             estimator.weigh_in(&mut words, &part) / (length as u64).max(1)
         })
         .collect();
@@ -57,18 +57,18 @@ fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
     samples.into_iter().map(|price| price.max(mean).max(1) * 13 / 12).collect()
 }
 
-struct Plan<'a> {
+struct SampledPlanner<'a> {
     text: &'a Lined<'a>,
     prices: Vec<u64>,
     ranker: Ranker,
-    size: Size,
+    size: ChunkLimits,
     chunks: Vec<ChunkMark>,
 }
 
-impl Plan<'_> {
+impl SampledPlanner<'_> {
     /// Where the chunk after the one at byte `at` of line `line`, counted from 0, begins.
     fn after(&self, at: usize, line: usize, tokens: u64) -> (usize, usize) {
-        let price = self.prices.get(at / STRIDE).copied().unwrap_or(FINE);
+        let price = self.prices.get(at / STRIDE_BYTES).copied().unwrap_or(FINE);
         let reach = tokens.max(1).saturating_mul(FINE) / price;
         let most = at.saturating_add(usize::try_from(reach).unwrap_or(usize::MAX)).max(at + 1);
         let (bytes, ends) = (self.text.bytes(), self.text.ends());
@@ -97,7 +97,7 @@ impl Plan<'_> {
         if last >= self.text.len() {
             return last;
         }
-        let least = (first + (last - first) / 4 + 1).max(last.saturating_sub(LOOK_BACK));
+        let least = (first + (last - first) / 4 + 1).max(last.saturating_sub(MAX_LOOKBACK_LINES));
         let mut best = (Rank::Inside, last);
         for line in (least..=last).rev() {
             let (before, after) = (self.text.raw(line - 1), self.text.raw(line));

@@ -2,7 +2,7 @@
 
 /// What a field is worth, the most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Worth {
+pub enum FieldPriority {
     /// Tells one record from another: ids, names, titles.
     Identity,
     /// What state a record is in, and of what kind it is.
@@ -46,7 +46,7 @@ const IDENTITY: &[&str] = &[
     "question",
 ];
 
-/// Last words of names that identify.
+/// RenderCache words of names that identify.
 const IDENTITY_ENDS: &[&str] = &["name", "title"];
 
 const STATE: &[&str] = &[
@@ -205,7 +205,7 @@ fn words(name: &str) -> Vec<String> {
 
 /// The worth of a field of this name.
 #[must_use]
-pub fn worth(name: &str) -> Worth {
+pub fn field_priority(name: &str) -> FieldPriority {
     let lower = name.to_lowercase();
     let words = words(name);
     let (first, last) =
@@ -219,17 +219,17 @@ pub fn worth(name: &str) -> Worth {
         .iter()
         .any(|word| matches!(word.as_str(), "avatar" | "icon" | "gravatar" | "thumbnail"));
     if is(NOISE) || program_link || picture {
-        Worth::Noise
+        FieldPriority::Noise
     } else if is(IDENTITY) || IDENTITY_ENDS.contains(&last) {
-        Worth::Identity
+        FieldPriority::Identity
     } else if STATE.contains(&last) {
-        Worth::State
+        FieldPriority::State
     } else if PROSE.contains(&last) {
-        Worth::Prose
+        FieldPriority::Prose
     } else if words.iter().any(|word| KEY.contains(&word.as_str())) {
-        Worth::Key
+        FieldPriority::Key
     } else {
-        Worth::Plain
+        FieldPriority::Plain
     }
 }
 
@@ -240,20 +240,20 @@ mod tests {
     #[test]
     fn names_are_judged_by_their_words() {
         for (name, expected) in [
-            ("id", Worth::Identity),
-            ("full_name", Worth::Identity),
-            ("displayName", Worth::Identity),
-            ("created_at", Worth::Key),
-            ("checkIn", Worth::Key),
-            ("bookingStatus", Worth::State),
-            ("html_url", Worth::Key),
-            ("followers_url", Worth::Noise),
-            ("avatar_url", Worth::Noise),
-            ("node_id", Worth::Noise),
-            ("Description", Worth::Prose),
-            ("site_admin", Worth::Plain),
+            ("id", FieldPriority::Identity),
+            ("full_name", FieldPriority::Identity),
+            ("displayName", FieldPriority::Identity),
+            ("created_at", FieldPriority::Key),
+            ("checkIn", FieldPriority::Key),
+            ("bookingStatus", FieldPriority::State),
+            ("html_url", FieldPriority::Key),
+            ("followers_url", FieldPriority::Noise),
+            ("avatar_url", FieldPriority::Noise),
+            ("node_id", FieldPriority::Noise),
+            ("Description", FieldPriority::Prose),
+            ("site_admin", FieldPriority::Plain),
         ] {
-            assert_eq!(worth(name), expected, "{name}");
+            assert_eq!(field_priority(name), expected, "{name}");
         }
     }
 }

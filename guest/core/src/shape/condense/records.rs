@@ -1,39 +1,39 @@
-//! Records, condensed all alike. A few of them tell what fields there are and what each costs; the others are read for the fields that stay, and no others.
+//! RecordCondenser, condensed all alike. A few of them tell what fields there are and what each costs; the others are read for the fields that stay, and no others.
 
 use std::collections::BTreeSet;
 
 use super::schema::Schema;
-use super::select::{Leaf, Selection, select};
-use super::write::{Fields, Writer};
-use super::{Condensed, Taste, Written, aim, paths, report, weight};
+use super::select::{SelectableField, Selection, select};
+use super::write::{FieldLookup, Writer};
+use super::{CondenseOptions, Condensed, WriteStats, fit_to_budget, paths, report, weight};
 use crate::json::Span;
 use crate::json::outline::{Lens, Outline};
 use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
 use crate::tokens::Weighed;
 
-/// Records by which the fields of all are judged.
-const SAMPLE: usize = 32;
+/// RecordCondenser by which the fields of all are judged.
+const SAMPLE_RECORDS: usize = 32;
 
-/// Written records of which all are weighed; of more than these, every so many-th.
-const WEIGHED: usize = 8;
+/// WriteStats records of which all are weighed; of more than these, every so many-th.
+const PRICED_RECORDS: usize = 8;
 
 /// The fields of a list's records, ready to condense any of them to any size.
-pub struct Records<'r> {
+pub struct RecordCondenser<'r> {
     schema: Schema,
-    leaves: Vec<Leaf>,
+    leaves: Vec<SelectableField>,
     /// How many of them the schema knows.
     sampled: usize,
     form: Form,
-    taste: Taste<'r>,
+    condense_options: CondenseOptions<'r>,
 }
 
-impl<'r> Records<'r> {
+impl<'r> RecordCondenser<'r> {
     /// Reads what some of these records consist of, evenly chosen; none where one of them is broken. O(32 records).
     #[must_use]
-    pub fn of(items: &[Item<'_>], taste: Taste<'r>) -> Option<Self> {
+    pub fn new(items: &[Item<'_>], condense_options: CondenseOptions<'r>) -> Option<Self> {
         let form = items.first().map_or(Form::Raw, |item| item.read().1);
-        let count = items.len().min(SAMPLE);
+        let count = items.len().min(SAMPLE_RECORDS);
         let (mut buffer, mut spans): (Vec<u8>, Vec<Span>) = (Vec::new(), Vec::new());
         for at in 0..count {
             // The first and the last are among them.
@@ -44,18 +44,18 @@ impl<'r> Records<'r> {
             buffer.push(b' ');
         }
         let outline = Outline::of_all(&buffer, form, &spans).ok()?;
-        let schema = Schema::of(&outline, taste.estimator);
-        let leaves = taste.leaves(&schema);
-        Some(Self { schema, leaves, sampled: count.max(1), form, taste })
+        let schema = Schema::new(&outline, condense_options.estimator);
+        let leaves = condense_options.leaves(&schema);
+        Some(Self { schema, leaves, sampled: count.max(1), form, condense_options })
     }
 
     /// These records in at most about `allowance` tokens; none where that leaves nothing of them. O(n), once for each of at most five tries.
     #[must_use]
     pub fn all(&self, items: &[Item<'_>], allowance: u64) -> Option<Condensed> {
-        let mut seen = Seen::default();
+        let mut seen = RecordCache::default();
         let (values, written, selection) = self.within(items, allowance, usize::MAX, &mut seen)?;
         let mut condensed = report(&self.schema, values, written, &selection);
-        // Fields that no sampled record has go with those that had to.
+        // FieldLookup that no sampled record has go with those that had to.
         for (at, name) in seen.unknown.iter().filter(|(at, _)| selection.alive(*at)) {
             let path = self.schema.path_of(*at, name);
             if !condensed.kept.contains(&path) && !condensed.dropped.contains(&path) {
@@ -68,8 +68,12 @@ impl<'r> Records<'r> {
 
     /// What tells these records apart, and nothing else: to be asked of the first of them.
     #[must_use]
-    pub fn telling<'s>(&'s self, items: &'s [Item<'s>]) -> Telling<'s, 'r> {
-        Telling { records: self, items, seen: Seen { known: true, ..Seen::default() } }
+    pub fn identity_summarizer<'s>(&'s self, items: &'s [Item<'s>]) -> IdentitySummarizer<'s, 'r> {
+        IdentitySummarizer {
+            records: self,
+            items,
+            seen: RecordCache { known: true, ..RecordCache::default() },
+        }
     }
 
     /// `seen`: what was read of these records, or of more that begin with them.
@@ -78,15 +82,15 @@ impl<'r> Records<'r> {
         items: &'i [Item<'i>],
         allowance: u64,
         rounds: usize,
-        seen: &mut Seen<'i>,
-    ) -> Option<(Vec<Vec<u8>>, Written, Selection)> {
+        seen: &mut RecordCache<'i>,
+    ) -> Option<(Vec<Vec<u8>>, WriteStats, Selection)> {
         // The schema knows what its own records cost: so many tokens for all are so many for them.
         let of_sample = |aim: u64| {
             let share = u128::from(aim) * self.sampled as u128 / items.len().max(1) as u128;
             u64::try_from(share).unwrap_or(u64::MAX)
         };
         let choose = |aim| select(&self.schema, &self.leaves, of_sample(aim), usize::MAX, rounds);
-        // Fields cost less together than one by one, so that more of them stay in the end: what probably will is read at once.
+        // FieldLookup cost less together than one by one, so that more of them stay in the end: what probably will is read at once.
         if seen.alive.is_empty()
             && !seen.known
             && let Some(more) = choose(allowance.saturating_mul(2))
@@ -94,7 +98,7 @@ impl<'r> Records<'r> {
             seen.alive = (0..self.schema.fields.len()).map(|at| more.alive(at)).collect();
         }
         let (written, selection) =
-            aim(allowance, choose, |selection| self.drafts(items, selection, seen))?;
+            fit_to_budget(allowance, choose, |selection| self.drafts(items, selection, seen))?;
         let chosen = seen.drafts.iter().find(|drafts| drafts.selection == selection)?;
         let values = chosen.all.iter().take(items.len()).map(|(value, _)| value.clone()).collect();
         Some((values, written, selection))
@@ -105,19 +109,20 @@ impl<'r> Records<'r> {
         &self,
         items: &'i [Item<'i>],
         selection: &Selection,
-        seen: &mut Seen<'i>,
+        seen: &mut RecordCache<'i>,
     ) -> Option<()> {
         if !seen.holds(selection) {
             let fields = 0..self.schema.fields.len();
             let stays = |at: usize| selection.alive(at) || seen.alive.get(at) == Some(&true);
             let drafts = std::mem::take(&mut seen.drafts);
             let alive = fields.map(stays).collect();
-            *seen = Seen { alive, drafts, known: seen.known, ..Seen::default() };
+            *seen = RecordCache { alive, drafts, known: seen.known, ..RecordCache::default() };
         }
-        let Seen { alive, outlines, unknown, known, .. } = seen;
+        let RecordCache { alive, outlines, unknown, known, .. } = seen;
         let root = self.schema.child(0, b"[]")?;
         let enough = known.then(|| self.schema.members(root, alive)).flatten();
-        let mut lens = Stays { schema: &self.schema, alive, form: self.form, unknown, enough };
+        let mut lens =
+            SelectedFields { schema: &self.schema, alive, form: self.form, unknown, enough };
         let root = u32::try_from(root).ok()?;
         for item in items.get(outlines.len()..).unwrap_or_default() {
             let item = item.read().0;
@@ -132,11 +137,11 @@ impl<'r> Records<'r> {
         &self,
         items: &'i [Item<'i>],
         selection: &Selection,
-        seen: &mut Seen<'i>,
-    ) -> Option<Written> {
+        seen: &mut RecordCache<'i>,
+    ) -> Option<WriteStats> {
         let known = seen.drafts.iter().position(|drafts| drafts.selection == *selection);
         let mut drafts = known.map_or_else(
-            || Drafts {
+            || RenderedRecords {
                 selection: selection.clone(),
                 all: Vec::new(),
                 weighed: Weighed::default(),
@@ -151,7 +156,7 @@ impl<'r> Records<'r> {
                 drafts.all.push(draft);
             }
         }
-        let mut all = Written::default();
+        let mut all = WriteStats::default();
         for (_, written) in drafts.all.iter().take(items.len()) {
             all.shortened += written.shortened;
             all.omitted += written.omitted;
@@ -162,8 +167,13 @@ impl<'r> Records<'r> {
     }
 
     /// The next of these drafts.
-    fn draft(&self, item: &[u8], outline: &Outline<'_>, drafts: &mut Drafts) -> Option<Draft> {
-        let Drafts { selection, all, weighed } = drafts;
+    fn draft(
+        &self,
+        item: &[u8],
+        outline: &Outline<'_>,
+        drafts: &mut RenderedRecords,
+    ) -> Option<RenderedRecord> {
+        let RenderedRecords { selection, all, weighed } = drafts;
         let mut value = Vec::with_capacity(item.len().min(128));
         let mut writer = self.writer(outline, selection);
         writer.root(&mut value, 0, true);
@@ -174,9 +184,10 @@ impl<'r> Records<'r> {
             self.writer(&whole, selection).plain(&mut value, 0);
             value.push(b'}');
         }
-        let each = all.len() < WEIGHED || all.len().is_multiple_of(WEIGHED);
-        let weight = weighed.weight(value.len(), each, || weight(self.taste.estimator, &value));
-        Some((value, Written { shortened, omitted, weight }))
+        let each = all.len() < PRICED_RECORDS || all.len().is_multiple_of(PRICED_RECORDS);
+        let weight =
+            weighed.weight(value.len(), each, || weight(self.condense_options.estimator, &value));
+        Some((value, WriteStats { shortened, omitted, weight }))
     }
 
     fn writer<'w, 'a>(
@@ -187,9 +198,9 @@ impl<'r> Records<'r> {
         Writer {
             outline,
             schema: &self.schema,
-            fields: Fields::Seen,
+            fields: FieldLookup::Seen,
             selection,
-            keywords: self.taste.keywords,
+            keywords: self.condense_options.keywords,
             shortened: 0,
             omitted: 0,
         }
@@ -197,34 +208,34 @@ impl<'r> Records<'r> {
 }
 
 /// What tells records apart, of as many of them as are asked for.
-pub struct Telling<'s, 'r> {
-    records: &'s Records<'r>,
+pub struct IdentitySummarizer<'s, 'r> {
+    records: &'s RecordCondenser<'r>,
     items: &'s [Item<'s>],
-    seen: Seen<'s>,
+    seen: RecordCache<'s>,
 }
 
-impl Telling<'_, '_> {
+impl IdentitySummarizer<'_, '_> {
     /// The first so many in at most about `allowance` tokens; none where that is too much. O(n), and what was read for one count is not read again for another.
     #[must_use]
-    pub fn first(&mut self, count: usize, allowance: u64) -> Option<Told> {
+    pub fn first(&mut self, count: usize, allowance: u64) -> Option<IdentitySummary> {
         let items = self.items.get(..count)?;
         let (values, _, selection) = self.records.within(items, allowance, 1, &mut self.seen)?;
         let kept = paths(&self.records.schema, |at| selection.cap(at).is_some());
-        Some(Told { values, kept: kept.map(|(_, path)| path).collect() })
+        Some(IdentitySummary { values, kept: kept.map(|(_, path)| path).collect() })
     }
 }
 
-/// Records in short.
-pub struct Told {
+/// RecordCondenser in short.
+pub struct IdentitySummary {
     /// Each as JSON that is not escaped.
     pub values: Vec<Vec<u8>>,
     /// Paths of the fields that stayed.
     pub kept: Vec<String>,
 }
 
-/// Records as far as their fields stay in one try or another: what one has read, the next need not read again.
+/// RecordCondenser as far as their fields stay in one try or another: what one has read, the next need not read again.
 #[derive(Default)]
-struct Seen<'i> {
+struct RecordCache<'i> {
     /// Which fields were read.
     alive: Vec<bool>,
     outlines: Vec<Outline<'i>>,
@@ -233,22 +244,22 @@ struct Seen<'i> {
     /// Whether only those are looked for that it knows.
     known: bool,
     /// What was written of them, by what was chosen: of as many as were asked for.
-    drafts: Vec<Drafts>,
+    drafts: Vec<RenderedRecords>,
 }
 
-/// Records as they were written.
-struct Drafts {
+/// RecordCondenser as they were written.
+struct RenderedRecords {
     /// What was chosen.
     selection: Selection,
-    all: Vec<Draft>,
+    all: Vec<RenderedRecord>,
     /// Those of them that were weighed.
     weighed: Weighed,
 }
 
 /// A record as it was written, and what was done to it.
-type Draft = (Vec<u8>, Written);
+type RenderedRecord = (Vec<u8>, WriteStats);
 
-impl Seen<'_> {
+impl RecordCache<'_> {
     /// Whether everything that stays was read.
     fn holds(&self, selection: &Selection) -> bool {
         !self.alive.is_empty()
@@ -258,7 +269,7 @@ impl Seen<'_> {
 }
 
 /// Sees the fields that are read.
-struct Stays<'s> {
+struct SelectedFields<'s> {
     schema: &'s Schema,
     alive: &'s [bool],
     form: Form,
@@ -268,7 +279,7 @@ struct Stays<'s> {
     enough: Option<u32>,
 }
 
-impl Lens for Stays<'_> {
+impl Lens for SelectedFields<'_> {
     fn enough(&self) -> Option<u32> {
         self.enough
     }

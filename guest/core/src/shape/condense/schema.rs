@@ -4,28 +4,28 @@ mod visit;
 
 use std::collections::BTreeSet;
 
-use super::names::{Worth, worth};
+use super::names::{FieldPriority, field_priority};
 use crate::json::keyed::Keyed;
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
 use crate::tokens::{Estimator, Weighed};
 
 /// Characters to which values may be shortened; the last is all of them.
-pub const CAPS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
-/// The place of "all of them" in [`CAPS`].
-pub const WHOLE: usize = CAPS.len() - 1;
+pub const VALUE_LENGTHS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
+/// The place of "all of them" in [`VALUE_LENGTHS`].
+pub const FULL_LENGTH: usize = VALUE_LENGTHS.len() - 1;
 /// Elements to which lists inside records may be shortened.
-pub const LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
+pub const LIST_LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
 
 /// The number of a field.
 pub type FieldId = usize;
 
 /// Different values of a field that are counted.
-const DISTINCT: usize = 512;
+const MAX_DISTINCT_VALUES: usize = 512;
 /// Names of a path that are told.
-const DEEP: usize = 5;
+const MAX_PATH_NAMES: usize = 5;
 /// Members from which an object of containers is taken for a list with names instead of numbers.
-const MAP_OF_CONTAINERS: u32 = 16;
+const MIN_MAP_CONTAINERS: u32 = 16;
 
 /// All values at one place.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Field {
     /// Whether it is a record, or is inside of one: an element of a list, or a part of one.
     pub in_record: bool,
     /// What it is worth.
-    pub worth: Worth,
+    pub priority: FieldPriority,
     /// Whether some of its values are containers, so that it has fields itself.
     pub container: bool,
     /// Whether some of them are lists with names.
@@ -49,9 +49,9 @@ pub struct Field {
     /// How many values it has.
     pub count: u64,
     /// What its values weigh when shortened, in 1/[`crate::tokens::FINE`] token, keys included.
-    pub weights: [u64; CAPS.len()],
-    /// Elements of its lists, in all, when shortened to [`LENGTHS`].
-    pub elements: [u64; LENGTHS.len()],
+    pub weights: [u64; VALUE_LENGTHS.len()],
+    /// Elements of its lists, in all, when shortened to [`LIST_LENGTHS`].
+    pub elements: [u64; LIST_LENGTHS.len()],
     /// Those of its values that were weighed.
     weighed: Weighed,
     /// Characters of its strings.
@@ -72,31 +72,31 @@ pub struct Schema {
     /// In the order in which they were met.
     pub fields: Vec<Field>,
     /// The field of each value.
-    of: Vec<u32>,
+    field_ids: Vec<u32>,
 }
 
 impl Schema {
     /// The fields of a document. O(n): of a field with few values all are weighed, of others some.
     #[must_use]
-    pub fn of(outline: &Outline<'_>, estimator: &Estimator) -> Self {
-        let mut schema = Self { of: vec![u32::MAX; outline.len()], ..Self::default() };
+    pub fn new(outline: &Outline<'_>, estimator: &Estimator) -> Self {
+        let mut schema = Self { field_ids: vec![u32::MAX; outline.len()], ..Self::default() };
         let root = schema.field(None, b"", 0, false, 0);
         visit::all(&mut schema, outline, estimator, root);
-        schema.judge();
+        schema.score_fields();
         schema
     }
 
     /// The field of a value.
     #[must_use]
     pub fn field_of(&self, id: Id) -> Option<FieldId> {
-        usize::try_from(*self.of.get(id)?).ok().filter(|at| *at < self.fields.len())
+        usize::try_from(*self.field_ids.get(id)?).ok().filter(|at| *at < self.fields.len())
     }
 
     /// Whether an object of a field is a list with names, as others of the field are.
     #[must_use]
     pub fn is_map(&self, at: FieldId, node: &Node) -> bool {
         node.kind == Kind::Object
-            && node.children >= MAP_OF_CONTAINERS
+            && node.children >= MIN_MAP_CONTAINERS
             && self.fields.get(at).is_some_and(|field| field.map)
     }
 
@@ -136,7 +136,9 @@ impl Schema {
         // A path of many names says no more than its ends.
         let parts: Vec<&str> = path.split('.').collect();
         match parts.as_slice() {
-            [first, .., before, last] if parts.len() > DEEP => format!("{first}.….{before}.{last}"),
+            [first, .., before, last] if parts.len() > MAX_PATH_NAMES => {
+                format!("{first}.….{before}.{last}")
+            }
             _ => path,
         }
     }
@@ -200,12 +202,12 @@ impl Schema {
             parent,
             level,
             nested,
-            worth: Worth::Plain,
+            priority: FieldPriority::Plain,
             container: false,
             map: false,
             count: 0,
-            weights: [0; CAPS.len()],
-            elements: [0; LENGTHS.len()],
+            weights: [0; VALUE_LENGTHS.len()],
+            elements: [0; LIST_LENGTHS.len()],
             weighed: Weighed::default(),
             characters: 0,
             strings: 0,
@@ -222,7 +224,7 @@ impl Schema {
     }
 
     /// What each field is worth: by its name, its values, and how deep it stands.
-    fn judge(&mut self) {
+    fn score_fields(&mut self) {
         let names: Vec<String> = (0..self.fields.len())
             .map(|at| self.keys(at).last().map_or_else(String::new, |name| (*name).to_owned()))
             .collect();
@@ -233,48 +235,52 @@ impl Schema {
                 .is_some_and(|field| matches!(field.name.as_str(), "[]" | "*") && !field.nested);
             let Some(field) = self.fields.get_mut(at) else { continue };
             let average = field.characters / field.strings.max(1);
-            let mut judged = worth(name);
-            if field.prose * 2 > field.count && average > 100 && judged != Worth::Noise {
-                judged = if judged == Worth::Identity { Worth::State } else { Worth::Prose };
+            let mut priority = field_priority(name);
+            if field.prose * 2 > field.count && average > 100 && priority != FieldPriority::Noise {
+                priority = if priority == FieldPriority::Identity {
+                    FieldPriority::State
+                } else {
+                    FieldPriority::Prose
+                };
             }
-            if judged == Worth::Prose && average <= 100 {
-                judged = Worth::Key;
+            if priority == FieldPriority::Prose && average <= 100 {
+                priority = FieldPriority::Key;
             }
             // What stands deep, or in a list inside a record, tells other things apart than the records.
             let deep = field.nested || field.level > 2;
-            judged = match judged {
-                Worth::Identity | Worth::State if deep => Worth::Key,
-                Worth::Identity
+            priority = match priority {
+                FieldPriority::Identity | FieldPriority::State if deep => FieldPriority::Key,
+                FieldPriority::Identity
                     if field.level > 1
                         && matches!(
                             name.to_lowercase().as_str(),
                             "id" | "_id" | "uid" | "uuid"
                         ) =>
                 {
-                    Worth::Key
+                    FieldPriority::Key
                 }
-                Worth::Key if field.nested || field.level > 3 => Worth::Plain,
-                judged => judged,
+                FieldPriority::Key if field.nested || field.level > 3 => FieldPriority::Plain,
+                priority => priority,
             };
             if average > 400 && field.prose == 0 {
-                judged = Worth::Noise;
+                priority = FieldPriority::Noise;
             }
             // A name that half of the records share does not tell them apart.
             let distinct = field.distinct.len() as u64;
-            if judged == Worth::Identity
+            if priority == FieldPriority::Identity
                 && field.count >= 4
-                && distinct * 2 < field.count.min(DISTINCT as u64)
+                && distinct * 2 < field.count.min(MAX_DISTINCT_VALUES as u64)
             {
-                judged = Worth::State;
+                priority = FieldPriority::State;
             }
             let constant = field.count >= 3 && distinct == 1;
-            if field.empty == field.count || (constant && judged > Worth::State) {
-                judged = Worth::Noise;
+            if field.empty == field.count || (constant && priority > FieldPriority::State) {
+                priority = FieldPriority::Noise;
             }
             if is_record && !field.container {
-                judged = Worth::Identity;
+                priority = FieldPriority::Identity;
             }
-            field.worth = judged;
+            field.priority = priority;
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Which fields stay, and how long their values may be: the fields that carry least go first, and for all records alike.
 
-use super::names::Worth;
-use super::schema::{CAPS, Field, FieldId, LENGTHS, Schema, WHOLE};
+use super::names::FieldPriority;
+use super::schema::{FULL_LENGTH, Field, FieldId, LIST_LENGTHS, Schema, VALUE_LENGTHS};
 use crate::tokens::FINE;
 
 /// What stays of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// For each field the place in [`CAPS`] of the length that its values keep; none where it goes.
+    /// For each field the place in [`VALUE_LENGTHS`] of the length that its values keep; none where it goes.
     keep: Vec<Option<usize>>,
     /// Whether a field, or one inside it, stays.
     alive: Vec<bool>,
@@ -27,7 +27,7 @@ impl Selection {
     /// Characters that the values of a field keep; none where it goes.
     #[must_use]
     pub fn cap(&self, at: FieldId) -> Option<usize> {
-        self.keep.get(at).copied().flatten().and_then(|cap| CAPS.get(cap).copied())
+        self.keep.get(at).copied().flatten().and_then(|cap| VALUE_LENGTHS.get(cap).copied())
     }
 
     /// Whether a field, or one inside it, stays.
@@ -37,50 +37,52 @@ impl Selection {
     }
 }
 
-/// Rounds of choosing: fields of this worth may now be this long (a place in [`CAPS`]).
-const ROUNDS: [(Worth, usize); 15] = [
-    (Worth::Identity, 1),
-    (Worth::State, 1),
-    (Worth::Identity, 2),
-    (Worth::Key, 2),
-    (Worth::Plain, 1),
-    (Worth::Prose, 2),
-    (Worth::Identity, WHOLE),
-    (Worth::State, WHOLE),
-    (Worth::Key, WHOLE),
-    (Worth::Plain, WHOLE),
-    (Worth::Prose, 4),
-    (Worth::Noise, 2),
-    (Worth::Prose, 5),
-    (Worth::Prose, WHOLE),
-    (Worth::Noise, WHOLE),
+/// Rounds of choosing: fields of this worth may now be this long (a place in [`VALUE_LENGTHS`]).
+const ROUNDS: [(FieldPriority, usize); 15] = [
+    (FieldPriority::Identity, 1),
+    (FieldPriority::State, 1),
+    (FieldPriority::Identity, 2),
+    (FieldPriority::Key, 2),
+    (FieldPriority::Plain, 1),
+    (FieldPriority::Prose, 2),
+    (FieldPriority::Identity, FULL_LENGTH),
+    (FieldPriority::State, FULL_LENGTH),
+    (FieldPriority::Key, FULL_LENGTH),
+    (FieldPriority::Plain, FULL_LENGTH),
+    (FieldPriority::Prose, 4),
+    (FieldPriority::Noise, 2),
+    (FieldPriority::Prose, 5),
+    (FieldPriority::Prose, FULL_LENGTH),
+    (FieldPriority::Noise, FULL_LENGTH),
 ];
 
 /// Chooses among the fields that may stay within `allowance` tokens, by the first so many rounds. None where not even what tells the records apart can stay.
 #[must_use]
 pub fn select(
     schema: &Schema,
-    leaves: &[Leaf],
+    leaves: &[SelectableField],
     allowance: u64,
     records: usize,
     rounds: usize,
 ) -> Option<Selection> {
     let mut best: Option<Selection> = None;
     // Where just what tells the records apart is chosen, one length is mostly as good as another.
-    let worths = ROUNDS.get(..rounds).unwrap_or(&ROUNDS);
-    let tried: Vec<&Leaf> =
-        leaves.iter().filter(|leaf| worths.iter().any(|(worth, _)| *worth == leaf.worth)).collect();
+    let priorities = ROUNDS.get(..rounds).unwrap_or(&ROUNDS);
+    let tried: Vec<&SelectableField> = leaves
+        .iter()
+        .filter(|leaf| priorities.iter().any(|(priority, _)| *priority == leaf.priority))
+        .collect();
     let varies = tried.is_empty() || tried.iter().any(|leaf| leaf.varies);
-    for nested in LENGTHS.iter().rev() {
-        let mut choice = Choice::new(schema, leaves, *nested, records);
+    for nested in LIST_LENGTHS.iter().rev() {
+        let mut choice = Selector::new(schema, leaves, *nested, records);
         if choice.spent > allowance * FINE {
             continue;
         }
         let first = choice.run(allowance * FINE, rounds);
         // Longer lists inside records are worth it as long as every record keeps what it is known and asked for by.
-        let missing = choice.missing(Worth::Key);
+        let missing = choice.missing(FieldPriority::Key);
         if first && best.as_ref().is_none_or(|best| missing < best.missing) {
-            best = Some(choice.finish(missing, worths));
+            best = Some(choice.finish(missing, priorities));
         }
         if missing == 0 || !varies {
             break;
@@ -99,9 +101,9 @@ fn is_within_list(schema: &Schema, at: FieldId) -> bool {
 
 /// A field that may stay, since it has values of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leaf {
+pub struct SelectableField {
     /// What it is worth here: what policy maps counts as identity, so that it stays first.
-    worth: Worth,
+    priority: FieldPriority,
     /// How deep it stands, a list inside a record counting as one more.
     level: u32,
     /// What one of its values weighs when it is short.
@@ -111,7 +113,7 @@ pub struct Leaf {
     varies: bool,
 }
 
-impl Leaf {
+impl SelectableField {
     /// All of them, in the order in which they are tried. `wanted` are the fields that policy maps; where there are some, no others stay.
     #[must_use]
     pub fn all(schema: &Schema, wanted: Option<&[bool]>) -> Vec<Self> {
@@ -122,7 +124,7 @@ impl Leaf {
         let mut leaves: Vec<Self> = fields
             .filter(|(at, field)| allowed(*at) && field.count > 0 && is_leaf(field))
             .map(|(at, field)| Self {
-                worth: if wanted.is_some() { Worth::Identity } else { field.worth },
+                priority: if wanted.is_some() { FieldPriority::Identity } else { field.priority },
                 level: field.level + u32::from(field.nested),
                 weight: weight(field, 1) / field.count,
                 field: at,
@@ -134,9 +136,9 @@ impl Leaf {
     }
 }
 
-struct Choice<'s> {
+struct Selector<'s> {
     schema: &'s Schema,
-    leaves: &'s [Leaf],
+    leaves: &'s [SelectableField],
     nested: usize,
     records: usize,
     keep: Vec<Option<usize>>,
@@ -148,8 +150,13 @@ struct Choice<'s> {
     spent: u64,
 }
 
-impl<'s> Choice<'s> {
-    fn new(schema: &'s Schema, leaves: &'s [Leaf], nested: usize, records: usize) -> Self {
+impl<'s> Selector<'s> {
+    fn new(
+        schema: &'s Schema,
+        leaves: &'s [SelectableField],
+        nested: usize,
+        records: usize,
+    ) -> Self {
         let mut choice = Self {
             schema,
             leaves,
@@ -205,8 +212,8 @@ impl<'s> Choice<'s> {
     /// Goes through the rounds; whether any record keeps something.
     fn run(&mut self, allowance: u64, rounds: usize) -> bool {
         let mut any = false;
-        for (round, (worth, cap)) in ROUNDS.iter().take(rounds).enumerate() {
-            for leaf in self.leaves.iter().filter(|leaf| leaf.worth == *worth) {
+        for (round, (priority, cap)) in ROUNDS.iter().take(rounds).enumerate() {
+            for leaf in self.leaves.iter().filter(|leaf| leaf.priority == *priority) {
                 any |= self.raise(leaf.field, *cap, allowance);
             }
             // Where nothing tells the records apart, anything short does; but what does must not be lost.
@@ -222,8 +229,9 @@ impl<'s> Choice<'s> {
 
     /// Whether some field tells the records apart.
     fn identified(&self) -> bool {
-        let nested = |leaf: &Leaf| self.schema.fields.get(leaf.field).is_none_or(|at| at.nested);
-        self.leaves.iter().any(|leaf| leaf.worth == Worth::Identity && !nested(leaf))
+        let nested =
+            |leaf: &SelectableField| self.schema.fields.get(leaf.field).is_none_or(|at| at.nested);
+        self.leaves.iter().any(|leaf| leaf.priority == FieldPriority::Identity && !nested(leaf))
     }
 
     fn cheapest(&mut self, allowance: u64) -> bool {
@@ -280,11 +288,11 @@ impl<'s> Choice<'s> {
     }
 
     /// How many of the fields that records are known and asked for by had to go.
-    fn missing(&self, worth: Worth) -> usize {
-        let goes = |leaf: &&Leaf| {
+    fn missing(&self, priority: FieldPriority) -> usize {
+        let goes = |leaf: &&SelectableField| {
             self.schema.fields.get(leaf.field).is_some_and(|field| {
                 !field.nested
-                    && field.worth <= worth
+                    && field.priority <= priority
                     && self.keep.get(leaf.field).copied().flatten().is_none()
             })
         };
@@ -292,16 +300,16 @@ impl<'s> Choice<'s> {
     }
 
     /// `rounds`: those that were gone through.
-    fn finish(self, missing: usize, rounds: &[(Worth, usize)]) -> Selection {
+    fn finish(self, missing: usize, rounds: &[(FieldPriority, usize)]) -> Selection {
         // Of each leaf that may stay in them, how long its values may be at most, and are.
         let lengths = self.leaves.iter().filter_map(|leaf| {
-            let (_, most) = rounds.iter().rev().find(|(worth, _)| *worth == leaf.worth)?;
+            let (_, most) = rounds.iter().rev().find(|(priority, _)| *priority == leaf.priority)?;
             Some((Some(*most), self.keep.get(leaf.field).copied().flatten()))
         });
         let whole = self.nested == usize::MAX
             && lengths.clone().next().is_some()
             && lengths.clone().all(|(most, length)| length >= most);
-        let unknown = self.missing(Worth::Identity);
+        let unknown = self.missing(FieldPriority::Identity);
         Selection {
             whole,
             unknown,
@@ -330,7 +338,7 @@ fn weight(field: &Field, cap: usize) -> u64 {
 
 /// Elements of a field's lists that are shown when each shows at most `limit`.
 fn shown(field: &Field, limit: usize) -> u64 {
-    match LENGTHS.iter().position(|length| *length == limit) {
+    match LIST_LENGTHS.iter().position(|length| *length == limit) {
         Some(at) => field.elements.get(at).copied().unwrap_or(0),
         None => {
             let [.., all] = field.elements;

@@ -8,25 +8,25 @@ use crate::json::text::quoted;
 use crate::shape::extract::{mark, shorten};
 
 /// Which field a value is of.
-pub(super) enum Fields<'f> {
+pub(super) enum FieldLookup<'f> {
     /// All values were looked at when the fields were met.
     Met(&'f Schema),
     /// The outline was made through a lens that knows the fields.
     Seen,
 }
 
-impl Fields<'_> {
-    fn of(&self, id: Id, node: &Node) -> Option<FieldId> {
+impl FieldLookup<'_> {
+    fn field_of(&self, id: Id, node: &Node) -> Option<FieldId> {
         match self {
-            Fields::Met(schema) => schema.field_of(id),
-            Fields::Seen => usize::try_from(node.place).ok(),
+            FieldLookup::Met(schema) => schema.field_of(id),
+            FieldLookup::Seen => usize::try_from(node.place).ok(),
         }
     }
 }
 
 /// What a value stands in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Inside {
+enum Nesting {
     /// In no list.
     Document,
     /// In a list: the value is a record, or a part of one.
@@ -42,7 +42,7 @@ pub(super) struct Writer<'w, 'a> {
     /// Its fields.
     pub schema: &'w Schema,
     /// Which of them each value is of.
-    pub fields: Fields<'w>,
+    pub fields: FieldLookup<'w>,
     /// What stays.
     pub selection: &'w Selection,
     /// Words that matter in long texts.
@@ -56,7 +56,7 @@ pub(super) struct Writer<'w, 'a> {
 impl Writer<'_, '_> {
     /// Writes a value as JSON that is not escaped: the root, or with `in_list` a record. Never nothing.
     pub(super) fn root(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool) {
-        let inside = if in_list { Inside::List } else { Inside::Document };
+        let inside = if in_list { Nesting::List } else { Nesting::Document };
         if self.any(out, id, inside) {
             return;
         }
@@ -66,9 +66,9 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn any(&mut self, out: &mut Vec<u8>, id: Id, inside: Inside) -> bool {
+    fn any(&mut self, out: &mut Vec<u8>, id: Id, inside: Nesting) -> bool {
         let Some(node) = self.outline.node(id) else { return false };
-        let Some(at) = self.fields.of(id, node) else { return false };
+        let Some(at) = self.fields.field_of(id, node) else { return false };
         let container =
             !node.closed && node.children > 0 && matches!(node.kind, Kind::Object | Kind::Array);
         if !container {
@@ -90,7 +90,7 @@ impl Writer<'_, '_> {
         self.object(out, id, inside)
     }
 
-    fn object(&mut self, out: &mut Vec<u8>, id: Id, inside: Inside) -> bool {
+    fn object(&mut self, out: &mut Vec<u8>, id: Id, inside: Nesting) -> bool {
         let outline = self.outline;
         let start = out.len();
         out.push(b'{');
@@ -101,11 +101,11 @@ impl Writer<'_, '_> {
                 out.truncate(before);
             }
         }
-        if out.len() == start + 1 && inside == Inside::List {
+        if out.len() == start + 1 && inside == Nesting::List {
             self.plain(out, id);
         }
         out.push(b'}');
-        out.len() > start + 2 || inside == Inside::List
+        out.len() > start + 2 || inside == Nesting::List
     }
 
     /// The first two plain values of an object. A record of another shape than the others would else vanish.
@@ -126,13 +126,13 @@ impl Writer<'_, '_> {
         self.outline.write_key(out, node);
     }
 
-    fn list(&mut self, out: &mut Vec<u8>, id: Id, inside: Inside) {
+    fn list(&mut self, out: &mut Vec<u8>, id: Id, inside: Nesting) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
         let total = node.children as usize;
         let (limit, within) = match inside {
-            Inside::Document => (self.selection.records, Inside::List),
-            _ => (self.selection.nested, Inside::Record),
+            Nesting::Document => (self.selection.records, Nesting::List),
+            _ => (self.selection.nested, Nesting::Record),
         };
         let shown = if total <= limit { total } else { limit.max(1) };
         // The last element stays too, where there is more than one: the end of a list says how far it goes.

@@ -18,13 +18,13 @@ pub struct Projection<'m> {
     /// What was copied, as JSON that is not escaped.
     pub out: Vec<u8>,
     form: Form,
-    places: Vec<Place<'m>>,
+    places: Vec<MaskNode<'m>>,
     /// How many containers the next value stands in.
     level: u16,
 }
 
 /// What is named at one place, and the members that objects there have.
-struct Place<'m> {
+struct MaskNode<'m> {
     mask: &'m Mask,
     members: Vec<Member>,
     /// Which of them is looked for first.
@@ -42,7 +42,7 @@ impl<'m> Projection<'m> {
     /// A projection of documents that stand in this form.
     #[must_use]
     pub fn of(mask: &'m Mask, form: Form) -> Self {
-        let root = Place { mask, members: Vec::new(), next: 0 };
+        let root = MaskNode { mask, members: Vec::new(), next: 0 };
         Self { out: Vec::new(), form, places: vec![root], level: 0 }
     }
 
@@ -172,13 +172,13 @@ impl<'m> Projection<'m> {
     fn place(&mut self, mask: &'m Mask) -> usize {
         let known = self.places.iter().position(|place| std::ptr::eq(place.mask, mask));
         known.unwrap_or_else(|| {
-            self.places.push(Place { mask, members: Vec::new(), next: 0 });
+            self.places.push(MaskNode { mask, members: Vec::new(), next: 0 });
             self.places.len() - 1
         })
     }
 }
 
-impl Place<'_> {
+impl MaskNode<'_> {
     /// Passes a key that comes about where it came before: which it is. O(1).
     #[inline]
     fn expected(&mut self, scanner: &mut Scanner<'_>) -> Option<usize> {

@@ -1,19 +1,21 @@
 //! Going through the values of a document: each is counted for its field. Of a field with many values some are weighed, and tell what a byte of the others weighs.
 
-use super::{CAPS, DISTINCT, FieldId, LENGTHS, MAP_OF_CONTAINERS, Schema};
+use super::{
+    FieldId, LIST_LENGTHS, MAX_DISTINCT_VALUES, MIN_MAP_CONTAINERS, Schema, VALUE_LENGTHS,
+};
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
 use crate::shape::extract::is_prose;
 use crate::tokens::{Estimator, Words};
 
 /// Members from which an object of plain values is taken for a list with names instead of numbers.
-const MAP_OF_VALUES: u32 = 128;
+const MIN_MAP_VALUES: u32 = 128;
 
 /// Values of a field of which all are weighed; of more than these, every so many-th, up to so many values and bytes.
-const WEIGHED: u64 = 8;
-const EACH: u64 = 4;
-const MOST: u64 = 256;
-const ENOUGH: u64 = 4_096;
+const PRICED_VALUES: u64 = 8;
+const PRICING_STRIDE: u64 = 4;
+const MAX_PRICED_VALUES: u64 = 256;
+const MAX_PRICED_BYTES: u64 = 4_096;
 
 /// Gives every value of a document its field, and every field what its values are; `root`: the field of the document itself. O(n).
 pub(super) fn all(
@@ -40,7 +42,7 @@ impl Visitor<'_, '_> {
     fn visit(&mut self, id: Id, at: FieldId, in_list: bool) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
-        if let Some(of) = self.schema.of.get_mut(id) {
+        if let Some(of) = self.schema.field_ids.get_mut(id) {
             *of = u32::try_from(at).unwrap_or(u32::MAX);
         }
         if node.kind != Kind::Object && node.kind != Kind::Array
@@ -56,7 +58,7 @@ impl Visitor<'_, '_> {
         field.map |= is_list && node.kind == Kind::Object;
         field.count += 1;
         if is_list {
-            for (total, most) in field.elements.iter_mut().zip(LENGTHS) {
+            for (total, most) in field.elements.iter_mut().zip(LIST_LENGTHS) {
                 *total += u64::from(node.children).min(most as u64);
             }
         }
@@ -98,12 +100,13 @@ impl Visitor<'_, '_> {
     fn leaf(&mut self, node: &Node, at: FieldId) {
         let raw = self.outline.raw_in(&mut self.raw, node);
         let Some(field) = self.schema.fields.get_mut(at) else { return };
-        let each = field.count < WEIGHED || field.count < MOST && field.count.is_multiple_of(EACH);
-        let exactly = each && field.weighed.bytes() < ENOUGH;
+        let each = field.count < PRICED_VALUES
+            || field.count < MAX_PRICED_VALUES && field.count.is_multiple_of(PRICING_STRIDE);
+        let exactly = each && field.weighed.bytes() < MAX_PRICED_BYTES;
         let weigh = || self.estimator.weigh_in(&mut self.words, raw);
         let weight = field.weighed.weight(raw.len(), exactly, weigh);
         field.count += 1;
-        if field.distinct.len() < DISTINCT {
+        if field.distinct.len() < MAX_DISTINCT_VALUES {
             field.distinct.insert(xxhash_rust::xxh3::xxh3_64(raw));
         }
         field.empty += u64::from(matches!(raw, b"null" | b"\"\"" | b"{}" | b"[]" | b"false"));
@@ -114,7 +117,7 @@ impl Visitor<'_, '_> {
             field.prose += u64::from(length > 60 && is_prose(raw));
         }
         let of_character = weight / length.max(1) as u64;
-        for (total, cap) in field.weights.iter_mut().zip(CAPS) {
+        for (total, cap) in field.weights.iter_mut().zip(VALUE_LENGTHS) {
             // A mark takes the place of what is cut: some six tokens.
             let short = if length > cap {
                 of_character.saturating_mul(cap as u64) + 6 * crate::tokens::FINE
@@ -129,11 +132,11 @@ impl Visitor<'_, '_> {
 /// Whether an object is a list with names: many members, most of them alike.
 #[must_use]
 fn is_map(outline: &Outline<'_>, id: Id, node: &Node) -> bool {
-    if node.kind != Kind::Object || node.children < MAP_OF_CONTAINERS {
+    if node.kind != Kind::Object || node.children < MIN_MAP_CONTAINERS {
         return false;
     }
     let count = |kind: Kind| outline.children(id).filter(|(_, child)| child.kind == kind).count();
     let most = u64::from(node.children) * 4 / 5;
     let containers = count(Kind::Object).max(count(Kind::Array)) as u64;
-    containers >= most || (node.children >= MAP_OF_VALUES)
+    containers >= most || (node.children >= MIN_MAP_VALUES)
 }

@@ -3,9 +3,9 @@
 
 use super::lossless::{columns, minify, strip};
 use super::payload::Payload;
-use super::plan::{Cut, Setting, Wish, cut, index_of};
-use super::render::{Frame, block_text};
-use super::{Body, Facts, Shown, view};
+use super::plan::{RequestOptions, ShapeContext, ShapedPayload, cut, payload_index};
+use super::render::{RenderContext, block_text};
+use super::{Body, Coverage, Excerpt, projected_list};
 use crate::json::edit::Edits;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::{Kind, Scanner, is_json};
@@ -15,33 +15,33 @@ use crate::policy::{Limits, OrderBy};
 use crate::query::Found;
 use crate::query::condition::{keys, order as compare, values};
 use crate::query::records::{Records, list};
-use crate::snapshot::index::View;
+use crate::snapshot::index::ProjectedList;
 use crate::snapshot::stored::{Entry, entries};
-use crate::snapshot::{Cursor, Home};
+use crate::snapshot::{Cursor, Placement};
 use crate::tokens::Original;
 
 /// Something made from an answer.
-pub struct Derived {
+pub struct Transformed {
     /// JSON, or a text, not escaped.
     pub bytes: Vec<u8>,
     /// Whether it is a text.
     pub text: bool,
     /// What it is, where it is shown whole.
-    pub facts: Facts,
+    pub coverage: Coverage,
     /// Whether it must be shown whole, or in whole pieces: somebody asked for just this.
     pub asked: bool,
     /// Whether its values still are what the schema of the tool says.
     pub typed: bool,
     /// What it is the first part of, where that is a list of fields that goes on.
-    pub view: Option<View>,
+    pub view: Option<ProjectedList>,
 }
 
-impl From<Found> for Derived {
+impl From<Found> for Transformed {
     fn from(found: Found) -> Self {
         Self {
             bytes: found.bytes,
             text: found.text,
-            facts: Facts::Found { what: found.what },
+            coverage: Coverage::Found { what: found.what },
             asked: true,
             typed: false,
             view: None,
@@ -49,12 +49,12 @@ impl From<Found> for Derived {
     }
 }
 
-impl Derived {
+impl Transformed {
     /// What a query finds; of a list of chosen fields the beginning, where all of it would cost more than `allowance` in so many copies. What it cannot find is said in its
     /// place: an answer is never made an error.
     #[must_use]
     pub fn by_query(
-        setting: &Setting<'_>,
+        context: &ShapeContext<'_>,
         payload: &Payload<'_, '_>,
         copies: u64,
         allowance: u64,
@@ -63,21 +63,22 @@ impl Derived {
         let (bytes, form) =
             texts.as_deref().map_or((payload.bytes, payload.form), |bytes| (bytes, Form::Raw));
         let survey = payload.survey.filter(|_| !payload.blocks);
-        let list = survey.and_then(|survey| list(survey, setting.limits));
+        let list = survey.and_then(|survey| list(survey, context.limits));
         // A token is three bytes and more in most JSON: so many bytes are likely to cost too much, and it is asked again when there are twice as many.
         let mut next = allowance / copies.max(1) * 4;
         let mut enough = |chosen: &[u8]| {
-            if list.is_none() || !setting.limits.pagination || (chosen.len() as u64) < next {
+            if list.is_none() || !context.limits.pagination || (chosen.len() as u64) < next {
                 return false;
             }
             next = next.saturating_mul(2);
-            setting.limits.estimator.cost(chosen).saturating_mul(copies.max(1)) > allowance
+            context.limits.estimator.cost(chosen).saturating_mul(copies.max(1)) > allowance
         };
-        let from_line = setting.wish.start_line;
-        match setting.query.run(bytes, form, survey, setting.limits, from_line, &mut enough) {
+        let from_line = context.options.start_line;
+        match context.query.run(bytes, form, survey, context.limits, from_line, &mut enough) {
             Ok(mut found) => {
                 let part = found.part.take();
-                let view = part.zip(list).map(|(part, list)| View::chosen(payload, list, part));
+                let view =
+                    part.zip(list).map(|(part, list)| ProjectedList::new(payload, list, part));
                 Self { view, ..found.into() }
             }
             Err(reason) => {
@@ -87,20 +88,24 @@ impl Derived {
     }
 
     /// Under what its pages are made: what somebody asked for is not condensed, and lines were counted in the original.
-    fn setting<'s>(&self, setting: &Setting<'s>) -> Setting<'s> {
-        let whole = setting.wish.whole || self.asked;
-        setting.with(Wish { whole, start_line: 0, end_line: 0, ..setting.wish }, true)
+    fn context<'s>(&self, context: &ShapeContext<'s>) -> ShapeContext<'s> {
+        let whole = context.options.whole || self.asked;
+        context.with(RequestOptions { whole, start_line: 0, end_line: 0, ..context.options }, true)
     }
 
     /// A cut of it that says what it is of, if there is room.
-    fn tell(&self, mut cut: Cut<'static>, frame: &Frame<'_>) -> Cut<'static> {
-        if let Facts::Found { what } = &self.facts {
-            cut.shown.about = Some(what.clone());
-            let halves = frame.halves(&cut.shown);
-            if halves.cost <= frame.allowance {
-                cut.halves = halves;
+    fn tell(
+        &self,
+        mut cut: ShapedPayload<'static>,
+        renderer: &RenderContext<'_>,
+    ) -> ShapedPayload<'static> {
+        if let Coverage::Found { what } = &self.coverage {
+            cut.excerpt.about = Some(what.clone());
+            let rendered = renderer.render(&cut.excerpt);
+            if rendered.cost <= renderer.allowance {
+                cut.rendered = rendered;
             } else {
-                cut.shown.about = None;
+                cut.excerpt.about = None;
             }
         }
         cut
@@ -108,14 +113,14 @@ impl Derived {
 
     /// What policy makes of an answer; none where it changes nothing.
     #[must_use]
-    pub fn by_policy(setting: &Setting<'_>, payload: &Payload<'_, '_>) -> Option<Self> {
-        let limits = setting.limits;
+    pub fn by_policy(context: &ShapeContext<'_>, payload: &Payload<'_, '_>) -> Option<Self> {
+        let limits = context.limits;
         if !limits.changes() {
             return None;
         }
-        let survey = payload
-            .survey
-            .filter(|survey| survey.kind != Kind::Scalar && !payload.blocks && !setting.derived)?;
+        let survey = payload.survey.filter(|survey| {
+            survey.kind != Kind::Scalar && !payload.blocks && !context.is_transformed
+        })?;
         let mut bytes = visible(payload.bytes.get(survey.root.clone())?, payload.form).into_owned();
         let mut done = Vec::new();
         if let Some(order) = &limits.order_by
@@ -132,7 +137,7 @@ impl Derived {
                 done.push("without what says nothing");
             }
         }
-        let allowance = limits.budget_for(setting.wish.pages, setting.budget).allowance();
+        let allowance = limits.budget_for(context.options.pages, context.budget).allowance();
         if limits.compact && limits.estimator.cost(&bytes) > allowance {
             let outline = Outline::of(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
             let several = outline.node(0).is_some_and(|root| root.children > 1);
@@ -149,7 +154,7 @@ impl Derived {
         (!done.is_empty()).then_some(Self {
             bytes,
             text: false,
-            facts: Facts::Lossless { what },
+            coverage: Coverage::Lossless { what },
             asked: false,
             typed,
             view: None,
@@ -214,64 +219,64 @@ fn whole_span(records: &Records<'_>, id: Id) -> Option<crate::json::Span> {
 /// Keeps the original; and gives a cursor to it.
 #[must_use]
 pub fn keep<'a>(
-    setting: &Setting<'_>,
+    context: &ShapeContext<'_>,
     payload: &Payload<'a, '_>,
     cost: Original,
-    home: Option<Home>,
+    placement: Option<Placement>,
 ) -> (Cursor, Vec<Entry<'a>>) {
-    let (snapshot, index) = index_of(setting, payload, cost, home);
-    let whole = Cursor { whole: 1, ..Cursor::new(&snapshot, 0, setting.now_ms) };
+    let (snapshot, index) = payload_index(context, payload, cost, placement);
+    let whole = Cursor { whole: 1, ..Cursor::new(&snapshot, 0, context.now_ms) };
     (whole, entries(&snapshot, &index, payload.bytes))
 }
 
 /// Fits what was made from an answer into `allowance`; `whole` leads to the original, where the caller has nothing that does. `home`: whether, and how, it goes into structured content.
 #[must_use]
 pub fn fit(
-    setting: &Setting<'_>,
-    derived: &Derived,
+    context: &ShapeContext<'_>,
+    transformed: &Transformed,
     whole: Option<&Cursor>,
-    home: Option<&Home>,
+    placement: Option<&Placement>,
     text: bool,
     allowance: u64,
-) -> Cut<'static> {
-    let survey = if derived.text { None } else { Survey::of(&derived.bytes, Form::Raw) };
+) -> ShapedPayload<'static> {
+    let survey = if transformed.text { None } else { Survey::of(&transformed.bytes, Form::Raw) };
     let payload = Payload {
-        bytes: &derived.bytes,
+        bytes: &transformed.bytes,
         form: Form::Raw,
         survey: survey.as_ref(),
         ends: None,
         blocks: false,
     };
-    let cost = Original::price(&setting.limits.estimator, &derived.bytes, Form::Raw);
+    let cost = Original::price(&context.limits.estimator, &transformed.bytes, Form::Raw);
     let as_it_is = || {
-        let frame = setting.frame(allowance, text, home);
-        let body = if derived.text {
-            Body::Text(derived.bytes.clone(), Form::Raw)
+        let renderer = context.renderer(allowance, text, placement);
+        let body = if transformed.text {
+            Body::Text(transformed.bytes.clone(), Form::Raw)
         } else {
-            Body::Json(derived.bytes.clone())
+            Body::Json(transformed.bytes.clone())
         };
-        let shown = Shown::new(derived.facts.clone(), whole.cloned(), body).complete();
-        let halves = frame.halves(&shown);
-        Cut { shown, halves, entries: Vec::new(), whole: None }
+        let excerpt = Excerpt::new(transformed.coverage.clone(), whole.cloned(), body).complete();
+        let rendered = renderer.render(&excerpt);
+        ShapedPayload { excerpt, rendered, entries: Vec::new(), whole: None }
     };
     // A frame that has no room for its content but that of its contract is no answer: then the ladder is gone down.
-    let copies = u64::from(text) + u64::from(home.is_some());
-    if derived.asked && cost.cost.saturating_mul(copies.max(1)) <= allowance {
+    let copies = u64::from(text) + u64::from(placement.is_some());
+    if transformed.asked && cost.cost.saturating_mul(copies.max(1)) <= allowance {
         let whole = as_it_is();
-        if whole.halves.cost <= allowance {
+        if whole.rendered.cost <= allowance {
             return whole;
         }
     }
-    let setting = derived.setting(setting);
-    match cut(&setting, &payload, cost, home.cloned(), text, allowance) {
+    let context = transformed.context(context);
+    match cut(&context, &payload, cost, placement.cloned(), text, allowance) {
         Some(cut) => {
-            let cut = Cut {
-                shown: cut.shown,
-                halves: cut.halves,
+            let cut = ShapedPayload {
+                excerpt: cut.excerpt,
+                rendered: cut.rendered,
                 entries: cut.entries.into_iter().map(Entry::into_owned).collect(),
                 whole: None,
             };
-            derived.tell(cut, &setting.frame(allowance, text, home))
+            transformed.tell(cut, &context.renderer(allowance, text, placement))
         }
         None => as_it_is(),
     }
@@ -279,17 +284,17 @@ pub fn fit(
 
 /// The first page of a list of chosen fields that goes on; `cost` is that of the payload that they are of, `whole` leads to it.
 #[must_use]
-pub fn fit_view(
-    derived: &Derived,
-    view: View,
+pub fn fit_page(
+    transformed: &Transformed,
+    view: ProjectedList,
     payload: &Payload<'_, '_>,
     cost: Original,
     whole: &Cursor,
-    setting: &Setting<'_>,
-    frame: &Frame<'_>,
-) -> Cut<'static> {
-    let setting = derived.setting(setting);
-    let view = View { of: whole.snapshot.clone(), ..view };
-    let cut = view::first(&setting, frame, payload, cost, view, &derived.bytes);
-    derived.tell(cut, frame)
+    context: &ShapeContext<'_>,
+    renderer: &RenderContext<'_>,
+) -> ShapedPayload<'static> {
+    let context = transformed.context(context);
+    let view = ProjectedList { source: whole.snapshot.clone(), ..view };
+    let cut = projected_list::first(&context, renderer, payload, cost, view, &transformed.bytes);
+    transformed.tell(cut, renderer)
 }

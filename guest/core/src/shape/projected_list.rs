@@ -1,67 +1,67 @@
 //! Chosen fields of a list, page for page: the list itself is kept, and what a page shows is read out of it (FR-015, FR-017).
 
-use super::Shown;
+use super::Excerpt;
 use super::item::Item;
-use super::list::{self, Ask};
+use super::list::{self, PageRequest};
 use super::payload::Payload;
-use super::plan::{Cut, Setting, first_page, list_index};
+use super::plan::{ShapeContext, ShapedPayload, first_page, list_index};
 use super::project::{Mask, Projection};
-use super::render::Frame;
+use super::render::RenderContext;
 use crate::json::scan::Scanner;
 use crate::json::survey::List;
 use crate::json::text::{Form, visible};
 use crate::query::Part;
-use crate::snapshot::index::{Body, Index, ListIndex, View};
+use crate::snapshot::index::{Body, Index, ListIndex, ProjectedList};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Missing, Stored};
 use crate::tokens::Original;
 
-impl View {
+impl ProjectedList {
     /// What was chosen of a list of this payload, which is still to be kept.
     #[must_use]
-    pub fn chosen(payload: &Payload<'_, '_>, list: &List, part: Part) -> Self {
+    pub fn new(payload: &Payload<'_, '_>, list: &List, part: Part) -> Self {
         // Of what stands around the list nothing was chosen: a page is a list of its own.
         let list = ListIndex { skeleton: Vec::new(), bare: true, ..list_index(payload, &[list]) };
-        Self { of: String::new(), fields: part.fields, within: part.within, list }
+        Self { source: String::new(), fields: part.fields, within: part.within, list }
     }
 }
 
 /// The first page of a view on a payload that costs `cost`; `first` are the fields of its first records, as a list. O(page).
 #[must_use]
 pub fn first(
-    setting: &Setting<'_>,
-    frame: &Frame<'_>,
+    context: &ShapeContext<'_>,
+    renderer: &RenderContext<'_>,
     payload: &Payload<'_, '_>,
     cost: Original,
-    view: View,
+    view: ProjectedList,
     first: &[u8],
-) -> Cut<'static> {
-    let content = [view.of.as_bytes(), view.fields.as_bytes()].concat();
+) -> ShapedPayload<'static> {
+    let content = [view.source.as_bytes(), view.fields.as_bytes()].concat();
     let content = xxhash_rust::xxh3::xxh3_128(&content);
-    let snapshot = setting.keys.snapshot(setting.scope, setting.arguments, content);
-    let ask = first_page(setting);
-    let limit = usize::try_from(ask.limit).unwrap_or(usize::MAX);
+    let snapshot = context.keys.snapshot(context.scope, context.arguments, content);
+    let request = first_page(context);
+    let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     // Elements are read one by one from behind the bracket on.
     let mut scanner = Scanner::starting_at(first, Form::Raw, 1);
     let items: Vec<Item<'_>> = std::iter::from_fn(|| scanner.next_element().ok().flatten())
         .take(limit)
         .map(|item| Item::new(0, first.get(item).unwrap_or_default(), Form::Raw))
         .collect();
-    let base = Cursor::new(&snapshot, 0, setting.now_ms);
-    let shown = list::show(&view.list, Form::Raw, items, ask, &base, frame, None);
-    let halves = frame.halves(&shown);
+    let base = Cursor::new(&snapshot, 0, context.now_ms);
+    let excerpt = list::show(&view.list, Form::Raw, items, request, &base, renderer, None);
+    let rendered = renderer.render(&excerpt);
     let index = Index {
-        endpoint: setting.name.to_owned(),
+        endpoint: context.name.to_owned(),
         form: payload.form,
         bytes: payload.bytes.len() as u64,
-        expires_ms: setting.expires_ms(),
+        expires_ms: context.expires_ms(),
         tokens: cost.tokens,
         sampled: cost.sampled,
-        structured: frame.structured.cloned(),
-        body: Body::View(view),
+        structured: renderer.structured.cloned(),
+        body: Body::Projected(view),
     };
     let entry = Entry { key: snapshot, value: index.to_bytes().into() };
-    Cut { shown, halves, entries: vec![entry], whole: None }
+    ShapedPayload { excerpt, rendered, entries: vec![entry], whole: None }
 }
 
 /// A later page. Costs the records on it.
@@ -70,25 +70,25 @@ pub fn first(
 /// [`Missing`].
 pub fn page(
     stored: &Stored<'_>,
-    view: &View,
-    ask: Ask,
+    view: &ProjectedList,
+    request: PageRequest,
     base: &Cursor,
-    frame: &Frame<'_>,
-) -> Result<Shown, Missing> {
+    renderer: &RenderContext<'_>,
+) -> Result<Excerpt, Missing> {
     // A token is at most 16 bytes.
-    let most = usize::try_from(frame.allowance.saturating_mul(16)).unwrap_or(usize::MAX);
-    let items = items(stored, view, ask, most)?;
+    let most = usize::try_from(renderer.allowance.saturating_mul(16)).unwrap_or(usize::MAX);
+    let items = items(stored, view, request, most)?;
     let items = items.iter().map(|item| Item::new(0, item, Form::Raw)).collect();
-    Ok(list::show(&view.list, Form::Raw, items, ask, base, frame, None))
+    Ok(list::show(&view.list, Form::Raw, items, request, base, renderer, None))
 }
 
 /// All of it, as JSON that is not escaped. O(list).
 ///
 /// # Errors
 /// [`Missing`].
-pub fn whole(stored: &Stored<'_>, view: &View) -> Result<Vec<u8>, Missing> {
+pub fn whole(stored: &Stored<'_>, view: &ProjectedList) -> Result<Vec<u8>, Missing> {
     let total = view.list.total();
-    let ask = Ask {
+    let request = PageRequest {
         first: 0,
         within: 0,
         limit: total,
@@ -97,12 +97,17 @@ pub fn whole(stored: &Stored<'_>, view: &View) -> Result<Vec<u8>, Missing> {
         whole: true,
         all: false,
     };
-    let items = items(stored, view, ask, usize::MAX)?;
+    let items = items(stored, view, request, usize::MAX)?;
     Ok([b"[".as_slice(), &items.join(&b','), b"]"].concat())
 }
 
 /// The items that were asked for, and no more than make `most` bytes.
-fn items(stored: &Stored<'_>, view: &View, ask: Ask, most: usize) -> Result<Vec<Vec<u8>>, Missing> {
+fn items(
+    stored: &Stored<'_>,
+    view: &ProjectedList,
+    request: PageRequest,
+    most: usize,
+) -> Result<Vec<Vec<u8>>, Missing> {
     let mask = Mask::parse(&view.fields).map_err(|_| Missing::Gone)?;
     let mask = mask.at(&view.within).ok_or(Missing::Gone)?;
     let form = stored.index.form;
@@ -111,12 +116,13 @@ fn items(stored: &Stored<'_>, view: &View, ask: Ask, most: usize) -> Result<Vec<
     let total = view.list.total();
     // Records are larger than what is chosen of them, nobody knows how much: ever more of them are read.
     let mut stretch = 4_000u64;
-    while (items.len() as u64) < ask.limit && held <= most {
+    while (items.len() as u64) < request.limit && held <= most {
         let read = items.len() as u64;
-        if ask.first + read >= total {
+        if request.first + read >= total {
             break;
         }
-        let next = Ask { first: ask.first + read, limit: ask.limit - read, ..ask };
+        let next =
+            PageRequest { first: request.first + read, limit: request.limit - read, ..request };
         let (bytes, records) = list::stored(stored, &view.list, next, stretch)?;
         for (_, record) in records {
             projection.out.clear();

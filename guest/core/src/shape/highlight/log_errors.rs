@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Highlights, TRACE, Text, WIDTH};
+use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES};
 use crate::text::entry::{Entry, template};
 use crate::text::level::Level;
 
 /// Bytes of a character, at most: where a line is cut it may lose all but one of them.
-const UTF8: usize = 4;
+const MAX_CHAR_BYTES: usize = 4;
 
 /// Bytes of a token, at most.
-const MOST_BYTES: u64 = 16;
+const MAX_TOKEN_BYTES: u64 = 16;
 
 /// Entries that matter. What repeats among them is found once, however often they are told.
-pub struct Trouble<'h> {
+pub struct LogErrors<'h> {
     entries: Vec<&'h Entry<'h>>,
     /// Entries that say the same at another time, in one.
     fine: OnceCell<Vec<Group<'h>>>,
@@ -34,13 +34,13 @@ struct Group<'h> {
     count: usize,
 }
 
-impl<'h> Trouble<'h> {
-    pub(super) fn of(entries: impl Iterator<Item = &'h Entry<'h>>) -> Self {
+impl<'h> LogErrors<'h> {
+    pub(super) fn new(entries: impl Iterator<Item = &'h Entry<'h>>) -> Self {
         Self { entries: entries.collect(), fine: OnceCell::new(), coarse: OnceCell::new() }
     }
 
     /// Tells all of them where they fit, repeats folded; else shorter; else the gravest. How many had to be left out.
-    pub(super) fn tell(&self, of: &Highlights<'_>, text: &mut Text<'_>) -> usize {
+    pub(super) fn tell(&self, of: &Highlights<'_>, text: &mut HighlightWriter<'_>) -> usize {
         if self.entries.is_empty() {
             return 0;
         }
@@ -48,7 +48,7 @@ impl<'h> Trouble<'h> {
         let head = format!("{} errors, {} warnings:\n", count(Level::Error), count(Level::Warn));
         let room = text.room * 9 / 10;
         let whole = |folded: &[Group<'_>], trace: usize| {
-            let most = room.saturating_mul(MOST_BYTES);
+            let most = room.saturating_mul(MAX_TOKEN_BYTES);
             let least: u64 = folded.iter().map(Group::least).sum();
             // Each takes a token at least.
             if folded.len() as u64 > room || least > most {
@@ -66,7 +66,7 @@ impl<'h> Trouble<'h> {
         };
         let fine = self.fine.get_or_init(|| self.fold(false));
         let coarse = || self.coarse.get_or_init(|| self.fold(true));
-        let fits = [TRACE, 2, 1].into_iter().find_map(|trace| whole(fine, trace));
+        let fits = [MAX_TRACE_LINES, 2, 1].into_iter().find_map(|trace| whole(fine, trace));
         if let Some(whole) = fits.or_else(|| whole(coarse(), 1)) {
             text.push(&whole);
             return 0;
@@ -125,7 +125,7 @@ impl<'h> Trouble<'h> {
 impl Group<'_> {
     /// Bytes that [`Group::tell`] writes, at least.
     fn least(&self) -> u64 {
-        self.entry.says.len().min(WIDTH - UTF8) as u64
+        self.entry.says.len().min(MAX_LINE_BYTES - MAX_CHAR_BYTES) as u64
     }
 
     /// The first of them, with so many lines of what belongs to it, and how many say the same.
