@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     let memory_before = resident(pid)?;
     eprintln!("The same, with {swaps} swaps.");
     let one = std::fs::read(artifacts::component()?)?;
-    let two = std::fs::read(artifacts::wasip2_component()?)?;
+    let two = std::fs::read(artifacts::other_component()?)?;
     let (mut reloads, mut compiled, mut taken) = (Vec::new(), 0u64, Duration::ZERO);
     // Once as many generations are kept as ever will be, what is needed is needed.
     let mut memory_early = memory_before;

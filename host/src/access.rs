@@ -1,6 +1,7 @@
 //! Who may come in: addresses, Host and Origin, API keys, JWTs, and how often.
 
 mod hosts;
+#[cfg_attr(not(feature = "jwt"), path = "access/no_jwt.rs")]
 mod jwt;
 pub mod keys;
 mod rate;
@@ -103,7 +104,7 @@ impl Access {
         if let Some(keys) = &self.keys
             && let Some(key) = key.filter(|key| key.starts_with(keys::PREFIX))
         {
-            return keys.check(&Secret::new(key)).await;
+            return keys.check(&Secret::new(key));
         }
         if let Some(jwt) = &self.jwt
             && let Some(token) = bearer

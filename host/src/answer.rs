@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::{Error, Result};
+
 /// The texts of an answer's blocks, of whatever kind.
 #[must_use]
 pub fn texts(answer: &Value) -> Vec<String> {
@@ -21,10 +23,29 @@ pub fn visible(message: &[u8]) -> String {
     texts.join("\n")
 }
 
-/// Real tokens of a text by o200k. The tokenizer is far too large for the guard itself; here it is the judge.
+/// True if [`o200k`] counts with the real tokenizer, which needs the cargo feature `exact-tokens`.
+pub const COUNTS_EXACTLY: bool = cfg!(feature = "exact-tokens");
+
+/// Refuses a setting that needs exact counts in a build that only estimates them.
+///
+/// # Errors
+/// [`Error::Feature`] without the cargo feature `exact-tokens`.
+pub fn require_exact_tokens(setting: &'static str) -> Result<()> {
+    if COUNTS_EXACTLY { Ok(()) } else { Err(Error::Feature { setting, feature: "exact-tokens" }) }
+}
+
+/// Returns the number of o200k tokens of a text. The tokenizer is too large for the guard itself.
+#[cfg(feature = "exact-tokens")]
 #[must_use]
 pub fn o200k(text: &str) -> u64 {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64
+}
+
+/// Estimates the number of o200k tokens of a text: four characters are one token.
+#[cfg(not(feature = "exact-tokens"))]
+#[must_use]
+pub fn o200k(text: &str) -> u64 {
+    text.chars().count().div_ceil(4) as u64
 }
 
 /// The texts of an answer that hold its content, without the contract.

@@ -6,6 +6,7 @@ mod check;
 mod document;
 mod guard;
 mod import;
+mod schema;
 mod secret;
 
 pub use document::{

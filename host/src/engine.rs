@@ -93,7 +93,7 @@ fn config(options: &EngineOptions, pooled: bool) -> Config {
     if pooled {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_component_instances(options.max_calls)
-            // A build with WASI brings adapters along: a few instances and tables of their own.
+            // The component has one module of its own and a few that `wit-component` adds for linking.
             .total_core_instances(options.max_calls * 8)
             .total_memories(options.max_calls)
             .total_tables(options.max_calls * 4)

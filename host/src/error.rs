@@ -57,6 +57,17 @@ pub enum Error {
         /// The faults.
         issues: Issues,
     },
+    /// A setting that this build of the program does not support.
+    #[error(
+        "{setting} is not supported by this build: build context-guard with the cargo feature \
+         `{feature}`, or use the released program"
+    )]
+    Feature {
+        /// The setting or option.
+        setting: &'static str,
+        /// The cargo feature that it needs.
+        feature: &'static str,
+    },
     /// Something that cannot be set up as it is configured.
     #[error("{0}")]
     Setup(String),

@@ -100,6 +100,11 @@ impl Sampler {
         if share <= 0.0 || share.is_nan() {
             return Ok(None);
         }
+        // Sampling is on by default, so a build that cannot sample has to start nevertheless.
+        if let Err(reason) = crate::answer::require_exact_tokens("telemetry.sample") {
+            warn!("token estimates are not checked: {reason}");
+            return Ok(None);
+        }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 at least")]
         let every = (1.0 / share.min(1.0)).round() as u64;
         let (queue, samples) = sync_channel(WAITING);

@@ -3,6 +3,7 @@
 pub mod memory;
 mod none;
 mod open;
+#[cfg(feature = "redis")]
 pub mod redis;
 mod shared;
 

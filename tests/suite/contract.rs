@@ -110,31 +110,6 @@ fn the_component_imports_what_the_world_says_and_nothing_else() -> Result<()> {
     Ok(())
 }
 
-/// Built by plain cargo for wasm32-wasip2, the same crate imports WASI, and runs in a host that grants it nothing.
-#[test]
-fn the_plain_wasip2_build_runs_in_an_empty_wasi_context() -> Result<()> {
-    use context_guard_test_support::guards::{KEY, NOW, Wasm};
-    let loaded = Component::load(&engine()?, &std::fs::read(artifacts::wasip2_component()?)?)?;
-    ensure!(
-        loaded.imports().iter().any(|import| import.starts_with("wasi:io/")),
-        "{:?}",
-        loaded.imports()
-    );
-    let plain = Wasm::new(std::sync::Arc::new(loaded), "", "tester", NOW, &[KEY])?;
-    let shipped = Wasm::new(component()?, "", "tester", NOW, &[KEY])?;
-    let list = serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": serde_json::to_string(&(0..300).collect::<Vec<_>>())?}]}});
-    let shape = |host| {
-        context_guard_test_support::walk::shape(
-            host,
-            "list",
-            &serde_json::json!({}),
-            list.to_string().as_bytes(),
-        )
-    };
-    ensure!(shape(&plain)?.is_some() && shape(&plain)? == shape(&shipped)?);
-    Ok(())
-}
-
 #[test]
 fn a_component_describes_itself() -> Result<()> {
     use context_guard::clock::SystemClock;

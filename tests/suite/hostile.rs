@@ -185,7 +185,9 @@ fn a_component_that_needs_more_than_the_world_is_refused_when_it_is_loaded() -> 
     let Err(Error::Load(reason)) = refused else {
         context_guard_test_support::bail!("a component with an unknown import was taken")
     };
-    ensure!(reason.contains("evil:host/files"), "{reason}");
+    for part in ["wasi:sockets/network@0.2.0, evil:host/files@1.0.0", "cargo xtask build"] {
+        ensure!(reason.contains(part), "{reason}");
+    }
     ensure!(matches!(Component::load(&engine()?, b"\0asm\x01\0\0\0"), Err(Error::Load(_))));
     ensure!(matches!(Component::load(&engine()?, b"no wasm"), Err(Error::Load(_))));
     Ok(())

@@ -217,8 +217,8 @@ fn a_component_is_swapped_and_cursors_of_both_lead_on() -> Result<()> {
     let mut client = open(&gateway)?;
     let cursor =
         client.call("list_bookings", json!({"limit": 20}))?.next_cursor().context("no cursor")?;
-    // The same code built for WASI: other bytes, other imports.
-    replace(&file, &std::fs::read(artifacts::wasip2_component()?)?)?;
+    // Other bytes, the same behaviour.
+    replace(&file, &std::fs::read(artifacts::other_component()?)?)?;
     until("the new component", || Ok(active(&gateway)? == 2))?;
     let after = client.call("context_guard_read", json!({"cursor": cursor, "fields": "all"}))?;
     ensure!(!after.is_error() && after.json()?["bookings"][0]["id"].is_string(), "{}", after.0);
@@ -292,7 +292,7 @@ fn a_component_needs_the_checksum_or_signature_that_the_configuration_asks_for()
     let public = public.lines().last().context("no key")?;
     let component = json!({"file": file, "require": "signature", "publicKeys": [public]});
     let gateway = Gateway::start(houses()?, json!({"component": component, "admin": admin()}))?;
-    let other = std::fs::read(artifacts::wasip2_component()?)?;
+    let other = std::fs::read(artifacts::other_component()?)?;
     replace(&file, &other)?;
     until("a refusal", || Ok(gateway.process.said().contains("signature is of none of the keys")))?;
     minisign(&["-S", "-W", "-s", "other.sec", "-m", "guard.wasm"])?;
@@ -485,7 +485,7 @@ fn swaps_disturb_nobody() -> Result<()> {
         let clients: Vec<_> = (0..8).map(|_| scope.spawn(walk)).collect();
         let swapping = || -> Result<()> {
             let components =
-                [artifacts::wasip2_component()?, artifacts::component()?].map(std::fs::read);
+                [artifacts::other_component()?, artifacts::component()?].map(std::fs::read);
             let [one, two] = components;
             let components = [one?, two?];
             for swap in 0..SWAPS {

@@ -138,9 +138,8 @@ fn of_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
 /// Runs a bench that starts the program.
 fn of_program(bench: &str, arguments: &[(&str, u32)]) -> Result<()> {
     let built = build::for_tests()?;
-    let plain = build::guest("wasm32-wasip2")?;
     let mut command = build::embed(cargo(), &built.component);
-    command.env("CONTEXT_GUARD_PROGRAM", &built.binary).env("CONTEXT_GUARD_WASIP2", plain);
+    command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
     command.args(["bench", "--quiet", "--profile", "dev"]).args(build::native());
     command.args(["--bench", bench, "--"]);
     for (name, value) in arguments {

@@ -60,8 +60,6 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
     }
     let built = build::for_tests()?;
     let peers = peers()?;
-    eprintln!("Building the component for wasm32-wasip2, by plain cargo.");
-    let plain = build::guest("wasm32-wasip2")?;
     let sabotaged = build::sabotaged()?;
     let panics = build::sabotaged_filter()?;
     let dist = dist::run()?;
@@ -72,7 +70,6 @@ pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> R
         .transpose()?;
     let mut environment: Vec<(&str, &OsStr)> = vec![
         ("CONTEXT_GUARD_PEERS", peers.as_os_str()),
-        ("CONTEXT_GUARD_WASIP2", plain.as_os_str()),
         ("CONTEXT_GUARD_SABOTAGED", sabotaged.as_os_str()),
         ("CONTEXT_GUARD_SABOTAGED_FILTER", panics.as_os_str()),
         ("CONTEXT_GUARD_DIST", dist.as_os_str()),

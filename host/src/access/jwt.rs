@@ -1,5 +1,7 @@
 //! Bearer tokens that are JWTs, checked against a set of public keys.
 
+mod verifier;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -48,6 +50,7 @@ struct Claims {
 
 impl Jwt {
     pub(super) fn new(config: &Config, folder: &Path, client: HttpClient) -> Result<Self> {
+        verifier::install();
         let keys = match &config.jwks_file {
             None => JwkSet { keys: Vec::new() },
             Some(path) => {

@@ -1,32 +1,30 @@
-//! API keys: made once, kept as argon2 hashes, told apart by the part of them that is no secret.
+//! API keys: created once, stored as SHA-256 digests, and looked up by the part that is no secret.
+//!
+//! A key has 256 random bits, so nobody can guess it from its digest, and a slow password hash
+//! would add nothing.
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use argon2::password_hash::phc::PasswordHash;
-use argon2::{Argon2, PasswordHasher, PasswordVerifier};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lru::LruCache;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use tokio::sync::Semaphore;
 
 use super::Refusal;
 use crate::config::Secret;
 use crate::{Error, Result};
 
-/// What every key begins with.
+/// The first characters of every key.
 pub const PREFIX: &str = "cg_";
-/// How often the file is looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// Keys that were found right and need no hashing again.
-const MOST: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+/// Minimum time between two checks of the file for changes.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The first characters of every digest in the file.
+const DIGEST_PREFIX: &str = "sha256:";
 
-/// The file: hashes, no secrets.
+/// The contents of a key file: digests, no secrets.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {
@@ -38,10 +36,22 @@ pub struct KeyFile {
 struct Entry {
     /// The part of the key after its prefix that is no secret.
     id: String,
-    /// Whose it is: the principal.
+    /// The owner of the key: the principal.
     name: String,
-    /// Argon2id.
+    /// `sha256:` and the digest of the whole key in hex.
     hash: String,
+}
+
+impl Entry {
+    /// Returns true if the entry was written by a version that stored argon2 hashes.
+    fn is_outdated(&self) -> bool {
+        !self.hash.starts_with(DIGEST_PREFIX)
+    }
+}
+
+fn hash(key: &Secret) -> String {
+    let digest = Sha256::digest(key.expose().as_bytes());
+    digest.iter().fold(DIGEST_PREFIX.to_owned(), |hash, byte| hash + &format!("{byte:02x}"))
 }
 
 fn random<const N: usize>() -> Result<[u8; N]> {
@@ -51,17 +61,21 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Makes a key for a principal and adds its hash to the file, which is made if it is not there, readable by its owner alone. Gives the key, which nobody can
-/// tell again.
+/// Creates a key for a principal and adds its digest to the file.
+///
+/// The file is created if it does not exist, readable by its owner alone. The digest does not
+/// reveal the key, so the returned value is the only copy.
 ///
 /// # Errors
-/// [`Error::File`], [`Error::Format`], [`Error::Setup`] where the name is taken.
+/// [`Error::File`], [`Error::Format`], and [`Error::Setup`] if the name has a key already.
 pub fn create(path: &Path, name: &str) -> Result<Secret> {
     let mut file = match std::fs::read_to_string(path) {
         Ok(text) => parse(path, &text)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => KeyFile::default(),
         Err(source) => return Err(Error::File { path: path.to_owned(), source }),
     };
+    // A key whose hash is outdated no longer works: the new one replaces it.
+    file.keys.retain(|key| key.name != name || !key.is_outdated());
     if file.keys.iter().any(|key| key.name == name) {
         return Err(Error::Setup(format!(
             "{} has a key for `{name}` already: take another name, or remove that entry first",
@@ -69,16 +83,13 @@ pub fn create(path: &Path, name: &str) -> Result<Secret> {
         )));
     }
     let id = random::<6>()?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let key = format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(random::<32>()?));
-    let hash = Argon2::default()
-        .hash_password(key.as_bytes())
-        .map_err(|error| Error::Setup(format!("the key cannot be hashed: {error}")))?;
-    file.keys.push(Entry { id, name: name.to_owned(), hash: hash.to_string() });
+    let key = Secret::new(&format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(random::<32>()?)));
+    file.keys.push(Entry { id, name: name.to_owned(), hash: hash(&key) });
     write(path, &file)?;
-    Ok(Secret::new(&key))
+    Ok(key)
 }
 
-/// Puts the file in place whole: whoever reads it meanwhile sees the old one.
+/// Replaces the file in one step: a reader sees the old file or the new one, never a part.
 fn write(path: &Path, file: &KeyFile) -> Result<()> {
     let fault = |source| Error::File { path: path.to_owned(), source };
     let text = serde_json::to_string_pretty(file).map_err(|error| fault(error.into()))?;
@@ -99,78 +110,61 @@ fn parse(path: &Path, text: &str) -> Result<KeyFile> {
     })
 }
 
-/// The digest of a key, and whose it is.
-type Known = ([u8; 32], Arc<str>);
+/// Parses a file for use: every entry must have a digest that this version reads.
+fn parse_current(path: &Path, text: &str) -> Result<KeyFile> {
+    let file = parse(path, text)?;
+    match file.keys.iter().find(|key| key.is_outdated()) {
+        None => Ok(file),
+        Some(Entry { name, .. }) => Err(Error::Format {
+            path: path.to_owned(),
+            reason: format!(
+                "the key of `{name}` has a hash that is no longer supported; replace the key with \
+                 `context-guard key new --name {name} --file {}`",
+                path.display()
+            ),
+        }),
+    }
+}
 
-/// The keys that are let in. The file is read again when it changes; while it has faults, what was read last counts.
+/// The keys that are accepted. The file is read again when it changes; while it has faults, the
+/// entries that were read last remain in force.
 pub(crate) struct Keys {
     path: PathBuf,
     file: Mutex<(KeyFile, Option<SystemTime>, Instant)>,
-    /// Keys that were found right, by id: argon2 is slow on purpose.
-    known: Mutex<LruCache<String, Known>>,
-    /// Hashing takes memory and time: two at once are enough.
-    turns: Semaphore,
 }
 
 impl Keys {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::File { path: path.to_owned(), source })?;
-        let file = parse(path, &text)?;
-        Ok(Self {
-            path: path.to_owned(),
-            file: Mutex::new((file, changed(path), Instant::now())),
-            known: Mutex::new(LruCache::new(MOST)),
-            turns: Semaphore::new(2),
-        })
+        let file = parse_current(path, &text)?;
+        Ok(Self { path: path.to_owned(), file: Mutex::new((file, changed(path), Instant::now())) })
     }
 
     fn entry(&self, id: &str) -> Option<Entry> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if file.2.elapsed() > LOOK {
+        if file.2.elapsed() > POLL_INTERVAL {
             file.2 = Instant::now();
             let now = changed(&self.path);
             if now != file.1 {
                 let read = std::fs::read_to_string(&self.path).ok();
-                if let Some(read) = read.and_then(|text| parse(&self.path, &text).ok()) {
+                if let Some(read) = read.and_then(|text| parse_current(&self.path, &text).ok()) {
                     (file.0, file.1) = (read, now);
-                    self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
                 }
             }
         }
         file.0.keys.iter().find(|entry| entry.id == id).cloned()
     }
 
-    pub(super) async fn check(&self, key: &Secret) -> Result<Arc<str>, Refusal> {
-        let wrong = || Refusal::Unauthorized("this API key is not known here".to_owned());
+    /// Returns the principal of a key.
+    pub(super) fn check(&self, key: &Secret) -> Result<Arc<str>, Refusal> {
         let id = key.expose().strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
-        let entry = id.and_then(|(id, _)| self.entry(id)).ok_or_else(wrong)?;
-        let digest: [u8; 32] = Sha256::digest(key.expose().as_bytes()).into();
-        let known = self
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&entry.id)
-            .filter(|(known, _)| known.ct_eq(&digest).into())
-            .map(|(_, principal)| Arc::clone(principal));
-        if let Some(principal) = known {
-            return Ok(principal);
-        }
-        let _turn = self.turns.acquire().await.map_err(|_| wrong())?;
-        let right = tokio::task::block_in_place(|| {
-            PasswordHash::new(&entry.hash).is_ok_and(|hash| {
-                Argon2::default().verify_password(key.expose().as_bytes(), &hash).is_ok()
-            })
-        });
-        if !right {
-            return Err(wrong());
-        }
-        let principal: Arc<str> = format!("key:{}", entry.name).into();
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .put(entry.id, (digest, Arc::clone(&principal)));
-        Ok(principal)
+        let entry = id.and_then(|(id, _)| self.entry(id));
+        // The time of the comparison must not depend on how much of the digest is right.
+        entry
+            .filter(|entry| hash(key).as_bytes().ct_eq(entry.hash.as_bytes()).into())
+            .map(|entry| format!("key:{}", entry.name).into())
+            .ok_or_else(|| Refusal::Unauthorized("this API key is not known here".to_owned()))
     }
 }
 
@@ -182,8 +176,8 @@ fn changed(path: &Path) -> Option<SystemTime> {
 mod tests {
     use super::*;
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_key_is_let_in_as_its_name_and_its_file_holds_no_secret() {
+    #[test]
+    fn a_key_is_accepted_and_the_file_holds_no_secret() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
         let key = create(&path, "alice").unwrap();
@@ -191,18 +185,25 @@ mod tests {
         assert!(create(&path, "bob").is_err());
         let text = std::fs::read_to_string(&path).unwrap();
         let secret = key.expose().rsplit('_').next().unwrap();
-        assert!(!text.contains(secret) && text.contains("$argon2id$"));
+        assert!(!text.contains(secret) && text.contains("sha256:"));
         let keys = Keys::open(&path).unwrap();
-        for _ in 0..2 {
-            assert_eq!(keys.check(&key).await.unwrap().as_ref(), "key:alice");
-            assert_eq!(keys.check(&other).await.unwrap().as_ref(), "key:bob");
-        }
+        assert_eq!(keys.check(&key).unwrap().as_ref(), "key:alice");
+        assert_eq!(keys.check(&other).unwrap().as_ref(), "key:bob");
         let (id, _) = key.expose().rsplit_once('_').unwrap();
         for wrong in [format!("{id}_wrong"), "cg_none_x".to_owned(), "cg_".to_owned()] {
-            assert!(matches!(
-                keys.check(&Secret::new(&wrong)).await,
-                Err(Refusal::Unauthorized(_))
-            ));
+            assert!(matches!(keys.check(&Secret::new(&wrong)), Err(Refusal::Unauthorized(_))));
         }
+    }
+
+    #[test]
+    fn an_argon2_hash_is_refused_until_its_key_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let old = r#"{"keys": [{"id": "1", "name": "alice", "hash": "$argon2id$v=19$m=1"}]}"#;
+        std::fs::write(&path, old).unwrap();
+        let refused = Keys::open(&path).err().unwrap().to_string();
+        assert!(refused.contains("context-guard key new --name alice"), "{refused}");
+        let key = create(&path, "alice").unwrap();
+        assert_eq!(Keys::open(&path).unwrap().check(&key).unwrap().as_ref(), "key:alice");
     }
 }

@@ -1,66 +1,87 @@
-//! Token buckets, one for each principal and each address.
+//! Rate limits for each principal and each address, by the generic cell rate algorithm (GCRA).
+//!
+//! GCRA is a leaky bucket that needs one number per key: the theoretical arrival time, at which
+//! the bucket of the key is empty again. See ITU-T I.371, Annex A.
 
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use governor::clock::{Clock as _, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use lru::LruCache;
 
 use super::Refusal;
 use crate::config::RateLimit;
 
-/// After so many checks, buckets that are full again are forgotten.
-const SWEEP: u32 = 4_096;
+/// Maximum number of principals, and of addresses, that are tracked.
+const MAX_KEYS: usize = 65_536;
 
+/// The limits of one gateway.
 pub(super) struct Rate {
-    principals: Buckets<Arc<str>>,
-    addresses: Buckets<IpAddr>,
-}
-
-struct Buckets<K: Hash + Eq + Clone> {
-    limiter: DefaultKeyedRateLimiter<K>,
-    clock: DefaultClock,
-    checks: AtomicU32,
-}
-
-impl<K: Hash + Eq + Clone> Buckets<K> {
-    fn new(quota: Quota) -> Self {
-        Self {
-            limiter: RateLimiter::keyed(quota),
-            clock: DefaultClock::default(),
-            checks: AtomicU32::new(0),
-        }
-    }
-
-    fn check(&self, key: &K) -> Result<(), Refusal> {
-        if self.checks.fetch_add(1, Ordering::Relaxed) % SWEEP == SWEEP - 1 {
-            self.limiter.retain_recent();
-            self.limiter.shrink_to_fit();
-        }
-        self.limiter
-            .check_key(key)
-            .map_err(|not_until| Refusal::TooMany(not_until.wait_time_from(self.clock.now())))
-    }
+    start: Instant,
+    principals: Limiter<Arc<str>>,
+    addresses: Limiter<IpAddr>,
 }
 
 impl Rate {
-    /// None where there is no limit.
+    /// Returns none if the configuration sets no limit.
     pub(super) fn new(config: &RateLimit) -> Option<Self> {
-        let per_minute = NonZeroU32::new(config.per_minute)?;
-        let burst = NonZeroU32::new(config.burst).unwrap_or(per_minute);
-        let quota = Quota::per_minute(per_minute).allow_burst(burst);
-        Some(Self { principals: Buckets::new(quota), addresses: Buckets::new(quota) })
+        if config.per_minute == 0 {
+            return None;
+        }
+        Some(Self {
+            start: Instant::now(),
+            principals: Limiter::new(config),
+            addresses: Limiter::new(config),
+        })
     }
 
+    /// Counts a request of this principal, or refuses it with the time to wait.
     pub(super) fn principal(&self, principal: &Arc<str>) -> Result<(), Refusal> {
-        self.principals.check(principal)
+        self.principals.check(principal, self.start.elapsed())
     }
 
+    /// Counts a request from this address, or refuses it with the time to wait.
     pub(super) fn address(&self, address: IpAddr) -> Result<(), Refusal> {
-        self.addresses.check(&address)
+        self.addresses.check(&address, self.start.elapsed())
+    }
+}
+
+struct Limiter<K: Hash + Eq> {
+    /// Time in which one request drains from the bucket.
+    interval: Duration,
+    /// How far the arrival time of a key may be ahead of the clock: the burst without its last
+    /// request.
+    tolerance: Duration,
+    /// Theoretical arrival time of each key, since the start of the gateway.
+    arrivals: Mutex<LruCache<K, Duration>>,
+}
+
+impl<K: Hash + Eq + Clone> Limiter<K> {
+    fn new(config: &RateLimit) -> Self {
+        let burst = if config.burst == 0 { config.per_minute } else { config.burst };
+        let interval = Duration::from_secs(60) / config.per_minute.max(1);
+        Self {
+            interval,
+            tolerance: interval.saturating_mul(burst.saturating_sub(1)),
+            arrivals: Mutex::new(LruCache::unbounded()),
+        }
+    }
+
+    fn check(&self, key: &K, now: Duration) -> Result<(), Refusal> {
+        let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrival = arrivals.get(key).copied().unwrap_or(now).max(now);
+        let wait = (arrival - now).saturating_sub(self.tolerance);
+        if !wait.is_zero() {
+            return Err(Refusal::TooMany(wait));
+        }
+        arrivals.put(key.clone(), arrival.saturating_add(self.interval));
+        // The least recently used key is the one whose bucket is most likely empty, and a key
+        // that is not tracked counts as one with an empty bucket.
+        if arrivals.len() > MAX_KEYS {
+            arrivals.pop_lru();
+        }
+        Ok(())
     }
 }
 
@@ -68,15 +89,61 @@ impl Rate {
 mod tests {
     use super::*;
 
+    fn limiter(per_minute: u32, burst: u32) -> Limiter<u32> {
+        Limiter::new(&RateLimit { per_minute, burst })
+    }
+
+    fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
     #[test]
-    fn what_comes_beyond_the_burst_waits_and_others_do_not() {
-        let rate = Rate::new(&RateLimit { per_minute: 60, burst: 2 }).unwrap();
-        let one = IpAddr::from([10, 0, 0, 1]);
-        assert!(rate.address(one).is_ok() && rate.address(one).is_ok());
-        let Err(Refusal::TooMany(wait)) = rate.address(one) else { panic!("let in") };
-        assert!(wait.as_secs_f64() <= 1.0);
-        assert!(rate.address(IpAddr::from([10, 0, 0, 2])).is_ok());
-        assert!(rate.principal(&"key:a".into()).is_ok());
+    fn a_burst_is_admitted_and_then_one_request_per_interval() {
+        let limiter = limiter(60, 3);
+        for _ in 0..3 {
+            assert_eq!(limiter.check(&1, at(0)), Ok(()));
+        }
+        assert_eq!(limiter.check(&1, at(0)), Err(Refusal::TooMany(at(1_000))));
+        // A refused request does not count.
+        assert_eq!(limiter.check(&1, at(400)), Err(Refusal::TooMany(at(600))));
+        assert_eq!(limiter.check(&1, at(1_000)), Ok(()));
+        assert_eq!(limiter.check(&1, at(1_000)), Err(Refusal::TooMany(at(1_000))));
+        assert_eq!(limiter.check(&2, at(1_000)), Ok(()), "another key has its own bucket");
+    }
+
+    #[test]
+    fn an_idle_key_saves_no_more_than_its_burst() {
+        let limiter = limiter(60, 2);
+        let day = 86_400_000;
+        let admitted = (0..10).filter(|_| limiter.check(&1, at(day)).is_ok()).count();
+        assert_eq!(admitted, 2);
+    }
+
+    #[test]
+    fn a_burst_of_zero_is_the_limit_of_a_minute() {
+        let limiter = limiter(7, 0);
+        let admitted = (0..20).filter(|_| limiter.check(&1, at(0)).is_ok()).count();
+        assert_eq!(admitted, 7);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_frequent_keys_are_retained() {
+        let limiter = limiter(60, 1);
+        let keys = u32::try_from(MAX_KEYS).unwrap();
+        for key in 0..keys * 2 {
+            assert_eq!(limiter.check(&key, at(0)), Ok(()));
+            // Looking at a key keeps it, even if its request is refused.
+            assert_eq!(limiter.check(&0, at(0)).is_err(), true);
+        }
+        assert_eq!(limiter.arrivals.lock().unwrap().len(), MAX_KEYS);
+    }
+
+    #[test]
+    fn no_limit_is_configured_by_zero() {
         assert!(Rate::new(&RateLimit { per_minute: 0, burst: 0 }).is_none());
+        let rate = Rate::new(&RateLimit { per_minute: 60, burst: 1 }).unwrap();
+        let address = IpAddr::from([10, 0, 0, 1]);
+        assert!(rate.address(address).is_ok() && rate.address(address).is_err());
+        assert!(rate.principal(&"key:a".into()).is_ok());
     }
 }

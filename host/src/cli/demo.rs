@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-use context_guard::answer::{content as texts, next_cursor, o200k, visible};
+use context_guard::answer::{COUNTS_EXACTLY, content as texts, next_cursor, o200k, visible};
 
 use super::table;
 
@@ -75,9 +75,12 @@ impl Demo {
             ]);
         }
         say!("{report}");
-        say!(
-            "Tokens are counted with the real o200k tokenizer, over all that the tool answers: text and structured content.\n"
-        );
+        let counted = if COUNTS_EXACTLY {
+            "counted with the o200k tokenizer"
+        } else {
+            "estimated as one for four characters"
+        };
+        say!("Tokens are {counted}, over the whole answer: text and structured content.\n");
 
         let whole = walk_list(&mut raw, &mut guarded)?;
         let log = walk_text(&mut raw, &mut guarded)?;

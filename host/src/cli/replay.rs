@@ -64,6 +64,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        context_guard::answer::require_exact_tokens("replay")?;
         let traffic = Exchange::read(&self.file)?;
         let keys = vec![SigningKey { id: "dry-run".to_owned(), secret: KEY.to_vec() }];
         let clock = Arc::new(ManualClock::at_ms(0));

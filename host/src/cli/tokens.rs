@@ -31,6 +31,9 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        if self.exact {
+            answer::require_exact_tokens("--exact")?;
+        }
         let filter = Arc::new(self.guard.build(vec![keys::random()?], Arc::new(SystemClock))?);
         let head = if self.exact {
             &["file", "bytes", "chars4", "estimated", "exact (o200k)", "off"][..]

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
 use super::document::{Config, Upstream};
+use super::schema;
 use crate::document::{Issue, Issues};
 
 /// Checks a document against the schema, then what a schema cannot say, and gives it as what it means.
 pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
-    let mut issues = by_schema(&document);
+    let mut issues = schema::check(&super::schema(), &document);
     if !issues.is_empty() {
         // What is well formed of the rest is still told: a second run for the next fault is a nuisance.
         if let Ok(config) = serde_json::from_value::<Config>(without(document, &issues)) {
@@ -29,74 +29,6 @@ pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
         }
     });
     if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
-}
-
-fn by_schema(document: &Value) -> Vec<Issue> {
-    let schema = super::schema();
-    let validator = match jsonschema::validator_for(&schema) {
-        Ok(validator) => validator,
-        Err(error) => return vec![Issue::new(&[], format!("the schema is unusable: {error}"))],
-    };
-    let mut issues = Vec::new();
-    for error in validator.iter_errors(document) {
-        let path = error.instance_path().to_string();
-        let steps: Vec<String> = path
-            .split('/')
-            .skip(1)
-            .map(|step| step.replace("~1", "/").replace("~0", "~"))
-            .collect();
-        match error.kind() {
-            ValidationErrorKind::AdditionalProperties { unexpected } => {
-                let known = known_beside(&schema, &error.schema_path().to_string());
-                for name in unexpected {
-                    let mut steps = steps.clone();
-                    steps.push(name.clone());
-                    issues.push(Issue { line: None, steps, reason: unknown(name, &known) });
-                }
-            }
-            _ => issues.push(Issue { line: None, steps, reason: masked(&error) }),
-        }
-    }
-    issues
-}
-
-/// What a validation error says, without the value: it may be a secret.
-fn masked(error: &jsonschema::ValidationError<'_>) -> String {
-    let text = error.masked().to_string();
-    text.replacen("value ", "this ", 1)
-}
-
-/// The names that an object may have where a schema refused another.
-fn known_beside(schema: &Value, path: &str) -> Vec<String> {
-    // The path goes to `additionalProperties`; its neighbour holds the names. References on the way are followed by name.
-    let mut at = schema;
-    for step in path.split('/').skip(1) {
-        if step == "additionalProperties" {
-            break;
-        }
-        at = match at.get(step).or_else(|| at.get(step.parse::<usize>().ok()?)) {
-            Some(Value::String(reference)) if step == "$ref" => {
-                schema.pointer(reference.trim_start_matches('#')).unwrap_or(at)
-            }
-            Some(next) => next,
-            None => return Vec::new(),
-        };
-    }
-    let names = at.get("properties").and_then(Value::as_object);
-    names.map(|names| names.keys().cloned().collect()).unwrap_or_default()
-}
-
-fn unknown(name: &str, known: &[String]) -> String {
-    let near = known
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-        .filter(|(distance, _)| *distance <= 3)
-        .min();
-    match near {
-        Some((_, near)) => format!("there is no such setting; did you mean `{near}`?"),
-        None if known.is_empty() => "there is no such setting".to_owned(),
-        None => format!("there is no such setting; there are {}", known.join(", ")),
-    }
 }
 
 /// The document without the members that have faults.

@@ -65,17 +65,28 @@ fn linked(
     let component = Component::new(engine, bytes)?;
     let kind = component.component_type();
     let imports: Vec<String> = kind.imports(engine).map(|(name, _)| name.to_owned()).collect();
+    let missing: Vec<&str> =
+        imports.iter().map(String::as_str).filter(|name| !is_provided(name)).collect();
+    if !missing.is_empty() {
+        wasmtime::bail!(
+            "the component imports {}, which this host does not provide; build it for \
+             wasm32-unknown-unknown, as `cargo xtask build` does",
+            missing.join(", ")
+        );
+    }
     let mut linker = Linker::<State>::new(engine);
     cursor_store::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
     types::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
-    if imports
-        .iter()
-        .any(|name| name.starts_with("wasi:") && !name.starts_with("wasi:clocks/wall-clock@"))
-    {
-        wasmtime_wasi::p2::add_to_linker_sync(&mut linker)?;
-    } else {
-        wall_clock::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
-    }
+    wall_clock::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
     let pre = linker.instantiate_pre(&component).and_then(ContextGuardPre::new)?;
     Ok((pre, imports))
+}
+
+/// Returns true if this host provides the interface. A guard gets a store and a clock, nothing else.
+fn is_provided(import: &str) -> bool {
+    let Some((interface, _version)) = import.split_once('@') else { return false };
+    matches!(
+        interface,
+        "context-guard:guard/cursor-store" | "context-guard:guard/types" | "wasi:clocks/wall-clock"
+    )
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wasmtime::{StoreLimits, StoreLimitsBuilder};
-use wasmtime_wasi::{HostWallClock, ResourceTable, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::context_guard::guard::cursor_store::{Entry, Host as CursorStoreHost};
 use super::bindings::context_guard::guard::types::{Host as TypesHost, StoreError};
@@ -18,19 +17,13 @@ pub(super) struct State {
     surroundings: Surroundings,
     principal: String,
     pub(super) limits: StoreLimits,
-    wasi: Option<Box<(WasiCtx, ResourceTable)>>,
 }
 
 impl State {
     pub(super) fn new(surroundings: &Surroundings, principal: &str, max_memory: usize) -> Self {
         let limits =
             StoreLimitsBuilder::new().memory_size(max_memory).trap_on_grow_failure(false).build();
-        Self {
-            surroundings: surroundings.clone(),
-            principal: principal.to_owned(),
-            limits,
-            wasi: None,
-        }
+        Self { surroundings: surroundings.clone(), principal: principal.to_owned(), limits }
     }
 }
 
@@ -89,28 +82,4 @@ impl WallClockHost for State {
 
 fn datetime(time: Duration) -> Datetime {
     Datetime { seconds: time.as_secs(), nanoseconds: time.subsec_nanos() }
-}
-
-/// For components that were built for WASI: a context in which there is nothing. No files, no network, no environment, no arguments.
-impl WasiView for State {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        let clock = GuestClock(Arc::clone(&self.surroundings.clock));
-        let (ctx, table) = &mut **self.wasi.get_or_insert_with(|| {
-            let ctx = WasiCtxBuilder::new().wall_clock(clock).build();
-            Box::new((ctx, ResourceTable::new()))
-        });
-        WasiCtxView { ctx, table }
-    }
-}
-
-struct GuestClock(Arc<dyn Clock>);
-
-impl HostWallClock for GuestClock {
-    fn resolution(&self) -> Duration {
-        Duration::from_millis(1)
-    }
-
-    fn now(&self) -> Duration {
-        self.0.now()
-    }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
 use super::redis::{RedisOptions, RedisStore};
-use super::{CursorStore, MemoryLimits, MemoryStore, NoStore, SharedStore};
+use super::{CursorStore, MemoryLimits, MemoryStore, NoStore};
 use crate::{Clock, Error, Result};
 
 /// What a URL says, and what goes with it.
@@ -51,11 +52,22 @@ pub fn open(options: &StoreOptions<'_>, clock: &Arc<dyn Clock>) -> Result<Arc<dy
     let Some((scheme, rest)) = options.url.split_once("://") else { return Err(unknown()) };
     let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
     let &(_, scheme, cluster) = known.ok_or_else(unknown)?;
-    // `redis-cluster://user:password@a:6379,b:6379`: what stands before the first host is for all of them.
+    // `redis-cluster://user:password@a:6379,b:6379`: the login before the first host is for all hosts.
     let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (login, hosts));
     let login = if login.is_empty() { String::new() } else { format!("{login}@") };
     let hosts = if cluster { hosts.split(',').collect() } else { vec![hosts] };
     let urls = hosts.into_iter().map(|host| format!("{scheme}://{login}{host}")).collect();
+    open_shared(options, urls, cluster, || memory(options.local_bytes), clock)
+}
+
+#[cfg(feature = "redis")]
+fn open_shared(
+    options: &StoreOptions<'_>,
+    urls: Vec<String>,
+    cluster: bool,
+    near: impl FnOnce() -> MemoryStore,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn CursorStore>> {
     let remote = RedisStore::new(&RedisOptions {
         urls,
         cluster,
@@ -65,7 +77,18 @@ pub fn open(options: &StoreOptions<'_>, clock: &Arc<dyn Clock>) -> Result<Arc<dy
     if options.local_bytes == 0 {
         return Ok(Arc::new(remote));
     }
-    Ok(Arc::new(SharedStore::new(remote, memory(options.local_bytes), Arc::clone(clock))))
+    Ok(Arc::new(super::SharedStore::new(remote, near(), Arc::clone(clock))))
+}
+
+#[cfg(not(feature = "redis"))]
+fn open_shared(
+    _: &StoreOptions<'_>,
+    _: Vec<String>,
+    _: bool,
+    _: impl FnOnce() -> MemoryStore,
+    _: &Arc<dyn Clock>,
+) -> Result<Arc<dyn CursorStore>> {
+    Err(Error::Feature { setting: "a store.url of Redis or Valkey", feature: "redis" })
 }
 
 fn unknown() -> Error {

@@ -19,12 +19,23 @@ pub fn component() -> Result<PathBuf> {
     path("CONTEXT_GUARD_EMBED")
 }
 
-/// The same, built by plain cargo for wasm32-wasip2.
+/// The same component with a custom section added: another digest, the same behaviour.
 ///
 /// # Errors
-/// Where it was not built.
-pub fn wasip2_component() -> Result<PathBuf> {
-    path("CONTEXT_GUARD_WASIP2")
+/// If the component was not built.
+pub fn other_component() -> Result<PathBuf> {
+    // Section 0, 11 bytes long: a name of 7 bytes, and 3 bytes that nobody reads.
+    const CUSTOM_SECTION: &[u8] = b"\x00\x0b\x07variant\x01\x02\x03";
+    let bytes = [&std::fs::read(component()?)?, CUSTOM_SECTION].concat();
+    let file = component()?.with_extension("other.wasm");
+    if std::fs::read(&file).ok().as_deref() != Some(&bytes) {
+        // Tests run at the same time: none may see half of the file.
+        let thread = std::thread::current().id();
+        let new = file.with_extension(format!("{}-{thread:?}", std::process::id()));
+        std::fs::write(&new, &bytes)?;
+        std::fs::rename(&new, &file)?;
+    }
+    Ok(file)
 }
 
 /// One that does harm on demand: an answer with `sabotage:trap` in it, and so on.
