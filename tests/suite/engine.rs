@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use context_guard::engine::{Component, Engine, EngineOptions};
 use context_guard_test_support::guards::{Host, KEY, NOW, Verdict, Wasm};
+use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Result, artifacts, bail, ensure, peers, walk};
 use serde_json::json;
 
@@ -65,19 +65,21 @@ fn what_was_compiled_is_found_again() -> Result<()> {
 
 #[test]
 fn short_messages_are_answered_the_same_before_and_after_long_ones() -> Result<()> {
-    let component = load(&peers::folder("copies")?)?;
-    let guard = Wasm::new(Arc::new(component), "{}", "me", NOW, &[KEY])?;
+    let component = Arc::new(load(&peers::folder("copies")?)?);
+    let guard = Wasm::new(Arc::clone(&component), "{}", "me", NOW, &[KEY])?;
+    ensure!(!component.has_copy_for_short_messages());
     let Verdict::Forward(_, ticket) = guard.request(&walk::call("t", &json!({})))? else {
         bail!("answered")
     };
     let (short, long) = (answer(700), answer(20_000));
     let (as_short, as_long) = (guard.response(&ticket, &short)?, guard.response(&ticket, &long)?);
     ensure!(as_short.0.is_some() && as_long.0.is_some());
-    // Meanwhile another copy of the component takes over the short ones.
-    for _ in 0..100 {
+    // After the first long message a second copy is compiled, and takes over the short ones.
+    wait_until("a second compiled copy", || {
         ensure!(guard.response(&ticket, &short)? == as_short);
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        Ok(component.has_copy_for_short_messages())
+    })?;
+    ensure!(guard.response(&ticket, &short)? == as_short);
     ensure!(guard.response(&ticket, &long)? == as_long);
     Ok(())
 }

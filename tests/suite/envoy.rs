@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::envoy::{Envoy, Listener};
@@ -11,6 +10,7 @@ use context_guard_test_support::gateway::{Archive, Process, agent, get, post};
 use context_guard_test_support::load::resident;
 use context_guard_test_support::peers::{CLIENTS, call, folder, run_at};
 use context_guard_test_support::scripted::{self, Asked, Scripted};
+use context_guard_test_support::wait::{wait_for, wait_until};
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
 use serde_json::{Value, json};
 
@@ -202,19 +202,15 @@ fn a_filter_that_panics_is_reloaded_and_never_passed_by() -> Result<()> {
     for _ in 0..3 {
         let broken = ask(&url, 2, &json!({"count": 500, "mark": "sabotage:panic"}));
         ensure!(broken.is_err(), "an answer that the filter panicked on was sent");
-        // A new sandbox takes over; until then nothing passes that was not looked at.
-        let mut again = false;
-        for _ in 0..100 {
+        // Envoy starts a new sandbox. Until then it must refuse answers, not forward them unshaped.
+        wait_until("a restarted filter", || {
             match ask(&url, 3, &json!({"count": 500, "mark": "after"})) {
-                Ok(answer) if shaped(&answer) => {
-                    again = true;
-                    break;
-                }
-                Ok(answer) => bail!("an answer was passed by: {}", answer.0),
-                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+                Ok(answer) if shaped(&answer) => Ok(true),
+                Ok(answer) => bail!("unshaped answer: {}", answer.0),
+                Err(_) => Ok(false),
             }
-        }
-        ensure!(again, "the filter did not come back: {}", envoy.process.said());
+        })
+        .with_context(|| envoy.process.said())?;
     }
     envoy.is_alive()
 }
@@ -337,15 +333,11 @@ fn the_example_starts_by_one_command_and_takes_over_changes() -> Result<()> {
     let size =
         |answer: &Answer| answer.json().map(|page| page["items"].as_array().map_or(0, Vec::len));
     let until = |wanted: usize| -> Result<Answer> {
-        for _ in 0..100 {
-            if let Ok(answer) = ask(&url, 1, &json!({"count": 500, "mark": 1}))
-                && size(&answer).is_ok_and(|size| size == wanted)
-            {
-                return Ok(answer);
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        bail!("no page of {wanted}: {}", example.process.said())
+        wait_for(&format!("page of {wanted}"), || {
+            let answer = ask(&url, 1, &json!({"count": 500, "mark": 1})).ok();
+            Ok(answer.filter(|answer| size(answer).is_ok_and(|size| size == wanted)))
+        })
+        .with_context(|| example.process.said())
     };
     let cursor = until(50)?.next_cursor().context("no cursor")?;
     example
@@ -356,17 +348,10 @@ fn the_example_starts_by_one_command_and_takes_over_changes() -> Result<()> {
     ensure!(next.json()?["items"][0]["id"] == 50, "{}", next.0);
     // What is wrong is refused with its reason, and the one before serves on.
     example.reload(&json!({"policy": {"tokenBudgetTreshold": 5}}))?;
-    for _ in 0..100 {
-        if example.process.said().contains("did you mean") {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    ensure!(
-        example.process.said().contains("did you mean `tokenBudgetThreshold`"),
-        "{}",
-        example.process.said()
-    );
+    wait_until("the reason in the log", || {
+        Ok(example.process.said().contains("did you mean `tokenBudgetThreshold`"))
+    })
+    .with_context(|| example.process.said())?;
     until(20)?;
     Ok(())
 }
@@ -406,11 +391,10 @@ fn many_requests_at_once_are_answered_each_with_its_own() -> Result<()> {
     };
     let warm = std::thread::scope(|scope| -> Result<u64> {
         let clients: Vec<_> = (0..CLIENTS_AT_ONCE).map(|_| scope.spawn(work)).collect();
-        while next.load(Ordering::Relaxed) < all / 3
-            && clients.iter().any(|client| !client.is_finished())
-        {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("a third of the requests", || {
+            let is_done = clients.iter().all(|client| client.is_finished());
+            Ok(is_done || next.load(Ordering::Relaxed) >= all / 3)
+        })?;
         let warm = resident(pid)?;
         for client in clients {
             client

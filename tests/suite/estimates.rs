@@ -1,5 +1,7 @@
 //! Estimates: the sums of the study that measured the tables, and the counts of the tokenizer itself.
 
+use std::path::Path;
+
 use context_guard_core::tokens::Profile;
 use context_guard_core::tokens::lexical::estimate;
 use context_guard_test_support::answer::o200k;
@@ -29,33 +31,52 @@ fn lexical_gives_the_sums_that_the_tables_were_measured_for() -> Result<()> {
     Ok(())
 }
 
-/// The files of a folder that was given: within a tenth for 95 of 100, within a fifth for 99, which the formula over characters is far from.
-#[test]
-fn lexical_is_close_on_a_folder_that_was_given() -> Result<()> {
-    let Some(corpus) = artifacts::corpus() else { return Ok(()) };
+/// Shares of texts, in percent, whose estimate is within a tenth and within a fifth of the count.
+#[derive(Debug)]
+struct Accuracy {
+    texts: u64,
+    within_tenth: u64,
+    within_fifth: u64,
+}
+
+fn accuracy(folder: &Path) -> Result<Accuracy> {
     let mut files = Vec::new();
-    collect(&corpus, &mut files)?;
-    let (mut all, mut tenth, mut fifth, mut chars) = (0, 0, 0, 0);
+    collect(folder, &mut files)?;
+    let mut accuracy = Accuracy { texts: 0, within_tenth: 0, within_fifth: 0 };
     for path in files {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        // Of a few tokens, one more or less is a tenth.
         if text.len() < 40 {
             continue;
         }
-        let (real, estimated) = (o200k(&text), estimate(text.as_bytes(), Profile::O200k));
-        let formula = context_guard_core::tokens::chars4::of_chars(text.chars().count() as u64);
-        all += 1;
-        tenth += usize::from(estimated.abs_diff(real) * 10 <= real);
-        fifth += usize::from(estimated.abs_diff(real) * 5 <= real);
-        chars += usize::from(formula.abs_diff(real) * 5 <= real);
+        let (count, estimate) = (o200k(&text), estimate(text.as_bytes(), Profile::O200k));
+        accuracy.texts += 1;
+        accuracy.within_tenth += u64::from(estimate.abs_diff(count) * 10 <= count);
+        accuracy.within_fifth += u64::from(estimate.abs_diff(count) * 5 <= count);
     }
-    eprintln!(
-        "{all} files: {tenth} within 10 %, {fifth} within 20 %; by chars4 {chars} within 20 %"
+    Ok(accuracy)
+}
+
+/// SC-008 asks for 90 of 100 within a fifth. The captures hold text that was made to be odd; a
+/// corpus of `cargo xtask test --corpus FOLDER` has to be closer.
+#[test]
+fn lexical_is_close_to_the_real_count() -> Result<()> {
+    let captures = accuracy(&artifacts::root().join("tests/captures"))?;
+    ensure!(
+        captures.texts >= 20 && captures.within_tenth * 100 >= captures.texts * 90,
+        "{captures:?}"
     );
-    ensure!(tenth * 100 >= all * 95 && fifth * 100 >= all * 99, "{tenth} and {fifth} of {all}");
+    if let Some(corpus) = artifacts::corpus() {
+        let corpus = accuracy(&corpus)?;
+        eprintln!("{corpus:?}");
+        let is_close = corpus.within_tenth * 100 >= corpus.texts * 95
+            && corpus.within_fifth * 100 >= corpus.texts * 99;
+        ensure!(corpus.texts > 0 && is_close, "{corpus:?}");
+    }
     Ok(())
 }
 
-fn collect(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) -> Result<()> {
+fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
@@ -64,20 +85,5 @@ fn collect(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) -> Res
             files.push(path);
         }
     }
-    Ok(())
-}
-
-/// SC-008 asks for a fifth for 90 of 100; here a tenth is held for all but the text that was made to be odd.
-#[test]
-fn lexical_is_close_to_the_real_count() -> Result<()> {
-    let (mut all, mut close) = (0, 0);
-    for file in std::fs::read_dir(artifacts::root().join("tests/captures"))? {
-        let path = file?.path();
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let (real, estimated) = (o200k(&text), estimate(text.as_bytes(), Profile::O200k));
-        all += 1;
-        close += usize::from(estimated.abs_diff(real) * 10 <= real);
-    }
-    ensure!(close * 100 >= all * 90, "{close} of {all} within a tenth");
     Ok(())
 }

@@ -4,7 +4,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use context_guard_test_support::answer::Answer;
-use context_guard_test_support::gateway::{Gateway, HttpClient, Process};
+use context_guard_test_support::gateway::{Gateway, HttpClient, Process, StreamedResponse, post};
+use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
@@ -29,23 +30,18 @@ fn text(answer: &Answer) -> String {
     answer.all_texts().join("\n")
 }
 
-/// That the others are served, and the one with faults is again.
+/// Asserts that the healthy server answers its first call, and that the faulty one recovers.
+/// Only a server that `restarts` may fail meanwhile.
 fn recovers(client: &mut HttpClient, restarts: bool) -> Result<()> {
-    let well = client.call("well__get_booking", json!({"id": 7}));
-    let well = well.or_else(|_| client.call("well__list_bookings", json!({})))?;
-    ensure!(!well.is_error(), "{}", text(&well));
-    let mut last = String::new();
-    for _ in 0..20 {
+    let healthy = client.call("well__get_booking", json!({"id": "BK-0007"}))?;
+    ensure!(!healthy.is_error() && text(&healthy).contains("BK-0007"), "{}", text(&healthy));
+    wait_until("a recovered server", || {
         let answer = client.call("faulty__ok", json!({"n": 1}))?;
-        last = text(&answer);
-        if !answer.is_error() {
-            ensure!(last.contains("all is well"), "{last}");
-            return Ok(());
-        }
-        ensure!(restarts, "{last}");
-        std::thread::sleep(Duration::from_millis(250));
-    }
-    context_guard_test_support::bail!("it never recovers: {last}")
+        ensure!(restarts || !answer.is_error(), "{}", text(&answer));
+        ensure!(answer.is_error() || text(&answer).contains("all is well"), "{}", text(&answer));
+        Ok(!answer.is_error())
+    })?;
+    Ok(())
 }
 
 #[test]
@@ -184,20 +180,16 @@ fn an_upstream_that_fails_again_and_again_is_left_alone_for_a_while() -> Result<
     let mut command = Command::new("node");
     command.arg(script()).env("PORT", port.to_string());
     let _server = Process::start(command, true, "http://")?;
-    for _ in 0..60 {
+    wait_until("another attempt", || {
         let answer = client.call("faulty__ok", json!({"n": 5}))?;
-        if !answer.is_error() {
-            ensure!(text(&answer).contains("all is well: 5"), "{}", answer.0);
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(250));
-    }
-    context_guard_test_support::bail!("it is never tried again")
+        ensure!(answer.is_error() || text(&answer).contains("all is well: 5"), "{}", answer.0);
+        Ok(!answer.is_error())
+    })?;
+    Ok(())
 }
 
 #[test]
 fn a_stateless_client_that_goes_cancels_its_request() -> Result<()> {
-    use std::io::{Read, Write};
     let gateway = Gateway::start(
         json!([{"name": "faulty", "command": ["node", script(), "--stdio"]}]),
         json!({}),
@@ -209,35 +201,14 @@ fn a_stateless_client_that_goes_cancels_its_request() -> Result<()> {
     let headers = |name: &'static str| {
         [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", name)]
     };
-    let body = call("slow");
-    let address = gateway.base.trim_start_matches("http://").to_owned();
-    let mut connection = std::net::TcpStream::connect(&address)?;
-    write!(
-        connection,
-        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: slow\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )?;
-    // The first progress has come: the request is under way. Then the client goes.
-    let mut seen = Vec::new();
-    let mut buffer = [0u8; 4_096];
-    while !String::from_utf8_lossy(&seen).contains("notifications/progress") {
-        let read = connection.read(&mut buffer)?;
-        ensure!(read > 0, "{}", String::from_utf8_lossy(&seen));
-        seen.extend_from_slice(&buffer[..read]);
-    }
-    drop(connection);
-    let mut last = String::new();
-    for _ in 0..40 {
-        let reply = context_guard_test_support::gateway::post(
-            &gateway.url(),
-            &headers("cancelled"),
-            &call("cancelled"),
-        )?;
-        last = text(&reply.answer()?);
-        if last.starts_with('1') {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    context_guard_test_support::bail!("the upstream was not told: {last}")
+    let mut request = headers("slow").to_vec();
+    request.push(("accept", "application/json, text/event-stream"));
+    let mut response = StreamedResponse::send(&gateway.base, "POST", &request, &call("slow"))?;
+    response.read_until("notifications/progress")?;
+    drop(response);
+    wait_until("a cancelled request", || {
+        let reply = post(&gateway.url(), &headers("cancelled"), &call("cancelled"))?;
+        Ok(text(&reply.answer()?).starts_with('1'))
+    })?;
+    Ok(())
 }

@@ -1,7 +1,10 @@
 //! Eight real servers behind one gateway, used by real clients of both eras: list, call, read, page.
 
-use context_guard_test_support::gateway::{Gateway, HttpClient, get, post};
+use context_guard_test_support::gateway::{
+    Gateway, HttpClient, StreamedResponse, get, post, signal,
+};
 use context_guard_test_support::peers::{self, Server};
+use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
@@ -238,14 +241,22 @@ fn a_gateway_that_is_told_to_stop_lets_requests_end() -> Result<()> {
         json!([{"name": "faulty", "command": ["node", faulty, "--stdio"]}]),
         json!({}),
     )?;
-    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
-    let pid = gateway.process.pid();
-    let waiting = std::thread::spawn(move || client.call("slow", json!({})));
-    std::thread::sleep(std::time::Duration::from_millis(1_000));
-    context_guard_test_support::gateway::signal(pid, "TERM")?;
-    let answer =
-        waiting.join().map_err(|_| context_guard_test_support::Error::msg("panicked"))??;
-    ensure!(answer.all_texts().join("").contains("at last"), "{}", answer.0);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow", "arguments": {}, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "progressToken": 1,
+    }}});
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "slow"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    let mut response = StreamedResponse::send(&gateway.base, "POST", &headers, &call.to_string())?;
+    response.read_until("notifications/progress")?;
+    signal(gateway.process.pid(), "TERM")?;
+    let whole = response.read_to_end()?;
+    ensure!(whole.contains("at last"), "{whole}");
     Ok(())
 }
 
@@ -263,13 +274,10 @@ fn tasks_of_a_server_are_followed_through_the_gateway() -> Result<()> {
         .as_str()
         .with_context(|| created.0.to_string())?
         .to_owned();
-    for _ in 0..100 {
+    wait_until("a completed task", || {
         let state = client.request("tasks/get", json!({"taskId": task}))?;
-        if state.result()["status"] == "completed" {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
+        Ok(state.result()["status"] == "completed")
+    })?;
     let result = client.request("tasks/result", json!({"taskId": task}))?;
     ensure!(!result.is_error() && result.all_texts().join("").contains("rivers"), "{}", result.0);
     let unknown = client.request("tasks/get", json!({"taskId": "somebody-elses"}))?;
@@ -279,25 +287,17 @@ fn tasks_of_a_server_are_followed_through_the_gateway() -> Result<()> {
 
 #[test]
 fn waiting_streams_do_not_hold_up_the_end() -> Result<()> {
-    use std::io::{Read, Write};
     let gateway = Gateway::start(
         json!([{"name": "houses", "command": [artifacts::property_server()?]}]),
         json!({}),
     )?;
     let client = HttpClient::open(&gateway.url(), &[], json!({}))?;
-    let address = gateway.base.trim_start_matches("http://").to_owned();
-    let mut stream = std::net::TcpStream::connect(&address)?;
-    write!(
-        stream,
-        "GET /mcp HTTP/1.1\r\nHost: {address}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\n\r\n",
-        client.session
-    )?;
-    let mut head = [0u8; 64];
-    ensure!(stream.read(&mut head)? > 0);
+    let headers = [("accept", "text/event-stream"), ("mcp-session-id", client.session.as_str())];
+    let mut stream = StreamedResponse::send(&gateway.base, "GET", &headers, "")?;
+    stream.read_until("200 OK")?;
     let since = std::time::Instant::now();
-    context_guard_test_support::gateway::signal(gateway.process.pid(), "TERM")?;
-    let mut rest = Vec::new();
-    stream.read_to_end(&mut rest)?;
+    signal(gateway.process.pid(), "TERM")?;
+    stream.read_to_end()?;
     // Far less than the 20 s that requests in flight would get.
     ensure!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
     Ok(())

@@ -6,8 +6,9 @@ use context_guard::policy::{self, Source};
 use context_guard::store::NoStore;
 use context_guard_core::policy::compile;
 use context_guard_test_support::gateway::{Fixture, Gateway, HttpClient};
-use context_guard_test_support::operations::{admin, change, run, until};
+use context_guard_test_support::operations::{admin, change, run};
 use context_guard_test_support::peers::{self, Server};
+use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -217,7 +218,7 @@ fn recorded_traffic_is_run_again_under_another_policy() -> Result<()> {
         ensure!(!client.call(tool, json!({}))?.is_error());
     }
     let mut text = String::new();
-    until("six exchanges", || {
+    wait_until("six exchanges", || {
         text = std::fs::read_to_string(&traffic)?;
         Ok(text.lines().filter(|line| line.contains("tools/call")).count() == 6)
     })?;
@@ -356,7 +357,7 @@ fn answers_of_read_only_tools_are_kept_and_forgotten_as_they_must_be() -> Result
     }
     ensure!(entries()? == before + 1);
     ensure!(!client.call("fixture__test_trigger_tool_change", json!({}))?.is_error());
-    until("the fixture's answer to be forgotten", || Ok(entries()? == before))?;
+    wait_until("the fixture's answer to be forgotten", || Ok(entries()? == before))?;
     ensure!(purge(json!({}))?["entries"] == 0);
     Ok(())
 }

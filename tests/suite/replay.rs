@@ -2,6 +2,7 @@
 //! budget, and leads to the whole.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use context_guard_test_support::answer::Answer;
 use context_guard_test_support::guards::{KEY, NOW, OpenStore, component};
 use context_guard_test_support::{Context, Result, artifacts, ensure, walk};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A session with a store that the test can look into.
 fn session() -> Result<(Session, Arc<OpenStore>)> {
@@ -24,41 +26,34 @@ fn session() -> Result<(Session, Arc<OpenStore>)> {
     Ok((Session::new(Arc::new(filter), "tester", ""), store))
 }
 
+/// The captures of the project, and those of `cargo xtask test --corpus FOLDER`.
 #[test]
-fn captures_of_the_project() -> Result<()> {
+fn captures_are_shaped_and_read_back() -> Result<()> {
     let replayed = folder(&artifacts::root().join("tests/captures"))?;
     ensure!(replayed.0 >= 20 && replayed.1 >= 4, "{replayed:?}");
-    Ok(())
-}
-
-#[test]
-fn captures_of_a_folder_that_was_given() -> Result<()> {
     if let Some(corpus) = artifacts::corpus() {
         let captures = corpus.join("mcp-captures");
-        let replayed = folder(if captures.is_dir() { &captures } else { &corpus })?;
-        eprintln!(
-            "{}: {} messages replayed, {} of them shaped",
-            corpus.display(),
-            replayed.0,
-            replayed.1
-        );
+        let (all, shaped) = folder(if captures.is_dir() { &captures } else { &corpus })?;
+        eprintln!("{}: {all} messages replayed, {shaped} of them shaped", corpus.display());
     }
     Ok(())
 }
 
-/// Tool results as text, by class: each is replayed as if a tool had answered with it.
+/// Files as the text that a tool answers with: the captures, and the payloads of the corpus.
 #[test]
-fn payloads_of_a_folder_that_was_given() -> Result<()> {
-    let Some(payloads) = artifacts::corpus().map(|corpus| corpus.join("payloads")) else {
-        return Ok(());
-    };
-    if !payloads.is_dir() {
-        return Ok(());
+fn payloads_are_shaped_and_read_back() -> Result<()> {
+    let mut folders = vec![artifacts::root().join("tests/captures")];
+    if let Some(payloads) = artifacts::corpus().map(|corpus| corpus.join("payloads"))
+        && payloads.is_dir()
+    {
+        for class in std::fs::read_dir(payloads)? {
+            folders.push(class?.path());
+        }
     }
     let call = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t", "arguments": {}}});
     let (mut all, mut shaped, mut failed) = (0, 0, Vec::new());
-    for class in std::fs::read_dir(payloads)? {
-        for file in std::fs::read_dir(class?.path())? {
+    for folder in folders {
+        for file in std::fs::read_dir(folder)? {
             let path = file?.path();
             let Ok(text) = std::fs::read_to_string(&path) else { continue };
             let message = serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
@@ -71,6 +66,7 @@ fn payloads_of_a_folder_that_was_given() -> Result<()> {
     }
     eprintln!("{all} payloads replayed, {shaped} of them shaped");
     ensure!(failed.is_empty(), "{} of {all} failed:\n{}", failed.len(), failed.join("\n"));
+    ensure!(all >= 20 && shaped >= 4, "only {shaped} of {all} were shaped");
     Ok(())
 }
 
@@ -116,14 +112,24 @@ fn replay(request: &Value, message: &[u8]) -> Result<bool> {
         shaped.0["id"] == original.0["id"]
             && shaped.result().get("isError") == original.result().get("isError")
     );
-    let kept = store.all();
+    snapshots_are_verbatim(&store.all(), message)?;
+    let originals = originals(&original, message)?;
+    let mut recovered = Vec::new();
     for cursor in shaped.cursors() {
         let pages = pages(&session, shaped.clone(), &cursor)?;
         for page in &pages {
             let tokens = page.tokens();
             ensure!(tokens <= 4_000, "{tokens} tokens: {:?}", page.notice());
         }
-        whole(&original, &pages, &kept, message)?;
+        recovered.extend(whole(&original, &originals, &pages)?);
+    }
+    // A text may be the structured content once more: one snapshot then serves both.
+    let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
+    for text in original.texts().iter().filter(|text| !shaped.texts().contains(text)) {
+        let same = |other: &&String| {
+            *other == text || parsed(other).is_some_and(|json| Some(json) == parsed(text))
+        };
+        ensure!(recovered.iter().any(|other| same(&other)), "no cursor leads to {text}");
     }
     ensure!(!shaped.cursors().is_empty(), "shaped, with no way to the rest: {:?}", shaped.notice());
     Ok(true)
@@ -164,81 +170,113 @@ fn same_tools(original: &Answer, shaped: &Answer) -> Result<()> {
     Ok(())
 }
 
-/// What the pages show, put together, is what the upstream said; and what is kept stands in its message byte for byte.
-fn whole(
-    original: &Answer,
-    pages: &[Answer],
-    kept: &std::collections::BTreeMap<String, Vec<u8>>,
-    message: &[u8],
-) -> Result<()> {
-    let snapshots: Vec<&String> = kept
-        .keys()
-        .filter(|key| key.len() == 16 && kept.contains_key(&format!("{key}.0")))
-        .collect();
-    for snapshot in snapshots {
-        let segments = (0..).map_while(|at| kept.get(&format!("{snapshot}.{at}")));
+/// Asserts that every snapshot in the store occurs byte for byte in the message.
+fn snapshots_are_verbatim(stored: &BTreeMap<String, Vec<u8>>, message: &[u8]) -> Result<()> {
+    let is_snapshot = |key: &&String| key.len() == 16 && stored.contains_key(&format!("{key}.0"));
+    for snapshot in stored.keys().filter(is_snapshot) {
+        let segments = (0..).map_while(|at| stored.get(&format!("{snapshot}.{at}")));
         let bytes: Vec<u8> = segments.flatten().copied().collect();
-        ensure!(contains(message, &bytes), "what is kept is not what came");
+        ensure!(contains(message, &bytes), "a snapshot differs from the message");
     }
-    let texts: Vec<String> = pages.iter().map(|page| page.texts().concat()).collect();
-    let walked = texts.concat();
-    let candidates = original
-        .texts()
-        .into_iter()
-        .chain(original.result().get("structuredContent").map(Value::to_string));
-    if pages.iter().any(|page| page.contract()["kind"] == "chunk") {
-        let structured_text = original.result()["structuredContent"]
-            .as_object()
-            .into_iter()
-            .flat_map(|object| object.values())
-            .filter_map(Value::as_str);
-        ensure!(
-            candidates
-                .chain(structured_text.map(str::to_owned))
-                .any(|text| same_text(&walked, &text)),
-            "the chunks are not the text"
-        );
-        return Ok(());
-    }
-    let blocks: Vec<String> = pages.iter().flat_map(Answer::texts).collect();
-    if blocks == original.texts() {
-        return Ok(());
-    }
-    let items = walk::items(pages)?;
-    let mut lists = Vec::new();
-    for document in candidates.filter_map(|text| serde_json::from_str::<Value>(&text).ok()) {
-        collect(&document, &mut lists);
-    }
-    // Small lists beside the one that is paged stand on every page: they are taken out of both sides.
-    ensure!(
-        lists.iter().any(|list| subsequence(list, &items)),
-        "the pages are not the list: {} items",
-        items.len()
-    );
     Ok(())
 }
 
-fn same_text(walked: &str, original: &str) -> bool {
-    let json = || {
-        Some(
-            serde_json::from_str::<Value>(walked).ok()?
-                == serde_json::from_str::<Value>(original).ok()?,
-        )
-    };
-    walked == original || json().unwrap_or(false)
+/// Returns the parts of an answer that a cursor can lead to: its texts, its structured content as
+/// it arrived, and the texts that are members of that.
+fn originals(original: &Answer, message: &[u8]) -> Result<Vec<String>> {
+    type Members<'a> = BTreeMap<String, &'a RawValue>;
+    let mut all = original.texts();
+    let envelope: Members<'_> = serde_json::from_slice(message)?;
+    let result: Members<'_> = envelope
+        .get("result")
+        .and_then(|result| serde_json::from_str(result.get()).ok())
+        .unwrap_or_default();
+    all.extend(result.get("structuredContent").map(|raw| raw.get().to_owned()));
+    let structured = original.result()["structuredContent"].as_object();
+    let members = structured.into_iter().flat_map(|object| object.values());
+    all.extend(members.filter_map(Value::as_str).map(str::to_owned));
+    Ok(all)
 }
 
-fn collect(value: &Value, lists: &mut Vec<Vec<Value>>) {
-    match value {
-        Value::Array(items) => lists.push(items.clone()),
-        Value::Object(members) => members.values().for_each(|value| collect(value, lists)),
-        _ => {}
+/// Asserts that the pages of a cursor are one of the originals or the list of all texts, nothing
+/// missing and nothing twice. Returns which.
+fn whole(original: &Answer, originals: &[String], pages: &[Answer]) -> Result<Vec<String>> {
+    let is_kind = |kind: &str| pages.iter().any(|page| page.contract()["kind"] == kind);
+    if is_kind("chunk") {
+        let text: String = pages.iter().flat_map(Answer::texts).collect();
+        ensure!(originals.contains(&text), "the chunks are none of the texts");
+        return Ok(vec![text]);
+    }
+    let blocks: Vec<String> = pages.iter().flat_map(Answer::texts).collect();
+    if blocks == original.texts() {
+        return Ok(blocks);
+    }
+    let documents =
+        originals.iter().filter_map(|text| Some((text, serde_json::from_str::<Value>(text).ok()?)));
+    let found = if is_kind("part") {
+        // A part is a piece of one record and has no place in a document: compare the records.
+        let items = walk::items(pages)?;
+        let holds = |document: &Value| lists(document).contains(&items);
+        documents.filter(|(_, document)| holds(document)).map(|(text, _)| text.clone()).next()
+    } else {
+        let shown = pages.iter().map(Answer::json).collect::<Result<Vec<_>>>()?;
+        let shown: Vec<&Value> = shown.iter().collect();
+        documents
+            .filter(|(_, document)| reassembles(document, &shown))
+            .map(|(text, _)| text.clone())
+            .next()
+    };
+    Ok(vec![found.context("the pages are none of the documents")?])
+}
+
+/// Returns true if pages of a document add up to it. A list is continued from page to page, or
+/// is repeated on every page; everything else is the same on every page that has it.
+fn reassembles(document: &Value, pages: &[&Value]) -> bool {
+    match document {
+        Value::Array(items) => {
+            let parts: Option<Vec<&Vec<Value>>> =
+                pages.iter().map(|page| page.as_array()).collect();
+            parts.is_some_and(|parts| {
+                parts.iter().all(|part| *part == items) || parts.into_iter().flatten().eq(items)
+            })
+        }
+        Value::Object(members) => {
+            let known = |page: &&Value| {
+                page.as_object()
+                    .is_some_and(|page| page.keys().all(|key| members.contains_key(key)))
+            };
+            pages.iter().all(known)
+                && members.iter().all(|(key, value)| {
+                    let shown: Vec<&Value> =
+                        pages.iter().filter_map(|page| page.get(key)).collect();
+                    !shown.is_empty() && reassembles(value, &shown)
+                })
+        }
+        _ => pages.iter().all(|page| *page == document),
     }
 }
 
-fn subsequence(list: &[Value], items: &[Value]) -> bool {
-    let mut items = items.iter();
-    !list.is_empty() && list.iter().all(|item| items.any(|other| other == item))
+#[test]
+fn pages_with_a_missing_or_repeated_record_are_noticed() {
+    use serde_json::json;
+    let document = json!({"rows": [1, 2, 3], "tags": ["a"], "total": 3});
+    let page = |rows: Value| json!({"rows": rows, "tags": ["a"], "total": 3});
+    let adds_up = |pages: &[Value]| reassembles(&document, &pages.iter().collect::<Vec<_>>());
+    assert!(adds_up(&[page(json!([1, 2])), page(json!([3]))]));
+    for rows in [json!([2]), json!([2, 3, 4]), json!([3, 2]), json!([2, 2, 3])] {
+        assert!(!adds_up(&[page(json!([1])), page(rows)]));
+    }
+    assert!(!adds_up(&[json!({"rows": [1, 2, 3]})]));
+    assert!(!adds_up(&[json!({"rows": [1, 2, 3], "tags": [], "total": 3})]));
+}
+
+/// Returns all lists of a document, at any depth.
+fn lists(value: &Value) -> Vec<Vec<Value>> {
+    match value {
+        Value::Array(items) => vec![items.clone()],
+        Value::Object(members) => members.values().flat_map(lists).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn contains(message: &[u8], bytes: &[u8]) -> bool {

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use context_guard_test_support::gateway::{Gateway, Process, get, post};
+use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
 
@@ -31,12 +32,7 @@ fn api() -> Result<Api> {
     command.args(["--host", "127.0.0.1", "--port", &port.to_string()]).arg(&file);
     let server = Process::start(command, true, "Home")?;
     let direct = format!("http://127.0.0.1:{port}");
-    for _ in 0..100 {
-        if get(&format!("{direct}/profile"), &[]).is_ok() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    wait_until("an answer of json-server", || Ok(get(&format!("{direct}/profile"), &[]).is_ok()))?;
     let endpoints = json!([
         {"path": "/profile", "guard": false},
         {"method": "DELETE", "path": "*", "allow": false},

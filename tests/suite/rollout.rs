@@ -1,8 +1,9 @@
 //! New generations on trial: canary, A/B, shadow; and what is told of them.
 
 use context_guard_test_support::gateway::{Gateway, HttpClient};
-use context_guard_test_support::operations::{TOKEN, active, admin, change, report, run, until};
+use context_guard_test_support::operations::{TOKEN, active, admin, change, report, run};
 use context_guard_test_support::peers::Server;
+use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
@@ -51,7 +52,7 @@ fn a_canary_takes_a_growing_share_of_sessions_sticky_and_is_promoted() -> Result
     push(&gateway, 5_000)?;
     let percent = || -> Result<Option<u64>> { Ok(report(&gateway)?["trial"]["percent"].as_u64()) };
     let (mut before, mut shares) = (Vec::new(), Vec::new());
-    until("the promotion", || {
+    wait_until("the promotion", || {
         let share = percent()?;
         let now = served(&mut clients)?;
         // Whom the new one has taken, it keeps.
@@ -89,7 +90,7 @@ fn a_canary_that_fails_is_taken_back_by_its_numbers() -> Result<()> {
     let pushed =
         change(&gateway, "PUT", "/admin/component", &std::fs::read(artifacts::sabotaged()?)?)?;
     ensure!(pushed.status == 200 && pushed.body.contains("\"active\":1"), "{}", pushed.body);
-    until("the end of the trial", || {
+    wait_until("the end of the trial", || {
         for client in &mut clients {
             let answer =
                 client.call("everything__echo", json!({"message": "sabotage:trap, and more"}))?;
@@ -150,7 +151,7 @@ fn a_shadow_is_seen_by_nobody_and_its_difference_is_reported() -> Result<()> {
         clients[0].call("houses__short_note", json!({}))?;
     }
     let mut shadow = Value::Null;
-    until("a comparison", || {
+    wait_until("a comparison", || {
         shadow = report(&gateway)?["trial"]["shadow"].clone();
         let answers: u64 =
             shadow.as_array().into_iter().flatten().filter_map(|one| one["answers"].as_u64()).sum();

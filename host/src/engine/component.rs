@@ -70,6 +70,12 @@ impl Component {
         &self.imports
     }
 
+    /// Returns true if a second compiled copy serves short messages.
+    #[must_use]
+    pub fn has_copy_for_short_messages(&self) -> bool {
+        self.copies.has_second()
+    }
+
     /// A new instance: a memory of its own, in which nothing of any other call is. `bytes`: the length of the message that it is for.
     ///
     /// # Errors

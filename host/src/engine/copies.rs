@@ -46,6 +46,11 @@ impl Copies {
         &self.first
     }
 
+    /// Returns true if the second copy serves short messages.
+    pub(super) fn has_second(&self) -> bool {
+        self.short.get().is_some()
+    }
+
     /// Compiles the second copy beside what goes on, once.
     fn compile_another(&self) {
         let source = self.source.lock().ok().and_then(|mut source| source.take());

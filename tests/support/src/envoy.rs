@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::gateway::{Process, agent, merge};
+use crate::wait::{wait_for, wait_until};
 use crate::{artifacts, peers};
 
 /// A listener with a filter, before an upstream.
@@ -131,13 +131,11 @@ impl Envoy {
         let process = Process::start(command, false, "starting main dispatch loop")?;
         let admin = format!("http://{}", std::fs::read_to_string(&admin)?.trim());
         let envoy = Self { process, folder, admin, names };
-        for _ in 0..600 {
-            if envoy.ask("/ready").is_ok_and(|(status, _)| status == 200) {
-                return Ok(envoy);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        bail!("Envoy does not get ready: {}", envoy.process.said())
+        wait_until("a ready Envoy", || {
+            Ok(envoy.ask("/ready").is_ok_and(|(status, _)| status == 200))
+        })
+        .with_context(|| envoy.process.said())?;
+        Ok(envoy)
     }
 
     /// What its endpoint for operators answers.
@@ -184,15 +182,12 @@ impl Envoy {
     pub fn records(&self, at: usize, count: usize) -> Result<Vec<Option<Value>>> {
         let file =
             self.folder.join(format!("{}.log", self.names.get(at).context("no such listener")?));
-        for _ in 0..200 {
+        wait_for(&format!("{count} lines in {}", file.display()), || {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
-            if lines.len() >= count {
-                return Ok(lines.iter().map(|line| serde_json::from_str(line).ok()).collect());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        bail!("{} has not {count} lines", file.display())
+            let records = || lines.iter().map(|line| serde_json::from_str(line).ok()).collect();
+            Ok((lines.len() >= count).then(records))
+        })
     }
 
     /// Whether it still is what it was.

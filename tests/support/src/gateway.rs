@@ -1,6 +1,7 @@
 //! A gateway of the program, on ports of its own, and what is asked of it over HTTP.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +12,13 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::artifacts;
+use crate::wait::wait_until;
 
 /// A running process that tells its address on one of its streams; its end is ours.
 pub struct Process {
     child: Child,
     said: Arc<Mutex<String>>,
+    reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Process {
@@ -35,25 +38,29 @@ impl Process {
         };
         let said = Arc::new(Mutex::new(String::new()));
         let shared = Arc::clone(&said);
-        std::thread::spawn(move || {
+        let reader = Some(std::thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(std::io::Result::ok) {
                 let mut said = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 said.push_str(&line);
                 said.push('\n');
             }
-        });
-        let mut process = Self { child, said };
-        for _ in 0..1_200 {
+        }));
+        let mut process = Self { child, said, reader };
+        let started = wait_until(mark, || {
             if process.said().contains(mark) {
-                return Ok(process);
+                return Ok(true);
             }
             if let Some(status) = process.child.try_wait()? {
-                std::thread::sleep(Duration::from_millis(100));
-                bail!("{command:?} ended with {status}: {}", process.said());
+                // The reader ends with the stream: then all output is there.
+                if let Some(reader) = process.reader.take() {
+                    let _ = reader.join();
+                }
+                bail!("exited with {status}");
             }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        bail!("{command:?} does not say {mark:?}: {}", process.said())
+            Ok(false)
+        });
+        started.with_context(|| format!("{command:?}: {}", process.said()))?;
+        Ok(process)
     }
 
     /// What it has said so far.
@@ -359,6 +366,55 @@ pub fn post(url: &str, headers: &[(&str, &str)], body: &str) -> Result<Reply> {
         request = request.header(*name, *value);
     }
     Reply::of(request.send(body)?)
+}
+
+/// A request whose response is read while it arrives.
+pub struct StreamedResponse {
+    connection: TcpStream,
+    received: Vec<u8>,
+}
+
+impl StreamedResponse {
+    /// Sends a request to `/mcp` of the server at `base`.
+    ///
+    /// # Errors
+    /// The server does not accept the connection.
+    pub fn send(base: &str, method: &str, headers: &[(&str, &str)], body: &str) -> Result<Self> {
+        let address = base.trim_start_matches("http://");
+        let mut connection = TcpStream::connect(address)?;
+        let mut request = format!(
+            "{method} /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        write!(connection, "{request}\r\n{body}")?;
+        Ok(Self { connection, received: Vec::new() })
+    }
+
+    /// Reads until the response contains `text`.
+    ///
+    /// # Errors
+    /// The response ends first.
+    pub fn read_until(&mut self, text: &str) -> Result<()> {
+        let mut buffer = [0u8; 4_096];
+        while !String::from_utf8_lossy(&self.received).contains(text) {
+            let read = self.connection.read(&mut buffer)?;
+            ensure!(read > 0, "no {text} in: {}", String::from_utf8_lossy(&self.received));
+            self.received.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Reads the rest, and returns head and body as they arrived.
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub fn read_to_end(mut self) -> Result<String> {
+        self.connection.read_to_end(&mut self.received)?;
+        Ok(String::from_utf8_lossy(&self.received).into_owned())
+    }
 }
 
 /// A stateful client of an MCP endpoint, without an SDK.

@@ -16,6 +16,7 @@ pub mod peers;
 pub mod redis;
 pub mod scripted;
 pub mod serve;
+pub mod wait;
 pub mod walk;
 
 pub use anyhow::{Context, Error, Result, bail, ensure};

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::artifacts;
@@ -65,21 +64,6 @@ pub fn report(gateway: &Gateway) -> Result<Value> {
 /// Where the gateway does not say.
 pub fn active(gateway: &Gateway) -> Result<u64> {
     report(gateway)?["active"].as_u64().context("no number")
-}
-
-/// Waits until something holds.
-///
-/// # Errors
-/// Where it never does, with what was waited for.
-pub fn until(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<Duration> {
-    let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(60) {
-        if holds()? {
-            return Ok(since.elapsed());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    bail!("never: {what}")
 }
 
 /// Replaces a file as editors do: another is written beside it, and renamed.

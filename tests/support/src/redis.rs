@@ -3,12 +3,12 @@
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 
 use crate::gateway::Process;
 use crate::peers;
+use crate::wait::wait_until;
 
 /// A server.
 pub struct Redis {
@@ -70,13 +70,9 @@ impl Redis {
         let mut command = Command::new("redis-server");
         command.args(&self.arguments);
         self.process = Some(Process::start(command, true, "Ready to accept connections")?);
-        for _ in 0..200 {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        bail!("redis-server does not listen")
+        let address = ("127.0.0.1", self.port);
+        wait_until("redis-server listens", || Ok(TcpStream::connect(address).is_ok()))?;
+        Ok(())
     }
 
     /// Kills it.
