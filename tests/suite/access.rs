@@ -1,4 +1,4 @@
-//! Who may come in, and what the others are told.
+//! Access control: keys, tokens, limits, TLS and invalid configuration.
 
 use context_guard_test_support::gateway::{Gateway, HttpClient, Process, get, post};
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure, peers};
@@ -21,7 +21,7 @@ fn key(file: &std::path::Path, name: &str) -> Result<String> {
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
 
 #[test]
-fn nobody_comes_in_without_a_key_and_nobody_reads_anothers_answers() -> Result<()> {
+fn access_keys_separate_principals() -> Result<()> {
     let folder = peers::folder("access")?;
     let file = folder.join("keys.json");
     let (alice, bob) = (key(&file, "alice")?, key(&file, "bob")?);
@@ -49,7 +49,7 @@ fn nobody_comes_in_without_a_key_and_nobody_reads_anothers_answers() -> Result<(
         "{}",
         stolen.0
     );
-    // Somebody else's session is one that there is not.
+    // For another principal a session does not exist.
     let body = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
     let other = post(
         &gateway.url(),
@@ -73,7 +73,7 @@ fn nobody_comes_in_without_a_key_and_nobody_reads_anothers_answers() -> Result<(
 }
 
 #[test]
-fn who_brings_other_credentials_for_the_upstream_is_somebody_else() -> Result<()> {
+fn upstream_credentials_separate_principals() -> Result<()> {
     let gateway = Gateway::start(houses()?, json!({}))?;
     let client =
         |token: &str| HttpClient::open(&gateway.url(), &[("authorization", token)], json!({}));
@@ -82,7 +82,7 @@ fn who_brings_other_credentials_for_the_upstream_is_somebody_else() -> Result<()
     ensure!(!one.call("context_guard_read", json!({"cursor": cursor}))?.is_error());
     let stolen = two.call("context_guard_read", json!({"cursor": cursor}))?;
     ensure!(stolen.all_texts().join("").contains("cursor_invalid"), "{}", stolen.0);
-    // What is kept of a call of the one is not what the other is shown.
+    // The cache of one principal must not serve another.
     let ids = json!({"response_mode": "ids_only"});
     ensure!(!two.call("list_bookings", ids)?.is_error());
     let records = gateway.ask("/admin/telemetry?endpoint=*list_bookings")?.1;
@@ -91,7 +91,7 @@ fn who_brings_other_credentials_for_the_upstream_is_somebody_else() -> Result<()
 }
 
 #[test]
-fn rates_sizes_hosts_and_addresses_are_limited() -> Result<()> {
+fn rates_sizes_hosts_and_origins_are_limited() -> Result<()> {
     let limited =
         json!({"access": {"rateLimit": {"perMinute": 5}}, "limits": {"requestBytes": 2_000}});
     let gateway = Gateway::start(houses()?, limited)?;
@@ -112,7 +112,7 @@ fn rates_sizes_hosts_and_addresses_are_limited() -> Result<()> {
     ensure!(last.status == 429, "{} {}", last.status, last.body);
     let wait: u64 = last.header("retry-after").parse()?;
     ensure!((1..=60).contains(&wait), "{wait}");
-    // Whether it is there may always be asked.
+    // Health checks are exempt from limits.
     ensure!(get(&format!("{}/healthz", gateway.base), &[])?.status == 200);
     let metrics = gateway.ask("/metrics")?.1;
     for reason in ["origin", "host", "size", "rate"] {
@@ -127,7 +127,7 @@ fn rates_sizes_hosts_and_addresses_are_limited() -> Result<()> {
 }
 
 #[test]
-fn tokens_are_checked_against_a_set_of_keys() -> Result<()> {
+fn jwt_is_verified_against_a_key_set() -> Result<()> {
     let folder = peers::folder("jwt")?;
     let script = artifacts::root().join("tests/support/clients/tokens.py");
     let output = Command::new(artifacts::peers()?.join("py/bin/python"))
@@ -137,7 +137,7 @@ fn tokens_are_checked_against_a_set_of_keys() -> Result<()> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let tokens: Value = serde_json::from_slice(&output.stdout)?;
     let jwt = json!({"jwksFile": folder.join("jwks.json"), "issuer": "https://issuer.example", "audience": "guard"});
-    // The same keys from a URL.
+    // Fetch the same key set from a URL.
     let mut command = Command::new(artifacts::peers()?.join("py/bin/python"));
     command
         .args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory"])
@@ -163,7 +163,7 @@ fn tokens_are_checked_against_a_set_of_keys() -> Result<()> {
 }
 
 #[test]
-fn connections_are_encrypted_where_a_certificate_is_configured() -> Result<()> {
+fn configured_certificate_enables_tls() -> Result<()> {
     let folder = peers::folder("tls")?;
     let made = Command::new("openssl")
         .args([
@@ -214,7 +214,7 @@ fn connections_are_encrypted_where_a_certificate_is_configured() -> Result<()> {
 }
 
 #[test]
-fn faults_of_a_configuration_are_all_listed_and_stop_it() -> Result<()> {
+fn invalid_configuration_lists_all_errors() -> Result<()> {
     let folder = peers::folder("config")?;
     let file = folder.join("gateway.yaml");
     std::fs::write(
@@ -251,7 +251,7 @@ fn faults_of_a_configuration_are_all_listed_and_stop_it() -> Result<()> {
     let output =
         Command::new(artifacts::program()?).args(["config", "check"]).arg(&file).output()?;
     ensure!(output.status.success(), "{output:?}");
-    // A second gateway on the same address says what to do.
+    // A second gateway on the same address explains the conflict.
     let gateway = Gateway::start(houses()?, json!({}))?;
     let address = gateway.base.trim_start_matches("http://");
     let mut again = Command::new(artifacts::program()?);

@@ -1,4 +1,5 @@
-//! The npm package: transports of both SDKs, its types, its stores, and the example page in a real Chromium.
+//! The npm package: transports of both SDKs, its types, its stores, and the example page in a real
+//! Chromium.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +9,7 @@ use context_guard_test_support::peers::folder;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
-/// What a script of tests/support/browser prints.
+/// Returns the JSON that a script of tests/support/browser prints.
 fn script(name: &str, arguments: &[&str]) -> Result<Value> {
     let script = artifacts::root().join("tests/support/browser").join(name);
     let mut command = Command::new(artifacts::node()?);
@@ -29,7 +30,7 @@ fn run(program: &str, arguments: &[&str], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A copy of an example, as a user has it after `npm install`.
+/// Returns a copy of an example after `npm install`.
 fn installed(example: &str) -> Result<std::path::PathBuf> {
     let copy = folder(&format!("example-{example}"))?;
     for file in std::fs::read_dir(artifacts::root().join("examples").join(example))? {
@@ -47,7 +48,7 @@ fn installed(example: &str) -> Result<std::path::PathBuf> {
 }
 
 #[test]
-fn transports_of_both_sdks_are_guarded_in_one_line() -> Result<()> {
+fn sdk_transports_are_guarded() -> Result<()> {
     let server = Archive::start(false)?;
     let seen = script("transports.mjs", &[&package()?, &server.url])?;
     for client in ["v1", "v2", "modern"] {
@@ -81,7 +82,7 @@ fn transports_of_both_sdks_are_guarded_in_one_line() -> Result<()> {
 }
 
 #[test]
-fn types_fit_the_transports_of_both_sdks() -> Result<()> {
+fn types_match_sdk_transports() -> Result<()> {
     let folder = folder("types")?;
     let modules = folder.join("node_modules");
     std::fs::create_dir_all(&modules)?;
@@ -114,7 +115,7 @@ fn types_fit_the_transports_of_both_sdks() -> Result<()> {
 }
 
 #[test]
-fn cursors_outlive_the_page_in_the_browsers_database() -> Result<()> {
+fn cursors_survive_a_page_reload() -> Result<()> {
     let folder = folder("browser-stores")?;
     std::fs::write(
         folder.join("blank.html"),
@@ -129,7 +130,7 @@ fn cursors_outlive_the_page_in_the_browsers_database() -> Result<()> {
 }
 
 #[test]
-fn the_page_shows_a_guarded_session_in_chromium() -> Result<()> {
+fn example_page_works_in_chromium() -> Result<()> {
     let page = installed("browser")?;
     run("npm", &["run", "build"], &page)?;
     let server = Archive::start(false)?;
@@ -160,7 +161,7 @@ fn the_page_shows_a_guarded_session_in_chromium() -> Result<()> {
 }
 
 #[test]
-fn the_package_keeps_its_word_apart_from_any_client() -> Result<()> {
+fn package_works_without_a_client() -> Result<()> {
     let seen = script("package.mjs", &[&package()?])?;
     let told = seen["policy"][1].to_string();
     ensure!(

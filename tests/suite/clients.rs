@@ -1,11 +1,11 @@
-//! Answers of every shape in every client, in the client's own validation: three SDKs, and the inspector.
+//! Answers of every shape in the validation of real clients: three SDKs and the inspector.
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::peers::{self, CLIENTS, Server, call};
 use context_guard_test_support::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-/// A policy under which little fits.
+/// Returns a policy with a small budget.
 fn tight(folder: &std::path::Path) -> Result<String> {
     let path = folder.join("tight.json");
     let policy = json!({"tokenBudgetThreshold": 900, "summaryThreshold": 600, "endpoints": [{"match": "list_transactions", "orderBy": {"field": "at"}}]});
@@ -18,7 +18,7 @@ fn once(tool: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn every_shape_is_accepted_by_every_sdk_client() -> Result<()> {
+fn sdk_clients_accept_every_shape() -> Result<()> {
     let folder = peers::folder("clients")?;
     let server = Server::property()?.wrapped_with(&["--policy", &tight(&folder)?])?;
     let steps = [
@@ -65,7 +65,7 @@ fn every_shape_is_accepted_by_every_sdk_client() -> Result<()> {
 }
 
 #[test]
-fn a_typed_graph_is_condensed_within_its_schema() -> Result<()> {
+fn condensed_graph_matches_its_schema() -> Result<()> {
     let folder = peers::folder("typed")?;
     let file = folder.join("memory.jsonl");
     let lines: String = (0..60)
@@ -98,7 +98,7 @@ fn a_typed_graph_is_condensed_within_its_schema() -> Result<()> {
 }
 
 #[test]
-fn every_shape_is_accepted_by_the_inspector() -> Result<()> {
+fn inspector_accepts_every_shape() -> Result<()> {
     let folder = peers::folder("inspector")?;
     let server = Server::property()?.wrapped_with(&["--policy", &tight(&folder)?])?;
     let inspect = |tool: &str, arguments: &[&str]| -> Result<Answer> {

@@ -1,4 +1,4 @@
-//! The program's commands, as a user types them.
+//! The commands of the program, as a user types them.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn program(home: &Path, arguments: &[&str], input: &str) -> Result<Output> {
     command.args(arguments).env("XDG_STATE_HOME", home).env_remove("CONTEXT_GUARD_SIGNING_KEYS");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    // A program that refuses its arguments does not wait for its input.
+    // A program that refuses its arguments exits without reading its input.
     drop(child.stdin.take().context("no input")?.write_all(input.as_bytes()));
     Ok(child.wait_with_output()?)
 }
@@ -29,7 +29,7 @@ fn bookings() -> Value {
 }
 
 #[test]
-fn shape_shows_a_page_and_a_table_and_the_cursor_leads_on_in_another_run() -> Result<()> {
+fn shape_cursor_works_in_another_run() -> Result<()> {
     let home = peers::folder("shape")?;
     let file = home.join("bookings.json");
     std::fs::write(&file, bookings().to_string())?;
@@ -52,7 +52,7 @@ fn shape_shows_a_page_and_a_table_and_the_cursor_leads_on_in_another_run() -> Re
 }
 
 #[test]
-fn shape_all_puts_the_original_together_again() -> Result<()> {
+fn shape_all_prints_the_original() -> Result<()> {
     let home = peers::folder("shape-all")?;
     let log: String =
         (0..5_000).map(|at| format!("2026-01-01 00:00:00 INFO line {at}\n")).collect();
@@ -64,7 +64,7 @@ fn shape_all_puts_the_original_together_again() -> Result<()> {
 }
 
 #[test]
-fn shape_json_prints_whole_answers() -> Result<()> {
+fn shape_json_prints_messages() -> Result<()> {
     let home = peers::folder("shape-json")?;
     let output = program(&home, &["shape", "--json"], &bookings().to_string())?;
     let answer = Answer::read(&output.stdout)?;
@@ -74,7 +74,7 @@ fn shape_json_prints_whole_answers() -> Result<()> {
 }
 
 #[test]
-fn refusals_have_a_reason_and_a_code() -> Result<()> {
+fn errors_have_a_reason_and_an_exit_code() -> Result<()> {
     let home = peers::folder("refusals")?;
     let cases: [(&[&str], i32, &str); 6] = [
         (&["shape", "--limit", "201"], 4, "limit exceeds maximum of 200"),
@@ -117,7 +117,7 @@ fn tokens_are_estimated_and_counted() -> Result<()> {
 }
 
 #[test]
-fn the_demo_proves_its_words() -> Result<()> {
+fn demo_verifies_its_claims() -> Result<()> {
     let output = program(&std::env::temp_dir(), &["demo"], "")?;
     let said = text(&output.stdout);
     ensure!(output.status.success(), "{said}{}", text(&output.stderr));
@@ -131,7 +131,7 @@ fn the_demo_proves_its_words() -> Result<()> {
 }
 
 #[test]
-fn help_teaches() -> Result<()> {
+fn help_shows_examples() -> Result<()> {
     let home = std::env::temp_dir();
     let help = text(&program(&home, &["--help"], "")?.stdout);
     for word in

@@ -1,10 +1,10 @@
-//! The reference of the gateway's settings, and its schema: generated from the code, and no different in docs/.
+//! The generated reference and schema of the gateway's settings match the files in docs/.
 
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// A schema, references followed.
+/// Follows the references of a schema.
 fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     let reference = |schema: &'s Value| {
         schema["$ref"].as_str().and_then(|path| root.pointer(path.trim_start_matches('#')))
@@ -12,7 +12,7 @@ fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     if let Some(found) = reference(schema) {
         return found;
     }
-    // An option is the schema, or null.
+    // An option is either the schema or null.
     let choices = schema["anyOf"].as_array().into_iter().flatten();
     let one: Vec<&Value> = choices.filter(|choice| choice["type"] != "null").collect();
     match one.as_slice() {
@@ -77,7 +77,7 @@ fn rows(
 }
 
 #[test]
-fn the_settings_of_the_gateway_are_documented_as_they_are() -> Result<()> {
+fn gateway_settings_are_documented() -> Result<()> {
     let schema = context_guard::config::schema();
     let mut settings = String::from(
         "# Settings of the gateway\n\nGenerated from the code; see [Serve many servers](../how-to/serve-many-servers.md). `upstreams[]` is\na list.\n\n| setting | default | what it is |\n|---|---|---|\n",

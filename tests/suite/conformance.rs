@@ -1,4 +1,5 @@
-//! The official conformance suite, which others wrote: what a server passes directly it passes through the gateway, check by check, and nothing else.
+//! The official conformance suite: a server passes the same checks directly and through the
+//! gateway.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,10 +9,11 @@ use context_guard_test_support::gateway::{Fixture, Gateway};
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
 
-/// Checks and how they ended, by scenario.
+/// The checks of each scenario, with their results.
 type Checks = BTreeMap<String, Vec<String>>;
 
-/// Returns the scenario of a result folder, whose name ends in a time: `ping-2026-11-02T10-20-30-400Z`.
+/// Returns the scenario of a result folder. Its name ends in a time, as in
+/// `ping-2026-11-02T10-20-30-400Z`.
 fn scenario_of(folder: &str) -> Option<&str> {
     const TIME: &str = "-0000-00-00T00-00-00-000Z";
     let (scenario, time) = folder.split_at_checked(folder.len().checked_sub(TIME.len())?)?;
@@ -29,7 +31,7 @@ fn scenario_name_ends_before_the_time() {
     }
 }
 
-/// What a run left: all checks that judge something.
+/// Reads the results of a run, without the checks that only inform.
 fn checks(folder: &Path) -> Result<Checks> {
     let mut all = Checks::new();
     for entry in std::fs::read_dir(folder)? {
@@ -64,7 +66,7 @@ fn suite(version: u8, arguments: &[&str], environment: &[(&str, &str)]) -> Resul
         .env("PEERS", artifacts::peers()?)
         .envs(environment.iter().copied())
         .output()?;
-    // It ends with 1 where a check fails: what counts is that it is the same on both sides.
+    // The suite exits with 1 if a check fails. Only a difference between the two runs matters here.
     let found = checks(&folder);
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
@@ -72,7 +74,7 @@ fn suite(version: u8, arguments: &[&str], environment: &[(&str, &str)]) -> Resul
     let found = found.with_context(|| said.clone())?;
     ensure!(!found.is_empty(), "no scenario was run: {said}");
     if found.values().flatten().any(|check| !check.ends_with("SUCCESS")) {
-        // Shown where the test fails.
+        // libtest shows this if the test fails.
         eprintln!("{said}");
     }
     Ok(found)
@@ -83,7 +85,7 @@ fn unique() -> u64 {
     LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }
 
-/// What differs between two runs, a line each.
+/// Returns the differences between two runs, one line each.
 fn differences(direct: &Checks, through: &Checks) -> Vec<String> {
     let mut lines = Vec::new();
     for scenario in direct.keys().chain(through.keys()).collect::<std::collections::BTreeSet<_>>() {
@@ -120,7 +122,7 @@ fn before(fixture: &Fixture) -> Result<Gateway> {
 }
 
 #[test]
-fn servers_pass_the_same_checks_through_the_gateway_in_both_eras() -> Result<()> {
+fn servers_conform_in_both_modes() -> Result<()> {
     let fixture = Fixture::start()?;
     let gateway = before(&fixture)?;
     for (revision, least) in [("2025-11-25", 80), ("2026-07-28", 160)] {
@@ -135,7 +137,7 @@ fn servers_pass_the_same_checks_through_the_gateway_in_both_eras() -> Result<()>
 }
 
 #[test]
-fn servers_pass_the_same_checks_of_the_earlier_suite() -> Result<()> {
+fn servers_conform_to_the_earlier_suite() -> Result<()> {
     let fixture = Fixture::start()?;
     let gateway = before(&fixture)?;
     let found = same(|through| {
@@ -146,14 +148,16 @@ fn servers_pass_the_same_checks_of_the_earlier_suite() -> Result<()> {
     Ok(())
 }
 
-/// Over standard input and output there are no streams to break off and no headers, and the gateway knows no tool's parameters.
+/// Scenarios that apply to HTTP only: stdio has no streams to break off and no headers, and the
+/// gateway does not know the parameters of the tools.
 const OF_HTTP: [&str; 3] = [
     "server-server-sse-polling",
     "server-server-sse-multiple-streams",
     "server-http-custom-header-server-validation",
 ];
 
-/// Runs the suite of a revision through a gateway before this upstream, and gives what differs from the same server over HTTP in its own era.
+/// Runs the suite of a protocol version through a gateway before this upstream. Returns the
+/// differences from the same server over HTTP in its own protocol mode.
 fn through(revision: &str, upstream: &Value) -> Result<Vec<String>> {
     let fixture = Fixture::start()?;
     let gateway = Gateway::start(json!([upstream]), json!({}))?;
@@ -168,7 +172,7 @@ fn through(revision: &str, upstream: &Value) -> Result<Vec<String>> {
 }
 
 #[test]
-fn a_process_behind_the_gateway_passes_what_it_passes_over_http() -> Result<()> {
+fn stdio_server_conforms() -> Result<()> {
     for revision in ["2025-11-25", "2026-07-28"] {
         let found = through(revision, &Fixture::stdio("fixture", json!({}))?)?;
         ensure!(found.is_empty(), "{revision}:\n{}", found.join("\n"));
@@ -176,7 +180,7 @@ fn a_process_behind_the_gateway_passes_what_it_passes_over_http() -> Result<()> 
     Ok(())
 }
 
-/// The server for one era alone, as a process and over HTTP.
+/// Starts the server for one protocol mode, over HTTP, and returns it as both kinds of upstream.
 fn of_era(era: &str) -> Result<(Fixture, [Value; 2])> {
     let http = Fixture::of_era(era)?;
     let upstreams = [
@@ -187,7 +191,7 @@ fn of_era(era: &str) -> Result<(Fixture, [Value; 2])> {
 }
 
 #[test]
-fn stateful_clients_of_a_stateless_server_pass_the_checks_of_their_era() -> Result<()> {
+fn stateless_server_serves_stateful_clients() -> Result<()> {
     let (_http, upstreams) = of_era("modern")?;
     for upstream in upstreams {
         let found = through("2025-11-25", &upstream)?;
@@ -197,8 +201,9 @@ fn stateful_clients_of_a_stateless_server_pass_the_checks_of_their_era() -> Resu
 }
 
 #[test]
-fn stateless_clients_of_a_stateful_server_pass_the_checks_of_theirs() -> Result<()> {
-    // A stateful server asks one question at a time, which has no name, and says nothing of what a client cannot do until it is asked.
+fn stateful_server_serves_stateless_clients() -> Result<()> {
+    // A stateful server sends one elicitation at a time, without a name. It cannot report missing
+    // client capabilities before it needs them.
     const ASKED_OTHERWISE: [&str; 4] = [
         "server-input-required-result-basic-elicitation:",
         "server-input-required-result-multiple-input-requests:",
@@ -217,7 +222,7 @@ fn stateless_clients_of_a_stateful_server_pass_the_checks_of_theirs() -> Result<
     Ok(())
 }
 
-/// The scenarios for clients that need no authorization server.
+/// The client scenarios that need no authorization server.
 const CLIENT: [(&str, &[&str]); 2] = [
     (
         "2025-11-25",
@@ -245,7 +250,7 @@ const CLIENT: [(&str, &[&str]); 2] = [
 ];
 
 #[test]
-fn clients_pass_the_same_checks_through_the_gateway() -> Result<()> {
+fn clients_conform() -> Result<()> {
     let script = artifacts::root().join("tests/support/clients/conformance.mjs");
     let command = format!("{} {}", artifacts::node()?.display(), script.display());
     let program = artifacts::program()?.display().to_string();
@@ -259,7 +264,7 @@ fn clients_pass_the_same_checks_through_the_gateway() -> Result<()> {
                 scenario,
                 "--spec-version",
                 revision,
-                // Beside other tests on two cores a client and its gateway start slowly.
+                // A client and its gateway start slowly beside other tests on two cores.
                 "--timeout",
                 "120000",
             ];

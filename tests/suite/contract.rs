@@ -10,7 +10,8 @@ use context_guard_test_support::{Result, artifacts, ensure};
 use wit_component::DecodedWasm;
 use wit_parser::{Resolve, WorldId};
 
-/// The contract in `folder`, as if it were a later compatible version: one that was merged with itself would be equal or nothing.
+/// Parses the contract in `folder` as a later compatible version. Merging equal versions would
+/// compare nothing.
 fn later(folder: &Path, change: impl Fn(String) -> String) -> Result<(Resolve, WorldId)> {
     let copy = context_guard_test_support::peers::folder(&format!(
         "wit-{:?}",
@@ -87,7 +88,7 @@ fn draft_equals_its_copy() -> Result<()> {
 }
 
 #[test]
-fn the_component_imports_what_the_world_says_and_nothing_else() -> Result<()> {
+fn component_imports_only_its_world() -> Result<()> {
     let mut imports = component()?.imports().to_vec();
     imports.sort();
     ensure!(
@@ -111,7 +112,7 @@ fn the_component_imports_what_the_world_says_and_nothing_else() -> Result<()> {
 }
 
 #[test]
-fn a_component_describes_itself() -> Result<()> {
+fn component_describes_itself() -> Result<()> {
     use context_guard::clock::SystemClock;
     use context_guard_test_support::guards::OpenStore;
     use std::sync::Arc;

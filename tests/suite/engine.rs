@@ -1,4 +1,4 @@
-//! How the component is compiled: once for all starts, and what serves messages of any length.
+//! Compilation of the component: reuse of compiled code, and the second copy for short messages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn load(folder: &Path) -> Result<Component> {
     Ok(Component::load(&Engine::new(options)?, &bytes)?)
 }
 
-/// The compiled components in a folder, those of wasmtime's own records left out.
+/// Counts the compiled components in a folder, without the bookkeeping files of wasmtime.
 fn compiled(folder: &Path) -> Result<usize> {
     let mut found = 0;
     for entry in std::fs::read_dir(folder)? {
@@ -36,7 +36,7 @@ fn answer(records: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_compiled_is_found_again() -> Result<()> {
+fn compiled_code_is_reused() -> Result<()> {
     let home = peers::folder("compiled")?;
     let folder = home.join("new");
     load(&folder)?;
@@ -49,14 +49,14 @@ fn what_was_compiled_is_found_again() -> Result<()> {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(&folder)?.permissions().mode();
         ensure!(mode & 0o077 == 0, "others may write what is run: {mode:o}");
-        // A folder that others may write to is not used.
+        // Ignore a folder that others can write to: they could place code there.
         let shared = home.join("shared");
         std::fs::create_dir(&shared)?;
         std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777))?;
         load(&shared)?;
         ensure!(compiled(&shared)? == 0);
     }
-    // What is broken, or cannot be written, is compiled anew.
+    // If the cache is broken or not writable, the component is compiled again.
     let file = home.join("file");
     std::fs::write(&file, "no folder")?;
     load(&file)?;
@@ -64,7 +64,7 @@ fn what_was_compiled_is_found_again() -> Result<()> {
 }
 
 #[test]
-fn short_messages_are_answered_the_same_before_and_after_long_ones() -> Result<()> {
+fn second_compiled_copy_gives_same_answers() -> Result<()> {
     let component = Arc::new(load(&peers::folder("copies")?)?);
     let guard = Wasm::new(Arc::clone(&component), "{}", "me", NOW, &[KEY])?;
     ensure!(!component.has_copy_for_short_messages());

@@ -1,4 +1,5 @@
-//! The filter in a real Envoy: real clients and servers through it, each hazard of that host, and many requests at once.
+//! The filter in a real Envoy: real clients and servers, the hazards of that host, and concurrent
+//! requests.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -14,7 +15,7 @@ use context_guard_test_support::wait::{wait_for, wait_until};
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
 use serde_json::{Value, json};
 
-/// A server whose lists are as long as they are asked to be: each record tells whose it is.
+/// Starts a server that returns lists of the requested length. Each record names its request.
 fn lists() -> Result<Scripted> {
     Scripted::answering(|asked: &Asked| {
         let call: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
@@ -52,7 +53,7 @@ fn ask(url: &str, id: u64, arguments: &Value) -> Result<Answer> {
     Ok(Answer(reply.messages()?.pop().context("no message")?))
 }
 
-/// An Envoy before a server, with a configuration of the filter.
+/// Starts Envoy before a server, with a configuration of the filter.
 fn before(upstream: &Scripted, config: Value) -> Result<(Envoy, String)> {
     let envoy = Envoy::start(&[Listener::before(upstream.address, config)?], 2)?;
     let url = envoy.url(0)?;
@@ -101,7 +102,7 @@ fn sdk_clients_list_call_page_and_chunk() -> Result<()> {
 }
 
 #[test]
-fn bodies_longer_than_envoys_buffer_are_shaped_or_refused_and_kill_nothing() -> Result<()> {
+fn large_bodies_are_shaped_or_refused() -> Result<()> {
     let server = lists()?;
     let (envoy, url) = before(&server, json!({"apis": [{"path": "/v1/*"}]}))?;
     for way in ["whole", "chunks", "events"] {
@@ -109,7 +110,7 @@ fn bodies_longer_than_envoys_buffer_are_shaped_or_refused_and_kill_nothing() -> 
             let answer = ask(&url, 1, &json!({"count": count, "mark": way, "as": way}))?;
             ensure!(answer.contract()["meta"]["totalCount"] == count, "{way}: {}", answer.0);
         }
-        // Longer than maxBody: told instead of sent.
+        // An answer above `maxBody` is replaced by an error.
         let answer = ask(&url, 2, &json!({"count": 300_000, "mark": way, "as": way}))?;
         ensure!(answer.is_error() && answer.0.to_string().contains("maxBody"), "{}", answer.0);
     }
@@ -118,7 +119,7 @@ fn bodies_longer_than_envoys_buffer_are_shaped_or_refused_and_kill_nothing() -> 
         let answer = scripted::Answer::json(body.clone());
         match asked.line.split(['/', ' ']).nth(3) {
             Some("chunked") => answer.chunked(100_000),
-            // Some of it, and then very much at once.
+            // A small chunk first, then everything else at once.
             Some("burst") => {
                 let (some, rest) = body.as_bytes().split_at(400_000);
                 let chunks = [some.to_vec(), rest.to_vec()];
@@ -135,7 +136,8 @@ fn bodies_longer_than_envoys_buffer_are_shaped_or_refused_and_kill_nothing() -> 
                 .with_context(|| format!("{over} {path}: {}", envoy.process.said()))?;
             let refused = reply.status == 502 && reply.body.contains("maxBody");
             let whole = reply.status == 200 && reply.body.len() == 6_000_007;
-            // Of an unknown length, what comes at once may be more than could be put back: then it is refused in any case.
+            // Without a content length, one read may exceed what the filter can put back. Then it
+            // refuses the answer.
             let may =
                 whole && over == "forward" || refused && (over == "refuse" || path != "/v1/whole");
             ensure!(may, "{over} {path}: {} of {} bytes", reply.status, reply.body.len());
@@ -149,7 +151,7 @@ fn bodies_longer_than_envoys_buffer_are_shaped_or_refused_and_kill_nothing() -> 
 }
 
 #[test]
-fn a_request_that_gets_shorter_leaks_nothing_into_the_next() -> Result<()> {
+fn shortened_request_leaks_nothing() -> Result<()> {
     let server = lists()?;
     let (envoy, url) = before(&server, json!({"policy": {"plainArguments": true}}))?;
     for at in 0..30 {
@@ -171,10 +173,10 @@ fn a_request_that_gets_shorter_leaks_nothing_into_the_next() -> Result<()> {
 }
 
 #[test]
-fn answers_that_get_shorter_or_longer_end_where_they_end() -> Result<()> {
+fn resized_answers_end_correctly() -> Result<()> {
     let server = lists()?;
     let (envoy, url) = before(&server, json!({"apis": [{"path": "/v1/*"}]}))?;
-    // One connection: what is left over of an answer would stand before the next.
+    // Reuse one connection: surplus bytes of one answer would precede the next.
     let agent = agent();
     for at in 0..40u64 {
         let count = [1, 400, 3, 2_000][usize::try_from(at % 4)?];
@@ -191,7 +193,7 @@ fn answers_that_get_shorter_or_longer_end_where_they_end() -> Result<()> {
 }
 
 #[test]
-fn a_filter_that_panics_is_reloaded_and_never_passed_by() -> Result<()> {
+fn panicked_filter_is_reloaded() -> Result<()> {
     let server = lists()?;
     let filter = artifacts::sabotaged_filter()?;
     let listener = Listener { filter, ..Listener::before(server.address, json!({}))? };
@@ -216,7 +218,7 @@ fn a_filter_that_panics_is_reloaded_and_never_passed_by() -> Result<()> {
 }
 
 #[test]
-fn hostile_bodies_hang_no_worker() -> Result<()> {
+fn malformed_bodies_do_not_hang() -> Result<()> {
     let hostile: Vec<(&str, Vec<u8>)> = vec![
         ("deep", [b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":".as_slice(), &b"[".repeat(400_000), &b"]".repeat(400_000), b"}"].concat()),
         ("cut", br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"no end"#.to_vec()),
@@ -249,7 +251,7 @@ fn hostile_bodies_hang_no_worker() -> Result<()> {
 }
 
 #[test]
-fn what_comes_compressed_passes_as_it_is() -> Result<()> {
+fn compressed_body_passes_unchanged() -> Result<()> {
     let server = Scripted::start()?;
     let (envoy, url) = before(&server, json!({}))?;
     let body = vec![0x1f, 0x8b, 8, 0, 1, 2, 3];
@@ -263,7 +265,7 @@ fn what_comes_compressed_passes_as_it_is() -> Result<()> {
 }
 
 #[test]
-fn without_a_store_or_room_in_it_answers_still_fit() -> Result<()> {
+fn missing_or_full_store_keeps_budget() -> Result<()> {
     let server = lists()?;
     let policy = json!({"endpoints": [{"match": "records", "readOnly": true}]});
     let (_envoy, url) = before(&server, json!({"store": "none", "policy": policy}))?;
@@ -274,7 +276,7 @@ fn without_a_store_or_room_in_it_answers_still_fit() -> Result<()> {
         next.json()?["items"][0]["id"]
             == first.json()?["items"].as_array().map(Vec::len).unwrap_or_default()
     );
-    // Of a store that is too small nothing is said to be kept.
+    // The notice must not promise a cursor if the store is too small.
     let (envoy, url) = before(&server, json!({"store": {"shared": {"bytes": 100_000}}}))?;
     let cut = ask(&url, 1, &json!({"count": 5_000, "mark": 1}))?;
     ensure!(cut.0.to_string().contains("PARTIAL") && cut.tokens() < 12_000, "{}", cut.0);
@@ -282,7 +284,7 @@ fn without_a_store_or_room_in_it_answers_still_fit() -> Result<()> {
     Ok(())
 }
 
-/// The example, as its script starts it.
+/// The example, started by its script.
 struct Example {
     process: Process,
     settings: Vec<(&'static str, String)>,
@@ -311,7 +313,7 @@ fn free_port() -> Result<String> {
 }
 
 #[test]
-fn the_example_starts_by_one_command_and_takes_over_changes() -> Result<()> {
+fn example_reloads_its_configuration() -> Result<()> {
     let server = lists()?;
     let folder = folder("envoy-example")?;
     let (port, config) = (free_port()?, folder.join("filter.json"));
@@ -343,10 +345,10 @@ fn the_example_starts_by_one_command_and_takes_over_changes() -> Result<()> {
     example
         .reload(&json!({"mcp": ["/mcp"], "upstream": "mcp", "policy": {"defaultPageSize": 20}}))?;
     until(20)?;
-    // A cursor from before leads on.
+    // A cursor issued before the reload remains valid.
     let next = ask(&url, 2, &json!({"count": 500, "mark": 1, "_guard": {"cursor": cursor}}))?;
     ensure!(next.json()?["items"][0]["id"] == 50, "{}", next.0);
-    // What is wrong is refused with its reason, and the one before serves on.
+    // An invalid configuration is refused with its reason, and the current one remains active.
     example.reload(&json!({"policy": {"tokenBudgetTreshold": 5}}))?;
     wait_until("the reason in the log", || {
         Ok(example.process.said().contains("did you mean `tokenBudgetThreshold`"))
@@ -356,12 +358,13 @@ fn the_example_starts_by_one_command_and_takes_over_changes() -> Result<()> {
     Ok(())
 }
 
-/// How many requests are made at once; how many in all, unless CONTEXT_GUARD_ENVOY_REQUESTS says otherwise.
+/// The number of concurrent requests, and the total unless CONTEXT_GUARD_ENVOY_REQUESTS overrides
+/// it.
 const CLIENTS_AT_ONCE: u64 = 50;
 const REQUESTS: u64 = 1_000;
 
 #[test]
-fn many_requests_at_once_are_answered_each_with_its_own() -> Result<()> {
+fn concurrent_requests_get_their_own_answers() -> Result<()> {
     let all = std::env::var("CONTEXT_GUARD_ENVOY_REQUESTS").ok();
     let all: u64 = all.and_then(|all| all.parse().ok()).unwrap_or(REQUESTS);
     let server = lists()?;

@@ -1,4 +1,4 @@
-//! Estimates: the sums of the study that measured the tables, and the counts of the tokenizer itself.
+//! Token estimates, compared with reference sums and with the real tokenizer.
 
 use std::path::Path;
 
@@ -7,9 +7,10 @@ use context_guard_core::tokens::lexical::estimate;
 use context_guard_test_support::answer::o200k;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 
-/// `tests/captures/lexical.tsv` holds what the code gave that the tables were measured with: any other sum means that the events differ.
+/// `tests/captures/lexical.tsv` holds the estimates of the code that the tables were trained with.
+/// A different sum means that this code extracts different events.
 #[test]
-fn lexical_gives_the_sums_that_the_tables_were_measured_for() -> Result<()> {
+fn lexical_matches_reference_sums() -> Result<()> {
     let folder = artifacts::root().join("tests/captures");
     let table = std::fs::read_to_string(folder.join("lexical.tsv"))?;
     let mut compared = 0;
@@ -45,7 +46,7 @@ fn accuracy(folder: &Path) -> Result<Accuracy> {
     let mut accuracy = Accuracy { texts: 0, within_tenth: 0, within_fifth: 0 };
     for path in files {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        // Of a few tokens, one more or less is a tenth.
+        // In very short texts one token more or less exceeds a tenth.
         if text.len() < 40 {
             continue;
         }
@@ -60,7 +61,7 @@ fn accuracy(folder: &Path) -> Result<Accuracy> {
 /// SC-008 asks for 90 of 100 within a fifth. The captures hold text that was made to be odd; a
 /// corpus of `cargo xtask test --corpus FOLDER` has to be closer.
 #[test]
-fn lexical_is_close_to_the_real_count() -> Result<()> {
+fn lexical_is_close_to_token_count() -> Result<()> {
     let captures = accuracy(&artifacts::root().join("tests/captures"))?;
     ensure!(
         captures.texts >= 20 && captures.within_tenth * 100 >= captures.texts * 90,

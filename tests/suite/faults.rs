@@ -1,4 +1,5 @@
-//! What goes wrong behind the gateway, and what its clients see of it: the fault is said, nobody waits for ever, others notice nothing, and what can recover does.
+//! Upstream failures: the client gets an error in time, other upstreams are not affected, and the
+//! failed one recovers.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ fn script() -> String {
     artifacts::root().join("tests/support/servers/faulty.mjs").display().to_string()
 }
 
-/// A gateway before the server with faults, and one without.
+/// Starts a gateway before a faulty server and a healthy one.
 fn gateway(upstream: Value) -> Result<Gateway> {
     let well = json!({"name": "well", "command": [artifacts::property_server()?]});
     let mut faulty = upstream;
@@ -45,9 +46,9 @@ fn recovers(client: &mut HttpClient, restarts: bool) -> Result<()> {
 }
 
 #[test]
-fn a_process_that_fails_costs_its_own_call_and_no_other() -> Result<()> {
+fn failing_process_affects_only_its_call() -> Result<()> {
     let gateway = gateway(process())?;
-    // The tool, whether its answer is an error, and what that says.
+    // The tool, whether its answer is an error, and a part of its text.
     let table = [
         ("die", true, "ended"),
         ("hang", true, "did not answer within 2 s"),
@@ -77,7 +78,7 @@ fn a_process_that_fails_costs_its_own_call_and_no_other() -> Result<()> {
 }
 
 #[test]
-fn an_http_server_that_fails_costs_its_own_call_and_no_other() -> Result<()> {
+fn failing_http_server_affects_only_its_call() -> Result<()> {
     let start = |port: &str| {
         let mut command = Command::new("node");
         command.arg(script()).env("PORT", port);
@@ -118,7 +119,7 @@ fn an_http_server_that_fails_costs_its_own_call_and_no_other() -> Result<()> {
 }
 
 #[test]
-fn what_is_missing_is_said_and_lists_do_not_wait_for_it() -> Result<()> {
+fn missing_upstreams_are_reported() -> Result<()> {
     let upstreams = json!([
         {"name": "well", "command": [artifacts::property_server()?]},
         {"name": "gone", "command": ["no-such-program-anywhere"]},
@@ -157,7 +158,7 @@ fn what_is_missing_is_said_and_lists_do_not_wait_for_it() -> Result<()> {
 }
 
 #[test]
-fn an_upstream_that_fails_again_and_again_is_left_alone_for_a_while() -> Result<()> {
+fn repeated_failures_open_the_circuit() -> Result<()> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let url = format!("http://127.0.0.1:{port}/mcp");
     let limits = json!({"failures": 3, "pauseSeconds": 1});
@@ -189,7 +190,7 @@ fn an_upstream_that_fails_again_and_again_is_left_alone_for_a_while() -> Result<
 }
 
 #[test]
-fn a_stateless_client_that_goes_cancels_its_request() -> Result<()> {
+fn closed_connection_cancels_stateless_request() -> Result<()> {
     let gateway = Gateway::start(
         json!([{"name": "faulty", "command": ["node", script(), "--stdio"]}]),
         json!({}),

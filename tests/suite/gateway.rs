@@ -1,4 +1,4 @@
-//! Eight real servers behind one gateway, used by real clients of both eras: list, call, read, page.
+//! Eight real servers behind one gateway, used by real clients of both protocol modes.
 
 use context_guard_test_support::gateway::{
     Gateway, HttpClient, StreamedResponse, get, post, signal,
@@ -8,7 +8,7 @@ use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
-/// The servers, and a folder with what they show.
+/// Returns the servers as upstreams, and the folder that they serve.
 fn servers() -> Result<(Value, std::path::PathBuf)> {
     let folder = peers::folder(
         &format!("gateway-{:?}", std::thread::current().id()).replace(['(', ')'], ""),
@@ -56,7 +56,7 @@ const NAMES: [&str; 8] =
     ["files", "memory", "everything", "thinking", "git", "time", "fetch", "db"];
 
 #[test]
-fn eight_servers_are_one_to_clients_of_both_eras() -> Result<()> {
+fn eight_servers_appear_as_one() -> Result<()> {
     let (upstreams, folder) = servers()?;
     let gateway = Gateway::start(upstreams, json!({}))?;
     let log = folder.join("files/server.log").display().to_string();
@@ -127,7 +127,7 @@ fn eight_servers_are_one_to_clients_of_both_eras() -> Result<()> {
 }
 
 #[test]
-fn mcporter_and_the_inspector_use_the_gateway() -> Result<()> {
+fn mcporter_and_inspector_work() -> Result<()> {
     let upstreams = json!([
         {"name": "houses", "command": [artifacts::property_server()?]},
         {"name": "time", "command": Server::python("py", "mcp-server-time", &["--local-timezone", "UTC"])?.0},
@@ -141,7 +141,7 @@ fn mcporter_and_the_inspector_use_the_gateway() -> Result<()> {
 }
 
 #[test]
-fn a_merged_list_is_read_page_by_page() -> Result<()> {
+fn merged_list_is_paged() -> Result<()> {
     let houses = |name: &str| {
         Ok::<_, context_guard_test_support::Error>(
             json!({"name": name, "command": [artifacts::property_server()?]}),
@@ -171,7 +171,7 @@ fn a_merged_list_is_read_page_by_page() -> Result<()> {
 }
 
 #[test]
-fn two_tools_of_one_name_are_two_and_a_page_leads_to_its_own_rest() -> Result<()> {
+fn same_tool_name_on_two_servers() -> Result<()> {
     let houses = json!([artifacts::property_server()?]);
     let upstreams = json!([{"name": "one", "command": houses}, {"name": "two", "command": houses}]);
     let gateway = Gateway::start(upstreams, json!({}))?;
@@ -180,7 +180,7 @@ fn two_tools_of_one_name_are_two_and_a_page_leads_to_its_own_rest() -> Result<()
     let cursor = first.next_cursor().with_context(|| first.0.to_string())?;
     let next = client.call("context_guard_read", json!({"cursor": cursor}))?;
     ensure!(!next.is_error() && next.next_cursor().is_some(), "{}", next.0);
-    // A cursor is of the tool that gave it.
+    // A cursor is valid only for the tool that issued it.
     let other = client.call("two__list_bookings", json!({"cursor": cursor}))?;
     ensure!(
         other.is_error() && other.all_texts().join("").contains("cursor_invalid"),
@@ -197,7 +197,7 @@ fn two_tools_of_one_name_are_two_and_a_page_leads_to_its_own_rest() -> Result<()
 }
 
 #[test]
-fn streams_are_taken_up_again_and_sessions_end() -> Result<()> {
+fn streams_resume_and_sessions_end() -> Result<()> {
     let gateway = Gateway::start(
         json!([context_guard_test_support::gateway::Fixture::stdio("fixture", json!({}))?]),
         json!({}),
@@ -207,7 +207,8 @@ fn streams_are_taken_up_again_and_sessions_end() -> Result<()> {
     let reply = client.send(&call)?;
     let ids: Vec<&str> = reply.body.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
     ensure!(ids.len() == 5, "{}", reply.body);
-    // After the first progress, the connection broke: what followed is sent again, once.
+    // The connection broke after the first progress event. The server resends the later events
+    // once.
     let session = client.session.as_str();
     let headers =
         [("mcp-session-id", session), ("accept", "text/event-stream"), ("last-event-id", ids[1])];
@@ -235,7 +236,7 @@ fn streams_are_taken_up_again_and_sessions_end() -> Result<()> {
 }
 
 #[test]
-fn a_gateway_that_is_told_to_stop_lets_requests_end() -> Result<()> {
+fn shutdown_waits_for_requests() -> Result<()> {
     let faulty = artifacts::root().join("tests/support/servers/faulty.mjs");
     let gateway = Gateway::start(
         json!([{"name": "faulty", "command": ["node", faulty, "--stdio"]}]),
@@ -261,7 +262,7 @@ fn a_gateway_that_is_told_to_stop_lets_requests_end() -> Result<()> {
 }
 
 #[test]
-fn tasks_of_a_server_are_followed_through_the_gateway() -> Result<()> {
+fn tasks_work_through_the_gateway() -> Result<()> {
     let upstreams = json!([
         {"name": "houses", "command": [artifacts::property_server()?]},
         {"name": "everything", "command": Server::npm("server-everything", &["stdio"])?.0},
@@ -286,7 +287,7 @@ fn tasks_of_a_server_are_followed_through_the_gateway() -> Result<()> {
 }
 
 #[test]
-fn waiting_streams_do_not_hold_up_the_end() -> Result<()> {
+fn idle_streams_do_not_delay_shutdown() -> Result<()> {
     let gateway = Gateway::start(
         json!([{"name": "houses", "command": [artifacts::property_server()?]}]),
         json!({}),

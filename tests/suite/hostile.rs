@@ -1,5 +1,6 @@
-//! Components that loop, trap, eat memory or answer garbage: each is cut off, the answer falls back to the byte limit, and the next call of a sound
-//! component works.
+//! Components that loop, trap, exhaust memory or return garbage. Each is stopped, the answer falls
+//! back
+//! to the byte limit, and the next call of a healthy component works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use serde_json::json;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// A module that describes itself, resolves any policy, and does `deed` when it is given a message.
+/// Returns a module that describes itself, accepts any policy, and runs `deed` for each message.
 fn module(deed: &str) -> String {
     format!(
         r#"(module
@@ -46,7 +47,7 @@ fn module(deed: &str) -> String {
     )
 }
 
-/// Such components, by what they do.
+/// Returns the faulty components with their names.
 pub(crate) fn modules() -> Result<Vec<(&'static str, Vec<u8>)>> {
     let deeds = ["unreachable", "(i32.const 3)", "(loop $for_ever (br $for_ever)) unreachable"];
     deeds.into_iter().map(|deed| Ok((deed, bytes(deed)?))).collect()
@@ -103,7 +104,7 @@ fn list(items: usize) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}], "structuredContent": {"x": 1}}}).to_string().into_bytes()
 }
 
-/// What must hold, whatever a component does with its messages.
+/// Asserts what must hold regardless of the fault.
 fn is_survived(deed: &str) -> Result<()> {
     let engine = engine()?;
     let component = component(&engine, deed)?;
@@ -146,30 +147,31 @@ fn is_survived(deed: &str) -> Result<()> {
 }
 
 #[test]
-fn a_trap_is_survived() -> Result<()> {
+fn trap_is_contained() -> Result<()> {
     is_survived("unreachable")
 }
 
 #[test]
-fn an_endless_loop_is_cut_off() -> Result<()> {
+fn endless_loop_is_stopped() -> Result<()> {
     is_survived("(loop $for_ever (br $for_ever)) unreachable")
 }
 
 #[test]
-fn memory_without_end_is_refused() -> Result<()> {
+fn memory_growth_is_limited() -> Result<()> {
     is_survived(
         "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable",
     )
 }
 
 #[test]
-fn an_endless_recursion_is_survived() -> Result<()> {
+fn endless_recursion_is_contained() -> Result<()> {
     is_survived("(call 4 (i32.const 0))")
 }
 
 #[test]
-fn garbage_is_not_believed() -> Result<()> {
-    // Beyond the memory; unaligned; a case that there is not; a list that is longer than the memory.
+fn invalid_results_are_rejected() -> Result<()> {
+    // Pointers beyond the memory, unaligned pointers, an unknown variant case, a list longer than
+    // the memory.
     is_survived("(i32.const 0x7ffffff8)")?;
     is_survived("(i32.const 3)")?;
     is_survived("(i32.store8 (i32.const 2048) (i32.const 77)) (i32.const 2048)")?;
@@ -179,7 +181,7 @@ fn garbage_is_not_believed() -> Result<()> {
 }
 
 #[test]
-fn a_component_that_needs_more_than_the_world_is_refused_when_it_is_loaded() -> Result<()> {
+fn component_with_unknown_import_is_rejected() -> Result<()> {
     let wat = r#"(component (import "wasi:sockets/network@0.2.0" (instance (export "network" (type (sub resource))))) (import "evil:host/files@1.0.0" (instance (export "read" (func)))))"#;
     let refused = Component::load(&engine()?, &wat::parse_str(wat)?);
     let Err(Error::Load(reason)) = refused else {
@@ -194,7 +196,7 @@ fn a_component_that_needs_more_than_the_world_is_refused_when_it_is_loaded() -> 
 }
 
 #[test]
-fn a_store_that_fails_loses_no_answer() -> Result<()> {
+fn failing_store_loses_no_answer() -> Result<()> {
     let component = Component::load(&engine()?, &std::fs::read(artifacts::component()?)?)?;
     let surroundings = Surroundings { store: Arc::new(NoStore), clock: Arc::new(SystemClock) };
     let filter = Filter::new(

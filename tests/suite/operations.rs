@@ -1,4 +1,4 @@
-//! What operators run beside a gateway: policy commands, dry runs; and the cache of answers.
+//! Policy commands, dry runs and the response cache.
 
 use context_guard::clock::SystemClock;
 use context_guard::engine::{Component, Engine, EngineOptions, Surroundings};
@@ -20,7 +20,7 @@ fn out(output: &Output) -> String {
 }
 
 #[test]
-fn policy_check_tells_every_fault_with_line_path_and_what_was_meant() -> Result<()> {
+fn policy_check_reports_every_error() -> Result<()> {
     let folder = peers::folder("check")?;
     let at = |name: &str| folder.join(name).display().to_string();
     std::fs::write(
@@ -59,7 +59,7 @@ fn policy_check_tells_every_fault_with_line_path_and_what_was_meant() -> Result<
 }
 
 #[test]
-fn policy_explain_tells_what_applies_and_where_it_is_set() -> Result<()> {
+fn policy_explain_names_sources() -> Result<()> {
     let folder = peers::folder("explain")?;
     let file = folder.join("policy.yaml");
     std::fs::write(
@@ -100,9 +100,10 @@ fn policy_explain_tells_what_applies_and_where_it_is_set() -> Result<()> {
     Ok(())
 }
 
-/// The host explains what the guard applies: both must say the same, of every setting and rule.
+/// The host computes the explanation, the guard applies the policy. Both must agree on every
+/// setting and rule.
 #[test]
-fn what_is_explained_is_what_the_guard_applies() -> Result<()> {
+fn explanation_matches_guard() -> Result<()> {
     let rules = json!([
         {"match": "crm::*", "tokenBudgetThreshold": 3000, "chunkSize": 50, "fields": ["id"]},
         {"match": "list_users", "defaultPageSize": 7, "estimator": {"scale": 1.5}},
@@ -159,7 +160,7 @@ fn what_is_explained_is_what_the_guard_applies() -> Result<()> {
 }
 
 #[test]
-fn policy_diff_tells_what_differs_and_exits_accordingly() -> Result<()> {
+fn policy_diff_reports_differences() -> Result<()> {
     let folder = peers::folder("diff")?;
     let (old, new) = (folder.join("old.yaml"), folder.join("new.toml"));
     std::fs::write(&old, "hardCap: 9000\nendpoints:\n  - {match: a, chunkSize: 5}\n")?;
@@ -182,7 +183,7 @@ fn policy_diff_tells_what_differs_and_exits_accordingly() -> Result<()> {
 }
 
 #[test]
-fn the_published_schema_says_what_the_component_takes() -> Result<()> {
+fn published_schema_matches_component() -> Result<()> {
     let component = Component::load(
         &Engine::new(EngineOptions::default())?,
         &std::fs::read(artifacts::component()?)?,
@@ -201,7 +202,7 @@ fn houses() -> Result<Value> {
 }
 
 #[test]
-fn recorded_traffic_is_run_again_under_another_policy() -> Result<()> {
+fn dry_run_compares_policies() -> Result<()> {
     let folder = peers::folder("dry-run")?;
     let (traffic, new) = (folder.join("traffic.jsonl"), folder.join("new.yaml"));
     let recording = json!({"file": traffic, "redact": ["guest"], "redactPatterns": ["Lovelace"]});
@@ -246,7 +247,7 @@ fn recorded_traffic_is_run_again_under_another_policy() -> Result<()> {
     );
     let rows = report["report"]["endpoints"].as_array().context("no rows")?;
     ensure!(rows.iter().all(|row| row["after"]["largest"].as_u64() <= Some(1_500)), "{rows:?}");
-    // Limits make it fail in CI, each with the endpoint that went past it.
+    // Limits fail the command in CI, and name each endpoint above its limit.
     for (limit, value, told) in
         [("--max-tokens", "1000", "has"), ("--min-recall", "0.99", "needles are kept")]
     {
@@ -281,7 +282,7 @@ fn recorded_traffic_is_run_again_under_another_policy() -> Result<()> {
 }
 
 #[test]
-fn answers_of_read_only_tools_are_kept_and_forgotten_as_they_must_be() -> Result<()> {
+fn cache_stores_and_invalidates() -> Result<()> {
     let folder = peers::folder("cache")?;
     let file = folder.join("a.txt");
     std::fs::write(&file, "one\n")?;
@@ -302,10 +303,10 @@ fn answers_of_read_only_tools_are_kept_and_forgotten_as_they_must_be() -> Result
     ensure!(read(&mut client)?.contains("one"));
     std::fs::write(&file, "two\n")?;
     ensure!(read(&mut client)?.contains("one"), "the answer was not kept");
-    // Another session of the same principal gets it too, with the ids of its own requests.
+    // Another session of the same principal gets the cached answer under its own request ids.
     let mut other = HttpClient::open(&gateway.url(), &[], json!({}))?;
     ensure!(other.request("ping", json!({})).is_ok() && read(&mut other)?.contains("one"));
-    // Whoever brings other credentials is somebody else, also where the gateway asks nobody who they are.
+    // Other credentials are another principal, even if the gateway requires no authentication.
     let bearer = [("authorization", "Bearer of somebody else")];
     let mut stranger = HttpClient::open(&gateway.url(), &bearer, json!({}))?;
     ensure!(read(&mut stranger)?.contains("two"), "another's answer was given");
@@ -317,13 +318,13 @@ fn answers_of_read_only_tools_are_kept_and_forgotten_as_they_must_be() -> Result
     ensure!(purge(json!({"tool": "houses::*"}))?["purged"] == 0);
     ensure!(purge(json!({"tool": "files::read_*"}))?["purged"] == 2);
     ensure!(read(&mut client)?.contains("two"));
-    // Tools that change things are called each time.
+    // Tools that are not read-only are called each time.
     let write = json!({"path": folder.join("b.txt").display().to_string(), "content": "x"});
     for _ in 0..2 {
         ensure!(!client.call("files__write_file", write.clone())?.is_error());
         std::fs::remove_file(folder.join("b.txt")).context("the file was not written again")?;
     }
-    // Renditions of one answer come from the one copy, and go with it.
+    // All renderings of one answer share one cache entry, and expire with it.
     client.call("houses__list_bookings", json!({}))?;
     for mode in ["ids_only", "metadata", "full"] {
         let rendered = client.call("houses__list_bookings", json!({"response_mode": mode}))?;
@@ -345,7 +346,7 @@ fn answers_of_read_only_tools_are_kept_and_forgotten_as_they_must_be() -> Result
         records.contains("\"cache\":\"full\"") && records.contains("\"cache\":\"\""),
         "{records}"
     );
-    // An upstream that says that its tools changed: what it said before is forgotten.
+    // If the upstream announces that its tools changed, its cached answers are dropped.
     let entries = || -> Result<Value> {
         let told: Value =
             serde_json::from_str(&change(&gateway, "GET", "/admin/cache", b"")?.body)?;

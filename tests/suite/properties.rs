@@ -1,4 +1,5 @@
-//! Properties that hold for every answer, on the native core: the vectors and captures carry them over to the other forms.
+//! Properties of every answer, checked on the native core. Vectors and captures cover the other
+//! forms.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write as _;
@@ -12,7 +13,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, RngSeed};
 use serde_json::{Value, json};
 
-/// Text as people and programs write it. Characters drawn at random from all of Unicode are neither, and cost more than any estimate of text says.
+/// Text as people and programs write it. Random Unicode is neither, and costs more tokens than any
+/// text estimate predicts.
 fn words() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         8 => "[a-z]{1,9} |[A-Z][a-z]{2,7}, |[0-9]{1,6}\\. |[a-z]{3}_[a-z]{4}=[0-9.]{1,5} ",
@@ -25,7 +27,7 @@ fn words() -> impl Strategy<Value = String> {
     prop::collection::vec(word, 0..14).prop_map(|words| words.concat())
 }
 
-/// A line of a log, or of prose.
+/// A line of a log or of prose.
 fn line() -> impl Strategy<Value = String> {
     ("(20[0-9]{2}-0[1-9]-1[0-9] (INFO|ERROR) )?", words()).prop_map(|(head, text)| head + &text)
 }
@@ -47,7 +49,7 @@ fn item() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A record that may lack any of its members, and have them in any order; sometimes none.
+/// A record with any subset of its members in any order. Occasionally null or a text.
 fn record() -> impl Strategy<Value = Value> {
     let members = (
         prop::option::of(any::<u32>()),
@@ -74,7 +76,8 @@ fn record() -> impl Strategy<Value = Value> {
     prop_oneof![12 => object, 1 => Just(Value::Null), 1 => words().prop_map(Into::into)]
 }
 
-/// A document of any shape: objects that are wide or deep, several lists, long texts, records of different kinds.
+/// A document of any shape: wide or deep objects, several lists, long texts, records of different
+/// kinds.
 fn document() -> impl Strategy<Value = Value> {
     let record = ("[a-z]{1,6}", words(), item(), any::<u32>()).prop_map(|(name, text, extra, id)| {
         json!({"id": id, "name": name, "description": text, "extra": extra, "html_url": format!("https://example.org/{id}")})
@@ -91,7 +94,7 @@ fn document() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A tool's answer that holds `payload` as text, and as structured content where that is wished.
+/// Returns a tool answer with `payload` as text and, if `structured`, as structured content.
 fn answer(payload: &Value, pretty: bool, structured: bool) -> Vec<u8> {
     let text =
         if pretty { serde_json::to_string_pretty(payload) } else { serde_json::to_string(payload) }
@@ -111,7 +114,7 @@ fn policy(budget: u64) -> String {
     json!({"tokenBudgetThreshold": budget, "hardCap": budget.max(12_000)}).to_string()
 }
 
-/// Edits of a message: each is a position, as a share of its length, and what happens there.
+/// Edits of a message. Each has a position, as a share of its length, and a kind.
 fn damage() -> impl Strategy<Value = Vec<(prop::sample::Index, Damage)>> {
     let kind = prop_oneof![
         any::<u8>().prop_map(Damage::Replace),
@@ -148,7 +151,7 @@ fn damaged(message: &[u8], damage: &[(prop::sample::Index, Damage)]) -> Vec<u8> 
     bytes
 }
 
-/// Shapes a message and walks what it leads to; none where it stays as it is.
+/// Shapes a message and follows its cursors. None if the message stays unchanged.
 fn walked(host: &Native, message: &[u8], budget: u64) -> Result<Option<Vec<Answer>>> {
     let Some(shaped) = shape(host, "t", &json!({}), message)? else { return Ok(None) };
     let pages = pages(host, Answer::read(&shaped)?)?;
@@ -172,7 +175,7 @@ fn seed() -> u64 {
             let is_ci = std::env::var_os("CI").is_some();
             if is_ci { RandomState::new().build_hasher().finish() } else { 2026 }
         });
-        // Past libtest, which hides what passing tests print.
+        // Writes to the stream itself, because libtest hides the output of passing tests.
         let _ = writeln!(std::io::stderr(), "Properties: repeat with PROPTEST_RNG_SEED={seed}");
         seed
     });
@@ -195,7 +198,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn pages_put_together_are_the_list(items in prop::collection::vec(item(), 0..260), budget in 200u64..5_000, bare: bool, pretty: bool, structured: bool) {
+    fn pages_reassemble_the_list(items in prop::collection::vec(item(), 0..260), budget in 200u64..5_000, bare: bool, pretty: bool, structured: bool) {
         let payload = if bare { Value::from(items.clone()) } else { json!({"total": items.len(), "rows": items, "page": 1}) };
         let structured = structured && !bare;
         let message = answer(&payload, pretty, structured);
@@ -210,9 +213,10 @@ proptest! {
         }
     }
 
-    /// Pages of chosen fields are those of each record in its order, whatever the records have of them; a query reads what all pages together are.
+    /// Pages of selected fields contain those fields of each record in its order, whichever the
+    /// record has. A query reads the same records.
     #[test]
-    fn pages_of_chosen_fields_are_those_of_each_record(records in prop::collection::vec(record(), 1..260), budget in 200u64..3_000, bare: bool, pretty: bool, structured: bool) {
+    fn selected_fields_are_complete(records in prop::collection::vec(record(), 1..260), budget in 200u64..3_000, bare: bool, pretty: bool, structured: bool) {
         let chosen = |record: &Value| {
             let members = record.as_object().into_iter().flatten();
             let named = members.filter(|(key, _)| matches!(key.as_str(), "id" | "name" | "size"));
@@ -246,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_put_together_are_the_text(lines in prop::collection::vec(line(), 0..400), budget in 200u64..5_000, wrapped: bool) {
+    fn chunks_reassemble_the_text(lines in prop::collection::vec(line(), 0..400), budget in 200u64..5_000, wrapped: bool) {
         let text = lines.join("\n");
         let structured = wrapped.then(|| json!({ "content": text }));
         let message = text_answer(&text, structured.as_ref());
@@ -260,9 +264,9 @@ proptest! {
         }
     }
 
-    /// Whatever shape the answer takes: it is within its budget, sound, says what it is a part of, leads to the whole, and is no error.
+    /// Any first answer is within its budget, valid, labelled, leads to the whole, and is no error.
     #[test]
-    fn the_first_answer_holds(payload in document(), budget in 200u64..5_000, pretty: bool, structured: bool) {
+    fn first_answer_is_valid(payload in document(), budget in 200u64..5_000, pretty: bool, structured: bool) {
         let structured = structured && payload.is_object();
         let message = answer(&payload, pretty, structured);
         let host = Native::usual(&policy(budget)).unwrap();
@@ -284,9 +288,9 @@ proptest! {
         prop_assert!(walk::original(&host).unwrap().iter().any(|kept| message.windows(kept.len()).any(|window| window == kept)));
     }
 
-    /// Totals are those of all records, however few are shown.
+    /// Totals cover all records, regardless of how many are shown.
     #[test]
-    fn totals_are_of_all_records(prices in prop::collection::vec(-1_000_000i64..1_000_000, 80..400)) {
+    fn totals_cover_all_records(prices in prop::collection::vec(-1_000_000i64..1_000_000, 80..400)) {
         let rows: Vec<Value> = prices.iter().enumerate().map(|(id, price)| json!({"id": id, "price": price, "kind": id % 3})).collect();
         let host = Native::usual("").unwrap();
         let first = shape(&host, "t", &json!({}), &answer(&json!({ "rows": rows }), false, false)).unwrap().unwrap();
@@ -300,7 +304,7 @@ proptest! {
     }
 
     #[test]
-    fn what_fits_is_unchanged(items in prop::collection::vec(0u32..1_000, 0..50), text in "[a-z .\n]{0,2000}") {
+    fn small_answer_is_unchanged(items in prop::collection::vec(0u32..1_000, 0..50), text in "[a-z .\n]{0,2000}") {
         let host = Native::usual("").unwrap();
         prop_assert_eq!(shape(&host, "t", &json!({}), &answer(&json!({ "items": items }), true, true)).unwrap(), None);
         prop_assert_eq!(shape(&host, "t", &json!({}), &text_answer(&text, None)).unwrap(), None);
@@ -308,7 +312,7 @@ proptest! {
     }
 
     #[test]
-    fn same_input_same_bytes(items in prop::collection::vec(item(), 51..120), text in "[a-z .\n]{9000,9500}") {
+    fn output_is_deterministic(items in prop::collection::vec(item(), 51..120), text in "[a-z .\n]{9000,9500}") {
         let other = json!({"kind": "other"});
         for message in [answer(&json!({ "rows": items }), true, true), text_answer(&text, Some(&other))] {
             let shaped = || {
@@ -320,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_is_what_came_byte_for_byte(items in prop::collection::vec(item(), 51..200), pretty: bool) {
+    fn snapshot_is_verbatim(items in prop::collection::vec(item(), 51..200), pretty: bool) {
         let host = Native::usual(&policy(200)).unwrap();
         let message = answer(&json!({ "rows": items }), pretty, false);
         prop_assert!(shape(&host, "t", &json!({}), &message).unwrap().is_some());
@@ -340,8 +344,9 @@ proptest! {
         let _ = host.request(&damaged(&call("t", &query), &damage));
     }
 
-    /// Text of any bytes inside of sound JSON reaches the strategies, unlike random bytes, which
-    /// are no message at all.
+    /// Any text inside a valid message reaches the strategies. Random bytes would not, since they
+    /// are
+    /// rejected as a message.
     #[test]
     fn texts_of_any_characters_do_not_panic(text in prop::collection::vec(any::<char>(), 0..6_000), head in "(\\[|\\{|diff --git|# |[0-9]{4}-[0-9]{2}-[0-9]{2} ERROR )?") {
         let host = Native::usual(&policy(200)).unwrap();
@@ -353,7 +358,7 @@ proptest! {
     }
 
     #[test]
-    fn cursors_of_others_and_of_yesterday_lead_nowhere(principal in "[a-z]{0,8}", at in 0usize..100, flip in 1u8..127) {
+    fn invalid_cursors_are_rejected(principal in "[a-z]{0,8}", at in 0usize..100, flip in 1u8..127) {
         let mut host = Native::usual("").unwrap();
         let first = shape(&host, "t", &json!({}), &answer(&json!((0..200).collect::<Vec<_>>()), false, false)).unwrap().unwrap();
         let cursor = Answer::read(&first).unwrap().next_cursor().unwrap();
@@ -371,7 +376,7 @@ proptest! {
 }
 
 #[test]
-fn a_cursor_lives_its_full_time_however_late_it_was_issued() -> Result<()> {
+fn each_cursor_lives_its_full_time() -> Result<()> {
     let records: Vec<Value> = (0..3_000).map(|id| json!({"id": id, "even": id % 2 == 0})).collect();
     let list = answer(&Value::from(records), false, false);
     for guard in [json!({}), json!({"fields": "id"})] {
@@ -387,7 +392,7 @@ fn a_cursor_lives_its_full_time_however_late_it_was_issued() -> Result<()> {
 }
 
 #[test]
-fn an_item_larger_than_a_page_is_read_in_parts() -> Result<()> {
+fn oversized_item_is_read_in_parts() -> Result<()> {
     let large: String = (0..4_000).map(|number| format!("word{number} ")).collect();
     let items = vec![
         json!({"id": 1}),

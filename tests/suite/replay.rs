@@ -1,5 +1,5 @@
-//! Messages of real servers, replayed through the session that the pump runs: what needs no shaping comes out byte for byte, what is shaped is valid, within its
-//! budget, and leads to the whole.
+//! Replays messages of real servers through a session. An answer that needs no shaping passes byte
+//! for byte; a shaped one is valid, within its budget, and leads to the whole.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use context_guard_test_support::{Context, Result, artifacts, ensure, walk};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A session with a store that the test can look into.
+/// Returns a session, and its store for the test to read.
 fn session() -> Result<(Session, Arc<OpenStore>)> {
     let store = Arc::new(OpenStore::default());
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(NOW));
@@ -70,7 +70,8 @@ fn payloads_are_shaped_and_read_back() -> Result<()> {
     Ok(())
 }
 
-/// Replays all captures of a folder; how many there were, and how many of them were shaped.
+/// Replays all captures of a folder. Returns their number, and the number of those that were
+/// shaped.
 fn folder(path: &Path) -> Result<(usize, usize)> {
     let index: Value = serde_json::from_slice(&std::fs::read(path.join("index.json"))?)?;
     let (mut all, mut shaped, mut failed) = (0, 0, Vec::new());
@@ -135,9 +136,9 @@ fn replay(request: &Value, message: &[u8]) -> Result<bool> {
     Ok(true)
 }
 
-/// Follows one cursor to its end.
+/// Follows a cursor to its end.
 fn pages(session: &Session, first: Answer, cursor: &str) -> Result<Vec<Answer>> {
-    // What is condensed is read again, whole, from its beginning.
+    // A condensed answer is read again in full, from its beginning.
     let mut pages = if first.is_in_whole_pieces() { vec![first] } else { Vec::new() };
     let mut next = Some(cursor.to_owned());
     while let Some(cursor) = next {
@@ -257,7 +258,7 @@ fn reassembles(document: &Value, pages: &[&Value]) -> bool {
 }
 
 #[test]
-fn pages_with_a_missing_or_repeated_record_are_noticed() {
+fn missing_or_repeated_records_are_detected() {
     use serde_json::json;
     let document = json!({"rows": [1, 2, 3], "tags": ["a"], "total": 3});
     let page = |rows: Value| json!({"rows": rows, "tags": ["a"], "total": 3});

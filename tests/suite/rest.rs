@@ -25,7 +25,7 @@ fn api() -> Result<Api> {
         .collect();
     let file = folder.join("db.json");
     std::fs::write(&file, json!({"listings": listings, "profile": {"name": "x"}}).to_string())?;
-    // Of the ports that are free now one is taken: json-server does not tell which it was given.
+    // json-server does not report a port that it chose itself, so the test picks a free one.
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut command = Command::new("node");
     command.arg(artifacts::peers()?.join("node_modules/json-server/lib/cli/bin.js"));
@@ -47,7 +47,7 @@ fn api() -> Result<Api> {
 }
 
 #[test]
-fn a_list_is_paged_in_place_and_walked_whole() -> Result<()> {
+fn rest_list_is_paged() -> Result<()> {
     let api = api()?;
     let (mut found, mut query) = (Vec::new(), "limit=50&status=active&fields=all".to_owned());
     let mut pages = 0;
@@ -83,7 +83,7 @@ fn a_list_is_paged_in_place_and_walked_whole() -> Result<()> {
 }
 
 #[test]
-fn fields_modes_and_totals_are_the_guards_and_errors_are_problems() -> Result<()> {
+fn rest_queries_and_errors() -> Result<()> {
     let api = api()?;
     let at = |path: &str| get(&format!("{}{path}", api.gateway.base), &[]);
     let body = |path: &str| -> Result<Value> { Ok(serde_json::from_str(&at(path)?.body)?) };
@@ -111,7 +111,7 @@ fn fields_modes_and_totals_are_the_guards_and_errors_are_problems() -> Result<()
         ensure!(problem["code"] == code && problem["status"] == status, "{problem}");
     }
     ensure!(at("/listings?limit=201")?.body.contains("limit exceeds maximum of 200"));
-    // What is small, or not guarded, or no answer at all, is the API's own.
+    // Small answers, unguarded paths and errors pass unchanged.
     for path in ["/profile", "/listings/7", "/nothing"] {
         let (direct, through) = (get(&format!("{}{path}", api.direct), &[])?, at(path)?);
         ensure!(
@@ -130,7 +130,7 @@ fn fields_modes_and_totals_are_the_guards_and_errors_are_problems() -> Result<()
 }
 
 #[test]
-fn an_api_that_is_gone_is_a_problem() -> Result<()> {
+fn unavailable_api_is_a_problem() -> Result<()> {
     let gateway =
         Gateway::start(json!([{"name": "api", "rest": {"url": "http://127.0.0.1:9"}}]), json!({}))?;
     let gone = get(&format!("{}/listings", gateway.base), &[])?;

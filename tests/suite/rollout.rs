@@ -1,4 +1,4 @@
-//! New generations on trial: canary, A/B, shadow; and what is told of them.
+//! Trials of new revisions: canary, A/B, shadow, and their reports.
 
 use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::operations::{TOKEN, active, admin, change, report, run};
@@ -22,7 +22,7 @@ fn sessions(gateway: &Gateway, count: usize) -> Result<Vec<HttpClient>> {
     (0..count).map(|_| HttpClient::open(&gateway.url(), &[], json!({}))).collect()
 }
 
-/// The generation that each session is served by, told by its budget.
+/// Returns the revision of each session, identified by its budget.
 fn served(clients: &mut [HttpClient]) -> Result<Vec<u64>> {
     clients
         .iter_mut()
@@ -43,7 +43,7 @@ fn push(gateway: &Gateway, tokens: u64) -> Result<()> {
 }
 
 #[test]
-fn a_canary_takes_a_growing_share_of_sessions_sticky_and_is_promoted() -> Result<()> {
+fn healthy_canary_is_promoted() -> Result<()> {
     let plan =
         json!({"mode": "canary", "steps": [5, 25, 50, 100], "stepSeconds": 0, "stepCalls": 1});
     let gateway = gateway(plan)?;
@@ -55,7 +55,7 @@ fn a_canary_takes_a_growing_share_of_sessions_sticky_and_is_promoted() -> Result
     wait_until("the promotion", || {
         let share = percent()?;
         let now = served(&mut clients)?;
-        // Whom the new one has taken, it keeps.
+        // A session that the new revision serves stays with it.
         ensure!(before.iter().zip(&now).all(|(before, now)| before <= now), "{before:?} {now:?}");
         if shares.last() != Some(&share) {
             shares.push(share);
@@ -84,7 +84,7 @@ fn a_canary_takes_a_growing_share_of_sessions_sticky_and_is_promoted() -> Result
 }
 
 #[test]
-fn a_canary_that_fails_is_taken_back_by_its_numbers() -> Result<()> {
+fn failing_canary_is_rolled_back() -> Result<()> {
     let gateway = gateway(json!({"mode": "canary", "steps": [50, 100], "stepSeconds": 600}))?;
     let mut clients = sessions(&gateway, 20)?;
     let pushed =
@@ -104,7 +104,7 @@ fn a_canary_that_fails_is_taken_back_by_its_numbers() -> Result<()> {
 }
 
 #[test]
-fn an_ab_comparison_runs_until_an_operator_decides() -> Result<()> {
+fn ab_trial_runs_until_decided() -> Result<()> {
     let gateway = gateway(json!({"mode": "ab", "share": 50}))?;
     let mut clients = sessions(&gateway, 40)?;
     push(&gateway, 2_000)?;
@@ -128,7 +128,7 @@ fn an_ab_comparison_runs_until_an_operator_decides() -> Result<()> {
     let promoted = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "promote"])?;
     ensure!(promoted.status.success() && active(&gateway)? == 2);
     ensure!(served(&mut clients)?.iter().all(|budget| *budget == 2_000));
-    // A trial that an operator ends leaves what was.
+    // If an operator ends a trial, the previous revision remains active.
     push(&gateway, 3_000)?;
     let ended = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "rollback"])?;
     ensure!(
@@ -141,7 +141,7 @@ fn an_ab_comparison_runs_until_an_operator_decides() -> Result<()> {
 }
 
 #[test]
-fn a_shadow_is_seen_by_nobody_and_its_difference_is_reported() -> Result<()> {
+fn shadow_difference_is_reported() -> Result<()> {
     let gateway = gateway(json!({"mode": "shadow"}))?;
     let mut clients = sessions(&gateway, 4)?;
     push(&gateway, 1_000)?;
@@ -175,7 +175,7 @@ fn a_shadow_is_seen_by_nobody_and_its_difference_is_reported() -> Result<()> {
 }
 
 #[test]
-fn a_share_of_sessions_may_be_recorded_and_left_unshaped() -> Result<()> {
+fn sampled_sessions_are_recorded() -> Result<()> {
     let gateway = gateway(json!({"unshaped": 100}))?;
     let mut client = sessions(&gateway, 1)?.remove(0);
     let whole = client.call("houses__list_bookings", json!({}))?;

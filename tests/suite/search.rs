@@ -1,4 +1,5 @@
-//! The example search server behind the guard: response modes on a tool that knows nothing of them, and what they save.
+//! The example search server behind the guard: response modes on a tool without any, and their
+//! savings.
 
 use context_guard_test_support::answer::{Answer, o200k};
 use context_guard_test_support::client::Client;
@@ -28,7 +29,7 @@ fn ids(results: &Value) -> Vec<String> {
 }
 
 #[test]
-fn each_mode_saves_tokens_on_a_real_search() -> Result<()> {
+fn each_mode_saves_tokens() -> Result<()> {
     let query = json!({"query": "parse and serialize json", "top_k": 10});
     let whole = direct("semantic_search", &query)?;
     let before = o200k(&whole.texts().concat());
@@ -51,7 +52,7 @@ fn each_mode_saves_tokens_on_a_real_search() -> Result<()> {
         answer["mode"] == "ids_only" && answer["count"] == 10 && answer["ids"] == json!(expected),
         "{answer}"
     );
-    // About ten tokens an id, and the contract.
+    // About ten tokens per id, plus the result notice.
     ensure!(tokens < 300, "{tokens} tokens");
     let (metadata, answer) = shown("metadata")?;
     ensure!(
@@ -68,7 +69,7 @@ fn each_mode_saves_tokens_on_a_real_search() -> Result<()> {
         "semantic_search, 10 documents: {before} tokens whole, {tokens} ids_only, {metadata} metadata, {preview} preview"
     );
     ensure!(tokens < metadata && metadata < preview, "{tokens}, {metadata}, {preview}");
-    // The target of the tiers: 47 to 77 % fewer tokens.
+    // The target of the modes: 47 to 77 % fewer tokens.
     ensure!(
         preview * 100 <= before * 53 && metadata * 100 <= before * 23,
         "{before}: {metadata}, {preview}"
@@ -77,7 +78,7 @@ fn each_mode_saves_tokens_on_a_real_search() -> Result<()> {
 }
 
 #[test]
-fn documents_are_fetched_by_their_ids_without_another_search() -> Result<()> {
+fn documents_are_fetched_by_id() -> Result<()> {
     let query = json!({"query": "asynchronous runtime", "top_k": 8});
     let whole = direct("semantic_search", &query)?.json()?;
     let mut client = guarded()?;
@@ -106,7 +107,7 @@ fn documents_are_fetched_by_their_ids_without_another_search() -> Result<()> {
 }
 
 #[test]
-fn scores_and_vendors_narrow_a_search() -> Result<()> {
+fn scores_and_vendors_filter() -> Result<()> {
     let mut client = guarded()?;
     let all =
         direct("semantic_search", &json!({"query": "random numbers", "top_k": 20}))?.json()?;
@@ -117,7 +118,7 @@ fn scores_and_vendors_narrow_a_search() -> Result<()> {
         .filter(|result| result["score"].as_f64() >= Some(0.5))
         .map(|result| result["id"].clone())
         .collect();
-    // `min_score` is the server's own here: the guard's is `_guard_min_score`.
+    // `min_score` belongs to the server, so the guard's argument is named `_guard_min_score`.
     let arguments = json!({"query": "random numbers", "top_k": 20, "_guard_min_score": 0.5, "response_mode": "ids_only"});
     let found = client.call("semantic_search", arguments)?.json()?;
     ensure!(!good.is_empty() && found["ids"] == Value::from(good.clone()), "{found}, not {good:?}");
@@ -133,7 +134,7 @@ fn scores_and_vendors_narrow_a_search() -> Result<()> {
 }
 
 #[test]
-fn wrong_arguments_are_the_servers_to_refuse() -> Result<()> {
+fn invalid_arguments_reach_the_server() -> Result<()> {
     let mut client = guarded()?;
     for (arguments, reason) in [
         (json!({"query": "x"}), "2 to 1000 characters"),

@@ -1,5 +1,5 @@
-//! Real servers behind the guard, called by real clients: every call succeeds, output schemas hold in the client's own validation, every answer is within its
-//! budget, and what was held back adds up.
+//! Real servers behind the guard, called by real clients. Every call succeeds, structured content
+//! matches its schema, every answer is within its budget, and the pages add up to the original.
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::peers::{self, CLIENTS, Server, call};
@@ -35,13 +35,13 @@ fn everywhere(
     Ok(())
 }
 
-/// The text of a walk.
+/// Concatenates the texts of all parts.
 fn text(walk: &[Answer]) -> String {
     walk.iter().flat_map(Answer::texts).collect()
 }
 
 #[test]
-fn filesystem_a_log_of_3_mb_is_read_through_chunks_byte_for_byte() -> Result<()> {
+fn filesystem_log_is_read_in_chunks() -> Result<()> {
     let folder = peers::folder("filesystem")?;
     let log: String = (0..44_000)
         .map(|at| {
@@ -84,7 +84,7 @@ fn filesystem_a_log_of_3_mb_is_read_through_chunks_byte_for_byte() -> Result<()>
 }
 
 #[test]
-fn memory_a_graph_of_3000_entities_is_walked_through_pages() -> Result<()> {
+fn memory_graph_is_paged() -> Result<()> {
     let folder = peers::folder("memory")?;
     let file = folder.join("memory.jsonl");
     let entity = |at: usize| json!({"name": format!("Entity {at}"), "entityType": "person", "observations": [format!("observation {at}, with \"quotes\" and é")]});
@@ -99,7 +99,7 @@ fn memory_a_graph_of_3000_entities_is_walked_through_pages() -> Result<()> {
         .collect();
     std::fs::write(&file, lines)?;
     let server = Server::npm("server-memory", &[])?;
-    // The server takes its file from the environment.
+    // The server takes the path of its file from the environment.
     let server = Server(
         [vec!["env".to_owned(), format!("MEMORY_FILE_PATH={}", file.display())], server.0].concat(),
     );
@@ -132,7 +132,7 @@ fn memory_a_graph_of_3000_entities_is_walked_through_pages() -> Result<()> {
 }
 
 #[test]
-fn everything_structured_content_images_and_resources_pass() -> Result<()> {
+fn everything_structured_and_images_pass() -> Result<()> {
     let steps = [
         call("echo", json!({"message": "hello"})),
         call("get-structured-content", json!({"location": "New York"})),
@@ -152,7 +152,7 @@ fn everything_structured_content_images_and_resources_pass() -> Result<()> {
 }
 
 #[test]
-fn git_a_long_history_is_chunked() -> Result<()> {
+fn git_history_is_chunked() -> Result<()> {
     let folder = peers::folder("git")?;
     peers::git(&folder, &["init", "-q"])?;
     for at in 0..60 {
@@ -187,7 +187,7 @@ fn git_a_long_history_is_chunked() -> Result<()> {
 }
 
 #[test]
-fn sqlite_rows_as_python_writes_them_are_kept_whole() -> Result<()> {
+fn sqlite_python_rows_are_complete() -> Result<()> {
     let folder = peers::folder("sqlite")?;
     let database = folder.join("test.db").display().to_string();
     let rows = "SELECT i AS id, 'guest ' || i AS name, i * 1.5 AS total FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i FROM n)";
@@ -216,7 +216,7 @@ fn sqlite_rows_as_python_writes_them_are_kept_whole() -> Result<()> {
 }
 
 #[test]
-fn time_small_answers_are_the_servers_own() -> Result<()> {
+fn time_answers_are_unchanged() -> Result<()> {
     let steps = [call(
         "convert_time",
         json!({"source_timezone": "Europe/Lisbon", "time": "12:00", "target_timezone": "Asia/Tokyo"}),

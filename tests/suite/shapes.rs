@@ -1,4 +1,5 @@
-//! Answers of odd shapes: each is within its budget, keeps what a reader would look for, and is recovered whole.
+//! Answers of unusual shapes: each is within its budget, contains the key facts, and is recovered
+//! whole.
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::guards::Native;
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 
 const WORDS: &str = "The house stands by the sea and has a garden with old trees. Guests arrive after three and leave before eleven. ";
 
-/// Shapes a text within 1,000 tokens; what the model sees must hold all of `needles`, be of this loss, and lead to the text.
+/// Shapes a text within 1,000 tokens. The answer must contain all `key_facts`, have this loss
+/// class, and lead to the text.
 fn check(name: &str, text: &str, loss: &str, needles: &[&str]) -> Result<Answer> {
     let policy = json!({"tokenBudgetThreshold": 1_000, "summaryThreshold": 1_000});
     let host = Native::usual(&policy.to_string())?;
@@ -48,7 +50,7 @@ fn collect(value: &Value, lists: &mut Vec<Vec<Value>>) {
             items.iter().for_each(|item| collect(item, lists));
         }
         Value::Object(members) => {
-            // Lists of one document are numbered through.
+            // Items are numbered through all lists of a document.
             let together: Vec<Value> =
                 members.values().filter_map(Value::as_array).flatten().cloned().collect();
             lists.push(together);
@@ -65,7 +67,7 @@ fn records(count: usize) -> Vec<Value> {
 }
 
 #[test]
-fn every_record_of_a_list_stays_with_its_name() -> Result<()> {
+fn every_record_keeps_its_name() -> Result<()> {
     let shaped = check(
         "list",
         &Value::from(records(25)).to_string(),
@@ -77,7 +79,7 @@ fn every_record_of_a_list_stays_with_its_name() -> Result<()> {
         items.len() == 25 && items.iter().all(|item| item.get("api_url").is_none()),
         "{items:?}"
     );
-    // Uniformly: what one has they all have.
+    // All records have the same fields.
     let keys =
         |item: &Value| item.as_object().map(|members| members.keys().cloned().collect::<Vec<_>>());
     ensure!(items.iter().all(|item| keys(item) == keys(&items[0])));
@@ -85,7 +87,7 @@ fn every_record_of_a_list_stays_with_its_name() -> Result<()> {
 }
 
 #[test]
-fn records_of_an_odd_shape_are_not_lost() -> Result<()> {
+fn irregular_records_are_shown() -> Result<()> {
     let mut list = records(20);
     list.insert(3, json!("a plain string"));
     list.insert(7, json!({"kind": "advert", "text": "buy this"}));
@@ -102,7 +104,7 @@ fn records_of_an_odd_shape_are_not_lost() -> Result<()> {
 }
 
 #[test]
-fn several_lists_of_one_object_are_numbered_through() -> Result<()> {
+fn items_are_numbered_across_lists() -> Result<()> {
     let document = json!({"open": records(14), "closed": records(12)});
     check(
         "two lists",
@@ -114,7 +116,7 @@ fn several_lists_of_one_object_are_numbered_through() -> Result<()> {
 }
 
 #[test]
-fn lists_inside_records_are_shortened_with_a_mark() -> Result<()> {
+fn nested_lists_are_truncated_with_a_mark() -> Result<()> {
     let nested: Vec<Value> = (0..12)
         .map(|id| json!({"id": id, "name": format!("order {id}"), "lines": (0..30).map(|line| json!({"sku": format!("S-{line}"), "quantity": line})).collect::<Vec<_>>()}))
         .collect();
@@ -122,7 +124,7 @@ fn lists_inside_records_are_shortened_with_a_mark() -> Result<()> {
 }
 
 #[test]
-fn a_wide_object_and_a_deep_one_are_summarised() -> Result<()> {
+fn wide_and_deep_objects_are_summarized() -> Result<()> {
     let wide: serde_json::Map<String, Value> =
         (0..600).map(|at| (format!("setting_{at}"), json!(at * 3))).collect();
     check(
@@ -140,7 +142,7 @@ fn a_wide_object_and_a_deep_one_are_summarised() -> Result<()> {
 }
 
 #[test]
-fn one_huge_value_keeps_its_head_and_tail() -> Result<()> {
+fn huge_value_keeps_head_and_tail() -> Result<()> {
     let text = format!("{}And this is how it ended.", WORDS.repeat(80));
     check(
         "scalar",
@@ -163,7 +165,7 @@ fn one_huge_value_keeps_its_head_and_tail() -> Result<()> {
 }
 
 #[test]
-fn lines_of_json_rows_and_tables_say_what_they_hold() -> Result<()> {
+fn rows_and_tables_are_described() -> Result<()> {
     let ndjson: String = (0..400).map(|at| json!({"id": at, "level": if at == 333 { "error" } else { "info" }, "msg": format!("request {at}")}).to_string() + "\n").collect();
     check(
         "ndjson",
@@ -187,7 +189,7 @@ fn lines_of_json_rows_and_tables_say_what_they_hold() -> Result<()> {
 }
 
 #[test]
-fn documents_code_diffs_and_pages_have_an_outline() -> Result<()> {
+fn documents_have_an_outline() -> Result<()> {
     let markdown: String = (0..60).map(|at| format!("# Part {at}\n\n{WORDS}\n\n")).collect();
     check("markdown", &markdown, "partial", &["# Part 0", "# Part 59"])?;
     let code: String = (0..60).map(|at| format!("pub fn item_{at}(value: u32) -> u32 {{\n    let sum = value + {at};\n    sum * 2\n}}\n\n")).collect();
@@ -202,7 +204,7 @@ fn documents_code_diffs_and_pages_have_an_outline() -> Result<()> {
 }
 
 #[test]
-fn errors_and_warnings_of_a_log_come_before_anything_else() -> Result<()> {
+fn log_errors_come_first() -> Result<()> {
     let log: String = (0..2_000)
         .map(|at| match at % 400 {
             250 => format!("2026-01-02 10:00:00 ERROR payment {at} failed\njava.lang.Error: refused\n\tat a.b(C.java:1)\n"),
@@ -222,7 +224,7 @@ fn errors_and_warnings_of_a_log_come_before_anything_else() -> Result<()> {
 }
 
 #[test]
-fn a_list_of_more_than_a_page_is_paged_although_it_would_fit_without_white_space() -> Result<()> {
+fn pretty_list_is_paged() -> Result<()> {
     let rows: Vec<Value> = (0..120).map(|id| json!({ "id": id })).collect();
     let text = serde_json::to_string_pretty(&rows)?;
     let host = Native::usual(r#"{"tokenBudgetThreshold": 1100}"#)?;

@@ -1,4 +1,5 @@
-//! The pump over stdio: what is not shaped passes byte for byte, and ends are passed on.
+//! `context-guard wrap` over stdio: unshaped lines pass byte for byte, and process exits are passed
+//! on.
 
 use context_guard_test_support::client::Client;
 use context_guard_test_support::{Result, artifacts, ensure};
@@ -9,7 +10,7 @@ fn shell(script: &str) -> Result<Client> {
 }
 
 #[test]
-fn lines_that_are_no_messages_pass_as_they_are() -> Result<()> {
+fn non_message_lines_pass() -> Result<()> {
     let odd = "Starting…\n{\"jsonrpc\": \"2.0\",  \"method\":\"notifications/x\",\"params\":{\"big\":12345678901234567890.10}}\r\n\n{broken\n\t[1,2\n\"text\"\nlast without end";
     let ended = shell(&format!("printf '%s' '{odd}'"))?.end()?;
     ensure!(ended.output == odd.as_bytes(), "{:?}", String::from_utf8_lossy(&ended.output));
@@ -18,7 +19,7 @@ fn lines_that_are_no_messages_pass_as_they_are() -> Result<()> {
 }
 
 #[test]
-fn what_the_client_says_reaches_the_server_byte_for_byte() -> Result<()> {
+fn client_messages_pass_verbatim() -> Result<()> {
     let lines = [
         r#"{"jsonrpc":"2.0","id":1,"method":"vendor/unknown","params":{"n":1.0e+2,"a":"\u00e9"}}"#,
         r#"{"id":"x\/y","jsonrpc":"2.0","method":"tools/call","params":{"arguments":{"q": 1},"name":"t","_meta":{"progressToken":7}}}"#,
@@ -35,7 +36,7 @@ fn what_the_client_says_reaches_the_server_byte_for_byte() -> Result<()> {
 }
 
 #[test]
-fn every_capture_passes_untouched_when_nobody_asked_for_it() -> Result<()> {
+fn unrequested_captures_pass_verbatim() -> Result<()> {
     let folder = artifacts::corpus()
         .map(|corpus| corpus.join("mcp-captures"))
         .unwrap_or(artifacts::root().join("tests/captures"));
@@ -58,7 +59,7 @@ fn every_capture_passes_untouched_when_nobody_asked_for_it() -> Result<()> {
 }
 
 #[test]
-fn exit_codes_and_standard_error_are_the_servers() -> Result<()> {
+fn exit_code_and_stderr_pass() -> Result<()> {
     let ended = shell("echo trouble >&2; exit 7")?.end()?;
     ensure!(
         (ended.code, ended.errors.as_str()) == (Some(7), "trouble\n"),
@@ -79,18 +80,18 @@ fn exit_codes_and_standard_error_are_the_servers() -> Result<()> {
 }
 
 #[test]
-fn the_guard_leaves_when_the_server_leaves_though_the_client_stays() -> Result<()> {
+fn guard_exits_with_the_server() -> Result<()> {
     let mut client = shell("read line; exit 3")?;
     client.send(b"go")?;
-    // The end of the output, with the input still open.
+    // Wait for the end of the output, with the input still open.
     ensure!(client.line().is_err());
     ensure!(client.end()?.code == Some(3));
     Ok(())
 }
 
 #[test]
-fn answers_are_told_by_their_id_whatever_their_order() -> Result<()> {
-    // The upstream answers the second call first, and puts the result before the id.
+fn answers_match_by_id() -> Result<()> {
+    // The upstream answers the second call first, and writes the result before the id.
     let list =
         serde_json::to_string(&(0..120).map(|number| json!({"n": number})).collect::<Vec<_>>())?;
     let result = json!({"content": [{"type": "text", "text": list}]});
@@ -121,7 +122,7 @@ fn answers_are_told_by_their_id_whatever_their_order() -> Result<()> {
 }
 
 #[test]
-fn batches_of_the_old_revision_are_looked_into() -> Result<()> {
+fn batches_are_shaped() -> Result<()> {
     let list = serde_json::to_string(&(0..90).collect::<Vec<_>>())?;
     let answer = json!([{"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": list}]}}, {"jsonrpc": "2.0", "id": 2, "result": {}}]);
     let mut client = shell(&format!("read a; printf '%s\\n' '{answer}'"))?;
@@ -137,7 +138,7 @@ fn batches_of_the_old_revision_are_looked_into() -> Result<()> {
 }
 
 #[test]
-fn lines_of_many_megabytes_pass_and_are_shaped() -> Result<()> {
+fn huge_lines_pass_and_are_shaped() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("context-guard-large-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let path = folder.join("large.json");
@@ -156,14 +157,14 @@ fn lines_of_many_megabytes_pass_and_are_shaped() -> Result<()> {
         "{}",
         shaped.len()
     );
-    // Nobody asked for 99: it passes, all of it.
+    // Nobody requested 99: the message passes in full.
     ensure!(client.line()?.len() == line.len() + 1);
     std::fs::remove_dir_all(folder)?;
     Ok(())
 }
 
 #[test]
-fn a_key_that_is_made_up_is_said_once() -> Result<()> {
+fn generated_key_is_reported_once() -> Result<()> {
     let output = std::process::Command::new(artifacts::program()?)
         .args(["wrap", "--", "true"])
         .env_remove("CONTEXT_GUARD_SIGNING_KEYS")
@@ -174,7 +175,7 @@ fn a_key_that_is_made_up_is_said_once() -> Result<()> {
 }
 
 #[test]
-fn a_bad_policy_is_refused_with_every_fault_and_code_3() -> Result<()> {
+fn invalid_policy_exits_with_3() -> Result<()> {
     let path =
         std::env::temp_dir().join(format!("context-guard-policy-{}.yaml", std::process::id()));
     std::fs::write(&path, "hardCap: 10\nendpoints:\n  - shape: true\n")?;

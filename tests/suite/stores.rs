@@ -1,4 +1,5 @@
-//! Cursor stores: what every one of them must do, real Redis among them, and what clients see while it comes and goes.
+//! Cursor stores: the common behaviour of all of them, including a real Redis, and the effect of an
+//! unavailable store on clients.
 
 use context_guard::clock::{Clock, ManualClock, SystemClock};
 use context_guard::store::{CursorStore, MemoryLimits, MemoryStore, StoreFault, StoreOptions};
@@ -56,7 +57,7 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
     let put = |principal: &str, name: &str, value: &[u8], ttl: Duration| {
         store.put(principal, vec![(key(name), value.to_vec())], ttl)
     };
-    // Values in the order of their keys, holes where there is none, a key twice.
+    // Values come in the order of their keys: none for a missing key, twice for a repeated one.
     put("a", "one", b"1", MINUTE)?;
     put("a", "two", &[0, 255, 10, 13], MINUTE)?;
     put("a", "empty", b"", MINUTE)?;
@@ -74,7 +75,7 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
     store.put("a", Vec::new(), MINUTE)?;
     store.extend("a", &[], MINUTE)?;
     store.delete("a", &[])?;
-    // Nobody reads another's, whatever the names.
+    // Principals are separated, whatever their names.
     put("b", "one", b"of b", MINUTE)?;
     ensure!(
         get("a", &["one"])? == [Some(b"1".to_vec())]
@@ -84,10 +85,10 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
         put(odd, "one", odd.as_bytes(), MINUTE)?;
         ensure!(get(odd, &["one"])? == [Some(odd.as_bytes().to_vec())], "{odd:?}");
     }
-    // What is put again is replaced; of a key twice in one call the last counts.
+    // A second put replaces the value. If one call repeats a key, the last value counts.
     store.put("a", vec![(key("one"), b"2".to_vec()), (key("one"), b"3".to_vec())], MINUTE)?;
     ensure!(get("a", &["one"])? == [Some(b"3".to_vec())]);
-    // Entries expire, unless they are extended; what is not there is passed over.
+    // Entries expire unless they are extended. Missing keys are ignored.
     put("a", "short", b"s", SHORT_TTL)?;
     put("a", "longer", b"l", SHORT_TTL)?;
     store.extend("a", &[key("longer"), key("none")], MINUTE)?;
@@ -99,7 +100,7 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
     ensure!(get("a", &["longer"])? == [Some(b"l".to_vec())]);
     store.delete("a", &[key("longer"), key("none")])?;
     ensure!(get("a", &["longer"])? == [None]);
-    // A snapshot of many segments, whole.
+    // A snapshot of many segments.
     let segment = |at: u8| vec![at; 65_536];
     let snapshot: Vec<(String, Vec<u8>)> =
         (0..150).map(|at| (format!("snapshot.{at}"), segment(at))).collect();
@@ -109,7 +110,7 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
     ensure!(
         read.iter().zip(0..).all(|(value, at)| value.as_deref() == Some(segment(at).as_slice()))
     );
-    // Many at once.
+    // Concurrent writers.
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..8u8)
             .map(|worker| {
@@ -136,7 +137,7 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
 }
 
 #[test]
-fn memory_is_a_store() -> Result<()> {
+fn memory_store_conforms() -> Result<()> {
     let clock = Arc::new(ManualClock::at_ms(NOW));
     let store = open_with("memory:", 0, &(Arc::clone(&clock) as Arc<dyn Clock>))?;
     conforms(&store, &|| clock.advance_ms(1_000))?;
@@ -149,7 +150,7 @@ fn memory_is_a_store() -> Result<()> {
 }
 
 #[test]
-fn redis_is_a_store_with_and_without_near_copies() -> Result<()> {
+fn redis_store_conforms() -> Result<()> {
     let redis = Redis::start("plain", &["--requirepass", "secret"])?;
     let url = redis.url().replace("127.0.0.1", ":secret@127.0.0.1");
     conforms(&open(&url, 0)?, &server_time)?;
@@ -159,7 +160,7 @@ fn redis_is_a_store_with_and_without_near_copies() -> Result<()> {
 }
 
 #[test]
-fn redis_speaks_tls() -> Result<()> {
+fn redis_over_tls() -> Result<()> {
     let folder = peers::folder("redis-certificates")?;
     let run = |arguments: &[&str]| -> Result<()> {
         let output = Command::new("openssl").current_dir(&folder).args(arguments).output()?;
@@ -221,7 +222,7 @@ fn redis_speaks_tls() -> Result<()> {
     )?;
     let store = json!({"url": format!("rediss://localhost:{}/0", redis.port), "localBytes": 0});
     let authorities = at("ca.pem");
-    // The authorities are those of the system, which this variable names.
+    // The store trusts the authorities of the system, which this variable names.
     let gateway = Gateway::start_with(
         houses()?,
         json!({"store": store}),
@@ -236,7 +237,7 @@ fn redis_speaks_tls() -> Result<()> {
 }
 
 #[test]
-fn a_cluster_is_a_store() -> Result<()> {
+fn redis_cluster_conforms() -> Result<()> {
     let arguments = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
     let nodes = ["c1", "c2", "c3"].map(|name| Redis::start(name, &arguments));
     let [one, two, three] = nodes;
@@ -256,14 +257,14 @@ fn a_cluster_is_a_store() -> Result<()> {
     })?;
     let url = format!("redis-cluster://{}", addresses.join(","));
     conforms(&open(&url, 0)?, &server_time)?;
-    // Principals stand on different nodes.
+    // Principals are distributed over the nodes.
     let used = nodes.iter().map(|node| node.ask(&["dbsize"])).collect::<Result<Vec<_>>>()?;
     ensure!(used.iter().filter(|size| size.trim() != "0").count() > 1, "{used:?}");
     Ok(())
 }
 
 #[test]
-fn a_store_that_is_full_or_frozen_says_so_in_time() -> Result<()> {
+fn full_or_frozen_store_fails_in_time() -> Result<()> {
     let redis = Redis::start("full", &["--maxmemory", "2mb", "--maxmemory-policy", "noeviction"])?;
     let store = open(&redis.url(), 0)?;
     let full = (0..200)
@@ -277,7 +278,7 @@ fn a_store_that_is_full_or_frozen_says_so_in_time() -> Result<()> {
     let since = Instant::now();
     ensure!(store.get("a", &[key("k0")]) == Err(StoreFault::Unavailable));
     ensure!(!store.is_up() && since.elapsed() < Duration::from_secs(20));
-    // From then on nobody waits for it, but the one that tries.
+    // While the store is down, only the probing call waits for it.
     let since = Instant::now();
     ensure!(store.get("a", &[key("k0")]).is_err() && since.elapsed() < Duration::from_secs(3));
     redis.freeze(false)?;
@@ -302,7 +303,7 @@ fn bookings(answer: &Answer) -> Result<Vec<Value>> {
 }
 
 #[test]
-fn two_gateways_on_one_redis_read_on_in_each_others_answers() -> Result<()> {
+fn two_gateways_share_one_redis() -> Result<()> {
     let redis = Redis::start("two", &[])?;
     let store = json!({"store": {"url": redis.url()}});
     let gateways = [Gateway::start(houses()?, store.clone())?, Gateway::start(houses()?, store)?];
@@ -318,7 +319,7 @@ fn two_gateways_on_one_redis_read_on_in_each_others_answers() -> Result<()> {
     }
     let all: Vec<Value> = (0..500).map(|at| format!("BK-{at:04}").into()).collect();
     ensure!(ids == all, "{} bookings", ids.len());
-    // A search over all of it through the one that has never seen the call.
+    // A query over the whole answer works in the gateway that did not make the call.
     let first = clients[0]
         .call("list_bookings", json!({"limit": 5}))?
         .next_cursor()
@@ -326,7 +327,7 @@ fn two_gateways_on_one_redis_read_on_in_each_others_answers() -> Result<()> {
     let found =
         clients[1].call("context_guard_read", json!({"cursor": first, "aggregate": "count"}))?;
     ensure!(found.texts()[0].contains("500"), "{}", found.0);
-    // Names of principals and tools are in no key.
+    // Keys contain no names of principals or tools.
     let keys = redis.ask(&["--scan"])?;
     ensure!(
         keys.lines().count() > 5 && !keys.contains("anonymous") && !keys.contains("bookings"),
@@ -335,7 +336,7 @@ fn two_gateways_on_one_redis_read_on_in_each_others_answers() -> Result<()> {
     Ok(())
 }
 
-/// What clients saw.
+/// The answers that clients received, by kind.
 #[derive(Debug, Default)]
 struct Seen {
     pages: AtomicU64,
@@ -345,7 +346,7 @@ struct Seen {
     failures: Mutex<Vec<String>>,
 }
 
-/// A client that reads pages of a list, again and again.
+/// Reads pages of a list until `stop`.
 fn reads(gateway: &Gateway, stop: &AtomicBool, seen: &Seen) -> Result<()> {
     let mut client = session(gateway)?;
     let mut cursor: Option<String> = None;
@@ -378,8 +379,9 @@ fn reads(gateway: &Gateway, stop: &AtomicBool, seen: &Seen) -> Result<()> {
 }
 
 #[test]
-fn a_redis_that_is_killed_and_comes_back_fails_no_call() -> Result<()> {
-    // Without near copies nothing is known of a tool while the store is down, but what policy says.
+fn restarted_redis_fails_no_call() -> Result<()> {
+    // Without local copies, only the policy can tell that a tool is read-only while the store is
+    // down.
     let policy = json!({"endpoints": [{"match": "list_bookings", "readOnly": true}]});
     for (local_bytes, policy) in [(0, policy), (64 << 20, json!({}))] {
         let mut redis = Redis::start("killed", &[])?;
@@ -428,7 +430,8 @@ fn a_redis_that_is_killed_and_comes_back_fails_no_call() -> Result<()> {
             count(&up.pages) > 50 && count(&up.told) + count(&up.cut) + count(&up.again) == 0,
             "{up:?}"
         );
-        // While it is down lists of a read-only tool are read on by calling it again.
+        // While the store is down, lists of read-only tools are continued by calling the tool
+        // again.
         ensure!(count(&down.again) > 20 && count(&down.cut) == 0, "{down:?}");
         ensure!(count(&back.pages) > 50, "{back:?}");
         let said = gateway.process.said();
@@ -444,7 +447,7 @@ fn a_redis_that_is_killed_and_comes_back_fails_no_call() -> Result<()> {
 }
 
 #[test]
-fn what_may_not_be_called_again_is_kept_near_or_cut_and_labelled() -> Result<()> {
+fn store_outage_without_replay() -> Result<()> {
     let policy = json!({"endpoints": [{"match": "list_bookings", "readOnly": false}]});
     for (local_bytes, kept) in [(0, false), (64 << 20, true)] {
         let mut redis = Redis::start("cut", &[])?;
@@ -478,7 +481,7 @@ fn what_may_not_be_called_again_is_kept_near_or_cut_and_labelled() -> Result<()>
 }
 
 #[test]
-fn without_a_store_calls_are_made_again_and_changes_are_told() -> Result<()> {
+fn replay_without_a_store() -> Result<()> {
     let folder = peers::folder("replayed")?;
     let log = folder.join("server.log");
     let lines = |extra: &str| -> String {
@@ -500,7 +503,7 @@ fn without_a_store_calls_are_made_again_and_changes_are_told() -> Result<()> {
         let gateway = Gateway::start(upstreams.clone(), json!({"store": store, "policy": policy}))?;
         let mut client = session(&gateway)?;
         let arguments = json!({"path": log.display().to_string()});
-        // Every chunk, put together again, is the file; through the reading tool and through the tool itself.
+        // All chunks together are the file, through the reading tool and through the tool itself.
         for reader in ["context_guard_read", "files__read_text_file"] {
             let mut answer = client.call("files__read_text_file", arguments.clone())?;
             let mut whole = answer.texts().concat();
@@ -532,7 +535,7 @@ fn without_a_store_calls_are_made_again_and_changes_are_told() -> Result<()> {
             ids.extend(bookings(&answer)?);
         }
         ensure!(ids.len() == 500, "{} bookings", ids.len());
-        // Questions about all of it are answered, as far as the answer fits.
+        // Queries over the whole list work as long as their result fits.
         let counted = client.call(
             "context_guard_read",
             json!({"cursor": cursor, "aggregate": "count by status"}),
@@ -541,7 +544,7 @@ fn without_a_store_calls_are_made_again_and_changes_are_told() -> Result<()> {
         let much =
             client.call("context_guard_read", json!({"cursor": cursor, "where": "nights>=1"}))?;
         ensure!(much.is_error() && much.all_texts()[0].contains("Ask for less"), "{}", much.0);
-        // Another caller's, or a forged one, is refused before anything is called.
+        // A forged cursor is refused before any call.
         let forged =
             client.call("context_guard_read", json!({"cursor": cursor.replacen('a', "b", 1)}))?;
         ensure!(

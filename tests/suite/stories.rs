@@ -1,4 +1,5 @@
-//! The acceptance scenarios of user stories 1 and 4, on the example upstream, through the program: `us1_2_…` is story 1, scenario 2.
+//! The acceptance scenarios of user stories 1 and 4 on the example server: `us1_2_…` is story 1,
+//! scenario 2.
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::client::Client;
@@ -9,7 +10,7 @@ fn bookings(answer: &Answer) -> Result<Vec<Value>> {
     Ok(answer.json()?["bookings"].as_array().context("no bookings")?.clone())
 }
 
-/// What the upstream says without the guard.
+/// Returns the answer of the server without the guard.
 fn raw(tool: &str) -> Result<Vec<u8>> {
     let mut client = Client::start(artifacts::property_server()?, [""; 0])?;
     client.send(
@@ -20,7 +21,7 @@ fn raw(tool: &str) -> Result<Vec<u8>> {
 }
 
 #[test]
-fn us1_1_a_list_of_500_bookings_comes_as_a_page_of_50_with_the_total_and_a_cursor() -> Result<()> {
+fn us1_1_long_list_is_paged() -> Result<()> {
     let answer = Client::property_server()?.call("list_bookings", json!({}))?;
     let page = answer.json()?;
     ensure!(bookings(&answer)?.len() == 50 && page["page"] == 1);
@@ -43,8 +44,7 @@ fn us1_1_a_list_of_500_bookings_comes_as_a_page_of_50_with_the_total_and_a_curso
 }
 
 #[test]
-fn us1_2_a_cursor_leads_to_the_next_page_on_the_tool_itself_and_on_the_reading_tool() -> Result<()>
-{
+fn us1_2_cursor_leads_to_next_page() -> Result<()> {
     let mut client = Client::property_server()?;
     let first = client.call("list_bookings", json!({}))?;
     let cursor = first.next_cursor().context("no cursor")?;
@@ -58,7 +58,7 @@ fn us1_2_a_cursor_leads_to_the_next_page_on_the_tool_itself_and_on_the_reading_t
 }
 
 #[test]
-fn us1_3_a_list_of_10_comes_as_it_is_without_any_paging_fields() -> Result<()> {
+fn us1_3_short_list_is_unchanged() -> Result<()> {
     let mut client = Client::property_server()?;
     client.send(
         br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"recent_bookings"}}"#,
@@ -68,7 +68,7 @@ fn us1_3_a_list_of_10_comes_as_it_is_without_any_paging_fields() -> Result<()> {
 }
 
 #[test]
-fn us1_4_the_last_page_has_no_cursor_and_all_pages_are_the_list() -> Result<()> {
+fn us1_4_last_page_has_no_cursor() -> Result<()> {
     let pages = Client::property_server()?.walk("list_bookings", json!({}))?;
     let last = pages.last().context("no page")?;
     ensure!(
@@ -85,7 +85,7 @@ fn us1_4_the_last_page_has_no_cursor_and_all_pages_are_the_list() -> Result<()> 
 }
 
 #[test]
-fn fr_002_a_limit_is_taken_up_to_200_and_refused_with_a_reason_beyond() -> Result<()> {
+fn fr_002_limit_is_at_most_200() -> Result<()> {
     let mut client = Client::property_server()?;
     ensure!(bookings(&client.call("list_bookings", json!({"limit": 7}))?)?.len() == 7);
     for (limit, reason) in [
@@ -105,7 +105,7 @@ fn fr_002_a_limit_is_taken_up_to_200_and_refused_with_a_reason_beyond() -> Resul
 }
 
 #[test]
-fn fr_002_later_pages_keep_the_limit_of_the_first() -> Result<()> {
+fn fr_002_limit_applies_to_later_pages() -> Result<()> {
     let mut client = Client::property_server()?;
     let first = client.call("list_bookings", json!({"limit": 20}))?;
     let second = client.call("context_guard_read", json!({"cursor": first.next_cursor()}))?;
@@ -114,7 +114,7 @@ fn fr_002_later_pages_keep_the_limit_of_the_first() -> Result<()> {
 }
 
 #[test]
-fn fr_008_cursors_that_are_forged_or_anothers_are_refused_with_advice() -> Result<()> {
+fn fr_008_invalid_cursor_is_rejected() -> Result<()> {
     let mut client = Client::property_server()?;
     let cursor = client.call("list_bookings", json!({}))?.next_cursor().context("no cursor")?;
     let forged = cursor.replacen('e', "f", 1);
@@ -136,14 +136,14 @@ fn fr_008_cursors_that_are_forged_or_anothers_are_refused_with_advice() -> Resul
 }
 
 #[test]
-fn batch_several_pages_come_in_one_answer() -> Result<()> {
+fn batch_returns_several_pages() -> Result<()> {
     let answer = Client::property_server()?.call("list_bookings", json!({"pages": 3}))?;
     ensure!(bookings(&answer)?.len() == 150 && answer.tokens() <= 12_000);
     Ok(())
 }
 
 #[test]
-fn both_halves_are_cut_alike_and_meet_their_schema() -> Result<()> {
+fn text_and_structured_content_match() -> Result<()> {
     let mut client = Client::property_server()?;
     let first = client.call("list_listings", json!({}))?;
     let (text, structured) = (first.json()?, &first.result()["structuredContent"]);
@@ -159,8 +159,7 @@ fn both_halves_are_cut_alike_and_meet_their_schema() -> Result<()> {
 }
 
 #[test]
-fn us4_1_a_log_of_10000_lines_comes_as_its_first_200_with_a_cursor_and_the_line_count() -> Result<()>
-{
+fn us4_1_long_log_is_chunked() -> Result<()> {
     let answer = Client::property_server()?.call("read_log", json!({}))?;
     let contract = answer.contract();
     ensure!(
@@ -184,7 +183,7 @@ fn us4_1_a_log_of_10000_lines_comes_as_its_first_200_with_a_cursor_and_the_line_
 }
 
 #[test]
-fn us4_2_no_chunk_ends_inside_an_entry_and_all_chunks_are_the_log() -> Result<()> {
+fn us4_2_chunks_end_at_entries() -> Result<()> {
     let mut client = Client::property_server()?;
     let chunks = client.walk("read_log", json!({}))?;
     ensure!(
@@ -205,7 +204,7 @@ fn us4_2_no_chunk_ends_inside_an_entry_and_all_chunks_are_the_log() -> Result<()
 }
 
 #[test]
-fn us4_2_no_chunk_of_a_document_ends_inside_a_sentence_or_a_code_block() -> Result<()> {
+fn us4_2_chunks_end_at_sentences() -> Result<()> {
     let chunks = Client::property_server()?.walk("read_manual", json!({}))?;
     ensure!(chunks.len() > 2);
     for chunk in &chunks {
@@ -223,7 +222,7 @@ fn us4_2_no_chunk_of_a_document_ends_inside_a_sentence_or_a_code_block() -> Resu
 }
 
 #[test]
-fn us4_3_a_range_of_lines_comes_alone() -> Result<()> {
+fn us4_3_line_range_is_returned() -> Result<()> {
     let mut client = Client::property_server()?;
     let log = Answer::read(&raw("read_log")?)?.texts().concat();
     let lines: Vec<&str> = log.split_inclusive('\n').collect();
@@ -247,7 +246,7 @@ fn us4_3_a_range_of_lines_comes_alone() -> Result<()> {
 }
 
 #[test]
-fn us4_3_a_range_larger_than_a_chunk_is_read_on_to_its_end_and_no_further() -> Result<()> {
+fn us4_3_long_line_range_is_chunked() -> Result<()> {
     let log = Answer::read(&raw("read_log")?)?.texts().concat();
     let expected: String = log.split_inclusive('\n').skip(99).take(901).collect();
     let parts =
@@ -258,7 +257,7 @@ fn us4_3_a_range_larger_than_a_chunk_is_read_on_to_its_end_and_no_further() -> R
 }
 
 #[test]
-fn us4_4_a_short_text_comes_whole() -> Result<()> {
+fn us4_4_short_text_is_unchanged() -> Result<()> {
     let mut client = Client::property_server()?;
     client.send(
         br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"short_note"}}"#,
@@ -268,7 +267,7 @@ fn us4_4_a_short_text_comes_whole() -> Result<()> {
 }
 
 #[test]
-fn resources_are_chunked_and_read_on_by_uri() -> Result<()> {
+fn resources_are_chunked() -> Result<()> {
     let mut client = Client::property_server()?;
     let mut answer = client.request("resources/read", &json!({"uri": "property://log/today"}))?;
     let mut walked = answer.texts().concat();

@@ -1,11 +1,12 @@
-//! The acceptance scenarios of user story 2 and the edge cases of the specification, on the example upstream, through the program: `us2_1_…` is story 2, scenario 1.
+//! The acceptance scenarios of user story 2 and the edge cases of the specification on the example
+//! server: `us2_1_…` is story 2, scenario 1.
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::client::Client;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
-/// The example upstream behind the guard, under a policy of the examples.
+/// Starts the example server behind the guard, under a policy of the examples.
 fn under(policy: &str) -> Result<Client> {
     let policy = artifacts::root().join("examples/policies").join(policy);
     let arguments = [
@@ -19,15 +20,14 @@ fn under(policy: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// What the upstream says without the guard.
+/// Returns the answer of the server without the guard.
 fn raw(tool: &str) -> Result<Value> {
     let mut client = Client::start(artifacts::property_server()?, [""; 0])?;
     client.call(tool, json!({}))?.json()
 }
 
 #[test]
-fn us2_1_a_booking_of_more_than_2000_tokens_comes_as_a_summary_that_says_how_to_get_the_rest()
--> Result<()> {
+fn us2_1_large_booking_is_summarized() -> Result<()> {
     for mut client in [under("bookings.yaml")?, Client::property_server()?] {
         let answer = client.call("get_booking", json!({"id": "BK-0007"}))?;
         let shown = answer.json()?;
@@ -67,7 +67,7 @@ fn us2_1_a_booking_of_more_than_2000_tokens_comes_as_a_summary_that_says_how_to_
 }
 
 #[test]
-fn us2_1_a_policy_map_decides_what_a_summary_keeps() -> Result<()> {
+fn us2_1_policy_selects_summary_fields() -> Result<()> {
     let answer = under("bookings.yaml")?.call("get_booking", json!({}))?;
     let summary = &answer.json()?["summary"];
     ensure!(summary["financial"] == json!({"currency": "EUR", "total": 2608.0}), "{summary}");
@@ -78,7 +78,7 @@ fn us2_1_a_policy_map_decides_what_a_summary_keeps() -> Result<()> {
 }
 
 #[test]
-fn us2_2_a_section_that_is_asked_for_comes_whole_and_alone() -> Result<()> {
+fn us2_2_section_is_returned() -> Result<()> {
     let whole = raw("get_booking")?;
     let mut client = Client::property_server()?;
     let cursor = client.call("get_booking", json!({}))?.cursor().context("no cursor")?;
@@ -100,7 +100,7 @@ fn us2_2_a_section_that_is_asked_for_comes_whole_and_alone() -> Result<()> {
 }
 
 #[test]
-fn us2_3_a_small_resource_comes_as_it_is() -> Result<()> {
+fn us2_3_small_answer_is_unchanged() -> Result<()> {
     let mut client = Client::property_server()?;
     let direct =
         Client::start(artifacts::property_server()?, [""; 0])?.call("short_note", json!({}))?;
@@ -110,7 +110,7 @@ fn us2_3_a_small_resource_comes_as_it_is() -> Result<()> {
 }
 
 #[test]
-fn us2_4_the_metadata_shows_the_tokens_used_and_left() -> Result<()> {
+fn us2_4_metadata_shows_tokens() -> Result<()> {
     let answer = Client::property_server()?.call("get_booking", json!({}))?;
     let contract = answer.contract();
     let (estimated, left) =
@@ -129,7 +129,7 @@ fn us2_4_the_metadata_shows_the_tokens_used_and_left() -> Result<()> {
 }
 
 #[test]
-fn edge_a_cursor_that_is_no_longer_good_says_to_ask_again_from_the_start() -> Result<()> {
+fn edge_invalid_cursor_has_advice() -> Result<()> {
     let answer = Client::property_server()?
         .call("context_guard_read", json!({"cursor": "abc.def", "fields": "id"}))?;
     let text = answer.all_texts().concat();
@@ -143,7 +143,7 @@ fn edge_a_cursor_that_is_no_longer_good_says_to_ask_again_from_the_start() -> Re
 }
 
 #[test]
-fn edge_malformed_parameters_are_refused_with_what_would_be_right() -> Result<()> {
+fn edge_malformed_parameters_are_rejected() -> Result<()> {
     let mut client = Client::property_server()?;
     for (arguments, reason) in [
         (json!({"limit": 201}), "limit exceeds maximum of 200"),
@@ -164,7 +164,7 @@ fn edge_malformed_parameters_are_refused_with_what_would_be_right() -> Result<()
 }
 
 #[test]
-fn edge_data_without_a_sensible_summary_is_described_with_what_it_holds() -> Result<()> {
+fn edge_binary_text_is_described() -> Result<()> {
     use context_guard_test_support::guards::Native;
     use context_guard_test_support::walk::{pages, shape};
     let bytes: Vec<u8> = b"\x89PNG\r\n"
@@ -190,7 +190,7 @@ fn edge_data_without_a_sensible_summary_is_described_with_what_it_holds() -> Res
 }
 
 #[test]
-fn edge_several_pages_in_a_row_agree_although_the_data_changes() -> Result<()> {
+fn edge_pages_are_consistent_after_changes() -> Result<()> {
     use context_guard_test_support::guards::Native;
     use context_guard_test_support::walk::{items, pages, shape};
     let list = |from: usize| {
@@ -202,7 +202,7 @@ fn edge_several_pages_in_a_row_agree_although_the_data_changes() -> Result<()> {
     let first = Answer::read(
         &shape(&host, "rows", &json!({}), list(0).to_string().as_bytes())?.context("not shaped")?,
     )?;
-    // The data changed, and somebody asked again: cursors lead to what was there when they were given.
+    // The data changes, and the tool is called again. A cursor leads to the data of its own call.
     shape(&host, "rows", &json!({}), list(1_000).to_string().as_bytes())?;
     let walked = items(&pages(&host, first)?)?;
     ensure!(walked.len() == 300 && walked.iter().all(|row| row["id"].as_u64() < Some(300)));
@@ -210,7 +210,7 @@ fn edge_several_pages_in_a_row_agree_although_the_data_changes() -> Result<()> {
 }
 
 #[test]
-fn totals_are_right_although_rows_are_hidden() -> Result<()> {
+fn totals_include_hidden_rows() -> Result<()> {
     let bookings = raw("list_bookings")?;
     let sum: u64 = bookings["bookings"]
         .as_array()
@@ -248,7 +248,7 @@ fn totals_are_right_although_rows_are_hidden() -> Result<()> {
 }
 
 #[test]
-fn a_kept_log_is_searched_with_its_neighbouring_lines() -> Result<()> {
+fn log_search_returns_context() -> Result<()> {
     let mut client = Client::property_server()?;
     let first = client.call("read_log", json!({}))?;
     let notice = first.notice().context("no contract")?;
@@ -273,7 +273,7 @@ fn a_kept_log_is_searched_with_its_neighbouring_lines() -> Result<()> {
 }
 
 #[test]
-fn fr_006_a_list_comes_in_the_order_that_policy_names() -> Result<()> {
+fn fr_006_policy_orders_list() -> Result<()> {
     let answer = under("financial.yaml")?.call("list_transactions", json!({}))?;
     let shown = answer.json()?;
     let times: Vec<&str> = shown["items"]
@@ -290,7 +290,7 @@ fn fr_006_a_list_comes_in_the_order_that_policy_names() -> Result<()> {
 }
 
 #[test]
-fn marks_of_what_was_left_out_are_not_sent_back_as_data() -> Result<()> {
+fn truncation_marks_are_rejected() -> Result<()> {
     let mut client = Client::property_server()?;
     let marked = json!({"status": "The house stands by the sea ... [12 more words]"});
     let refused = client.call("list_bookings", marked.clone())?;
@@ -306,7 +306,7 @@ fn marks_of_what_was_left_out_are_not_sent_back_as_data() -> Result<()> {
 }
 
 #[test]
-fn summaries_meet_the_schema_of_their_tool() -> Result<()> {
+fn summary_matches_tool_schema() -> Result<()> {
     let answer =
         Client::property_server()?.call("list_listings", json!({"fields": "id,nightly"}))?;
     let structured = &answer.result()["structuredContent"];

@@ -1,4 +1,4 @@
-//! User story 3, and hot swap: policy, component and keys change on live traffic.
+//! User story 3 and hot swap: policy, component and keys change under live traffic.
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::client::Client;
@@ -20,7 +20,7 @@ fn houses() -> Result<Value> {
     )
 }
 
-/// A gateway whose policy is this file.
+/// Starts a gateway with this policy file.
 fn gateway(policy: &Path) -> Result<Gateway> {
     Gateway::start(houses()?, json!({"policy": policy, "admin": admin()}))
 }
@@ -29,14 +29,14 @@ fn open(gateway: &Gateway) -> Result<HttpClient> {
     HttpClient::open(&gateway.url(), &[], json!({}))
 }
 
-/// A policy file in a folder of its own.
+/// Creates a policy file in its own folder.
 fn policy(name: &str, text: &str) -> Result<PathBuf> {
     let path = peers::folder(name)?.join("policy.yaml");
     std::fs::write(&path, text)?;
     Ok(path)
 }
 
-/// The identifiers of the bookings in an answer, in its order.
+/// Returns the ids of the bookings in an answer, in order.
 fn bookings(answer: &Answer) -> Result<Vec<Value>> {
     let page = answer.json()?;
     let list = if page.is_array() { &page } else { &page["bookings"] };
@@ -45,13 +45,13 @@ fn bookings(answer: &Answer) -> Result<Vec<Value>> {
 }
 
 fn threshold(answer: &Answer) -> f64 {
-    // Of the threshold, what is used and what remains is all of it.
+    // Used and remaining tokens add up to the threshold.
     let of = |name: &str| answer.contract()[name].as_f64().unwrap_or_default();
     of("estimatedTokens") + of("budgetRemaining")
 }
 
 #[test]
-fn us3_1_a_new_token_limit_is_respected_without_a_restart() -> Result<()> {
+fn us3_1_new_limit_applies_without_restart() -> Result<()> {
     let file = policy("us3-1", "tokenBudgetThreshold: 4000\n")?;
     let gateway = gateway(&file)?;
     let mut client = open(&gateway)?;
@@ -61,7 +61,7 @@ fn us3_1_a_new_token_limit_is_respected_without_a_restart() -> Result<()> {
         Ok(threshold(&client.call("list_bookings", json!({}))?) == 8_000.0)
     })?;
     ensure!(active(&gateway)? == 2);
-    // Written by hand, by an editor that replaces the file, by a signal: all the same.
+    // Written in place, replaced as editors do, and announced by a signal.
     replace(&file, b"tokenBudgetThreshold: 6000\n")?;
     wait_until("a budget of 6000 tokens", || {
         Ok(threshold(&client.call("list_bookings", json!({}))?) == 6_000.0)
@@ -75,8 +75,8 @@ fn us3_1_a_new_token_limit_is_respected_without_a_restart() -> Result<()> {
 }
 
 #[test]
-fn us3_2_a_flag_for_one_endpoint_leaves_the_others_as_they_are() -> Result<()> {
-    // Budgets that all of it fits: whether there are pages is up to the flag.
+fn us3_2_endpoint_flag_affects_one_endpoint() -> Result<()> {
+    // Everything fits into these budgets, so only the flag decides about pages.
     let off =
         "tokenBudgetThreshold: 100000\nhardCap: 100000\npagination: false\nsummarization: false\n";
     let file = policy("us3-2", off)?;
@@ -104,21 +104,21 @@ fn us3_3_defaults_are_safe() -> Result<()> {
     let mut client = open(&gateway)?;
     let answer = client.call("list_bookings", json!({}))?;
     ensure!(threshold(&answer) == 4_000.0 && answer.tokens() <= 4_000, "{}", answer.tokens());
-    // Of one small field, more than a page fits into the budget: the page size is the limit.
+    // With one small field, the page size is reached before the budget.
     let page = client.call("list_bookings", json!({"fields": "id"}))?;
     ensure!(bookings(&page)?.len() == 50, "{}", page.0);
     let settings = std::fs::read_to_string(artifacts::root().join("docs/reference/policy-settings.md"))?;
     for documented in ["| `tokenBudgetThreshold` | `4000` |", "| `defaultPageSize` | `50` |"] {
         ensure!(settings.contains(documented), "{documented} is not documented");
     }
-    // Without a token nothing can be changed.
+    // Without an admin token nothing can be changed.
     let refused = change(&gateway, "POST", "/admin/reload", b"")?;
     ensure!(refused.status == 403 && refused.body.contains("admin.token"), "{}", refused.body);
     Ok(())
 }
 
 #[test]
-fn us3_4_what_is_invalid_is_refused_and_the_current_stays() -> Result<()> {
+fn us3_4_invalid_policy_is_rejected() -> Result<()> {
     let file = policy("us3-4", "tokenBudgetThreshold: 4000\n")?;
     let gateway = gateway(&file)?;
     let mut client = open(&gateway)?;
@@ -144,7 +144,7 @@ fn us3_4_what_is_invalid_is_refused_and_the_current_stays() -> Result<()> {
     }
     ensure!(active(&gateway)? == 1);
     ensure!(gateway.ask("/metrics")?.1.contains("context_guard_changes_total{event=\"refused\"}"));
-    // Mended, it is taken over.
+    // The corrected file is deployed.
     std::fs::write(&file, "tokenBudgetThreshold: 4500\n")?;
     wait_until("the mended policy", || {
         Ok(threshold(&client.call("list_bookings", json!({}))?) == 4_500.0)
@@ -153,7 +153,7 @@ fn us3_4_what_is_invalid_is_refused_and_the_current_stays() -> Result<()> {
 }
 
 #[test]
-fn wrap_takes_over_what_changes_too() -> Result<()> {
+fn wrap_reloads_policy() -> Result<()> {
     let file = policy("wrap", "tokenBudgetThreshold: 4000\n")?;
     let server = artifacts::property_server()?;
     let arguments = ["--policy", &file.display().to_string(), "--", &server.display().to_string()];
@@ -168,7 +168,7 @@ fn wrap_takes_over_what_changes_too() -> Result<()> {
 }
 
 #[test]
-fn a_symlink_some_levels_up_is_swapped_as_kubernetes_does() -> Result<()> {
+fn replaced_symlink_is_detected() -> Result<()> {
     use std::os::unix::fs::symlink;
     let folder = peers::folder("configmap")?;
     let version = |name: &str, tokens: u32| -> Result<()> {
@@ -195,7 +195,7 @@ fn a_symlink_some_levels_up_is_swapped_as_kubernetes_does() -> Result<()> {
 }
 
 #[test]
-fn the_environment_overrides_a_policy_file_also_after_a_reload() -> Result<()> {
+fn environment_overrides_reloaded_policy() -> Result<()> {
     let file = policy("override", "tokenBudgetThreshold: 4000\nhardCap: 12000\n")?;
     let gateway = Gateway::start_with(
         houses()?,
@@ -214,7 +214,7 @@ fn the_environment_overrides_a_policy_file_also_after_a_reload() -> Result<()> {
 }
 
 #[test]
-fn a_component_is_swapped_and_cursors_of_both_lead_on() -> Result<()> {
+fn cursors_survive_component_swap() -> Result<()> {
     let folder = peers::folder("component")?;
     let (file, policy) = (folder.join("guard.wasm"), folder.join("policy.yaml"));
     std::fs::copy(artifacts::component()?, &file)?;
@@ -291,7 +291,7 @@ fn audit(folder: &Path) -> Result<String> {
 }
 
 #[test]
-fn a_component_needs_the_checksum_or_signature_that_the_configuration_asks_for() -> Result<()> {
+fn checksum_or_signature_is_required() -> Result<()> {
     let folder = peers::folder("trust")?;
     let file = folder.join("guard.wasm");
     let minisign = |arguments: &[&str]| -> Result<()> {
@@ -338,7 +338,7 @@ fn a_component_needs_the_checksum_or_signature_that_the_configuration_asks_for()
 }
 
 #[test]
-fn components_that_fail_the_self_test_are_refused_with_the_reason() -> Result<()> {
+fn failed_self_test_rejects_component() -> Result<()> {
     let gateway = Gateway::start(houses()?, json!({"admin": admin()}))?;
     let mut client = open(&gateway)?;
     let bad = super::hostile::modules()?;
@@ -359,27 +359,28 @@ fn components_that_fail_the_self_test_are_refused_with_the_reason() -> Result<()
 }
 
 #[test]
-fn a_component_that_turns_bad_is_taken_back_and_every_answer_stays_whole() -> Result<()> {
+fn failing_component_is_rolled_back() -> Result<()> {
     let everything = Server::npm("server-everything", &["stdio"])?;
     let upstreams = json!([{"name": "everything", "command": everything.0, "isolation": "shared"}]);
     for deed in ["trap", "garbage", "id", "memory", "loop"] {
         let gateway = Gateway::start(
             upstreams.clone(),
-            // A loop is cut off after this time, on every one of the calls that it takes to be found out.
+            // A loop runs into this deadline on every call until it is rolled back.
             json!({"admin": admin(), "component": {"deadlineMs": 1_000}}),
         )?;
         let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
         let swapped =
             change(&gateway, "PUT", "/admin/component", &std::fs::read(artifacts::sabotaged()?)?)?;
         ensure!(swapped.status == 200, "{}", swapped.body);
-        // Sound traffic goes through it.
+        // Ordinary calls work in the faulty revision.
         let sound = client.call("echo", json!({"message": "hello"}))?;
         ensure!(sound.texts()[0].contains("hello"), "{}", sound.0);
         let long: String = (0..4_000).map(|at| format!("line {at} of a text\n")).collect();
         for call in 0..4 {
             let answer =
                 client.call("echo", json!({"message": format!("sabotage:{deed}\n{long}")}))?;
-            // Not the byte limit's cut: the sound generation shaped it, and all of it can be read.
+            // The healthy revision shaped the answer. The byte limit's fallback would not lead to
+            // the whole.
             let contract = answer.contract();
             ensure!(
                 contract["kind"] == "chunk" && answer.next_cursor().is_some(),
@@ -414,7 +415,7 @@ fn keys_rotate_without_a_restart() -> Result<()> {
         client.call("list_bookings", json!({"limit": 5}))?.next_cursor().context("no cursor")
     };
     let old = page(&mut client)?;
-    // A new key signs; the one before still verifies.
+    // The new key signs; the previous one still verifies.
     std::fs::write(&second, std::fs::read(&first)?)?;
     std::fs::write(&first, "a new key of this test\n")?;
     let audit = audit(&folder.join("audit"))?;
@@ -427,7 +428,7 @@ fn keys_rotate_without_a_restart() -> Result<()> {
     for cursor in [&old, &new] {
         ensure!(!client.call("context_guard_read", json!({"cursor": cursor}))?.is_error());
     }
-    // Once the old one is gone, its cursors are nobody's.
+    // After the old key is removed, its cursors are invalid.
     std::fs::write(&second, "another key of this test\n")?;
     wait_until("the end of the old key", || {
         let old = client.call("context_guard_read", json!({"cursor": old}))?;
@@ -441,7 +442,7 @@ fn keys_rotate_without_a_restart() -> Result<()> {
 }
 
 #[test]
-fn admin_calls_push_policies_and_are_told_what_is_wrong() -> Result<()> {
+fn admin_pushes_policy() -> Result<()> {
     let gateway = Gateway::start(houses()?, json!({"admin": admin()}))?;
     let mut client = open(&gateway)?;
     let yaml = [("content-type", "application/yaml")];
@@ -467,9 +468,9 @@ fn admin_calls_push_policies_and_are_told_what_is_wrong() -> Result<()> {
     Ok(())
 }
 
-/// A thousand swaps would take minutes: `cargo xtask bench swap` makes them. Here there are fewer, and nothing may go wrong either.
+/// `cargo xtask bench swap` makes a thousand swaps. Here fewer are enough to detect a disturbance.
 #[test]
-fn swaps_disturb_nobody() -> Result<()> {
+fn swaps_do_not_disturb_clients() -> Result<()> {
     const SWAPS: u64 = 40;
     let gateway = Gateway::start(houses()?, json!({"admin": admin()}))?;
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));

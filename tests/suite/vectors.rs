@@ -1,5 +1,7 @@
-//! Golden vectors, through every form of the guard: native core, component, Envoy filter, wasi:http middleware, npm package. The same bytes, the same records, the same store.
-//! See tests/vectors/README.md.
+//! Golden vectors, run through every form of the guard: native core, component, Envoy filter,
+//! wasi:http
+//! middleware, npm package. Messages, records and store must be identical. See
+//! tests/vectors/README.md.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,7 +47,7 @@ fn read(path: &Path) -> Result<Case> {
     serde_json::from_slice(&std::fs::read(path)?).with_context(|| path.display().to_string())
 }
 
-/// What comes of a case.
+/// Runs a case, and returns its outcome.
 fn outcome(case: &Case, host: &dyn Host) -> Result<Value> {
     let (mut cursor, mut exchanges) = (String::new(), Vec::new());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -92,7 +94,7 @@ fn wasm(case: &Case) -> Result<Value> {
     outcome(case, &Wasm::new(component()?, &case.policy.to_string(), "tester", NOW, &[KEY])?)
 }
 
-/// The first place where two outcomes differ, for people.
+/// Reports the first difference between two outcomes.
 fn differ(path: &Path, expected: &Value, found: &Value) -> Result<()> {
     let (expected, found) =
         (serde_json::to_string_pretty(expected)?, serde_json::to_string_pretty(found)?);
@@ -139,16 +141,17 @@ fn component_in_wasmtime() -> Result<()> {
     Ok(())
 }
 
-/// What is not compared, and why: part of an outcome that a host does not show.
+/// Removes the parts of an outcome that a form does not expose.
 fn unseen(form: &str, outcome: &Value) -> Value {
     let mut outcome = outcome.clone();
-    // Shared data cannot be read from outside of Envoy: that it holds what it must is shown by the pages that are read from it.
+    // Tests cannot read the shared data of Envoy. The pages that are read from it prove its
+    // content.
     if form == "envoy"
         && let Some(members) = outcome.as_object_mut()
     {
         members.remove("stored");
     }
-    // A handler of wasi:http answers with a response; there is no log that a record could go to.
+    // wasi:http has no log that a handler could write a record to.
     if form.starts_with("http") {
         for exchange in outcome["exchanges"].as_array_mut().into_iter().flatten() {
             exchange["record"] = Value::Null;
@@ -157,7 +160,7 @@ fn unseen(form: &str, outcome: &Value) -> Value {
     outcome
 }
 
-/// Cases that a form cannot run, with the reason. One that it can run must not stand here.
+/// Cases that a form cannot run, with the reason. A case that it can run is an error here.
 const CANNOT: [(&str, &str, &str); 0] = [];
 
 /// Compares all outcomes of a form with those of the native core.
@@ -183,7 +186,7 @@ fn agree(form: &str, mut found: impl FnMut(&str, &Case) -> Result<Value>) -> Res
     Ok(())
 }
 
-/// The case with its cursors in place: they must be the same everywhere.
+/// Inserts the cursors, which must be the same in every form.
 fn resolved(case: Case, expected: &Value) -> Case {
     let mut cursor = String::new();
     let exchanges = case.exchanges.into_iter().enumerate().map(|(at, exchange)| {
@@ -197,7 +200,7 @@ fn resolved(case: Case, expected: &Value) -> Case {
     Case { policy: case.policy, exchanges: exchanges.collect() }
 }
 
-/// The exchanges of a case over HTTP, through whatever stands at `url` before `upstream`.
+/// Runs a case over HTTP through the guard at `url` before `upstream`.
 fn over_http(case: &Case, url: &str, upstream: &Scripted) -> Result<Vec<Value>> {
     let agent = agent();
     let mut exchanges = Vec::new();
@@ -219,7 +222,8 @@ fn over_http(case: &Case, url: &str, upstream: &Scripted) -> Result<Vec<Value>> 
                 as_is(same, String::from_utf8(body)?).into()
             }
             None => {
-                // It answered itself: what the upstream would have said is for nobody.
+                // The guard answered. The prepared response of the upstream must not serve the next
+                // exchange.
                 upstream.forget();
                 Value::Null
             }
@@ -237,7 +241,7 @@ fn filter_in_a_real_envoy() -> Result<()> {
         names.iter().map(|_| Scripted::start()).collect::<Result<_>>()?;
     let listeners = names.iter().zip(&upstreams).map(|(path, upstream)| {
         let config = json!({"policy": read(path)?.policy, "principal": "tester", "nowMs": NOW});
-        // What one case keeps is nothing to another.
+        // Each case has its own shared data.
         let vm_id = path.display().to_string();
         Ok(Listener { vm_id, ..Listener::before(upstream.address, config)? })
     });
@@ -278,7 +282,7 @@ fn middleware_of_wasi_0_3() -> Result<()> {
     middleware("http 0.3", "context-guard-http-p3-proxy.wasm")
 }
 
-/// The outcomes of all cases by a script of JavaScript.
+/// Runs all cases in a JavaScript program.
 fn javascript(form: &str, script: &str) -> Result<()> {
     let folder = peers::folder(&format!("vectors-{form}"))?;
     let mut all = serde_json::Map::new();
@@ -322,7 +326,7 @@ fn npm_package_in_chromium() -> Result<()> {
 }
 
 #[test]
-fn every_expectation_belongs_to_a_case() -> Result<()> {
+fn every_expectation_has_a_case() -> Result<()> {
     for file in std::fs::read_dir(artifacts::root().join("tests/vectors"))? {
         let name = file?.file_name().to_string_lossy().into_owned();
         if let Some(case) = name.strip_suffix(".expected.json") {

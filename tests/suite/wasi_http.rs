@@ -1,4 +1,4 @@
-//! The wasi:http middleware, composed and served by what `wasmtime serve` is made of: real clients and servers through it.
+//! The wasi:http middleware, composed and served by the library behind `wasmtime serve`.
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::gateway::{Archive, agent, get, post};
@@ -8,7 +8,7 @@ use context_guard_test_support::serve::Served;
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
 use serde_json::{Value, json};
 
-/// Compositions that are served: 0.2 alone, 0.3 with the end of a chain behind it.
+/// The served compositions: 0.2 alone, and 0.3 with the end of a chain behind it.
 const FORMS: [&str; 2] = ["context-guard-http-p2", "context-guard-http-p3-proxy"];
 
 fn served(form: &str, suffix: &str, upstream: &str, config: &Value) -> Result<Served> {
@@ -68,7 +68,7 @@ fn sdk_clients_list_call_page_and_chunk() -> Result<()> {
 }
 
 #[test]
-fn events_come_one_by_one_and_long_bodies_whole() -> Result<()> {
+fn events_are_streamed_and_bodies_complete() -> Result<()> {
     for form in FORMS {
         let server = Scripted::start()?;
         let served = served(form, "", &server.url(), &json!({}))?;
@@ -86,7 +86,8 @@ fn events_come_one_by_one_and_long_bodies_whole() -> Result<()> {
             reply.body
         );
         ensure!(reply.messages()?.len() == 2 && reply.body.len() < 20_000, "{form}");
-        // 5 MB are shaped, whether their length is told before or not; 12 MB are more than is looked into.
+        // 5 MB are shaped, with and without a content length. 12 MB exceed the limit, and pass
+        // unshaped.
         for (count, chunked, told) in
             [(150_000, false, false), (150_000, true, false), (400_000, true, true)]
         {
@@ -100,7 +101,7 @@ fn events_come_one_by_one_and_long_bodies_whole() -> Result<()> {
                 answer.0
             );
         }
-        // What is no answer of a tool passes as it is, bytes and all.
+        // A body that is no tool answer passes byte for byte.
         let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
         server
             .answer(scripted::Answer::of("application/octet-stream", bytes.clone()).chunked(9_999));
@@ -112,7 +113,7 @@ fn events_come_one_by_one_and_long_bodies_whole() -> Result<()> {
 }
 
 #[test]
-fn an_api_is_paged_in_its_query() -> Result<()> {
+fn api_is_paged_by_query() -> Result<()> {
     for form in FORMS {
         let server = Scripted::answering(|asked| {
             scripted::Answer::json(if asked.line.starts_with("GET /v1/list?a=b ") {
@@ -136,7 +137,7 @@ fn an_api_is_paged_in_its_query() -> Result<()> {
 }
 
 #[test]
-fn without_a_store_calls_are_made_again() -> Result<()> {
+fn missing_store_replays_calls() -> Result<()> {
     for form in FORMS {
         let server = Scripted::start()?;
         let policy = json!({"endpoints": [{"match": "list", "readOnly": true}]});
@@ -160,7 +161,7 @@ fn without_a_store_calls_are_made_again() -> Result<()> {
 }
 
 #[test]
-fn what_is_wrong_in_the_environment_is_told() -> Result<()> {
+fn invalid_environment_is_reported() -> Result<()> {
     for form in FORMS {
         let server = Scripted::start()?;
         for (config, told) in [
@@ -175,7 +176,8 @@ fn what_is_wrong_in_the_environment_is_told() -> Result<()> {
     Ok(())
 }
 
-/// What a component imports and exports, without the WASI that every host of wasi:http has.
+/// Returns the imports and exports of a composition, without the WASI that every wasi:http host
+/// has.
 fn surface(composition: &str) -> Result<(Vec<String>, Vec<String>)> {
     let bytes = std::fs::read(artifacts::dist(composition)?)?;
     let wit_component::DecodedWasm::Component(resolve, world) = wit_component::decode(&bytes)?
@@ -184,7 +186,7 @@ fn surface(composition: &str) -> Result<(Vec<String>, Vec<String>)> {
     };
     let world = &resolve.worlds[world];
     let names = |items: Vec<String>| {
-        // Our types are types alone: a host has nothing to offer for them.
+        // Our interfaces contain types only, which a host does not have to provide.
         let common = [
             "context-guard:guard/types@",
             "wasi:cli/",
@@ -207,7 +209,7 @@ fn surface(composition: &str) -> Result<(Vec<String>, Vec<String>)> {
 }
 
 #[test]
-fn each_composition_needs_what_its_host_has_and_nothing_more() -> Result<()> {
+fn compositions_import_only_host_interfaces() -> Result<()> {
     let stores = [
         ("", vec!["wasi:keyvalue/store@0.2.0-draft"]),
         ("-spin", vec!["wasi:keyvalue/store@0.2.0-draft2"]),

@@ -1,8 +1,8 @@
-//! Answers as a client sees them, and what they cost.
+//! Answers as a client receives them, and their cost in tokens.
 
 use serde_json::Value;
 
-/// An answer, parsed.
+/// A parsed answer.
 #[derive(Clone, Debug)]
 pub struct Answer(pub Value);
 
@@ -10,12 +10,12 @@ impl Answer {
     /// Parses a message.
     ///
     /// # Errors
-    /// Where it is not JSON.
+    /// The message is not JSON.
     pub fn read(message: &[u8]) -> anyhow::Result<Self> {
         Ok(Self(serde_json::from_slice(message)?))
     }
 
-    /// `result`.
+    /// Returns `result`.
     #[must_use]
     pub fn result(&self) -> &Value {
         &self.0["result"]
@@ -31,7 +31,7 @@ impl Answer {
             .unwrap_or_default()
     }
 
-    /// All texts, the contract too.
+    /// Returns all texts, the result notice among them.
     #[must_use]
     pub fn all_texts(&self) -> Vec<String> {
         let text = |block: &Value| {
@@ -40,52 +40,53 @@ impl Answer {
         self.blocks().iter().filter_map(text).collect()
     }
 
-    /// The texts without the contract.
+    /// Returns the texts without the result notice.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
         self.all_texts().into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
     }
 
-    /// The contract as text.
+    /// Returns the result notice.
     #[must_use]
     pub fn notice(&self) -> Option<String> {
         self.all_texts().into_iter().find(|text| text.starts_with("[context-guard]"))
     }
 
-    /// The first text, as JSON.
+    /// Parses the first text as JSON.
     ///
     /// # Errors
-    /// Where it is none.
+    /// The text is not JSON.
     pub fn json(&self) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(self.texts().first().map_or("", String::as_str))?)
     }
 
-    /// `_meta["dev.context-guard/result"]`.
+    /// Returns the result metadata, `_meta["dev.context-guard/result"]`.
     #[must_use]
     pub fn contract(&self) -> &Value {
         &self.result()["_meta"]["dev.context-guard/result"]
     }
 
-    /// The cursor to what follows.
+    /// Returns the cursor to the next part.
     #[must_use]
     pub fn next_cursor(&self) -> Option<String> {
         Some(self.contract().get("nextCursor")?.as_str()?.to_owned())
     }
 
-    /// The cursor to what follows, or else to the whole.
+    /// Returns the cursor to the next part, or else the cursor to the whole.
     #[must_use]
     pub fn cursor(&self) -> Option<String> {
         let contract = self.contract();
         Some(contract.get("nextCursor").or(contract.get("cursor"))?.as_str()?.to_owned())
     }
 
-    /// Whether this is a part of the original as it was: put together with the parts that follow, it is the original.
+    /// Returns true if this is a verbatim part of the original: with the following parts it adds up
+    /// to the original.
     #[must_use]
     pub fn is_in_whole_pieces(&self) -> bool {
         self.contract()["loss"] == "partial" && self.contract()["kind"] != "selection"
     }
 
-    /// All cursors in the contract's places: texts, structured content, `_meta`.
+    /// Returns the cursors in texts, structured content and metadata.
     #[must_use]
     pub fn cursors(&self) -> Vec<String> {
         let notices =
@@ -105,13 +106,14 @@ impl Answer {
         cursors
     }
 
-    /// Whether it is an error that a tool reports.
+    /// Returns true if the tool reports an error.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.result()["isError"] == true
     }
 
-    /// Tokens that reach a model which is shown everything, by the real o200k tokenizer: all texts, and structured content.
+    /// Returns the tokens of all texts and of the structured content, counted by the o200k
+    /// tokenizer: the cost for a client that shows everything to the model.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         let structured = self.result().get("structuredContent").map(Value::to_string);
@@ -119,7 +121,7 @@ impl Answer {
     }
 }
 
-/// Real tokens of a text.
+/// Counts the o200k tokens of a text.
 #[must_use]
 pub fn o200k(text: &str) -> u64 {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64

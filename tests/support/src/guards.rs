@@ -1,4 +1,4 @@
-//! The guard in its two forms, behind one face: the core as it is, and the component in wasmtime.
+//! The guard in both forms behind one trait: the native core, and the component in wasmtime.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -18,45 +18,45 @@ use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::Loaded;
 use context_guard_core::{Context, Guard, Plan, Record};
 
-/// The key that tests sign with.
+/// The key that tests sign cursors with.
 pub const KEY: &[u8] = b"a-key-for-tests,-32-bytes-long!!";
-/// The time that tests begin at, in milliseconds.
+/// The time at which tests begin, in milliseconds since 1970.
 pub const NOW: u64 = 1_790_000_000_000;
 
-/// What became of a message.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It goes on, changed or not, with a ticket.
+    /// Forwarded, with the changed message if it was changed, and a ticket.
     Forward(Option<Vec<u8>>, Vec<u8>),
-    /// It was answered.
+    /// Answered by the guard.
     Answer(Vec<u8>, Record),
 }
 
-/// A response, shaped or not.
+/// The shaped message, if it was shaped, and the record of the decision.
 pub type Response = (Option<Vec<u8>>, Record);
 
-/// A guard with a store of its own.
+/// A guard with its own store.
 pub trait Host {
-    /// A request.
+    /// Passes a request to the guard.
     ///
     /// # Errors
-    /// Where the guard fails.
+    /// The guard fails.
     fn request(&self, message: &[u8]) -> Result<Verdict>;
-    /// A response.
+    /// Passes the response to a request to the guard.
     ///
     /// # Errors
-    /// Where the guard fails.
+    /// The guard fails.
     fn response(&self, ticket: &[u8], message: &[u8]) -> Result<Response>;
-    /// Everything that is kept.
+    /// Returns all entries of the store.
     fn stored(&self) -> BTreeMap<String, Vec<u8>>;
 }
 
-/// A store that keeps everything, for tests to look at.
+/// A store without expiry or limits whose entries tests can read.
 #[derive(Default)]
 pub struct OpenStore(Mutex<BTreeMap<String, Vec<u8>>>);
 
 impl OpenStore {
-    /// What is in it.
+    /// Returns all entries.
     #[must_use]
     pub fn all(&self) -> BTreeMap<String, Vec<u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -84,7 +84,7 @@ impl CursorStore for OpenStore {
     }
 }
 
-/// The core, natively.
+/// The core, compiled for the machine that runs the tests.
 pub struct Native {
     guard: Guard,
     principal: String,
@@ -93,10 +93,10 @@ pub struct Native {
 }
 
 impl Native {
-    /// A guard under this policy.
+    /// Creates a guard under a policy.
     ///
     /// # Errors
-    /// Where the policy has faults.
+    /// The policy is invalid.
     pub fn new(policy: &str, principal: &str, now_ms: u64, keys: &[&[u8]]) -> Result<Self> {
         let compiled = policy::compile(policy).map_err(|issues| anyhow!("{issues:?}"))?;
         let keys = Keys::new(keys.iter().copied()).map_err(|reason| anyhow!(reason))?;
@@ -108,20 +108,20 @@ impl Native {
         })
     }
 
-    /// The same with the keys, principal and time of most tests.
+    /// Creates a guard with the key, principal and time of most tests.
     ///
     /// # Errors
-    /// Where the policy has faults.
+    /// The policy is invalid.
     pub fn usual(policy: &str) -> Result<Self> {
         Self::new(policy, "tester", NOW, &[KEY])
     }
 
-    /// Lets time pass.
+    /// Advances the clock of the guard.
     pub fn advance_ms(&mut self, by: u64) {
         self.now_ms += by;
     }
 
-    /// The same guard and store for another principal.
+    /// Returns the same guard and store for another principal.
     #[must_use]
     pub fn speaking_as(mut self, principal: &str) -> Self {
         principal.clone_into(&mut self.principal);
@@ -169,10 +169,10 @@ impl Host for Native {
     }
 }
 
-/// The engine of all tests of this process.
+/// Returns the engine that all tests of this process share.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// The engine does not start.
 pub fn engine() -> Result<Engine> {
     static ENGINE: OnceLock<Option<Engine>> = OnceLock::new();
     ENGINE
@@ -181,10 +181,10 @@ pub fn engine() -> Result<Engine> {
         .ok_or_else(|| anyhow!("the engine cannot be started"))
 }
 
-/// The component that ships, compiled once for all tests of this process.
+/// Returns the release component, compiled once for all tests of this process.
 ///
 /// # Errors
-/// Where it was not built.
+/// The component was not built.
 pub fn component() -> Result<Arc<Component>> {
     static COMPONENT: OnceLock<Result<Arc<Component>, String>> = OnceLock::new();
     let load = || -> Result<Arc<Component>> {
@@ -206,10 +206,10 @@ pub struct Wasm {
 }
 
 impl Wasm {
-    /// A component under this policy.
+    /// Instantiates a component under a policy.
     ///
     /// # Errors
-    /// Where the policy has faults.
+    /// The policy is invalid.
     pub fn new(
         component: Arc<Component>,
         policy: &str,
@@ -247,7 +247,7 @@ fn changed(outcome: Outcome) -> Option<Vec<u8>> {
     }
 }
 
-/// A decision as the record that it was made from.
+/// Converts a decision to the record that it was made from.
 fn record(decision: Decision) -> Record {
     use context_guard::engine::{LossClass, ResponseMode};
     use context_guard_core::Loss;

@@ -1,4 +1,4 @@
-//! The test kit: where the artifacts are, guards in both forms, a raw client, and judges of answers.
+//! The test kit: paths of artifacts, guards in both forms, clients, servers, and checks of answers.
 #![allow(
     clippy::indexing_slicing,
     reason = "tests: a panic is a failure, and JSON values give null for what is not there"

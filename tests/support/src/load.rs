@@ -1,4 +1,4 @@
-//! Many clients at once, and what they saw.
+//! Load from many clients.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,32 +10,32 @@ use serde_json::json;
 
 use crate::gateway::HttpClient;
 
-/// The number after a flag of the command line.
+/// Returns the number after a command-line flag, or the default.
 #[must_use]
 pub fn number(name: &str, default: u32) -> u32 {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
     arguments.nth(1).and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// What clients saw.
+/// The counters and latencies of all clients.
 #[derive(Default)]
 pub struct Counts {
-    /// Requests that were made.
+    /// The number of requests.
     pub requests: AtomicU64,
-    /// Requests that failed, or whose answer was an error.
+    /// The number of requests that failed or returned an error.
     pub errors: AtomicU64,
     last_error: Mutex<String>,
     micros: Mutex<Vec<u64>>,
 }
 
 impl Counts {
-    /// The error that was seen last.
+    /// Returns the latest error.
     #[must_use]
     pub fn last_error(&self) -> String {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The times that these shares of the requests stayed below, in milliseconds.
+    /// Returns quantiles of the latency, in milliseconds.
     #[must_use]
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
         let mut micros = self.micros.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -55,7 +55,7 @@ impl Counts {
     }
 }
 
-/// A client: a list, its second page, a search in it, a small answer, again and again.
+/// Runs a client: reads a list and its next page, in turn.
 fn client(url: &str, pause: Duration, counts: &Counts, stop: &AtomicBool) {
     let fail = |error: anyhow::Error| {
         counts.errors.fetch_add(1, Ordering::Relaxed);
@@ -89,7 +89,7 @@ fn client(url: &str, pause: Duration, counts: &Counts, stop: &AtomicBool) {
     }
 }
 
-/// Clients that work until they are told to stop.
+/// Clients that run until they are stopped.
 pub struct Clients {
     counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
@@ -97,10 +97,10 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Starts so many, one after the other over one pause, each with a request every `pause`.
+    /// Starts clients, spread over one pause. Each sends a request every `pause`.
     ///
     /// # Errors
-    /// Where no more threads can be started.
+    /// A thread cannot be started.
     pub fn start(url: &str, clients: u32, pause: Duration) -> Result<Self> {
         let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
         let start = |at: u32| {
@@ -115,16 +115,16 @@ impl Clients {
         Ok(Self { counts, stop, threads })
     }
 
-    /// What they have seen so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Ends them: what they saw.
+    /// Stops the clients, and returns the counters.
     ///
     /// # Errors
-    /// Where one of them panicked.
+    /// A client panicked.
     pub fn finish(self) -> Result<Arc<Counts>> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
@@ -136,10 +136,10 @@ impl Clients {
     }
 }
 
-/// The memory of a process, in KiB.
+/// Returns the resident memory of a process, in KiB.
 ///
 /// # Errors
-/// Where it is not there.
+/// The process does not exist.
 pub fn resident(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;

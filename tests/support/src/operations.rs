@@ -1,4 +1,4 @@
-//! What operators do to a gateway that runs: files that change, admin calls, and what its clients see meanwhile.
+//! Changes to a running gateway: replaced files and admin calls.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,24 +12,24 @@ use crate::gateway::{Gateway, Reply, agent};
 /// The admin token of the gateways here.
 pub const TOKEN: &str = "the admin token of the tests";
 
-/// The members of a configuration by which a gateway can be changed while it runs.
+/// Returns the configuration that enables admin calls.
 #[must_use]
 pub fn admin() -> Value {
     json!({"listen": "127.0.0.1:0", "token": TOKEN})
 }
 
-/// Sends an admin call; every status is an answer.
+/// Sends an admin call, and returns the response of any status.
 ///
 /// # Errors
-/// Where there is no response.
+/// There is no response.
 pub fn change(gateway: &Gateway, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
     change_with(gateway, method, path, body, &[])
 }
 
-/// The same with headers.
+/// Sends an admin call with headers.
 ///
 /// # Errors
-/// Where there is no response.
+/// There is no response.
 pub fn change_with(
     gateway: &Gateway,
     method: &str,
@@ -48,28 +48,28 @@ pub fn change_with(
     Reply::of(agent().run(request.body(body.to_vec())?)?)
 }
 
-/// What the gateway says of its generations.
+/// Returns the gateway's report on its revisions.
 ///
 /// # Errors
-/// Where it does not say.
+/// The gateway does not answer.
 pub fn report(gateway: &Gateway) -> Result<Value> {
     let reply = change(gateway, "GET", "/admin/generations", b"")?;
     ensure!(reply.status == 200, "{} {}", reply.status, reply.body);
     Ok(serde_json::from_str(&reply.body)?)
 }
 
-/// The number of the active generation.
+/// Returns the number of the active revision.
 ///
 /// # Errors
-/// Where the gateway does not say.
+/// The gateway does not answer.
 pub fn active(gateway: &Gateway) -> Result<u64> {
     report(gateway)?["active"].as_u64().context("no number")
 }
 
-/// Replaces a file as editors do: another is written beside it, and renamed.
+/// Replaces a file as editors do: writes another file next to it, and renames that.
 ///
 /// # Errors
-/// Where the folder cannot be written to.
+/// The folder is not writable.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new~");
@@ -80,7 +80,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Runs the program.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// The program does not start.
 pub fn run(arguments: &[&str]) -> Result<Output> {
     Ok(Command::new(artifacts::program()?)
         .args(arguments)

@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::artifacts;
 
-/// The clients that are driven.
+/// The clients that run plans.
 pub const CLIENTS: [&str; 3] = ["sdk_v1.mjs", "client_v2.mjs", "python_mcp.py"];
 
-/// A server's command line.
+/// The command line of a server.
 #[derive(Clone, Debug)]
 pub struct Server(pub Vec<String>);
 
 impl Server {
-    /// A server of an npm package.
+    /// Returns a server of an npm package.
     ///
     /// # Errors
-    /// Where it was not installed.
+    /// The package is not installed.
     pub fn npm(package: &str, arguments: &[&str]) -> Result<Self> {
         let script = artifacts::peers()?
             .join("node_modules/@modelcontextprotocol")
@@ -35,10 +35,10 @@ impl Server {
         ))
     }
 
-    /// A server of a Python package, in one of the environments.
+    /// Returns a server of a Python package in one of the environments.
     ///
     /// # Errors
-    /// Where it was not installed.
+    /// The package is not installed.
     pub fn python(environment: &str, program: &str, arguments: &[&str]) -> Result<Self> {
         let program = artifacts::peers()?.join(environment).join("bin").join(program);
         ensure!(program.is_file(), "{} is not there", program.display());
@@ -49,26 +49,26 @@ impl Server {
         Self([program.display().to_string()].into_iter().chain(arguments).collect())
     }
 
-    /// The example upstream.
+    /// Returns the example server for properties.
     ///
     /// # Errors
-    /// Where it was not built.
+    /// It was not built.
     pub fn property() -> Result<Self> {
         Ok(Self(vec![artifacts::property_server()?.display().to_string()]))
     }
 
-    /// The same server behind the guard.
+    /// Returns the same server behind the guard.
     ///
     /// # Errors
-    /// Where the program was not built.
+    /// The program was not built.
     pub fn wrapped(&self) -> Result<Self> {
         self.wrapped_with(&[])
     }
 
-    /// The same with options of the guard.
+    /// Returns the same server behind the guard, which gets these options.
     ///
     /// # Errors
-    /// Where the program was not built.
+    /// The program was not built.
     pub fn wrapped_with(&self, options: &[&str]) -> Result<Self> {
         let program = artifacts::program()?.display().to_string();
         let options = options.iter().map(|option| (*option).to_owned());
@@ -78,25 +78,25 @@ impl Server {
     }
 }
 
-/// A step of a plan.
+/// Returns the step of a plan that calls a tool, and follows the cursors of its answer.
 #[must_use]
 pub fn call(tool: &str, arguments: Value) -> Value {
     json!({"op": "call", "name": tool, "arguments": arguments, "walk": true})
 }
 
-/// Runs a plan in a real client: the answers of each step, a cursor followed to its end.
+/// Runs a plan in a real client, and returns the answers of each step.
 ///
 /// # Errors
-/// Where the client reports an error: that is what must not happen.
+/// The client reports an error.
 pub fn run(client: &str, server: &Server, steps: &[Value]) -> Result<Vec<Vec<Answer>>> {
     let (program, arguments) = server.0.split_first().context("an empty command")?;
     plan(client, json!({"command": program, "args": arguments}), steps)
 }
 
-/// The same at a URL. `mode`: how the client agrees on a revision, `legacy`, `auto`, or the revision itself.
+/// Runs a plan at a URL. `mode` selects the protocol version: `legacy`, `auto`, or a version.
 ///
 /// # Errors
-/// Where the client reports an error.
+/// The client reports an error.
 pub fn run_at(client: &str, url: &str, mode: &str, steps: &[Value]) -> Result<Vec<Vec<Answer>>> {
     plan(client, json!({"url": url, "mode": mode}), steps)
 }
@@ -133,12 +133,13 @@ fn plan(client: &str, server: Value, steps: &[Value]) -> Result<Vec<Vec<Answer>>
     Ok(all)
 }
 
-/// What the inspector says to a call of a tool, with arguments as `name=value`. Every call is a session of its own.
+/// Calls a tool in the inspector, with arguments as `name=value`. Every call opens a session.
 ///
 /// # Errors
-/// Where it reports one.
+/// The inspector reports an error.
 pub fn inspect(server: &Server, folder: &Path, tool: &str, arguments: &[&str]) -> Result<Answer> {
-    // The inspector takes what follows `--` for its own: the command goes into a script.
+    // The inspector takes the words after `--` as its own options, so the command goes into a
+    // script.
     let quoted: Vec<String> =
         server.0.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
     let script = folder.join("server.sh");
@@ -160,17 +161,17 @@ pub fn inspect(server: &Server, folder: &Path, tool: &str, arguments: &[&str]) -
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the inspector refused {tool} {arguments:?}: {errors}");
     let text = String::from_utf8_lossy(&output.stdout);
-    // Before the answer it may print a notice about itself.
+    // It may print a notice about itself before the answer.
     let json = text.find("\n{").map_or(text.as_ref(), |at| text.get(at..).unwrap_or_default());
     let result: Value = serde_json::from_str(json)
         .with_context(|| format!("the inspector said no JSON: {text}"))?;
     Ok(Answer(json!({ "result": result })))
 }
 
-/// What the inspector prints at a URL.
+/// Returns what the inspector prints about the server at a URL.
 ///
 /// # Errors
-/// Where it reports an error.
+/// The inspector reports an error.
 pub fn inspect_at(url: &str, method: &str, arguments: &[&str]) -> Result<String> {
     let inspector = artifacts::peers()?
         .join("inspector/node_modules/@modelcontextprotocol/inspector/cli/build/cli.js");
@@ -179,10 +180,10 @@ pub fn inspect_at(url: &str, method: &str, arguments: &[&str]) -> Result<String>
     said(command.args(arguments))
 }
 
-/// What mcporter prints of a tool's answer.
+/// Returns what mcporter prints about the answer of a tool.
 ///
 /// # Errors
-/// Where it reports an error.
+/// mcporter reports an error.
 pub fn mcporter(url: &str, tool: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(artifacts::node()?);
     command.arg(artifacts::peers()?.join("mcporter/node_modules/mcporter/dist/cli.js"));
@@ -197,10 +198,10 @@ fn said(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A folder for the files of a test, empty.
+/// Creates an empty folder for the files of a test.
 ///
 /// # Errors
-/// Where it cannot be made.
+/// The folder cannot be created.
 pub fn folder(name: &str) -> Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("context-guard-{name}-{}", std::process::id()));
     if folder.exists() {
@@ -213,7 +214,7 @@ pub fn folder(name: &str) -> Result<PathBuf> {
 /// Runs git in a folder.
 ///
 /// # Errors
-/// Where it fails.
+/// git fails.
 pub fn git(folder: &Path, arguments: &[&str]) -> Result<()> {
     let identity =
         ["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"];

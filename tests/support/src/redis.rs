@@ -1,4 +1,4 @@
-//! A real Redis, on ports of its own.
+//! A Redis server on its own port.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use crate::gateway::Process;
 use crate::peers;
 use crate::wait::wait_until;
 
-/// A server.
+/// A Redis server. It is stopped when dropped.
 pub struct Redis {
     process: Option<Process>,
     arguments: Vec<String>,
-    /// Its port.
+    /// The port.
     pub port: u16,
     folder: PathBuf,
 }
 
-/// A port that nobody uses. Cluster nodes use another one, 10,000 higher.
+/// Returns a free port. Port + 10,000 is free too, because cluster nodes use it.
 ///
 /// # Errors
-/// Where none is free.
+/// No port is free.
 pub fn free_port() -> Result<u16> {
     for _ in 0..100 {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -30,7 +30,7 @@ pub fn free_port() -> Result<u16> {
             return Ok(port);
         }
     }
-    // The ports that systems hand out are often above that.
+    // Systems often assign only ports above the limit for that.
     for port in (20_000..30_000).step_by(7) {
         if TcpListener::bind(("127.0.0.1", port)).is_ok()
             && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok()
@@ -42,10 +42,10 @@ pub fn free_port() -> Result<u16> {
 }
 
 impl Redis {
-    /// Starts a server that keeps nothing on disk; `more` are further arguments.
+    /// Starts a server without persistence. `more` are further arguments.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// The server does not start.
     pub fn start(name: &str, more: &[&str]) -> Result<Self> {
         let folder = peers::folder(&format!("redis-{name}"))?;
         let port = free_port()?;
@@ -62,10 +62,10 @@ impl Redis {
         Ok(redis)
     }
 
-    /// Starts it, again.
+    /// Starts the server again.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// The server does not start.
     pub fn up(&mut self) -> Result<()> {
         let mut command = Command::new("redis-server");
         command.args(&self.arguments);
@@ -75,30 +75,30 @@ impl Redis {
         Ok(())
     }
 
-    /// Kills it.
+    /// Kills the server.
     pub fn down(&mut self) {
         self.process = None;
     }
 
-    /// Stops it without ending it: connections stay, and nothing answers. Or lets it go on.
+    /// Stops the process, so that connections stay open and nothing answers, or continues it.
     ///
     /// # Errors
-    /// Where it is not there.
+    /// The server does not run.
     pub fn freeze(&self, frozen: bool) -> Result<()> {
         let pid = self.process.as_ref().map(Process::pid).unwrap_or_default();
         crate::gateway::signal(pid, if frozen { "STOP" } else { "CONT" })
     }
 
-    /// Its URL.
+    /// Returns the URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
-    /// What its own client says to a command.
+    /// Runs a command in redis-cli, and returns its output.
     ///
     /// # Errors
-    /// Where it fails.
+    /// The command fails.
     pub fn ask(&self, command: &[&str]) -> Result<String> {
         let output = Command::new("redis-cli")
             .args(["-p", &self.port.to_string()])

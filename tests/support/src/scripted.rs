@@ -1,4 +1,4 @@
-//! An HTTP server that answers what it is told to, byte for byte, and keeps what it was asked.
+//! An HTTP server that sends prepared responses byte for byte, and records what it receives.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
-/// What came.
+/// A request that the server received.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// Method and target.
+    /// The request line.
     pub line: String,
-    /// Headers, names in lower case.
+    /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl Asked {
-    /// A header; empty where there is none.
+    /// Returns the value of a header, or an empty string.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(own, _)| own == name);
@@ -27,29 +27,29 @@ impl Asked {
     }
 }
 
-/// What is answered.
+/// A prepared response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// Headers, without a length.
+    /// Headers, without the length.
     pub headers: Vec<(String, String)>,
     /// The body, chunk by chunk.
     pub chunks: Vec<Vec<u8>>,
-    /// Whether its length is told before it.
+    /// True for a response with a content length, false for a chunked one.
     pub sized: bool,
-    /// How long is waited after a chunk, in milliseconds.
+    /// The pause after each chunk, in milliseconds.
     pub pause_ms: u64,
 }
 
 impl Answer {
-    /// A body of JSON.
+    /// Creates a response with a JSON body.
     #[must_use]
     pub fn json(body: impl Into<Vec<u8>>) -> Self {
         Self::of("application/json", body)
     }
 
-    /// A body of some type.
+    /// Creates a response with a body of this media type.
     #[must_use]
     pub fn of(kind: &str, body: impl Into<Vec<u8>>) -> Self {
         Self {
@@ -61,13 +61,13 @@ impl Answer {
         }
     }
 
-    /// Nothing but a status.
+    /// Creates a response without a body.
     #[must_use]
     pub fn empty(status: u16) -> Self {
         Self { status, headers: Vec::new(), chunks: Vec::new(), sized: true, pause_ms: 0 }
     }
 
-    /// In chunks of so many bytes, and no word of its length.
+    /// Splits the body into chunks of so many bytes, and omits the content length.
     #[must_use]
     pub fn chunked(mut self, bytes: usize) -> Self {
         self.chunks = self.chunks.concat().chunks(bytes).map(<[u8]>::to_vec).collect();
@@ -75,7 +75,7 @@ impl Answer {
         self
     }
 
-    /// With another header.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -85,19 +85,20 @@ impl Answer {
 
 type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
 
-/// The server; it ends with the process.
+/// A running server. It ends with the process.
 pub struct Scripted {
-    /// Where it is.
+    /// The address that it listens on.
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
     next: Arc<Mutex<VecDeque<Answer>>>,
 }
 
 impl Scripted {
-    /// Starts one that answers what [`Self::answer`] was given, in its order, and with 202 where there is nothing left.
+    /// Starts a server that sends the responses given to [`Self::answer`], in order, and then
+    /// status 202.
     ///
     /// # Errors
-    /// Where it cannot listen.
+    /// The server cannot listen.
     pub fn start() -> Result<Self> {
         let next: Arc<Mutex<VecDeque<Answer>>> = Arc::default();
         let queue = Arc::clone(&next);
@@ -108,10 +109,10 @@ impl Scripted {
         Self::by(Arc::new(answer), next)
     }
 
-    /// Starts one that answers by what it is asked.
+    /// Starts a server that computes each response from the request.
     ///
     /// # Errors
-    /// Where it cannot listen.
+    /// The server cannot listen.
     pub fn answering(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Result<Self> {
         Self::by(Arc::new(script), Arc::default())
     }
@@ -125,7 +126,7 @@ impl Scripted {
             for connection in listener.incoming().map_while(std::io::Result::ok) {
                 let (script, log) = (Arc::clone(&script), Arc::clone(&log));
                 std::thread::spawn(move || {
-                    // A connection that breaks off is its client's matter.
+                    // A client may close its connection at any time.
                     let _ = serve(connection, &*script, &log);
                 });
             }
@@ -133,22 +134,22 @@ impl Scripted {
         Ok(Self { address, asked, next })
     }
 
-    /// What is answered next.
+    /// Adds the next response.
     pub fn answer(&self, answer: Answer) {
         self.next.lock().unwrap_or_else(PoisonError::into_inner).push_back(answer);
     }
 
-    /// Nothing of what it was told to answer is left.
+    /// Drops the responses that were not sent.
     pub fn forget(&self) {
         self.next.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What came so far.
+    /// Returns the requests received so far.
     pub fn asked(&self) -> MutexGuard<'_, Vec<Asked>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its URL.
+    /// Returns the URL of the server.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)

@@ -1,4 +1,4 @@
-//! The compositions of wasi:http, served by what `wasmtime serve` is made of.
+//! The wasi:http compositions, served by the library behind `wasmtime serve`.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,19 +11,20 @@ use serde_json::Value;
 use crate::artifacts;
 use crate::gateway::{Process, get, post};
 
-/// A composition that is served.
+/// A composition that is being served.
 pub struct Served {
     /// The process.
     pub process: Process,
-    /// Where it is.
+    /// Its URL.
     pub url: String,
 }
 
 impl Served {
-    /// Serves one before a server, under a configuration, its clock standing still where there is a time.
+    /// Serves a composition before a server, under a configuration. The clock stands at `now_ms`,
+    /// if given.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// The process does not start.
     pub fn start(
         composition: &str,
         upstream: &str,
@@ -44,10 +45,10 @@ impl Served {
         Ok(Self { process, url })
     }
 
-    /// The same before another server, under another configuration, with nothing kept.
+    /// Clears the store, and replaces the server and the configuration.
     ///
     /// # Errors
-    /// Where it does not answer.
+    /// The process does not answer.
     pub fn begin_anew(&self, upstream: &str, config: &Value) -> Result<()> {
         let environment = serde_json::to_string(&environment(upstream, config)?)?;
         let reply = post(&format!("{}/__env", self.url), &[], &environment)?;
@@ -55,10 +56,10 @@ impl Served {
         Ok(())
     }
 
-    /// Everything that is kept.
+    /// Returns all entries of the store.
     ///
     /// # Errors
-    /// Where it cannot be told.
+    /// The process does not answer.
     pub fn stored(&self) -> Result<BTreeMap<String, Vec<u8>>> {
         let stored = get(&format!("{}/__stored", self.url), &[])?.body;
         let stored: BTreeMap<String, String> = serde_json::from_str(&stored)?;

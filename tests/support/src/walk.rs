@@ -1,4 +1,4 @@
-//! Walking what was held back to its end, and putting it together again.
+//! Follows cursors to their end, and reassembles the original.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -6,17 +6,18 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::guards::{Host, Verdict};
 
-/// A call of a tool, as bytes.
+/// Returns a tool call as bytes.
 #[must_use]
 pub fn call(tool: &str, arguments: &Value) -> Vec<u8> {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
     call.to_string().into_bytes()
 }
 
-/// The answer to a call of `tool` with guard arguments, when the upstream says `message`.
+/// Returns the answer to a call of `tool` with guard arguments, if the upstream answers `message`.
+/// None if it stays unchanged.
 ///
 /// # Errors
-/// Where the guard fails.
+/// The guard fails.
 pub fn shape(
     host: &dyn Host,
     tool: &str,
@@ -29,10 +30,10 @@ pub fn shape(
     }
 }
 
-/// What a cursor leads to.
+/// Calls the reading tool.
 ///
 /// # Errors
-/// Where the guard fails, or sends the call on.
+/// The guard fails, or forwards the call.
 pub fn read(host: &dyn Host, arguments: &Value) -> Result<Answer> {
     match host.request(&call("context_guard_read", arguments))? {
         Verdict::Answer(answer, _) => Answer::read(&answer),
@@ -40,10 +41,11 @@ pub fn read(host: &dyn Host, arguments: &Value) -> Result<Answer> {
     }
 }
 
-/// All of an answer, in whole pieces, to the end of its cursors. What `first` does not show whole is read again.
+/// Returns the verbatim parts of an answer, to the end of its cursors. Reads the answer again if
+/// `first` is condensed.
 ///
 /// # Errors
-/// Where a cursor fails, or they do not end.
+/// A cursor fails, or there are more than 100,000 parts.
 pub fn pages(host: &dyn Host, first: Answer) -> Result<Vec<Answer>> {
     let first = match first.cursor().filter(|_| !first.is_in_whole_pieces()) {
         Some(cursor) => read(host, &json!({"cursor": cursor, "fields": "all"}))?,
@@ -59,10 +61,10 @@ pub fn pages(host: &dyn Host, first: Answer) -> Result<Vec<Answer>> {
     Ok(pages)
 }
 
-/// The original payload, put together from the segments of the one snapshot there is.
+/// Returns the stored snapshots, each reassembled from its segments.
 ///
 /// # Errors
-/// Where there is none, or more.
+/// The store has no snapshot.
 pub fn original(host: &dyn Host) -> Result<Vec<Vec<u8>>> {
     let stored = host.stored();
     let snapshots: Vec<&String> = stored
@@ -82,10 +84,11 @@ pub fn original(host: &dyn Host) -> Result<Vec<Vec<u8>>> {
     Ok(snapshots.iter().map(whole).collect())
 }
 
-/// The items of a walk, in order: whole ones from pages, large ones put together from their parts.
+/// Returns the items of all pages, in order. Items that span pages are reassembled from their
+/// parts.
 ///
 /// # Errors
-/// Where a page is not what its contract says.
+/// A page does not match its result metadata.
 pub fn items(pages: &[Answer]) -> Result<Vec<Value>> {
     let (mut items, mut part) = (Vec::new(), String::new());
     for page in pages {
@@ -107,7 +110,7 @@ pub fn items(pages: &[Answer]) -> Result<Vec<Value>> {
     Ok(items)
 }
 
-/// The items of all lists of a page, the way they are numbered: in the order of the document.
+/// Returns the items of all lists of a page in the order of the document, which is their numbering.
 fn lists(page: &Value) -> Vec<Value> {
     match page {
         Value::Array(items) => items.clone(),
