@@ -55,7 +55,7 @@ impl Session {
         if !self.id.is_empty() {
             request = request.header("mcp-session-id", &self.id);
         }
-        Reply::of(request.send(message.to_string())?)
+        Reply::read(request.send(message.to_string())?)
     }
 
     fn call(&self, params: &Value) -> Result<Reply> {
@@ -221,7 +221,7 @@ fn before_http() -> Result<()> {
     command.arg(artifacts::root().join("examples/archive_server/server.mjs"));
     command.env("PEERS", artifacts::bench_peers()?).env("PORT", "0").env("JSON", "1");
     let archive = Process::start(command, true, "http://")?;
-    let url = archive.said().trim().to_owned();
+    let url = archive.output().trim().to_owned();
     let gateway = Gateway::start(json!([{"name": "archive", "url": url}]), json!({}))?;
     let call = json!({"name": "records", "arguments": {"count": 1_350}});
     let direct = Measured::new("directly", &url, call.clone(), None, "\"text\"")?;

@@ -17,7 +17,7 @@ mod report;
 
 use anyhow::{Context, Result, ensure};
 use context_guard_test_support::answer::{Answer, o200k};
-use context_guard_test_support::guards::Native;
+use context_guard_test_support::guards::NativeGuard;
 use context_guard_test_support::walk;
 use needles::Needles;
 use payloads::Payload;
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
 /// Shapes a payload, and looks at what is left of it.
 fn measure(payload: &Payload, budget: u64) -> Result<Sample> {
     let policy = json!({"tokenBudgetThreshold": budget, "summaryThreshold": budget.max(500), "hardCap": budget.max(12_000)});
-    let host = Native::usual(&policy.to_string())?;
+    let host = NativeGuard::with_policy(&policy.to_string())?;
     let before = Answer::read(&payload.message)?.tokens();
     let shaped = walk::shape(&host, "t", &json!({}), &payload.message)?;
     let answer = Answer::read(shaped.as_deref().unwrap_or(&payload.message))?;
@@ -72,7 +72,7 @@ fn measure(payload: &Payload, budget: u64) -> Result<Sample> {
         eprintln!("{}\n{shown}\n", payload.name);
     }
     let needles = Needles::of(&payload.text);
-    let contract = answer.contract();
+    let contract = answer.metadata();
     // Whatever was shaped must lead to all of it: the store holds the original, byte for byte.
     let recovered =
         shaped.is_none() || walk::original(&host)?.iter().any(|kept| payload.holds(kept));

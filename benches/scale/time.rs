@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use context_guard_core::snapshot::Cursor;
-use context_guard_test_support::guards::NOW;
+use context_guard_test_support::guards::NOW_MS;
 use serde_json::{Value, json};
 
 use crate::Series;
@@ -50,7 +50,7 @@ fn cursor(answer: &[u8], offset: u64) -> Result<String> {
     let next = &answer["result"]["_meta"]["dev.context-guard/result"]["nextCursor"];
     let keys = keys()?;
     let mut cursor =
-        Cursor::verify(next.as_str().context("no cursor")?, &keys, PRINCIPAL, NOW, u64::MAX)?;
+        Cursor::verify(next.as_str().context("no cursor")?, &keys, PRINCIPAL, NOW_MS, u64::MAX)?;
     cursor.offset = offset;
     Ok(cursor.sign(&keys, PRINCIPAL))
 }

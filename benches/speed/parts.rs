@@ -12,7 +12,7 @@ use context_guard_core::json::survey::Survey;
 use context_guard_core::json::text::Form;
 use context_guard_core::snapshot::Cursor;
 use context_guard_core::tokens::{Estimator, Original};
-use context_guard_test_support::guards::NOW;
+use context_guard_test_support::guards::NOW_MS;
 use criterion::Bencher;
 use serde_json::json;
 
@@ -58,10 +58,10 @@ fn pricing(turns: &mut Turns) -> Result<()> {
 
 fn cursors(turns: &mut Turns) -> Result<()> {
     let keys = keys()?;
-    let cursor = Cursor::new("abcdefghijklmnop", 50, NOW);
+    let cursor = Cursor::new("abcdefghijklmnop", 50, NOW_MS);
     let signed = cursor.sign(&keys, PRINCIPAL);
-    ensure!(Cursor::verify(&signed, &keys, PRINCIPAL, NOW, 1_000)? == cursor);
-    let verify = || Cursor::verify(black_box(&signed), &keys, PRINCIPAL, NOW, 1_000);
+    ensure!(Cursor::verify(&signed, &keys, PRINCIPAL, NOW_MS, 1_000)? == cursor);
+    let verify = || Cursor::verify(black_box(&signed), &keys, PRINCIPAL, NOW_MS, 1_000);
     turns.run(vec![
         Bench::new("cursor", "sign", || black_box(&cursor).sign(&keys, PRINCIPAL)),
         Bench::new("cursor", "verify", verify),

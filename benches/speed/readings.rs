@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use context_guard_core::snapshot::Cursor;
-use context_guard_test_support::guards::NOW;
+use context_guard_test_support::guards::NOW_MS;
 use serde_json::{Value, json};
 
 use crate::inputs::{bookings, call, log, structured, text};
@@ -19,7 +19,7 @@ fn next(answer: &[u8]) -> Result<String> {
 /// The same cursor at another place.
 fn at(cursor: &str, offset: u64) -> Result<String> {
     let keys = keys()?;
-    let mut cursor = Cursor::verify(cursor, &keys, PRINCIPAL, NOW, u64::MAX)?;
+    let mut cursor = Cursor::verify(cursor, &keys, PRINCIPAL, NOW_MS, u64::MAX)?;
     cursor.offset = offset;
     Ok(cursor.sign(&keys, PRINCIPAL))
 }

@@ -12,7 +12,7 @@ use context_guard::store::{CursorStore, MemoryLimits, MemoryStore};
 use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
 use context_guard_core::{Context, Guard, Plan, policy};
-use context_guard_test_support::guards::{KEY, NOW, component};
+use context_guard_test_support::guards::{NOW_MS, SIGNING_KEY, component};
 use std::time::Duration;
 
 /// Who asks.
@@ -32,11 +32,11 @@ pub(crate) trait Side {
 
 fn store() -> Arc<MemoryStore> {
     let limits = MemoryLimits { principal_bytes: 3 << 30, total_bytes: 3 << 30 };
-    Arc::new(MemoryStore::new(Arc::new(ManualClock::at_ms(NOW)), limits))
+    Arc::new(MemoryStore::new(Arc::new(ManualClock::at_ms(NOW_MS)), limits))
 }
 
 fn surroundings() -> Surroundings {
-    Surroundings { store: store(), clock: Arc::new(ManualClock::at_ms(NOW)) }
+    Surroundings { store: store(), clock: Arc::new(ManualClock::at_ms(NOW_MS)) }
 }
 
 pub(crate) fn caller() -> CallContext {
@@ -69,7 +69,7 @@ impl Core {
     fn plan(&self, message: &[u8]) -> Result<Plan> {
         let mut loaded = Loaded::new();
         loop {
-            match self.guard.on_request(&context(), message, &loaded, NOW)? {
+            match self.guard.on_request(&context(), message, &loaded, NOW_MS)? {
                 Plan::Load(keys) => {
                     let values = self.store.get(PRINCIPAL, &keys)?;
                     let values = values.into_iter().map(|value| value.map(|value| value.to_vec()));
@@ -92,7 +92,7 @@ impl Core {
 
 /// The key that everything here is signed with.
 pub(crate) fn keys() -> Result<Keys> {
-    Keys::new([KEY]).map_err(|reason| anyhow!(reason))
+    Keys::new([SIGNING_KEY]).map_err(|reason| anyhow!(reason))
 }
 
 impl Side for Core {
@@ -117,7 +117,7 @@ impl Side for Core {
     }
 
     fn shape(&self, ticket: &Vec<u8>, message: &[u8]) -> Result<Option<Vec<u8>>> {
-        let shaped = self.guard.on_response(&context(), ticket, message, NOW)?;
+        let shaped = self.guard.on_response(&context(), ticket, message, NOW_MS)?;
         self.keep(shaped.entries, shaped.ttl_ms)?;
         Ok(shaped.message)
     }
@@ -132,7 +132,7 @@ pub(crate) struct Sandbox {
 }
 
 fn signing() -> Vec<SigningKey> {
-    vec![SigningKey { id: String::new(), secret: KEY.to_vec() }]
+    vec![SigningKey { id: String::new(), secret: SIGNING_KEY.to_vec() }]
 }
 
 impl Sandbox {

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use context_guard_test_support::gateway::Gateway;
 use context_guard_test_support::load::{Clients, Counts, number, resident};
-use context_guard_test_support::operations::{active, admin, change, replace};
+use context_guard_test_support::operations::{
+    active_revision, admin_call, admin_config, replace_file,
+};
 use context_guard_test_support::{Result, artifacts, ensure, peers};
 use serde_json::json;
 
@@ -46,7 +48,7 @@ fn main() -> Result<()> {
     let file = folder.join("policy.json");
     std::fs::write(&file, "{}")?;
     let upstream = json!({"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"});
-    let more = json!({"policy": file, "admin": admin(), "limits": {"sessions": 5_000}, "telemetry": {"ring": 1_000}});
+    let more = json!({"policy": file, "admin": admin_config(), "limits": {"sessions": 5_000}, "telemetry": {"ring": 1_000}});
     let gateway = Gateway::start(json!([upstream]), more)?;
     let pid = gateway.process.pid();
     let quiet = Duration::from_secs(u64::from(number("--quiet-seconds", 30)));
@@ -74,11 +76,11 @@ fn main() -> Result<()> {
                 memory_early = resident(pid)?;
             }
             if swap.is_multiple_of(2) {
-                let wanted = active(&gateway)? + 1;
+                let wanted = active_revision(&gateway)? + 1;
                 let policy = json!({"tokenBudgetThreshold": 4_000 + swap});
                 let since = Instant::now();
-                replace(&file, policy.to_string().as_bytes())?;
-                while active(&gateway)? < wanted {
+                replace_file(&file, policy.to_string().as_bytes())?;
+                while active_revision(&gateway)? < wanted {
                     ensure!(
                         since.elapsed() < Duration::from_secs(10),
                         "a policy was not taken over"
@@ -91,7 +93,7 @@ fn main() -> Result<()> {
                 let is_new = (swap / 2).is_multiple_of(FRESH);
                 compiled += u64::from(is_new);
                 let bytes = if is_new { fresh(component, swap) } else { component.clone() };
-                let reply = change(&gateway, "PUT", "/admin/component", &bytes)?;
+                let reply = admin_call(&gateway, "PUT", "/admin/component", &bytes)?;
                 ensure!(reply.status == 200, "{}", reply.body);
             }
         }
@@ -108,7 +110,7 @@ fn main() -> Result<()> {
         let began = Instant::now();
         while began.elapsed() < quiet {
             let bytes = fresh(&one, swaps + components_swapped);
-            let reply = change(&gateway, "PUT", "/admin/component", &bytes)?;
+            let reply = admin_call(&gateway, "PUT", "/admin/component", &bytes)?;
             ensure!(reply.status == 200, "{}", reply.body);
             components_swapped += 1;
             std::thread::sleep(

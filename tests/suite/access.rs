@@ -85,7 +85,7 @@ fn upstream_credentials_separate_principals() -> Result<()> {
     // The cache of one principal must not serve another.
     let ids = json!({"response_mode": "ids_only"});
     ensure!(!two.call("list_bookings", ids)?.is_error());
-    let records = gateway.ask("/admin/telemetry?endpoint=*list_bookings")?.1;
+    let records = gateway.get_admin("/admin/telemetry?endpoint=*list_bookings")?.1;
     ensure!(!records.contains("Bearer") && records.contains("anonymous#"), "{records}");
     Ok(())
 }
@@ -114,7 +114,7 @@ fn rates_sizes_hosts_and_origins_are_limited() -> Result<()> {
     ensure!((1..=60).contains(&wait), "{wait}");
     // Health checks are exempt from limits.
     ensure!(get(&format!("{}/healthz", gateway.base), &[])?.status == 200);
-    let metrics = gateway.ask("/metrics")?.1;
+    let metrics = gateway.get_admin("/metrics")?.1;
     for reason in ["origin", "host", "size", "rate"] {
         ensure!(
             metrics.contains(&format!("context_guard_refused_total{{reason=\"{reason}\"}}")),
@@ -143,7 +143,7 @@ fn jwt_is_verified_against_a_key_set() -> Result<()> {
         .args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory"])
         .arg(&folder);
     let served = Process::start(command, true, "port ")?;
-    let said = served.said();
+    let said = served.output();
     let port = said.split_once("port ").and_then(|(_, rest)| rest.split_whitespace().next());
     let url = format!("http://127.0.0.1:{}/jwks.json", port.context("no port")?);
     let mut by_url = jwt.clone();

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use context_guard_test_support::gateway::Archive;
+use context_guard_test_support::gateway::ArchiveServer;
 use context_guard_test_support::peers::folder;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn installed(example: &str) -> Result<std::path::PathBuf> {
 
 #[test]
 fn sdk_transports_are_guarded() -> Result<()> {
-    let server = Archive::start(false)?;
+    let server = ArchiveServer::start(false)?;
     let seen = script("transports.mjs", &[&package()?, &server.url])?;
     for client in ["v1", "v2", "modern"] {
         let seen = &seen[client];
@@ -133,7 +133,7 @@ fn cursors_survive_a_page_reload() -> Result<()> {
 fn example_page_works_in_chromium() -> Result<()> {
     let page = installed("browser")?;
     run("npm", &["run", "build"], &page)?;
-    let server = Archive::start(false)?;
+    let server = ArchiveServer::start(false)?;
     let screenshot = page.join("browser.png");
     let arguments = [page.join("dist"), screenshot.clone()].map(|path| path.display().to_string());
     let seen = script("page.mjs", &[&arguments[0], &server.url, &arguments[1]])?;

@@ -45,7 +45,7 @@ fn sdk_clients_accept_every_shape() -> Result<()> {
             );
         }
         let losses: Vec<&Value> =
-            outcomes.iter().skip(1).map(|answers| &answers[0].contract()["loss"]).collect();
+            outcomes.iter().skip(1).map(|answers| &answers[0].metadata()["loss"]).collect();
         ensure!(losses[0] == "condensed" && losses[1] == "partial", "{client}: {losses:?}");
         let listing = &outcomes[6][0];
         ensure!(
@@ -81,10 +81,10 @@ fn condensed_graph_matches_its_schema() -> Result<()> {
         let outcomes = peers::run(client, &server, &[once("read_graph", json!({}))])?;
         let answer = outcomes.get(1).and_then(|answers| answers.first()).context("no answer")?;
         ensure!(
-            answer.contract()["loss"] == "condensed" && answer.tokens() <= 900,
+            answer.metadata()["loss"] == "condensed" && answer.tokens() <= 900,
             "{client}: {} tokens, {}",
             answer.tokens(),
-            answer.contract()
+            answer.metadata()
         );
         let shown = answer.all_texts().concat();
         ensure!(shown.contains("Entity 0") && shown.contains("CONDENSED"), "{client}: {shown}");
@@ -106,10 +106,10 @@ fn inspector_accepts_every_shape() -> Result<()> {
         ensure!(!answer.is_error() && answer.tokens() <= 900, "{tool}: {:?}", answer.all_texts());
         Ok(answer)
     };
-    ensure!(inspect("get_booking", &[])?.contract()["loss"] == "condensed");
-    ensure!(inspect("list_listings", &[])?.contract()["kind"] == "page");
-    ensure!(inspect("list_listings", &["fields=id,title"])?.contract()["total"] == 300);
+    ensure!(inspect("get_booking", &[])?.metadata()["loss"] == "condensed");
+    ensure!(inspect("list_listings", &[])?.metadata()["kind"] == "page");
+    ensure!(inspect("list_listings", &["fields=id,title"])?.metadata()["total"] == 300);
     ensure!(inspect("list_listings", &["response_mode=ids_only"])?.notice().is_some());
-    ensure!(inspect("read_log", &[])?.contract()["kind"] == "chunk");
+    ensure!(inspect("read_log", &[])?.metadata()["kind"] == "chunk");
     Ok(std::fs::remove_dir_all(folder)?)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use context_guard_test_support::gateway::{Fixture, Gateway};
+use context_guard_test_support::gateway::{ConformanceServer, Gateway};
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
 
@@ -117,13 +117,13 @@ fn passed(checks: &Checks) -> usize {
     checks.values().flatten().filter(|check| check.ends_with("SUCCESS")).count()
 }
 
-fn before(fixture: &Fixture) -> Result<Gateway> {
+fn before(fixture: &ConformanceServer) -> Result<Gateway> {
     Gateway::start(json!([{"name": "fixture", "url": fixture.url}]), json!({}))
 }
 
 #[test]
 fn servers_conform_in_both_modes() -> Result<()> {
-    let fixture = Fixture::start()?;
+    let fixture = ConformanceServer::start()?;
     let gateway = before(&fixture)?;
     for (revision, least) in [("2025-11-25", 80), ("2026-07-28", 160)] {
         let found = same(|through| {
@@ -138,7 +138,7 @@ fn servers_conform_in_both_modes() -> Result<()> {
 
 #[test]
 fn servers_conform_to_the_earlier_suite() -> Result<()> {
-    let fixture = Fixture::start()?;
+    let fixture = ConformanceServer::start()?;
     let gateway = before(&fixture)?;
     let found = same(|through| {
         let url = if through { gateway.url() } else { fixture.url.clone() };
@@ -150,7 +150,7 @@ fn servers_conform_to_the_earlier_suite() -> Result<()> {
 
 /// Scenarios that apply to HTTP only: stdio has no streams to break off and no headers, and the
 /// gateway does not know the parameters of the tools.
-const OF_HTTP: [&str; 3] = [
+const HTTP_ONLY: [&str; 3] = [
     "server-server-sse-polling",
     "server-server-sse-multiple-streams",
     "server-http-custom-header-server-validation",
@@ -159,11 +159,11 @@ const OF_HTTP: [&str; 3] = [
 /// Runs the suite of a protocol version through a gateway before this upstream. Returns the
 /// differences from the same server over HTTP in its own protocol mode.
 fn through(revision: &str, upstream: &Value) -> Result<Vec<String>> {
-    let fixture = Fixture::start()?;
+    let fixture = ConformanceServer::start()?;
     let gateway = Gateway::start(json!([upstream]), json!({}))?;
     let run = |url: &str| suite(2, &["server", "--url", url, "--requirements", revision], &[]);
     let (mut direct, mut through) = (run(&fixture.url)?, run(&gateway.url())?);
-    for scenario in OF_HTTP {
+    for scenario in HTTP_ONLY {
         direct.remove(scenario);
         through.remove(scenario);
     }
@@ -174,17 +174,17 @@ fn through(revision: &str, upstream: &Value) -> Result<Vec<String>> {
 #[test]
 fn stdio_server_conforms() -> Result<()> {
     for revision in ["2025-11-25", "2026-07-28"] {
-        let found = through(revision, &Fixture::stdio("fixture", json!({}))?)?;
+        let found = through(revision, &ConformanceServer::stdio("fixture", json!({}))?)?;
         ensure!(found.is_empty(), "{revision}:\n{}", found.join("\n"));
     }
     Ok(())
 }
 
 /// Starts the server for one protocol mode, over HTTP, and returns it as both kinds of upstream.
-fn of_era(era: &str) -> Result<(Fixture, [Value; 2])> {
-    let http = Fixture::of_era(era)?;
+fn in_mode(mode: &str) -> Result<(ConformanceServer, [Value; 2])> {
+    let http = ConformanceServer::start_in_mode(mode)?;
     let upstreams = [
-        Fixture::stdio("fixture", json!({"era": era}))?,
+        ConformanceServer::stdio("fixture", json!({"era": mode}))?,
         json!({"name": "fixture", "url": http.url}),
     ];
     Ok((http, upstreams))
@@ -192,7 +192,7 @@ fn of_era(era: &str) -> Result<(Fixture, [Value; 2])> {
 
 #[test]
 fn stateless_server_serves_stateful_clients() -> Result<()> {
-    let (_http, upstreams) = of_era("modern")?;
+    let (_http, upstreams) = in_mode("modern")?;
     for upstream in upstreams {
         let found = through("2025-11-25", &upstream)?;
         ensure!(found.is_empty(), "{upstream}:\n{}", found.join("\n"));
@@ -204,18 +204,18 @@ fn stateless_server_serves_stateful_clients() -> Result<()> {
 fn stateful_server_serves_stateless_clients() -> Result<()> {
     // A stateful server sends one elicitation at a time, without a name. It cannot report missing
     // client capabilities before it needs them.
-    const ASKED_OTHERWISE: [&str; 4] = [
+    const EXPECTED_DIFFERENCES: [&str; 4] = [
         "server-input-required-result-basic-elicitation:",
         "server-input-required-result-multiple-input-requests:",
         "server-input-required-result-tampered-state:",
         "server-server-stateless:",
     ];
-    let (_http, upstreams) = of_era("legacy")?;
+    let (_http, upstreams) = in_mode("legacy")?;
     for upstream in upstreams {
         let found = through("2026-07-28", &upstream)?;
         let other: Vec<&String> = found
             .iter()
-            .filter(|line| !ASKED_OTHERWISE.iter().any(|known| line.starts_with(known)))
+            .filter(|line| !EXPECTED_DIFFERENCES.iter().any(|known| line.starts_with(known)))
             .collect();
         ensure!(other.is_empty(), "{upstream}:\n{other:#?}");
     }

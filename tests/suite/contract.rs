@@ -114,10 +114,10 @@ fn component_imports_only_its_world() -> Result<()> {
 #[test]
 fn component_describes_itself() -> Result<()> {
     use context_guard::clock::SystemClock;
-    use context_guard_test_support::guards::OpenStore;
+    use context_guard_test_support::guards::InspectableStore;
     use std::sync::Arc;
     let surroundings =
-        Surroundings { store: Arc::new(OpenStore::default()), clock: Arc::new(SystemClock) };
+        Surroundings { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
     let description = component()?.describe(&surroundings)?;
     ensure!(
         description.name == "context-guard" && description.version == env!("CARGO_PKG_VERSION")

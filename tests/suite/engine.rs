@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use context_guard::engine::{Component, Engine, EngineOptions};
-use context_guard_test_support::guards::{Host, KEY, NOW, Verdict, Wasm};
+use context_guard_test_support::guards::{ComponentGuard, NOW_MS, SIGNING_KEY, TestGuard, Verdict};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Result, artifacts, bail, ensure, peers, walk};
 use serde_json::json;
@@ -66,7 +66,7 @@ fn compiled_code_is_reused() -> Result<()> {
 #[test]
 fn second_compiled_copy_gives_same_answers() -> Result<()> {
     let component = Arc::new(load(&peers::folder("copies")?)?);
-    let guard = Wasm::new(Arc::clone(&component), "{}", "me", NOW, &[KEY])?;
+    let guard = ComponentGuard::new(Arc::clone(&component), "{}", "me", NOW_MS, &[SIGNING_KEY])?;
     ensure!(!component.has_copy_for_short_messages());
     let Verdict::Forward(_, ticket) = guard.request(&walk::call("t", &json!({})))? else {
         bail!("answered")

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::envoy::{Envoy, Listener};
-use context_guard_test_support::gateway::{Archive, Process, agent, get, post};
+use context_guard_test_support::gateway::{ArchiveServer, Process, agent, get, post};
 use context_guard_test_support::load::resident;
 use context_guard_test_support::peers::{CLIENTS, call, folder, run_at};
-use context_guard_test_support::scripted::{self, Asked, Scripted};
+use context_guard_test_support::scripted::{ReceivedRequest, ScriptedResponse, ScriptedServer};
 use context_guard_test_support::wait::{wait_for, wait_until};
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
 use serde_json::{Value, json};
 
 /// Starts a server that returns lists of the requested length. Each record names its request.
-fn lists() -> Result<Scripted> {
-    Scripted::answering(|asked: &Asked| {
-        let call: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+fn lists() -> Result<ScriptedServer> {
+    ScriptedServer::from_fn(|request: &ReceivedRequest| {
+        let call: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let arguments = &call["params"]["arguments"];
         let (count, mark) = (arguments["count"].as_u64().unwrap_or(10), &arguments["mark"]);
         let mut list = String::from("[");
@@ -27,18 +27,18 @@ fn lists() -> Result<Scripted> {
             let _ = write!(list, r#"{comma}{{"id":{id},"mark":{mark},"name":"record {id}"}}"#);
         }
         list.push(']');
-        if asked.line.starts_with("GET") {
-            return scripted::Answer::json(list);
+        if request.line.starts_with("GET") {
+            return ScriptedResponse::json(list);
         }
         let result = json!({"content": [{"type": "text", "text": list}]});
         let answer = json!({"jsonrpc": "2.0", "id": call["id"], "result": result}).to_string();
         match arguments["as"].as_str() {
             Some("events") => {
                 let events = format!(": hello\n\nevent: message\ndata: {answer}\n\n");
-                scripted::Answer::of("text/event-stream", events).chunked(3_000)
+                ScriptedResponse::with_type("text/event-stream", events).chunked(3_000)
             }
-            Some("chunks") => scripted::Answer::json(answer).chunked(70_000),
-            _ => scripted::Answer::json(answer),
+            Some("chunks") => ScriptedResponse::json(answer).chunked(70_000),
+            _ => ScriptedResponse::json(answer),
         }
     })
 }
@@ -54,7 +54,7 @@ fn ask(url: &str, id: u64, arguments: &Value) -> Result<Answer> {
 }
 
 /// Starts Envoy before a server, with a configuration of the filter.
-fn before(upstream: &Scripted, config: Value) -> Result<(Envoy, String)> {
+fn before(upstream: &ScriptedServer, config: Value) -> Result<(Envoy, String)> {
     let envoy = Envoy::start(&[Listener::before(upstream.address, config)?], 2)?;
     let url = envoy.url(0)?;
     Ok((envoy, url))
@@ -63,7 +63,7 @@ fn before(upstream: &Scripted, config: Value) -> Result<(Envoy, String)> {
 #[test]
 fn sdk_clients_list_call_page_and_chunk() -> Result<()> {
     for plain in [false, true] {
-        let server = Archive::start(plain)?;
+        let server = ArchiveServer::start(plain)?;
         let listener = Listener::before(server.address()?, json!({"upstream": "archive"}))?;
         let envoy = Envoy::start(&[listener], 2)?;
         let url = format!("{}/mcp", envoy.url(0)?);
@@ -90,7 +90,7 @@ fn sdk_clients_list_call_page_and_chunk() -> Result<()> {
             ensure!(bookings == 500 && outcomes[1].len() > 2, "{client}: {bookings} bookings");
             let log: String = outcomes[2].iter().flat_map(Answer::texts).collect();
             ensure!(log.lines().count() == 10_000, "{client}: {} lines", log.lines().count());
-            ensure!(outcomes[3][0].contract()["loss"] == "condensed", "{client}");
+            ensure!(outcomes[3][0].metadata()["loss"] == "condensed", "{client}");
             ensure!(outcomes[4][0].result()["content"][0]["mimeType"] == "image/png", "{client}");
         }
         ensure!(envoy.stat("context_guard_answers_paged")? > 6);
@@ -108,22 +108,22 @@ fn large_bodies_are_shaped_or_refused() -> Result<()> {
     for way in ["whole", "chunks", "events"] {
         for count in [20_000, 60_000, 130_000] {
             let answer = ask(&url, 1, &json!({"count": count, "mark": way, "as": way}))?;
-            ensure!(answer.contract()["meta"]["totalCount"] == count, "{way}: {}", answer.0);
+            ensure!(answer.metadata()["meta"]["totalCount"] == count, "{way}: {}", answer.0);
         }
         // An answer above `maxBody` is replaced by an error.
         let answer = ask(&url, 2, &json!({"count": 300_000, "mark": way, "as": way}))?;
         ensure!(answer.is_error() && answer.0.to_string().contains("maxBody"), "{}", answer.0);
     }
-    let long = Scripted::answering(|asked: &Asked| {
+    let long = ScriptedServer::from_fn(|request: &ReceivedRequest| {
         let body = format!("[{}\"end\"]", "\"some text\",".repeat(500_000));
-        let answer = scripted::Answer::json(body.clone());
-        match asked.line.split(['/', ' ']).nth(3) {
+        let answer = ScriptedResponse::json(body.clone());
+        match request.line.split(['/', ' ']).nth(3) {
             Some("chunked") => answer.chunked(100_000),
             // A small chunk first, then everything else at once.
             Some("burst") => {
                 let (some, rest) = body.as_bytes().split_at(400_000);
                 let chunks = [some.to_vec(), rest.to_vec()];
-                scripted::Answer { chunks: chunks.into(), sized: false, pause_ms: 100, ..answer }
+                ScriptedResponse { chunks: chunks.into(), sized: false, pause_ms: 100, ..answer }
             }
             _ => answer,
         }
@@ -133,7 +133,7 @@ fn large_bodies_are_shaped_or_refused() -> Result<()> {
         let (envoy, url) = before(&long, config)?;
         for path in ["/v1/whole", "/v1/chunked", "/v1/burst"] {
             let reply = get(&format!("{url}{path}"), &[])
-                .with_context(|| format!("{over} {path}: {}", envoy.process.said()))?;
+                .with_context(|| format!("{over} {path}: {}", envoy.process.output()))?;
             let refused = reply.status == 502 && reply.body.contains("maxBody");
             let whole = reply.status == 200 && reply.body.len() == 6_000_007;
             // Without a content length, one read may exceed what the filter can put back. Then it
@@ -162,12 +162,12 @@ fn shortened_request_leaks_nothing() -> Result<()> {
         let list = if items.is_array() { &items } else { &items["items"] };
         ensure!(list[4]["mark"] == at && list[0]["name"].is_null(), "{items}");
     }
-    for asked in server.asked().iter() {
-        ensure!(asked.line == "POST /mcp HTTP/1.1\r\n", "{:?}", asked.line);
-        ensure!(asked.header("content-length") == asked.body.len().to_string());
-        let body: Value = serde_json::from_slice(&asked.body)?;
+    for request in server.requests().iter() {
+        ensure!(request.line == "POST /mcp HTTP/1.1\r\n", "{:?}", request.line);
+        ensure!(request.header("content-length") == request.body.len().to_string());
+        let body: Value = serde_json::from_slice(&request.body)?;
         ensure!(body["params"]["arguments"]["_guard"].is_null());
-        ensure!(asked.header("accept-encoding").is_empty(), "what is compressed cannot be read");
+        ensure!(request.header("accept-encoding").is_empty(), "what is compressed cannot be read");
     }
     envoy.is_alive()
 }
@@ -199,7 +199,7 @@ fn panicked_filter_is_reloaded() -> Result<()> {
     let listener = Listener { filter, ..Listener::before(server.address, json!({}))? };
     let envoy = Envoy::start(&[listener], 1)?;
     let url = envoy.url(0)?;
-    let shaped = |answer: &Answer| !answer.contract().is_null();
+    let shaped = |answer: &Answer| !answer.metadata().is_null();
     ensure!(shaped(&ask(&url, 1, &json!({"count": 500, "mark": "before"}))?));
     for _ in 0..3 {
         let broken = ask(&url, 2, &json!({"count": 500, "mark": "sabotage:panic"}));
@@ -212,7 +212,7 @@ fn panicked_filter_is_reloaded() -> Result<()> {
                 Err(_) => Ok(false),
             }
         })
-        .with_context(|| envoy.process.said())?;
+        .with_context(|| envoy.process.output())?;
     }
     envoy.is_alive()
 }
@@ -227,12 +227,12 @@ fn malformed_bodies_do_not_hang() -> Result<()> {
         ("one line", format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[{{"type":"text","text":"{}"}}]}}}}"#, "a".repeat(4_000_000)).into_bytes()),
         ("empty", Vec::new()),
     ];
-    let server = Scripted::start()?;
+    let server = ScriptedServer::start()?;
     let (envoy, url) = before(&server, json!({}))?;
     let agent = agent();
     for (name, body) in &hostile {
         for kind in ["application/json", "text/event-stream"] {
-            server.answer(scripted::Answer::of(kind, body.clone()).chunked(50_000));
+            server.push(ScriptedResponse::with_type(kind, body.clone()).chunked(50_000));
             let arguments = json!({"_guard": {"grep": "(a+)+(b|c)*$", "where": "a>1"}});
             let request =
                 agent.post(format!("{url}/mcp")).header("content-type", "application/json");
@@ -244,23 +244,23 @@ fn malformed_bodies_do_not_hang() -> Result<()> {
     for request in ["", "[", "{}", "[]", "null", "[[[]]]", "\u{0}"] {
         let _ = post(&format!("{url}/mcp"), &[], request)?;
     }
-    server.forget();
-    server.answer(scripted::Answer::json(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#));
+    server.clear();
+    server.push(ScriptedResponse::json(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#));
     ensure!(ask(&url, 1, &json!({})).is_ok(), "nothing is answered any more");
     envoy.is_alive()
 }
 
 #[test]
 fn compressed_body_passes_unchanged() -> Result<()> {
-    let server = Scripted::start()?;
+    let server = ScriptedServer::start()?;
     let (envoy, url) = before(&server, json!({}))?;
     let body = vec![0x1f, 0x8b, 8, 0, 1, 2, 3];
-    server.answer(scripted::Answer::json(body.clone()).with("content-encoding", "gzip"));
+    server.push(ScriptedResponse::json(body.clone()).with("content-encoding", "gzip"));
     let request = agent().post(format!("{url}/mcp")).header("content-type", "application/json");
     let reply = request.header("accept-encoding", "gzip").send(self::request(1, &json!({})))?;
     ensure!(reply.headers()["content-encoding"] == "gzip");
     ensure!(reply.into_body().read_to_vec()? == body);
-    ensure!(server.asked()[0].header("accept-encoding").is_empty());
+    ensure!(server.requests()[0].header("accept-encoding").is_empty());
     envoy.is_alive()
 }
 
@@ -339,7 +339,7 @@ fn example_reloads_its_configuration() -> Result<()> {
             let answer = ask(&url, 1, &json!({"count": 500, "mark": 1})).ok();
             Ok(answer.filter(|answer| size(answer).is_ok_and(|size| size == wanted)))
         })
-        .with_context(|| example.process.said())
+        .with_context(|| example.process.output())
     };
     let cursor = until(50)?.next_cursor().context("no cursor")?;
     example
@@ -351,9 +351,9 @@ fn example_reloads_its_configuration() -> Result<()> {
     // An invalid configuration is refused with its reason, and the current one remains active.
     example.reload(&json!({"policy": {"tokenBudgetTreshold": 5}}))?;
     wait_until("the reason in the log", || {
-        Ok(example.process.said().contains("did you mean `tokenBudgetThreshold`"))
+        Ok(example.process.output().contains("did you mean `tokenBudgetThreshold`"))
     })
-    .with_context(|| example.process.said())?;
+    .with_context(|| example.process.output())?;
     until(20)?;
     Ok(())
 }

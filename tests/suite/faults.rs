@@ -85,7 +85,7 @@ fn failing_http_server_affects_only_its_call() -> Result<()> {
         Process::start(command, true, "http://")
     };
     let mut server = start("0")?;
-    let url = server.said().trim().to_owned();
+    let url = server.output().trim().to_owned();
     let port = url.trim_end_matches("/mcp").rsplit(':').next().unwrap_or_default().to_owned();
     let gateway = gateway(json!({"url": url}))?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
@@ -149,7 +149,7 @@ fn missing_upstreams_are_reported() -> Result<()> {
     );
     let unknown = client.call("nobody__anything", json!({}))?;
     ensure!(unknown.0["error"]["code"] == -32602, "{}", unknown.0);
-    let (status, said) = gateway.ask("/metrics")?;
+    let (status, said) = gateway.get_admin("/metrics")?;
     ensure!(
         status == 200 && said.contains(r#"context_guard_upstream_failures_total{upstream="gone"}"#),
         "{said}"
@@ -172,7 +172,7 @@ fn repeated_failures_open_the_circuit() -> Result<()> {
         said = text(&answer);
     }
     ensure!(said.contains("left alone for"), "{said}");
-    let state: Value = serde_json::from_str(&gateway.ask("/admin/upstreams")?.1)?;
+    let state: Value = serde_json::from_str(&gateway.get_admin("/admin/upstreams")?.1)?;
     ensure!(
         state["upstreams"]
             == json!([{"name": "well", "up": true}, {"name": "faulty", "up": false}]),

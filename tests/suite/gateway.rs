@@ -187,19 +187,22 @@ fn same_tool_name_on_two_servers() -> Result<()> {
         "{}",
         other.0
     );
-    let records = gateway.ask("/admin/telemetry?endpoint=one::*")?.1;
+    let records = gateway.get_admin("/admin/telemetry?endpoint=one::*")?.1;
     let records: Value = serde_json::from_str(&records)?;
     ensure!(records["records"][0]["endpoint"] == "one::list_bookings", "{records}");
     ensure!(records["records"][0]["paginationUsed"] == true, "{records}");
-    ensure!(gateway.ask("/admin/telemetry?outcome=fault")?.1 == r#"{"records":[]}"#);
-    ensure!(gateway.ask("/admin/telemetry?colour=red")?.0 == 400);
+    ensure!(gateway.get_admin("/admin/telemetry?outcome=fault")?.1 == r#"{"records":[]}"#);
+    ensure!(gateway.get_admin("/admin/telemetry?colour=red")?.0 == 400);
     Ok(())
 }
 
 #[test]
 fn streams_resume_and_sessions_end() -> Result<()> {
     let gateway = Gateway::start(
-        json!([context_guard_test_support::gateway::Fixture::stdio("fixture", json!({}))?]),
+        json!([context_guard_test_support::gateway::ConformanceServer::stdio(
+            "fixture",
+            json!({})
+        )?]),
         json!({}),
     )?;
     let client = HttpClient::open(&gateway.url(), &[], json!({"sampling": {}}))?;

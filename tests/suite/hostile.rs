@@ -13,7 +13,7 @@ use context_guard::filter::Request;
 use context_guard::store::NoStore;
 use context_guard::{Error, Filter};
 use context_guard_test_support::answer::Answer;
-use context_guard_test_support::guards::{KEY, OpenStore};
+use context_guard_test_support::guards::{InspectableStore, SIGNING_KEY};
 use context_guard_test_support::{Context, Result, artifacts, ensure, walk};
 use serde_json::json;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -77,12 +77,12 @@ fn engine() -> Result<Engine> {
 
 fn filter(component: Component) -> Result<Filter> {
     let surroundings =
-        Surroundings { store: Arc::new(OpenStore::default()), clock: Arc::new(SystemClock) };
+        Surroundings { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
     Ok(Filter::new(
         Arc::new(component),
         surroundings,
         "",
-        vec![SigningKey { id: String::new(), secret: KEY.to_vec() }],
+        vec![SigningKey { id: String::new(), secret: SIGNING_KEY.to_vec() }],
     )?)
 }
 
@@ -109,7 +109,7 @@ fn is_survived(deed: &str) -> Result<()> {
     let engine = engine()?;
     let component = component(&engine, deed)?;
     let surroundings =
-        Surroundings { store: Arc::new(OpenStore::default()), clock: Arc::new(SystemClock) };
+        Surroundings { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
     let settings = Settings { policy: Vec::new(), keys: Vec::new() };
     let bad = filter(component)?;
     let again = self::component(&engine, deed)?;
@@ -203,7 +203,7 @@ fn failing_store_loses_no_answer() -> Result<()> {
         Arc::new(component),
         surroundings,
         "",
-        vec![SigningKey { id: String::new(), secret: KEY.to_vec() }],
+        vec![SigningKey { id: String::new(), secret: SIGNING_KEY.to_vec() }],
     )?;
     let Request::Forward(_, ticket) = filter.request(&context(), &walk::call("t", &json!({})))
     else {

@@ -5,8 +5,8 @@ use context_guard::engine::{Component, Engine, EngineOptions, Surroundings};
 use context_guard::policy::{self, Source};
 use context_guard::store::NoStore;
 use context_guard_core::policy::compile;
-use context_guard_test_support::gateway::{Fixture, Gateway, HttpClient};
-use context_guard_test_support::operations::{admin, change, run};
+use context_guard_test_support::gateway::{ConformanceServer, Gateway, HttpClient};
+use context_guard_test_support::operations::{admin_call, admin_config, run_program};
 use context_guard_test_support::peers::{self, Server};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
@@ -27,7 +27,7 @@ fn policy_check_reports_every_error() -> Result<()> {
         folder.join("bad.yaml"),
         "tokenBudgetTreshold: 4000\nhardCap: 100\nadvertise: compct\nendpoints:\n  - match: 'list_*'\n    defaultPageSize: 900\n  - chunkSize: 5\n  - match: x\n    cursorTtl: 700\n",
     )?;
-    let checked = run(&["policy", "check", &at("bad.yaml")])?;
+    let checked = run_program(&["policy", "check", &at("bad.yaml")])?;
     let told = String::from_utf8_lossy(&checked.stderr).into_owned();
     ensure!(checked.status.code() == Some(3), "{told}");
     for expected in [
@@ -40,7 +40,7 @@ fn policy_check_reports_every_error() -> Result<()> {
     ] {
         ensure!(told.contains(expected), "{expected} is not in {told}");
     }
-    let machine = run(&["policy", "check", "--json", &at("bad.yaml")])?;
+    let machine = run_program(&["policy", "check", "--json", &at("bad.yaml")])?;
     let report: Value = serde_json::from_str(&out(&machine))?;
     ensure!(
         machine.status.code() == Some(3)
@@ -52,9 +52,9 @@ fn policy_check_reports_every_error() -> Result<()> {
         folder.join("good.toml"),
         "hardCap = 9000\n[[endpoints]]\nmatch = 'a'\nchunkSize = 5\n",
     )?;
-    let good = run(&["policy", "check", &at("good.toml")])?;
+    let good = run_program(&["policy", "check", &at("good.toml")])?;
     ensure!(good.status.success() && out(&good).contains("no faults"), "{}", out(&good));
-    ensure!(run(&["policy", "check", &at("none.yaml")])?.status.code() == Some(3));
+    ensure!(run_program(&["policy", "check", &at("none.yaml")])?.status.code() == Some(3));
     Ok(())
 }
 
@@ -66,7 +66,7 @@ fn policy_explain_names_sources() -> Result<()> {
         &file,
         "tokenBudgetThreshold: 6000\nendpoints:\n  - match: 'GET /bookings*'\n    defaultPageSize: 20\n  - match: 'crm::list_users'\n    defaultPageSize: 10\n",
     )?;
-    let explained = run(&[
+    let explained = run_program(&[
         "policy",
         "explain",
         &file.display().to_string(),
@@ -82,7 +82,7 @@ fn policy_explain_names_sources() -> Result<()> {
         "{table}"
     );
     ensure!(!table.contains("chunkSize"), "{table}");
-    let machine = run(&[
+    let machine = run_program(&[
         "policy",
         "explain",
         &file.display().to_string(),
@@ -166,7 +166,7 @@ fn policy_diff_reports_differences() -> Result<()> {
     std::fs::write(&old, "hardCap: 9000\nendpoints:\n  - {match: a, chunkSize: 5}\n")?;
     std::fs::write(&new, "hardCap = 8000\n[[endpoints]]\nmatch = 'a'\nchunkSize = 7\n")?;
     let (old, new) = (old.display().to_string(), new.display().to_string());
-    let differs = run(&["policy", "diff", &old, &new])?;
+    let differs = run_program(&["policy", "diff", &old, &new])?;
     let table = out(&differs);
     ensure!(
         differs.status.code() == Some(1)
@@ -174,9 +174,9 @@ fn policy_diff_reports_differences() -> Result<()> {
             && table.contains("8000"),
         "{table}"
     );
-    let same = run(&["policy", "diff", &old, &old])?;
+    let same = run_program(&["policy", "diff", &old, &old])?;
     ensure!(same.status.success() && out(&same).contains("No difference"));
-    let applied = run(&["policy", "diff", &old, &new, "--endpoint", "b", "--json"])?;
+    let applied = run_program(&["policy", "diff", &old, &new, "--endpoint", "b", "--json"])?;
     let applied: Value = serde_json::from_str(&out(&applied))?;
     ensure!(applied == json!([{"path": "hardCap", "old": 9000, "new": 8000}]), "{applied}");
     Ok(())
@@ -230,14 +230,15 @@ fn dry_run_compares_policies() -> Result<()> {
     let traffic = traffic.display().to_string();
     std::fs::write(&new, "tokenBudgetThreshold: 1500\n")?;
     let new = new.display().to_string();
-    let compared = run(&["replay", &traffic, "--policy", &new])?;
+    let compared = run_program(&["replay", &traffic, "--policy", &new])?;
     let table = out(&compared);
     ensure!(compared.status.success(), "{table} {}", String::from_utf8_lossy(&compared.stderr));
     for shown in ["houses::list_bookings", "houses::read_log", "| all", "kept after"] {
         ensure!(table.contains(shown), "{shown} is not in {table}");
     }
-    let report: Value =
-        serde_json::from_str(&out(&run(&["replay", &traffic, "--policy", &new, "--json"])?))?;
+    let report: Value = serde_json::from_str(&out(&run_program(&[
+        "replay", &traffic, "--policy", &new, "--json",
+    ])?))?;
     let total = &report["report"]["total"];
     let tokens = |side: &str| total[side]["tokens"].as_u64().unwrap_or_default();
     ensure!(
@@ -251,7 +252,7 @@ fn dry_run_compares_policies() -> Result<()> {
     for (limit, value, told) in
         [("--max-tokens", "1000", "has"), ("--min-recall", "0.99", "needles are kept")]
     {
-        let past = run(&["replay", &traffic, "--policy", &new, limit, value])?;
+        let past = run_program(&["replay", &traffic, "--policy", &new, limit, value])?;
         ensure!(
             past.status.code() == Some(5)
                 && out(&past).contains("PAST A LIMIT")
@@ -260,10 +261,10 @@ fn dry_run_compares_policies() -> Result<()> {
             out(&past)
         );
     }
-    let grown = run(&["replay", &traffic, "--before", &new, "--max-growth", "10"])?;
+    let grown = run_program(&["replay", &traffic, "--before", &new, "--max-growth", "10"])?;
     ensure!(out(&grown).contains("The answers that fare worst"), "{}", out(&grown));
     ensure!(grown.status.code() == Some(5) && out(&grown).contains("larger"), "{}", out(&grown));
-    let faulty = run(&[
+    let faulty = run_program(&[
         "replay",
         &traffic,
         "--component",
@@ -273,7 +274,7 @@ fn dry_run_compares_policies() -> Result<()> {
     ])?;
     ensure!(faulty.status.success(), "the same code shapes otherwise: {}", out(&faulty));
     std::fs::write(folder.join("broken.jsonl"), "{}\n")?;
-    let broken = run(&["replay", &folder.join("broken.jsonl").display().to_string()])?;
+    let broken = run_program(&["replay", &folder.join("broken.jsonl").display().to_string()])?;
     ensure!(
         broken.status.code() == Some(3)
             && String::from_utf8_lossy(&broken.stderr).contains("line 1")
@@ -290,10 +291,10 @@ fn cache_stores_and_invalidates() -> Result<()> {
     let upstreams = json!([
         {"name": "files", "command": files.0, "isolation": "shared"},
         {"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"},
-        Fixture::stdio("fixture", json!({"isolation": "shared"}))?,
+        ConformanceServer::stdio("fixture", json!({"isolation": "shared"}))?,
     ]);
     let policy = json!({"endpoints": [{"match": "fixture::test_simple_text", "readOnly": true}]});
-    let more = json!({"admin": admin(), "cache": {"bytes": 500_000}, "policy": policy});
+    let more = json!({"admin": admin_config(), "cache": {"bytes": 500_000}, "policy": policy});
     let gateway = Gateway::start(upstreams, more)?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     let path = json!({"path": file.display().to_string()});
@@ -311,7 +312,8 @@ fn cache_stores_and_invalidates() -> Result<()> {
     let mut stranger = HttpClient::open(&gateway.url(), &bearer, json!({}))?;
     ensure!(read(&mut stranger)?.contains("two"), "another's answer was given");
     let purge = |body: Value| -> Result<Value> {
-        let reply = change(&gateway, "POST", "/admin/cache/purge", body.to_string().as_bytes())?;
+        let reply =
+            admin_call(&gateway, "POST", "/admin/cache/purge", body.to_string().as_bytes())?;
         ensure!(reply.status == 200, "{}", reply.body);
         Ok(serde_json::from_str(&reply.body)?)
     };
@@ -330,7 +332,7 @@ fn cache_stores_and_invalidates() -> Result<()> {
         let rendered = client.call("houses__list_bookings", json!({"response_mode": mode}))?;
         ensure!(!rendered.is_error(), "{}", rendered.0);
     }
-    let metrics = gateway.ask("/metrics")?.1;
+    let metrics = gateway.get_admin("/metrics")?.1;
     for line in [
         "cache_lookups_total{tier=\"full\",hit=\"true\"}",
         "cache_lookups_total{tier=\"metadata\",hit=\"true\"}",
@@ -339,9 +341,13 @@ fn cache_stores_and_invalidates() -> Result<()> {
         ensure!(metrics.contains(line), "{line} is not in {metrics}");
     }
     ensure!(purge(json!({"document": "BK-0001"}))?["purged"].as_u64() >= Some(1));
-    let records =
-        change(&gateway, "GET", "/admin/telemetry?endpoint=files::read_text_file&limit=10", b"")?
-            .body;
+    let records = admin_call(
+        &gateway,
+        "GET",
+        "/admin/telemetry?endpoint=files::read_text_file&limit=10",
+        b"",
+    )?
+    .body;
     ensure!(
         records.contains("\"cache\":\"full\"") && records.contains("\"cache\":\"\""),
         "{records}"
@@ -349,7 +355,7 @@ fn cache_stores_and_invalidates() -> Result<()> {
     // If the upstream announces that its tools changed, its cached answers are dropped.
     let entries = || -> Result<Value> {
         let told: Value =
-            serde_json::from_str(&change(&gateway, "GET", "/admin/cache", b"")?.body)?;
+            serde_json::from_str(&admin_call(&gateway, "GET", "/admin/cache", b"")?.body)?;
         Ok(told["entries"].clone())
     };
     let before = entries()?.as_u64().context("no number")?;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::sync::LazyLock;
 
 use context_guard_test_support::answer::Answer;
-use context_guard_test_support::guards::{Host, KEY, NOW, Native, Verdict};
+use context_guard_test_support::guards::{NOW_MS, NativeGuard, SIGNING_KEY, TestGuard, Verdict};
 use context_guard_test_support::walk::{self, call, pages, shape};
 use context_guard_test_support::{Context, Result};
 use proptest::prelude::*;
@@ -152,7 +152,7 @@ fn damaged(message: &[u8], damage: &[(prop::sample::Index, Damage)]) -> Vec<u8> 
 }
 
 /// Shapes a message and follows its cursors. None if the message stays unchanged.
-fn walked(host: &Native, message: &[u8], budget: u64) -> Result<Option<Vec<Answer>>> {
+fn walked(host: &NativeGuard, message: &[u8], budget: u64) -> Result<Option<Vec<Answer>>> {
     let Some(shaped) = shape(host, "t", &json!({}), message)? else { return Ok(None) };
     let pages = pages(host, Answer::read(&shaped)?)?;
     for page in &pages {
@@ -202,10 +202,10 @@ proptest! {
         let payload = if bare { Value::from(items.clone()) } else { json!({"total": items.len(), "rows": items, "page": 1}) };
         let structured = structured && !bare;
         let message = answer(&payload, pretty, structured);
-        let host = Native::usual(&policy(budget)).unwrap();
+        let host = NativeGuard::with_policy(&policy(budget)).unwrap();
         match walked(&host, &message, budget).unwrap() {
             None => prop_assert!(Answer::read(&message).unwrap().tokens() <= budget),
-            Some(pages) if pages[0].contract()["kind"] == "chunk" => {
+            Some(pages) if pages[0].metadata()["kind"] == "chunk" => {
                 let text: String = pages.iter().flat_map(Answer::texts).collect();
                 prop_assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), payload);
             }
@@ -228,14 +228,14 @@ proptest! {
             (json!({"rows": records, "page": 1}), "rows.id,rows.name,rows.size.height")
         };
         let message = answer(&payload, pretty, structured && !bare);
-        let host = Native::usual(&policy(budget)).unwrap();
+        let host = NativeGuard::with_policy(&policy(budget)).unwrap();
         let shaped = shape(&host, "t", &json!({"fields": fields}), &message).unwrap().unwrap();
         let first = Answer::read(&shaped).unwrap();
         let expected: Vec<Value> = records.iter().map(chosen).collect();
         if records.iter().all(|record| chosen(record) == json!({})) {
             return Ok(());
         }
-        if first.contract()["kind"] == "selection" {
+        if first.metadata()["kind"] == "selection" {
             prop_assert_eq!(first.json().unwrap(), json!(expected));
             return Ok(());
         }
@@ -254,12 +254,12 @@ proptest! {
         let text = lines.join("\n");
         let structured = wrapped.then(|| json!({ "content": text }));
         let message = text_answer(&text, structured.as_ref());
-        let host = Native::usual(&policy(budget)).unwrap();
+        let host = NativeGuard::with_policy(&policy(budget)).unwrap();
         match walked(&host, &message, budget).unwrap() {
             None => prop_assert!(Answer::read(&message).unwrap().tokens() <= budget),
             Some(pages) => {
                 prop_assert_eq!(pages.iter().flat_map(Answer::texts).collect::<String>(), text);
-                prop_assert_eq!(pages[0].contract()["totalChunks"].as_u64().unwrap_or(0) > 0, true);
+                prop_assert_eq!(pages[0].metadata()["totalChunks"].as_u64().unwrap_or(0) > 0, true);
             }
         }
     }
@@ -269,14 +269,14 @@ proptest! {
     fn first_answer_is_valid(payload in document(), budget in 200u64..5_000, pretty: bool, structured: bool) {
         let structured = structured && payload.is_object();
         let message = answer(&payload, pretty, structured);
-        let host = Native::usual(&policy(budget)).unwrap();
+        let host = NativeGuard::with_policy(&policy(budget)).unwrap();
         let Some(shaped) = shape(&host, "t", &json!({}), &message).unwrap() else {
             let whole = Answer::read(&message).unwrap();
             prop_assert!(whole.tokens() <= budget, "{} tokens over {budget} unshaped: {:?}", whole.tokens(), whole.all_texts());
             return Ok(());
         };
         let shaped = Answer::read(&shaped).unwrap();
-        let contract = shaped.contract();
+        let contract = shaped.metadata();
         prop_assert!(shaped.tokens() <= budget, "{} tokens over {budget}: {:?}", shaped.tokens(), shaped.all_texts());
         prop_assert!(!shaped.is_error() && shaped.cursor().is_some());
         let kind = contract["kind"].as_str().unwrap();
@@ -292,7 +292,7 @@ proptest! {
     #[test]
     fn totals_cover_all_records(prices in prop::collection::vec(-1_000_000i64..1_000_000, 80..400)) {
         let rows: Vec<Value> = prices.iter().enumerate().map(|(id, price)| json!({"id": id, "price": price, "kind": id % 3})).collect();
-        let host = Native::usual("").unwrap();
+        let host = NativeGuard::with_policy("").unwrap();
         let first = shape(&host, "t", &json!({}), &answer(&json!({ "rows": rows }), false, false)).unwrap().unwrap();
         let cursor = Answer::read(&first).unwrap().cursor();
         let totals = walk::read(&host, &json!({"cursor": cursor, "aggregate": "count, sum(price), min(price), max(price), count by kind"})).unwrap().json().unwrap();
@@ -305,7 +305,7 @@ proptest! {
 
     #[test]
     fn small_answer_is_unchanged(items in prop::collection::vec(0u32..1_000, 0..50), text in "[a-z .\n]{0,2000}") {
-        let host = Native::usual("").unwrap();
+        let host = NativeGuard::with_policy("").unwrap();
         prop_assert_eq!(shape(&host, "t", &json!({}), &answer(&json!({ "items": items }), true, true)).unwrap(), None);
         prop_assert_eq!(shape(&host, "t", &json!({}), &text_answer(&text, None)).unwrap(), None);
         prop_assert!(host.stored().is_empty());
@@ -316,7 +316,7 @@ proptest! {
         let other = json!({"kind": "other"});
         for message in [answer(&json!({ "rows": items }), true, true), text_answer(&text, Some(&other))] {
             let shaped = || {
-                let host = Native::usual("").unwrap();
+                let host = NativeGuard::with_policy("").unwrap();
                 (shape(&host, "t", &json!({}), &message).unwrap(), host.stored())
             };
             prop_assert_eq!(shaped(), shaped());
@@ -325,7 +325,7 @@ proptest! {
 
     #[test]
     fn snapshot_is_verbatim(items in prop::collection::vec(item(), 51..200), pretty: bool) {
-        let host = Native::usual(&policy(200)).unwrap();
+        let host = NativeGuard::with_policy(&policy(200)).unwrap();
         let message = answer(&json!({ "rows": items }), pretty, false);
         prop_assert!(shape(&host, "t", &json!({}), &message).unwrap().is_some());
         for stored in walk::original(&host).unwrap() {
@@ -335,7 +335,7 @@ proptest! {
 
     #[test]
     fn damaged_messages_do_not_panic(payload in document(), structured: bool, damage in damage()) {
-        let host = Native::usual(&policy(200)).unwrap();
+        let host = NativeGuard::with_policy(&policy(200)).unwrap();
         let message = answer(&payload, true, structured);
         let Verdict::Forward(_, ticket) = host.request(&call("t", &json!({}))).unwrap() else { panic!("answered") };
         let _ = host.response(&ticket, &damaged(&message, &damage));
@@ -349,7 +349,7 @@ proptest! {
     /// rejected as a message.
     #[test]
     fn texts_of_any_characters_do_not_panic(text in prop::collection::vec(any::<char>(), 0..6_000), head in "(\\[|\\{|diff --git|# |[0-9]{4}-[0-9]{2}-[0-9]{2} ERROR )?") {
-        let host = Native::usual(&policy(200)).unwrap();
+        let host = NativeGuard::with_policy(&policy(200)).unwrap();
         let text: String = head.chars().chain(text).collect();
         let message = text_answer(&text, None);
         if let Some(pages) = walked(&host, &message, u64::MAX).unwrap() {
@@ -359,10 +359,10 @@ proptest! {
 
     #[test]
     fn invalid_cursors_are_rejected(principal in "[a-z]{0,8}", at in 0usize..100, flip in 1u8..127) {
-        let mut host = Native::usual("").unwrap();
+        let mut host = NativeGuard::with_policy("").unwrap();
         let first = shape(&host, "t", &json!({}), &answer(&json!((0..200).collect::<Vec<_>>()), false, false)).unwrap().unwrap();
         let cursor = Answer::read(&first).unwrap().next_cursor().unwrap();
-        let says = |host: &Native, cursor: &str| walk::read(host, &json!({ "cursor": cursor })).unwrap().all_texts().concat();
+        let says = |host: &NativeGuard, cursor: &str| walk::read(host, &json!({ "cursor": cursor })).unwrap().all_texts().concat();
         prop_assert!(says(&host, &cursor).contains("PARTIAL LIST"));
         let mut forged = cursor.clone().into_bytes();
         let at = at % (forged.len() - 1);
@@ -370,7 +370,7 @@ proptest! {
         prop_assert!(says(&host, &String::from_utf8_lossy(&forged)).starts_with("cursor_invalid"));
         host.advance_ms(601_000);
         prop_assert!(says(&host, &cursor).starts_with("cursor_expired"));
-        let stranger = host.speaking_as(&format!("{principal}x"));
+        let stranger = host.with_principal(&format!("{principal}x"));
         prop_assert!(says(&stranger, &cursor).starts_with("cursor_invalid"));
     }
 }
@@ -380,7 +380,7 @@ fn each_cursor_lives_its_full_time() -> Result<()> {
     let records: Vec<Value> = (0..3_000).map(|id| json!({"id": id, "even": id % 2 == 0})).collect();
     let list = answer(&Value::from(records), false, false);
     for guard in [json!({}), json!({"fields": "id"})] {
-        let mut host = Native::new("", "tester", NOW, &[KEY])?;
+        let mut host = NativeGuard::new("", "tester", NOW_MS, &[SIGNING_KEY])?;
         let mut page = Answer::read(&shape(&host, "t", &guard, &list)?.context("not shaped")?)?;
         for _ in 0..20 {
             host.advance_ms(590_000);
@@ -399,11 +399,11 @@ fn oversized_item_is_read_in_parts() -> Result<()> {
         json!({"id": 2, "text": large, "nested": {"deep": [1, 2, 3]}}),
         json!({"id": 3}),
     ];
-    let host = Native::usual("")?;
+    let host = NativeGuard::with_policy("")?;
     let walked = walked(&host, &answer(&Value::from(items.clone()), true, false), 4_000)?
         .context("not shaped")?;
     context_guard_test_support::ensure!(
-        walked.iter().any(|page| page.contract()["kind"] == "part")
+        walked.iter().any(|page| page.metadata()["kind"] == "part")
     );
     context_guard_test_support::ensure!(walk::items(&walked)? == items);
     Ok(())

@@ -11,17 +11,17 @@ use context_guard::engine::{SigningKey, Surroundings};
 use context_guard::gateway::Session;
 use context_guard::{Clock, Filter};
 use context_guard_test_support::answer::Answer;
-use context_guard_test_support::guards::{KEY, NOW, OpenStore, component};
+use context_guard_test_support::guards::{InspectableStore, NOW_MS, SIGNING_KEY, component};
 use context_guard_test_support::{Context, Result, artifacts, ensure, walk};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Returns a session, and its store for the test to read.
-fn session() -> Result<(Session, Arc<OpenStore>)> {
-    let store = Arc::new(OpenStore::default());
-    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(NOW));
+fn session() -> Result<(Session, Arc<InspectableStore>)> {
+    let store = Arc::new(InspectableStore::default());
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(NOW_MS));
     let surroundings = Surroundings { store: Arc::clone(&store) as _, clock };
-    let key = SigningKey { id: String::new(), secret: KEY.to_vec() };
+    let key = SigningKey { id: String::new(), secret: SIGNING_KEY.to_vec() };
     let filter = Filter::new(component()?, surroundings, "", vec![key])?;
     Ok((Session::new(Arc::new(filter), "tester", ""), store))
 }
@@ -139,7 +139,7 @@ fn replay(request: &Value, message: &[u8]) -> Result<bool> {
 /// Follows a cursor to its end.
 fn pages(session: &Session, first: Answer, cursor: &str) -> Result<Vec<Answer>> {
     // A condensed answer is read again in full, from its beginning.
-    let mut pages = if first.is_in_whole_pieces() { vec![first] } else { Vec::new() };
+    let mut pages = if first.is_verbatim_part() { vec![first] } else { Vec::new() };
     let mut next = Some(cursor.to_owned());
     while let Some(cursor) = next {
         let call = walk::call(
@@ -202,7 +202,7 @@ fn originals(original: &Answer, message: &[u8]) -> Result<Vec<String>> {
 /// Asserts that the pages of a cursor are one of the originals or the list of all texts, nothing
 /// missing and nothing twice. Returns which.
 fn whole(original: &Answer, originals: &[String], pages: &[Answer]) -> Result<Vec<String>> {
-    let is_kind = |kind: &str| pages.iter().any(|page| page.contract()["kind"] == kind);
+    let is_kind = |kind: &str| pages.iter().any(|page| page.metadata()["kind"] == kind);
     if is_kind("chunk") {
         let text: String = pages.iter().flat_map(Answer::texts).collect();
         ensure!(originals.contains(&text), "the chunks are none of the texts");

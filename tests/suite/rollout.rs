@@ -1,7 +1,9 @@
 //! Trials of new revisions: canary, A/B, shadow, and their reports.
 
 use context_guard_test_support::gateway::{Gateway, HttpClient};
-use context_guard_test_support::operations::{TOKEN, active, admin, change, report, run};
+use context_guard_test_support::operations::{
+    TOKEN, active_revision, admin_call, admin_config, revision_report, run_program,
+};
 use context_guard_test_support::peers::Server;
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
@@ -14,7 +16,7 @@ fn gateway(rollout: Value) -> Result<Gateway> {
     ]);
     Gateway::start(
         upstreams,
-        json!({"admin": admin(), "rollout": rollout, "limits": {"sessions": 1_000}}),
+        json!({"admin": admin_config(), "rollout": rollout, "limits": {"sessions": 1_000}}),
     )
 }
 
@@ -29,7 +31,7 @@ fn served(clients: &mut [HttpClient]) -> Result<Vec<u64>> {
         .map(|client| {
             let answer = client.call("houses__list_bookings", json!({"limit": 5}))?;
             ensure!(!answer.is_error(), "{}", answer.0);
-            let of = |name: &str| answer.contract()[name].as_u64().unwrap_or_default();
+            let of = |name: &str| answer.metadata()[name].as_u64().unwrap_or_default();
             Ok(of("estimatedTokens") + of("budgetRemaining"))
         })
         .collect()
@@ -50,7 +52,8 @@ fn healthy_canary_is_promoted() -> Result<()> {
     let mut clients = sessions(&gateway, 80)?;
     ensure!(served(&mut clients)?.iter().all(|budget| *budget == 4_000));
     push(&gateway, 5_000)?;
-    let percent = || -> Result<Option<u64>> { Ok(report(&gateway)?["trial"]["percent"].as_u64()) };
+    let percent =
+        || -> Result<Option<u64>> { Ok(revision_report(&gateway)?["trial"]["percent"].as_u64()) };
     let (mut before, mut shares) = (Vec::new(), Vec::new());
     wait_until("the promotion", || {
         let share = percent()?;
@@ -74,8 +77,8 @@ fn healthy_canary_is_promoted() -> Result<()> {
             && taken.iter().all(|share| [5, 25, 50, 100].contains(share)),
         "{taken:?}"
     );
-    ensure!(active(&gateway)? == 2);
-    let metrics = gateway.ask("/metrics")?.1;
+    ensure!(active_revision(&gateway)? == 2);
+    let metrics = gateway.get_admin("/metrics")?.1;
     ensure!(
         metrics.contains("context_guard_generation 2") && metrics.contains("event=\"promoted\""),
         "{metrics}"
@@ -88,7 +91,7 @@ fn failing_canary_is_rolled_back() -> Result<()> {
     let gateway = gateway(json!({"mode": "canary", "steps": [50, 100], "stepSeconds": 600}))?;
     let mut clients = sessions(&gateway, 20)?;
     let pushed =
-        change(&gateway, "PUT", "/admin/component", &std::fs::read(artifacts::sabotaged()?)?)?;
+        admin_call(&gateway, "PUT", "/admin/component", &std::fs::read(artifacts::sabotaged()?)?)?;
     ensure!(pushed.status == 200 && pushed.body.contains("\"active\":1"), "{}", pushed.body);
     wait_until("the end of the trial", || {
         for client in &mut clients {
@@ -96,10 +99,10 @@ fn failing_canary_is_rolled_back() -> Result<()> {
                 client.call("everything__echo", json!({"message": "sabotage:trap, and more"}))?;
             ensure!(answer.texts()[0].contains("and more"), "{}", answer.0);
         }
-        Ok(report(&gateway)?["trial"].is_null())
+        Ok(revision_report(&gateway)?["trial"].is_null())
     })?;
-    ensure!(active(&gateway)? == 1);
-    ensure!(gateway.process.said().contains("of its last"), "{}", gateway.process.said());
+    ensure!(active_revision(&gateway)? == 1);
+    ensure!(gateway.process.output().contains("of its last"), "{}", gateway.process.output());
     Ok(())
 }
 
@@ -112,29 +115,34 @@ fn ab_trial_runs_until_decided() -> Result<()> {
     let new = sides.iter().filter(|budget| **budget == 2_000).count();
     ensure!((8..=32).contains(&new), "{new} of 40");
     ensure!(served(&mut clients)? == sides, "sessions changed sides");
-    let trial = report(&gateway)?["trial"].clone();
+    let trial = revision_report(&gateway)?["trial"].clone();
     let answers = |side: &str| trial[side]["answers"].as_u64().unwrap_or_default();
     ensure!(
         answers("active") + answers("candidate") >= 80 && answers("candidate") as usize >= 2 * new,
         "{trial}"
     );
-    let shown = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN])?;
+    let shown = run_program(&["generations", "--admin", &gateway.admin, "--token", TOKEN])?;
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     ensure!(
         shown.contains("On trial (ab): generation 2, 50 % of the sessions.")
             && shown.contains("| candidate"),
         "{shown}"
     );
-    let promoted = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "promote"])?;
-    ensure!(promoted.status.success() && active(&gateway)? == 2);
+    let promoted =
+        run_program(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "promote"])?;
+    ensure!(promoted.status.success() && active_revision(&gateway)? == 2);
     ensure!(served(&mut clients)?.iter().all(|budget| *budget == 2_000));
     // If an operator ends a trial, the previous revision remains active.
     push(&gateway, 3_000)?;
-    let ended = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "rollback"])?;
+    let ended =
+        run_program(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "rollback"])?;
     ensure!(
-        ended.status.success() && active(&gateway)? == 2 && report(&gateway)?["trial"].is_null()
+        ended.status.success()
+            && active_revision(&gateway)? == 2
+            && revision_report(&gateway)?["trial"].is_null()
     );
-    let nothing = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "promote"])?;
+    let nothing =
+        run_program(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "promote"])?;
     let told = String::from_utf8_lossy(&nothing.stderr).into_owned();
     ensure!(nothing.status.code() == Some(1) && told.contains("no trial is running"), "{told}");
     Ok(())
@@ -152,7 +160,7 @@ fn shadow_difference_is_reported() -> Result<()> {
     }
     let mut shadow = Value::Null;
     wait_until("a comparison", || {
-        shadow = report(&gateway)?["trial"]["shadow"].clone();
+        shadow = revision_report(&gateway)?["trial"]["shadow"].clone();
         let answers: u64 =
             shadow.as_array().into_iter().flatten().filter_map(|one| one["answers"].as_u64()).sum();
         Ok(answers >= 25)
@@ -180,11 +188,11 @@ fn sampled_sessions_are_recorded() -> Result<()> {
     let mut client = sessions(&gateway, 1)?.remove(0);
     let whole = client.call("houses__list_bookings", json!({}))?;
     ensure!(
-        whole.contract().is_null()
+        whole.metadata().is_null()
             && whole.json()?["bookings"].as_array().map(Vec::len) == Some(500)
     );
     let records: Value = serde_json::from_str(
-        &change(&gateway, "GET", "/admin/telemetry?endpoint=houses::list_bookings", b"")?.body,
+        &admin_call(&gateway, "GET", "/admin/telemetry?endpoint=houses::list_bookings", b"")?.body,
     )?;
     let record = &records["records"][0];
     ensure!(

@@ -44,7 +44,7 @@ fn each_mode_saves_tokens() -> Result<()> {
         let mut arguments = query.clone();
         arguments["response_mode"] = mode.into();
         let answer = client.call("semantic_search", arguments)?;
-        ensure!(answer.contract()["kind"] == "selection", "{mode}: {}", answer.contract());
+        ensure!(answer.metadata()["kind"] == "selection", "{mode}: {}", answer.metadata());
         Ok((answer.tokens(), answer.json()?))
     };
     let (tokens, answer) = shown("ids_only")?;
@@ -95,7 +95,7 @@ fn documents_are_fetched_by_id() -> Result<()> {
     let document = whole["results"][2].clone();
     let full = with("filter_ids", json!([chosen]), "full")?;
     let mut text: String = full.texts().concat();
-    if full.contract()["kind"] != "selection" {
+    if full.metadata()["kind"] != "selection" {
         text = client
             .walk("context_guard_read", json!({"cursor": full.cursor()}))?
             .iter()

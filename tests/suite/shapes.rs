@@ -2,7 +2,7 @@
 //! whole.
 
 use context_guard_test_support::answer::Answer;
-use context_guard_test_support::guards::Native;
+use context_guard_test_support::guards::NativeGuard;
 use context_guard_test_support::walk::{pages, shape};
 use context_guard_test_support::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -13,20 +13,20 @@ const WORDS: &str = "The house stands by the sea and has a garden with old trees
 /// class, and lead to the text.
 fn check(name: &str, text: &str, loss: &str, needles: &[&str]) -> Result<Answer> {
     let policy = json!({"tokenBudgetThreshold": 1_000, "summaryThreshold": 1_000});
-    let host = Native::usual(&policy.to_string())?;
+    let host = NativeGuard::with_policy(&policy.to_string())?;
     let message =
         json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
     let shaped = shape(&host, "t", &json!({}), message.to_string().as_bytes())?
         .with_context(|| format!("{name} was not shaped"))?;
     let shaped = Answer::read(&shaped)?;
     let seen = shaped.all_texts().join("\n");
-    ensure!(shaped.contract()["loss"] == loss, "{name}: {}", shaped.contract());
+    ensure!(shaped.metadata()["loss"] == loss, "{name}: {}", shaped.metadata());
     ensure!(shaped.tokens() <= 1_000, "{name}: {} tokens", shaped.tokens());
     for needle in needles {
         ensure!(seen.contains(needle), "{name}: {needle} is not in\n{seen}");
     }
     let pieces = pages(&host, shaped.clone())?;
-    let kinds: Vec<&Value> = pieces.iter().map(|piece| &piece.contract()["kind"]).collect();
+    let kinds: Vec<&Value> = pieces.iter().map(|piece| &piece.metadata()["kind"]).collect();
     if kinds.iter().all(|kind| **kind == "chunk") {
         let whole: String = pieces.iter().flat_map(Answer::texts).collect();
         ensure!(whole == text, "{name}: the chunks are not the text");
@@ -227,7 +227,7 @@ fn log_errors_come_first() -> Result<()> {
 fn pretty_list_is_paged() -> Result<()> {
     let rows: Vec<Value> = (0..120).map(|id| json!({ "id": id })).collect();
     let text = serde_json::to_string_pretty(&rows)?;
-    let host = Native::usual(r#"{"tokenBudgetThreshold": 1100}"#)?;
+    let host = NativeGuard::with_policy(r#"{"tokenBudgetThreshold": 1100}"#)?;
     let message =
         json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
     for (guard, count) in [(json!({}), 50), (json!({"limit": 20}), 20)] {

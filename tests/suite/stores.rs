@@ -5,8 +5,8 @@ use context_guard::clock::{Clock, ManualClock, SystemClock};
 use context_guard::store::{CursorStore, MemoryLimits, MemoryStore, StoreFault, StoreOptions};
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::gateway::{Gateway, HttpClient};
-use context_guard_test_support::guards::NOW;
-use context_guard_test_support::operations::admin;
+use context_guard_test_support::guards::NOW_MS;
+use context_guard_test_support::operations::admin_config;
 use context_guard_test_support::peers::{self, Server};
 use context_guard_test_support::redis::Redis;
 use context_guard_test_support::wait::wait_until;
@@ -138,7 +138,7 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
 
 #[test]
 fn memory_store_conforms() -> Result<()> {
-    let clock = Arc::new(ManualClock::at_ms(NOW));
+    let clock = Arc::new(ManualClock::at_ms(NOW_MS));
     let store = open_with("memory:", 0, &(Arc::clone(&clock) as Arc<dyn Clock>))?;
     conforms(&store, &|| clock.advance_ms(1_000))?;
     let limits = MemoryLimits { principal_bytes: 1_000, total_bytes: 1_000 };
@@ -232,7 +232,7 @@ fn redis_over_tls() -> Result<()> {
     let cursor =
         client.call("list_bookings", json!({"limit": 5}))?.next_cursor().context("no cursor")?;
     ensure!(!client.call("context_guard_read", json!({"cursor": cursor}))?.is_error());
-    ensure!(gateway.ask("/metrics")?.1.contains("context_guard_store_up 1"));
+    ensure!(gateway.get_admin("/metrics")?.1.contains("context_guard_store_up 1"));
     Ok(())
 }
 
@@ -364,7 +364,7 @@ fn reads(gateway: &Gateway, stop: &AtomicBool, seen: &Seen) -> Result<()> {
             seen.told.fetch_add(1, Ordering::Relaxed);
         } else if text.contains("PARTIAL: the guard failed") {
             seen.cut.fetch_add(1, Ordering::Relaxed);
-        } else if !answer.is_error() && answer.contract()["kind"] == "page" {
+        } else if !answer.is_error() && answer.metadata()["kind"] == "page" {
             let count = if replayed { &seen.again } else { &seen.pages };
             count.fetch_add(1, Ordering::Relaxed);
             cursor = answer.next_cursor();
@@ -386,8 +386,10 @@ fn restarted_redis_fails_no_call() -> Result<()> {
     for (local_bytes, policy) in [(0, policy), (64 << 20, json!({}))] {
         let mut redis = Redis::start("killed", &[])?;
         let store = json!({"url": redis.url(), "timeoutMs": 300, "localBytes": local_bytes});
-        let gateway =
-            Gateway::start(houses()?, json!({"store": store, "policy": policy, "admin": admin()}))?;
+        let gateway = Gateway::start(
+            houses()?,
+            json!({"store": store, "policy": policy, "admin": admin_config()}),
+        )?;
         let stop = AtomicBool::new(false);
         let phases = [Seen::default(), Seen::default(), Seen::default()];
         for (phase, seen) in phases.iter().enumerate() {
@@ -416,7 +418,7 @@ fn restarted_redis_fails_no_call() -> Result<()> {
             })?;
             if phase == 2 {
                 wait_until("the store", || {
-                    Ok(gateway.ask("/metrics")?.1.contains("context_guard_store_up 1"))
+                    Ok(gateway.get_admin("/metrics")?.1.contains("context_guard_store_up 1"))
                 })?;
             }
         }
@@ -434,7 +436,7 @@ fn restarted_redis_fails_no_call() -> Result<()> {
         // again.
         ensure!(count(&down.again) > 20 && count(&down.cut) == 0, "{down:?}");
         ensure!(count(&back.pages) > 50, "{back:?}");
-        let said = gateway.process.said();
+        let said = gateway.process.output();
         ensure!(said.contains("cannot be reached") && said.contains("there again"), "{said}");
         let mut client = session(&gateway)?;
         let cursor = client

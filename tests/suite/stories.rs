@@ -161,7 +161,7 @@ fn text_and_structured_content_match() -> Result<()> {
 #[test]
 fn us4_1_long_log_is_chunked() -> Result<()> {
     let answer = Client::property_server()?.call("read_log", json!({}))?;
-    let contract = answer.contract();
+    let contract = answer.metadata();
     ensure!(
         answer.texts().concat().lines().count() == 200,
         "{}",
@@ -187,7 +187,7 @@ fn us4_2_chunks_end_at_entries() -> Result<()> {
     let mut client = Client::property_server()?;
     let chunks = client.walk("read_log", json!({}))?;
     ensure!(
-        chunks.first().map(|chunk| chunk.contract()["totalChunks"].clone())
+        chunks.first().map(|chunk| chunk.metadata()["totalChunks"].clone())
             == Some(json!(chunks.len()))
     );
     for chunk in &chunks {
@@ -230,8 +230,8 @@ fn us4_3_line_range_is_returned() -> Result<()> {
     let direct = client.call("read_log", json!({"startLine": 5_000, "endLine": 5_010}))?;
     ensure!(
         direct.texts().concat() == expected
-            && direct.contract()["metadata"]["startLine"] == 5_000
-            && direct.contract()["metadata"]["endLine"] == 5_010
+            && direct.metadata()["metadata"]["startLine"] == 5_000
+            && direct.metadata()["metadata"]["endLine"] == 5_010
     );
     let cursor = client.call("read_log", json!({}))?.next_cursor();
     let kept = client.call(

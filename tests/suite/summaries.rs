@@ -58,7 +58,7 @@ fn us2_1_large_booking_is_summarized() -> Result<()> {
             "{notice}"
         );
         ensure!(
-            answer.contract()["loss"] == "condensed" && answer.tokens() <= 2_000,
+            answer.metadata()["loss"] == "condensed" && answer.tokens() <= 2_000,
             "{} tokens",
             answer.tokens()
         );
@@ -88,7 +88,7 @@ fn us2_2_section_is_returned() -> Result<()> {
         client.call("get_booking", json!({"_guard": {"fields": ["financial"]}}))?,
     ] {
         ensure!(answer.json()? == json!({"financial": whole["financial"]}), "{:?}", answer.texts());
-        ensure!(answer.contract()["loss"] == "partial" && answer.contract()["kind"] == "selection");
+        ensure!(answer.metadata()["loss"] == "partial" && answer.metadata()["kind"] == "selection");
     }
     let path = client
         .call("context_guard_read", json!({"cursor": cursor, "path": "/financial/lines/3"}))?;
@@ -112,7 +112,7 @@ fn us2_3_small_answer_is_unchanged() -> Result<()> {
 #[test]
 fn us2_4_metadata_shows_tokens() -> Result<()> {
     let answer = Client::property_server()?.call("get_booking", json!({}))?;
-    let contract = answer.contract();
+    let contract = answer.metadata();
     let (estimated, left) =
         (contract["estimatedTokens"].as_u64(), contract["budgetRemaining"].as_u64());
     ensure!(
@@ -165,7 +165,7 @@ fn edge_malformed_parameters_are_rejected() -> Result<()> {
 
 #[test]
 fn edge_binary_text_is_described() -> Result<()> {
-    use context_guard_test_support::guards::Native;
+    use context_guard_test_support::guards::NativeGuard;
     use context_guard_test_support::walk::{pages, shape};
     let bytes: Vec<u8> = b"\x89PNG\r\n"
         .iter()
@@ -174,14 +174,14 @@ fn edge_binary_text_is_described() -> Result<()> {
         .collect();
     let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes);
     let message = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": encoded}]}});
-    let host = Native::usual("")?;
+    let host = NativeGuard::with_policy("")?;
     let shaped = Answer::read(
         &shape(&host, "screenshot", &json!({}), message.to_string().as_bytes())?
             .context("not shaped")?,
     )?;
     let text = shaped.texts().concat();
     ensure!(
-        shaped.contract()["loss"] == "described" && text.contains("base64 of a PNG image"),
+        shaped.metadata()["loss"] == "described" && text.contains("base64 of a PNG image"),
         "{text}"
     );
     let whole: String = pages(&host, shaped)?.iter().flat_map(Answer::texts).collect();
@@ -191,14 +191,14 @@ fn edge_binary_text_is_described() -> Result<()> {
 
 #[test]
 fn edge_pages_are_consistent_after_changes() -> Result<()> {
-    use context_guard_test_support::guards::Native;
+    use context_guard_test_support::guards::NativeGuard;
     use context_guard_test_support::walk::{items, pages, shape};
     let list = |from: usize| {
         let items: Vec<Value> =
             (from..from + 300).map(|id| json!({"id": id, "name": format!("row {id}")})).collect();
         json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": json!({ "rows": items }).to_string()}]}})
     };
-    let host = Native::usual("")?;
+    let host = NativeGuard::with_policy("")?;
     let first = Answer::read(
         &shape(&host, "rows", &json!({}), list(0).to_string().as_bytes())?.context("not shaped")?,
     )?;

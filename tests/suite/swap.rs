@@ -4,7 +4,8 @@ use context_guard_test_support::answer::Answer;
 use context_guard_test_support::client::Client;
 use context_guard_test_support::gateway::{Gateway, HttpClient, get, signal};
 use context_guard_test_support::operations::{
-    TOKEN, active, admin, change, change_with, replace, report, run,
+    TOKEN, active_revision, admin_call, admin_call_with, admin_config, replace_file,
+    revision_report, run_program,
 };
 use context_guard_test_support::peers::{self, Server};
 use context_guard_test_support::wait::wait_until;
@@ -22,7 +23,7 @@ fn houses() -> Result<Value> {
 
 /// Starts a gateway with this policy file.
 fn gateway(policy: &Path) -> Result<Gateway> {
-    Gateway::start(houses()?, json!({"policy": policy, "admin": admin()}))
+    Gateway::start(houses()?, json!({"policy": policy, "admin": admin_config()}))
 }
 
 fn open(gateway: &Gateway) -> Result<HttpClient> {
@@ -46,7 +47,7 @@ fn bookings(answer: &Answer) -> Result<Vec<Value>> {
 
 fn threshold(answer: &Answer) -> f64 {
     // Used and remaining tokens add up to the threshold.
-    let of = |name: &str| answer.contract()[name].as_f64().unwrap_or_default();
+    let of = |name: &str| answer.metadata()[name].as_f64().unwrap_or_default();
     of("estimatedTokens") + of("budgetRemaining")
 }
 
@@ -60,9 +61,9 @@ fn us3_1_new_limit_applies_without_restart() -> Result<()> {
     wait_until("a budget of 8000 tokens", || {
         Ok(threshold(&client.call("list_bookings", json!({}))?) == 8_000.0)
     })?;
-    ensure!(active(&gateway)? == 2);
+    ensure!(active_revision(&gateway)? == 2);
     // Written in place, replaced as editors do, and announced by a signal.
-    replace(&file, b"tokenBudgetThreshold: 6000\n")?;
+    replace_file(&file, b"tokenBudgetThreshold: 6000\n")?;
     wait_until("a budget of 6000 tokens", || {
         Ok(threshold(&client.call("list_bookings", json!({}))?) == 6_000.0)
     })?;
@@ -84,7 +85,7 @@ fn us3_2_endpoint_flag_affects_one_endpoint() -> Result<()> {
     let mut client = open(&gateway)?;
     for tool in ["list_bookings", "list_transactions"] {
         let whole = client.call(tool, json!({}))?;
-        ensure!(whole.next_cursor().is_none(), "{tool}: {}", whole.contract());
+        ensure!(whole.next_cursor().is_none(), "{tool}: {}", whole.metadata());
     }
     let on = "endpoints:\n  - match: 'houses::list_bookings'\n    pagination: true\n";
     std::fs::write(&file, format!("{off}{on}"))?;
@@ -94,7 +95,7 @@ fn us3_2_endpoint_flag_affects_one_endpoint() -> Result<()> {
             && page.json()?["bookings"].as_array().map(Vec::len) == Some(50))
     })?;
     let whole = client.call("list_transactions", json!({}))?;
-    ensure!(whole.next_cursor().is_none(), "{}", whole.contract());
+    ensure!(whole.next_cursor().is_none(), "{}", whole.metadata());
     Ok(())
 }
 
@@ -112,7 +113,7 @@ fn us3_3_defaults_are_safe() -> Result<()> {
         ensure!(settings.contains(documented), "{documented} is not documented");
     }
     // Without an admin token nothing can be changed.
-    let refused = change(&gateway, "POST", "/admin/reload", b"")?;
+    let refused = admin_call(&gateway, "POST", "/admin/reload", b"")?;
     ensure!(refused.status == 403 && refused.body.contains("admin.token"), "{}", refused.body);
     Ok(())
 }
@@ -126,8 +127,8 @@ fn us3_4_invalid_policy_is_rejected() -> Result<()> {
         &file,
         "tokenBudgetThreshold: 4000\nendpoints:\n  - match: a\n    chunksize: 5\n    hardCap: 5\n",
     )?;
-    wait_until("an error in the log", || Ok(gateway.process.said().contains("Not taken over")))?;
-    let said = gateway.process.said();
+    wait_until("an error in the log", || Ok(gateway.process.output().contains("Not taken over")))?;
+    let said = gateway.process.output();
     for told in [
         "policy.yaml",
         "line 4: endpoints[0].chunksize: there is no setting `chunksize`; did you mean `chunkSize`?",
@@ -138,12 +139,14 @@ fn us3_4_invalid_policy_is_rejected() -> Result<()> {
     }
     for broken in ["tokenBudgetThreshold: [\n", "", "tokenBudgetThreshold: 100\n"] {
         std::fs::write(&file, broken)?;
-        let refused = change(&gateway, "POST", "/admin/reload", b"")?;
+        let refused = admin_call(&gateway, "POST", "/admin/reload", b"")?;
         ensure!(refused.status == 422, "{broken:?}: {} {}", refused.status, refused.body);
         ensure!(threshold(&client.call("list_bookings", json!({}))?) == 4_000.0);
     }
-    ensure!(active(&gateway)? == 1);
-    ensure!(gateway.ask("/metrics")?.1.contains("context_guard_changes_total{event=\"refused\"}"));
+    ensure!(active_revision(&gateway)? == 1);
+    ensure!(
+        gateway.get_admin("/metrics")?.1.contains("context_guard_changes_total{event=\"refused\"}")
+    );
     // The corrected file is deployed.
     std::fs::write(&file, "tokenBudgetThreshold: 4500\n")?;
     wait_until("the mended policy", || {
@@ -160,7 +163,7 @@ fn wrap_reloads_policy() -> Result<()> {
     let mut client = Client::wrap(arguments)?;
     client.open("2025-11-25")?;
     ensure!(threshold(&client.call("list_bookings", json!({}))?) == 4_000.0);
-    replace(&file, b"tokenBudgetThreshold: 2000\n")?;
+    replace_file(&file, b"tokenBudgetThreshold: 2000\n")?;
     wait_until("a budget of 2000 tokens", || {
         Ok(threshold(&client.call("list_bookings", json!({}))?) == 2_000.0)
     })?;
@@ -199,7 +202,7 @@ fn environment_overrides_reloaded_policy() -> Result<()> {
     let file = policy("override", "tokenBudgetThreshold: 4000\nhardCap: 12000\n")?;
     let gateway = Gateway::start_with(
         houses()?,
-        json!({"policy": file, "admin": admin()}),
+        json!({"policy": file, "admin": admin_config()}),
         &[("CONTEXT_GUARD__POLICY__TOKEN_BUDGET_THRESHOLD", "3000")],
     )?;
     let mut client = open(&gateway)?;
@@ -221,10 +224,10 @@ fn cursors_survive_component_swap() -> Result<()> {
     std::fs::write(&policy, "tokenBudgetThreshold: 4000\n")?;
     let gateway = Gateway::start(
         houses()?,
-        json!({"component": {"file": file}, "policy": policy, "admin": admin(), "audit": {"folder": folder.join("audit")}}),
+        json!({"component": {"file": file}, "policy": policy, "admin": admin_config(), "audit": {"folder": folder.join("audit")}}),
     )?;
     let component_of = |number: u64| -> Result<Value> {
-        let report = report(&gateway)?;
+        let report = revision_report(&gateway)?;
         let all = report["generations"].as_array().into_iter().flatten();
         let found =
             all.filter(|one| one["generation"] == number).map(|one| one["component"].clone());
@@ -234,13 +237,13 @@ fn cursors_survive_component_swap() -> Result<()> {
     let cursor =
         client.call("list_bookings", json!({"limit": 20}))?.next_cursor().context("no cursor")?;
     // Other bytes, the same behaviour.
-    replace(&file, &std::fs::read(artifacts::other_component()?)?)?;
-    wait_until("the new component", || Ok(active(&gateway)? == 2))?;
+    replace_file(&file, &std::fs::read(artifacts::other_component()?)?)?;
+    wait_until("the new component", || Ok(active_revision(&gateway)? == 2))?;
     let after = client.call("context_guard_read", json!({"cursor": cursor, "fields": "all"}))?;
     ensure!(!after.is_error() && after.json()?["bookings"][0]["id"].is_string(), "{}", after.0);
     let later =
         client.call("list_bookings", json!({"limit": 20}))?.next_cursor().context("no cursor")?;
-    let back = run(&[
+    let back = run_program(&[
         "generations",
         "--config",
         &config(&gateway),
@@ -251,18 +254,19 @@ fn cursors_survive_component_swap() -> Result<()> {
         "rollback",
     ])?;
     ensure!(back.status.success(), "{}", String::from_utf8_lossy(&back.stderr));
-    ensure!(active(&gateway)? == 1);
+    ensure!(active_revision(&gateway)? == 1);
     let read = client.call("context_guard_read", json!({"cursor": later}))?;
     ensure!(!read.is_error(), "{}", read.0);
     // The watcher reads all files when one changes. It must not deploy the rolled-back component
     // again; a reload on request must.
-    replace(&policy, b"tokenBudgetThreshold: 5000\n")?;
-    wait_until("the new policy", || Ok(active(&gateway)? == 3))?;
+    replace_file(&policy, b"tokenBudgetThreshold: 5000\n")?;
+    wait_until("the new policy", || Ok(active_revision(&gateway)? == 3))?;
     ensure!(component_of(3)? == component_of(1)? && component_of(3)? != component_of(2)?);
-    let again = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "reload"])?;
+    let again =
+        run_program(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "reload"])?;
     ensure!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
-    ensure!(active(&gateway)? == 4 && component_of(4)? == component_of(2)?);
-    let table = run(&["generations", "--admin", &gateway.admin, "--token", TOKEN])?;
+    ensure!(active_revision(&gateway)? == 4 && component_of(4)? == component_of(2)?);
+    let table = run_program(&["generations", "--admin", &gateway.admin, "--token", TOKEN])?;
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     for shown in ["active", "taken back", "guard.wasm", "standby"] {
         ensure!(table.contains(shown), "{shown} is not in {table}");
@@ -306,19 +310,20 @@ fn checksum_or_signature_is_required() -> Result<()> {
     let public = std::fs::read_to_string(folder.join("key.pub"))?;
     let public = public.lines().last().context("no key")?;
     let component = json!({"file": file, "require": "signature", "publicKeys": [public]});
-    let gateway = Gateway::start(houses()?, json!({"component": component, "admin": admin()}))?;
-    let other = std::fs::read(artifacts::other_component()?)?;
-    replace(&file, &other)?;
+    let gateway =
+        Gateway::start(houses()?, json!({"component": component, "admin": admin_config()}))?;
+    let other = std::fs::read(artifacts::wasip2_component()?)?;
+    replace_file(&file, &other)?;
     wait_until("a refusal", || {
-        Ok(gateway.process.said().contains("signature is of none of the keys"))
+        Ok(gateway.process.output().contains("signature is of none of the keys"))
     })?;
     minisign(&["-S", "-W", "-s", "other.sec", "-m", "guard.wasm"])?;
-    ensure!(change(&gateway, "POST", "/admin/reload", b"")?.status == 422);
-    ensure!(active(&gateway)? == 1);
-    let pushed = change(&gateway, "PUT", "/admin/component", &other)?;
+    ensure!(admin_call(&gateway, "POST", "/admin/reload", b"")?.status == 422);
+    ensure!(active_revision(&gateway)? == 1);
+    let pushed = admin_call(&gateway, "PUT", "/admin/component", &other)?;
     ensure!(pushed.status == 422 && pushed.body.contains("signature"), "{}", pushed.body);
     minisign(&["-S", "-W", "-s", "key.sec", "-m", "guard.wasm"])?;
-    wait_until("the signed component", || Ok(active(&gateway)? == 2))?;
+    wait_until("the signed component", || Ok(active_revision(&gateway)? == 2))?;
     drop(gateway);
     let sum = |bytes: &[u8]| -> Result<String> {
         std::fs::write(folder.join("sum-of"), bytes)?;
@@ -329,32 +334,33 @@ fn checksum_or_signature_is_required() -> Result<()> {
     std::fs::write(&file, &first)?;
     std::fs::write(folder.join("guard.wasm.sha256"), sum(&first)?)?;
     let component = json!({"file": file, "require": "checksum"});
-    let gateway = Gateway::start(houses()?, json!({"component": component, "admin": admin()}))?;
-    replace(&file, &other)?;
-    wait_until("a refusal", || Ok(gateway.process.said().contains("SHA-256")))?;
+    let gateway =
+        Gateway::start(houses()?, json!({"component": component, "admin": admin_config()}))?;
+    replace_file(&file, &other)?;
+    wait_until("a refusal", || Ok(gateway.process.output().contains("SHA-256")))?;
     std::fs::write(folder.join("guard.wasm.sha256"), sum(&other)?)?;
-    wait_until("the checked component", || Ok(active(&gateway)? == 2))?;
+    wait_until("the checked component", || Ok(active_revision(&gateway)? == 2))?;
     Ok(())
 }
 
 #[test]
 fn failed_self_test_rejects_component() -> Result<()> {
-    let gateway = Gateway::start(houses()?, json!({"admin": admin()}))?;
+    let gateway = Gateway::start(houses()?, json!({"admin": admin_config()}))?;
     let mut client = open(&gateway)?;
     let bad = super::hostile::modules()?;
     for (deed, bytes) in bad {
-        let refused = change(&gateway, "PUT", "/admin/component", &bytes)?;
+        let refused = admin_call(&gateway, "PUT", "/admin/component", &bytes)?;
         ensure!(refused.status == 422, "{deed}: {} {}", refused.status, refused.body);
-        ensure!(client.call("list_bookings", json!({}))?.contract()["kind"] == "page", "{deed}");
+        ensure!(client.call("list_bookings", json!({}))?.metadata()["kind"] == "page", "{deed}");
     }
     for (bytes, told) in [
         (&b"no component"[..], "cannot be used"),
         (&wat::parse_str("(component)")?[..], "cannot be used"),
     ] {
-        let refused = change(&gateway, "PUT", "/admin/component", bytes)?;
+        let refused = admin_call(&gateway, "PUT", "/admin/component", bytes)?;
         ensure!(refused.status == 422 && refused.body.contains(told), "{}", refused.body);
     }
-    ensure!(active(&gateway)? == 1);
+    ensure!(active_revision(&gateway)? == 1);
     Ok(())
 }
 
@@ -366,11 +372,15 @@ fn failing_component_is_rolled_back() -> Result<()> {
         let gateway = Gateway::start(
             upstreams.clone(),
             // A loop runs into this deadline on every call until it is rolled back.
-            json!({"admin": admin(), "component": {"deadlineMs": 1_000}}),
+            json!({"admin": admin_config(), "component": {"deadlineMs": 1_000}}),
         )?;
         let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
-        let swapped =
-            change(&gateway, "PUT", "/admin/component", &std::fs::read(artifacts::sabotaged()?)?)?;
+        let swapped = admin_call(
+            &gateway,
+            "PUT",
+            "/admin/component",
+            &std::fs::read(artifacts::sabotaged()?)?,
+        )?;
         ensure!(swapped.status == 200, "{}", swapped.body);
         // Ordinary calls work in the faulty revision.
         let sound = client.call("echo", json!({"message": "hello"}))?;
@@ -381,17 +391,17 @@ fn failing_component_is_rolled_back() -> Result<()> {
                 client.call("echo", json!({"message": format!("sabotage:{deed}\n{long}")}))?;
             // The healthy revision shaped the answer. The byte limit's fallback would not lead to
             // the whole.
-            let contract = answer.contract();
+            let contract = answer.metadata();
             ensure!(
                 contract["kind"] == "chunk" && answer.next_cursor().is_some(),
                 "{deed} {call}: {}",
                 answer.0
             );
         }
-        wait_until("the sound generation", || Ok(active(&gateway)? == 1))?;
-        let state = report(&gateway)?["generations"][0]["state"].clone();
+        wait_until("the sound generation", || Ok(active_revision(&gateway)? == 1))?;
+        let state = revision_report(&gateway)?["generations"][0]["state"].clone();
         ensure!(state == "taken back", "{deed}: {state}");
-        ensure!(gateway.process.said().contains("Generation 2 was taken back"), "{deed}");
+        ensure!(gateway.process.output().contains("Generation 2 was taken back"), "{deed}");
     }
     Ok(())
 }
@@ -408,7 +418,7 @@ fn keys_rotate_without_a_restart() -> Result<()> {
     ]);
     let gateway = Gateway::start(
         houses()?,
-        json!({"signingKeys": keys, "admin": admin(), "audit": {"folder": folder.join("audit")}}),
+        json!({"signingKeys": keys, "admin": admin_config(), "audit": {"folder": folder.join("audit")}}),
     )?;
     let mut client = open(&gateway)?;
     let page = |client: &mut HttpClient| -> Result<String> {
@@ -435,7 +445,7 @@ fn keys_rotate_without_a_restart() -> Result<()> {
         Ok(old.is_error() && old.all_texts()[0].contains("cursor_invalid"))
     })?;
     std::fs::write(&first, "short\n")?;
-    wait_until("a refusal", || Ok(gateway.process.said().contains("the ones in use stay")))?;
+    wait_until("a refusal", || Ok(gateway.process.output().contains("the ones in use stay")))?;
     let last = page(&mut client)?;
     ensure!(!client.call("context_guard_read", json!({"cursor": last}))?.is_error());
     Ok(())
@@ -443,18 +453,23 @@ fn keys_rotate_without_a_restart() -> Result<()> {
 
 #[test]
 fn admin_pushes_policy() -> Result<()> {
-    let gateway = Gateway::start(houses()?, json!({"admin": admin()}))?;
+    let gateway = Gateway::start(houses()?, json!({"admin": admin_config()}))?;
     let mut client = open(&gateway)?;
     let yaml = [("content-type", "application/yaml")];
     let pushed =
-        change_with(&gateway, "PUT", "/admin/policy", b"tokenBudgetThreshold: 5000\n", &yaml)?;
+        admin_call_with(&gateway, "PUT", "/admin/policy", b"tokenBudgetThreshold: 5000\n", &yaml)?;
     ensure!(pushed.status == 200 && pushed.body.contains("\"generation\":2"), "{}", pushed.body);
     ensure!(threshold(&client.call("list_bookings", json!({}))?) == 5_000.0);
     let same =
-        change_with(&gateway, "PUT", "/admin/policy", b"tokenBudgetThreshold: 5000\n", &yaml)?;
+        admin_call_with(&gateway, "PUT", "/admin/policy", b"tokenBudgetThreshold: 5000\n", &yaml)?;
     ensure!(same.body.contains("\"changed\":false"), "{}", same.body);
-    let wrong =
-        change_with(&gateway, "PUT", "/admin/policy", b"a: 1\ntokenBudgetTreshold: 5\n", &yaml)?;
+    let wrong = admin_call_with(
+        &gateway,
+        "PUT",
+        "/admin/policy",
+        b"a: 1\ntokenBudgetTreshold: 5\n",
+        &yaml,
+    )?;
     ensure!(
         wrong.status == 422
             && wrong.body.contains("line 2: tokenBudgetTreshold")
@@ -472,7 +487,7 @@ fn admin_pushes_policy() -> Result<()> {
 #[test]
 fn swaps_do_not_disturb_clients() -> Result<()> {
     const SWAPS: u64 = 40;
-    let gateway = Gateway::start(houses()?, json!({"admin": admin()}))?;
+    let gateway = Gateway::start(houses()?, json!({"admin": admin_config()}))?;
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     let walk = || -> Result<()> {
         let mut client = open(&gateway)?;
@@ -503,7 +518,7 @@ fn swaps_do_not_disturb_clients() -> Result<()> {
             for swap in 0..SWAPS {
                 let policy = json!({"tokenBudgetThreshold": 4_000 + swap}).to_string();
                 let reply = if swap.is_multiple_of(2) {
-                    change(&gateway, "PUT", "/admin/policy", policy.as_bytes())?
+                    admin_call(&gateway, "PUT", "/admin/policy", policy.as_bytes())?
                 } else {
                     change(
                         &gateway,
@@ -526,7 +541,7 @@ fn swaps_do_not_disturb_clients() -> Result<()> {
         }
         swapped
     })?;
-    ensure!(active(&gateway)? > SWAPS / 2, "{}", active(&gateway)?);
+    ensure!(active_revision(&gateway)? > SWAPS / 2, "{}", active_revision(&gateway)?);
     ensure!(calls.load(Ordering::Relaxed) > 100, "{} calls", calls.load(Ordering::Relaxed));
     Ok(())
 }

@@ -11,8 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::envoy::{Envoy, Listener};
 use context_guard_test_support::gateway::agent;
-use context_guard_test_support::guards::{Host, KEY, NOW, Native, Verdict, Wasm, component};
-use context_guard_test_support::scripted::{self, Scripted};
+use context_guard_test_support::guards::{
+    ComponentGuard, NOW_MS, NativeGuard, SIGNING_KEY, TestGuard, Verdict, component,
+};
+use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
 use context_guard_test_support::serve::Served;
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde::Deserialize;
@@ -48,7 +50,7 @@ fn read(path: &Path) -> Result<Case> {
 }
 
 /// Runs a case, and returns its outcome.
-fn outcome(case: &Case, host: &dyn Host) -> Result<Value> {
+fn outcome(case: &Case, host: &dyn TestGuard) -> Result<Value> {
     let (mut cursor, mut exchanges) = (String::new(), Vec::new());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     for exchange in &case.exchanges {
@@ -87,11 +89,20 @@ fn outcome(case: &Case, host: &dyn Host) -> Result<Value> {
 }
 
 fn native(case: &Case) -> Result<Value> {
-    outcome(case, &Native::new(&case.policy.to_string(), "tester", NOW, &[KEY])?)
+    outcome(case, &NativeGuard::new(&case.policy.to_string(), "tester", NOW_MS, &[SIGNING_KEY])?)
 }
 
 fn wasm(case: &Case) -> Result<Value> {
-    outcome(case, &Wasm::new(component()?, &case.policy.to_string(), "tester", NOW, &[KEY])?)
+    outcome(
+        case,
+        &ComponentGuard::new(
+            component()?,
+            &case.policy.to_string(),
+            "tester",
+            NOW_MS,
+            &[SIGNING_KEY],
+        )?,
+    )
 }
 
 /// Reports the first difference between two outcomes.
@@ -201,21 +212,21 @@ fn resolved(case: Case, expected: &Value) -> Case {
 }
 
 /// Runs a case over HTTP through the guard at `url` before `upstream`.
-fn over_http(case: &Case, url: &str, upstream: &Scripted) -> Result<Vec<Value>> {
+fn over_http(case: &Case, url: &str, upstream: &ScriptedServer) -> Result<Vec<Value>> {
     let agent = agent();
     let mut exchanges = Vec::new();
     for exchange in &case.exchanges {
-        upstream.asked().clear();
+        upstream.requests().clear();
         let answer = exchange.upstream.as_deref().unwrap_or_default();
-        upstream.answer(if answer.is_empty() {
-            scripted::Answer::empty(202)
+        upstream.push(if answer.is_empty() {
+            ScriptedResponse::empty(202)
         } else {
-            scripted::Answer::json(answer)
+            ScriptedResponse::json(answer)
         });
         let request = agent.post(format!("{url}/mcp")).header("content-type", "application/json");
         let client = request.send(exchange.client.as_bytes())?.into_body().read_to_string()?;
         let as_is = |same: bool, text: String| if same { "as it came".to_owned() } else { text };
-        let asked = upstream.asked().first().map(|asked| asked.body.clone());
+        let asked = upstream.requests().first().map(|request| request.body.clone());
         let onward = match asked {
             Some(body) => {
                 let same = body == exchange.client.as_bytes();
@@ -224,7 +235,7 @@ fn over_http(case: &Case, url: &str, upstream: &Scripted) -> Result<Vec<Value>> 
             None => {
                 // The guard answered. The prepared response of the upstream must not serve the next
                 // exchange.
-                upstream.forget();
+                upstream.clear();
                 Value::Null
             }
         };
@@ -237,10 +248,10 @@ fn over_http(case: &Case, url: &str, upstream: &Scripted) -> Result<Vec<Value>> 
 #[test]
 fn filter_in_a_real_envoy() -> Result<()> {
     let names: Vec<PathBuf> = cases()?;
-    let upstreams: Vec<Scripted> =
-        names.iter().map(|_| Scripted::start()).collect::<Result<_>>()?;
+    let upstreams: Vec<ScriptedServer> =
+        names.iter().map(|_| ScriptedServer::start()).collect::<Result<_>>()?;
     let listeners = names.iter().zip(&upstreams).map(|(path, upstream)| {
-        let config = json!({"policy": read(path)?.policy, "principal": "tester", "nowMs": NOW});
+        let config = json!({"policy": read(path)?.policy, "principal": "tester", "nowMs": NOW_MS});
         // Each case has its own shared data.
         let vm_id = path.display().to_string();
         Ok(Listener { vm_id, ..Listener::before(upstream.address, config)? })
@@ -260,8 +271,8 @@ fn filter_in_a_real_envoy() -> Result<()> {
 }
 
 fn middleware(form: &str, composition: &str) -> Result<()> {
-    let upstream = Scripted::start()?;
-    let served = Served::start(composition, &upstream.url(), &json!({}), Some(NOW))?;
+    let upstream = ScriptedServer::start()?;
+    let served = Served::start(composition, &upstream.url(), &json!({}), Some(NOW_MS))?;
     agree(form, |_, case| {
         let config = json!({"policy": case.policy, "principal": "tester"});
         served.begin_anew(&upstream.url(), &config)?;
@@ -302,8 +313,8 @@ fn javascript(form: &str, script: &str) -> Result<()> {
         );
     }
     let file = folder.join("cases.json");
-    let key = std::str::from_utf8(KEY)?;
-    std::fs::write(&file, json!({"cases": all, "key": key, "now": NOW}).to_string())?;
+    let key = std::str::from_utf8(SIGNING_KEY)?;
+    std::fs::write(&file, json!({"cases": all, "key": key, "now": NOW_MS}).to_string())?;
     let done = Command::new(artifacts::node()?)
         .arg(artifacts::root().join("tests/support/browser").join(script))
         .arg(artifacts::dist("npm/context-guard")?)

@@ -1,9 +1,9 @@
 //! The wasi:http middleware, composed and served by the library behind `wasmtime serve`.
 
 use context_guard_test_support::answer::Answer;
-use context_guard_test_support::gateway::{Archive, agent, get, post};
+use context_guard_test_support::gateway::{ArchiveServer, agent, get, post};
 use context_guard_test_support::peers::{CLIENTS, call, run_at};
-use context_guard_test_support::scripted::{self, Scripted};
+use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
 use context_guard_test_support::serve::Served;
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn ask(served: &Served, arguments: &Value) -> Result<Answer> {
 fn sdk_clients_list_call_page_and_chunk() -> Result<()> {
     for form in FORMS {
         for plain in [false, true] {
-            let server = Archive::start(plain)?;
+            let server = ArchiveServer::start(plain)?;
             let served = served(form, "", server.base(), &json!({"upstream": "archive"}))?;
             let url = format!("{}/mcp", served.url);
             let steps = [
@@ -70,7 +70,7 @@ fn sdk_clients_list_call_page_and_chunk() -> Result<()> {
 #[test]
 fn events_are_streamed_and_bodies_complete() -> Result<()> {
     for form in FORMS {
-        let server = Scripted::start()?;
+        let server = ScriptedServer::start()?;
         let served = served(form, "", &server.url(), &json!({}))?;
         let progress =
             r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}"#;
@@ -78,7 +78,7 @@ fn events_are_streamed_and_bodies_complete() -> Result<()> {
             ": hi\n\nid: 7\ndata: {progress}\n\nid: 8\ndata: {}\n\n",
             answer(&records(900))
         );
-        server.answer(scripted::Answer::of("text/event-stream", events).chunked(1_000));
+        server.push(ScriptedResponse::with_type("text/event-stream", events).chunked(1_000));
         let reply = post(&format!("{}/mcp", served.url), &[], &request(&json!({})))?;
         ensure!(
             reply.body.starts_with(&format!(": hi\n\nid: 7\ndata: {progress}\n\nid: 8\ndata: ")),
@@ -91,20 +91,21 @@ fn events_are_streamed_and_bodies_complete() -> Result<()> {
         for (count, chunked, told) in
             [(150_000, false, false), (150_000, true, false), (400_000, true, true)]
         {
-            let body = scripted::Answer::json(answer(&records(count)));
-            server.answer(if chunked { body.chunked(100_000) } else { body });
+            let body = ScriptedResponse::json(answer(&records(count)));
+            server.push(if chunked { body.chunked(100_000) } else { body });
             let answer = ask(&served, &json!({}))?;
             ensure!(answer.is_error() == told, "{form}: {}", answer.0);
             ensure!(
-                told || answer.contract()["meta"]["totalCount"] == count,
+                told || answer.metadata()["meta"]["totalCount"] == count,
                 "{form}: {}",
                 answer.0
             );
         }
         // A body that is no tool answer passes byte for byte.
         let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
-        server
-            .answer(scripted::Answer::of("application/octet-stream", bytes.clone()).chunked(9_999));
+        server.push(
+            ScriptedResponse::with_type("application/octet-stream", bytes.clone()).chunked(9_999),
+        );
         let passed =
             agent().get(format!("{}/file", served.url)).call()?.into_body().read_to_vec()?;
         ensure!(passed == bytes, "{form}: {} bytes", passed.len());
@@ -115,8 +116,8 @@ fn events_are_streamed_and_bodies_complete() -> Result<()> {
 #[test]
 fn api_is_paged_by_query() -> Result<()> {
     for form in FORMS {
-        let server = Scripted::answering(|asked| {
-            scripted::Answer::json(if asked.line.starts_with("GET /v1/list?a=b ") {
+        let server = ScriptedServer::from_fn(|request| {
+            ScriptedResponse::json(if request.line.starts_with("GET /v1/list?a=b ") {
                 records(500).to_string()
             } else {
                 "null".to_owned()
@@ -139,17 +140,17 @@ fn api_is_paged_by_query() -> Result<()> {
 #[test]
 fn missing_store_replays_calls() -> Result<()> {
     for form in FORMS {
-        let server = Scripted::start()?;
+        let server = ScriptedServer::start()?;
         let policy = json!({"endpoints": [{"match": "list", "readOnly": true}]});
         let served = served(form, "-replay", &server.url(), &json!({"policy": policy}))?;
-        let first = scripted::Answer::json(answer(&records(500)));
-        server.answer(first.clone());
+        let first = ScriptedResponse::json(answer(&records(500)));
+        server.push(first.clone());
         let page = ask(&served, &json!({}))?;
         let cursor = page.next_cursor().context("no cursor")?;
-        server.answer(first);
+        server.push(first);
         let next = ask(&served, &json!({"_guard": {"cursor": cursor}}))?;
         ensure!(next.json()?["items"][0]["id"] == 50, "{form}: {}", next.0);
-        server.answer(scripted::Answer::json(answer(&records(400))));
+        server.push(ScriptedResponse::json(answer(&records(400))));
         let changed = ask(&served, &json!({"_guard": {"cursor": cursor}}))?;
         ensure!(
             changed.is_error() && changed.0.to_string().contains("data_changed"),
@@ -163,7 +164,7 @@ fn missing_store_replays_calls() -> Result<()> {
 #[test]
 fn invalid_environment_is_reported() -> Result<()> {
     for form in FORMS {
-        let server = Scripted::start()?;
+        let server = ScriptedServer::start()?;
         for (config, told) in [
             (json!({"policy": {"defaultPageSize": 0}}), "policy.defaultPageSize"),
             (json!({"maxBody": "much"}), "CONTEXT_GUARD_CONFIG"),

@@ -62,28 +62,28 @@ impl Answer {
 
     /// Returns the result metadata, `_meta["dev.context-guard/result"]`.
     #[must_use]
-    pub fn contract(&self) -> &Value {
+    pub fn metadata(&self) -> &Value {
         &self.result()["_meta"]["dev.context-guard/result"]
     }
 
     /// Returns the cursor to the next part.
     #[must_use]
     pub fn next_cursor(&self) -> Option<String> {
-        Some(self.contract().get("nextCursor")?.as_str()?.to_owned())
+        Some(self.metadata().get("nextCursor")?.as_str()?.to_owned())
     }
 
     /// Returns the cursor to the next part, or else the cursor to the whole.
     #[must_use]
     pub fn cursor(&self) -> Option<String> {
-        let contract = self.contract();
+        let contract = self.metadata();
         Some(contract.get("nextCursor").or(contract.get("cursor"))?.as_str()?.to_owned())
     }
 
     /// Returns true if this is a verbatim part of the original: with the following parts it adds up
     /// to the original.
     #[must_use]
-    pub fn is_in_whole_pieces(&self) -> bool {
-        self.contract()["loss"] == "partial" && self.contract()["kind"] != "selection"
+    pub fn is_verbatim_part(&self) -> bool {
+        self.metadata()["loss"] == "partial" && self.metadata()["kind"] != "selection"
     }
 
     /// Returns the cursors in texts, structured content and metadata.

@@ -141,7 +141,7 @@ impl Client {
     /// A call fails.
     pub fn walk(&mut self, tool: &str, arguments: Value) -> Result<Vec<Answer>> {
         let first = self.call(tool, arguments)?;
-        let mut pages = match first.cursor().filter(|_| !first.is_in_whole_pieces()) {
+        let mut pages = match first.cursor().filter(|_| !first.is_verbatim_part()) {
             Some(cursor) => {
                 vec![self.call("context_guard_read", json!({"cursor": cursor, "fields": "all"}))?]
             }

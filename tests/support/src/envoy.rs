@@ -30,7 +30,7 @@ impl Listener {
     /// # Errors
     /// The filter was not built.
     pub fn before(upstream: SocketAddr, config: Value) -> Result<Self> {
-        let mut all = json!({"signingKeys": [std::str::from_utf8(crate::guards::KEY)?]});
+        let mut all = json!({"signingKeys": [std::str::from_utf8(crate::guards::SIGNING_KEY)?]});
         merge(&mut all, config);
         let filter = artifacts::dist("context-guard-envoy.wasm")?;
         Ok(Self { config: all, upstream, vm_id: "guard".to_owned(), filter })
@@ -133,9 +133,9 @@ impl Envoy {
         let admin = format!("http://{}", std::fs::read_to_string(&admin)?.trim());
         let envoy = Self { process, folder, admin, names };
         wait_until("a ready Envoy", || {
-            Ok(envoy.ask("/ready").is_ok_and(|(status, _)| status == 200))
+            Ok(envoy.get_admin("/ready").is_ok_and(|(status, _)| status == 200))
         })
-        .with_context(|| envoy.process.said())?;
+        .with_context(|| envoy.process.output())?;
         Ok(envoy)
     }
 
@@ -143,7 +143,7 @@ impl Envoy {
     ///
     /// # Errors
     /// Envoy does not answer.
-    pub fn ask(&self, path: &str) -> Result<(u16, String)> {
+    pub fn get_admin(&self, path: &str) -> Result<(u16, String)> {
         let response = agent().get(format!("{}{path}", self.admin)).call()?;
         let status = response.status().as_u16();
         Ok((status, response.into_body().read_to_string()?))
@@ -154,7 +154,7 @@ impl Envoy {
     /// # Errors
     /// The listener did not start.
     pub fn url(&self, at: usize) -> Result<String> {
-        let (_, listeners) = self.ask("/listeners?format=json")?;
+        let (_, listeners) = self.get_admin("/listeners?format=json")?;
         let listeners: Value = serde_json::from_str(&listeners)?;
         let listeners = listeners["listener_statuses"].as_array().context("no listeners")?;
         let name = self.names.get(at).context("no such listener")?;
@@ -169,7 +169,7 @@ impl Envoy {
     /// # Errors
     /// Envoy does not answer.
     pub fn stat(&self, name: &str) -> Result<u64> {
-        let (_, stats) = self.ask(&format!("/stats?filter={name}"))?;
+        let (_, stats) = self.get_admin(&format!("/stats?filter={name}"))?;
         Ok(stats
             .lines()
             .filter_map(|line| line.split_once(": ")?.1.trim().parse::<u64>().ok())
@@ -197,7 +197,7 @@ impl Envoy {
     /// # Errors
     /// Envoy is not live.
     pub fn is_alive(&self) -> Result<()> {
-        let (status, state) = self.ask("/server_info")?;
+        let (status, state) = self.get_admin("/server_info")?;
         ensure!(status == 200 && state.contains("\"state\": \"LIVE\""), "{state}");
         Ok(())
     }

@@ -48,7 +48,7 @@ impl Process {
         }));
         let mut process = Self { child, said, reader };
         let started = wait_until(mark, || {
-            if process.said().contains(mark) {
+            if process.output().contains(mark) {
                 return Ok(true);
             }
             if let Some(status) = process.child.try_wait()? {
@@ -60,13 +60,13 @@ impl Process {
             }
             Ok(false)
         });
-        started.with_context(|| format!("{command:?}: {}", process.said()))?;
+        started.with_context(|| format!("{command:?}: {}", process.output()))?;
         Ok(process)
     }
 
     /// Returns the output so far.
     #[must_use]
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -104,20 +104,20 @@ pub fn signal(pid: u32, signal: &str) -> Result<()> {
 }
 
 /// The server of the conformance suite, over HTTP on loopback.
-pub struct Fixture {
+pub struct ConformanceServer {
     _process: Process,
     /// Its MCP endpoint.
     pub url: String,
 }
 
 /// The example server with long answers, over HTTP on loopback.
-pub struct Archive {
+pub struct ArchiveServer {
     _process: Process,
     /// Its MCP endpoint.
     pub url: String,
 }
 
-impl Archive {
+impl ArchiveServer {
     /// Starts the server. It answers with JSON if `plain` is true, and with event streams
     /// otherwise.
     ///
@@ -129,7 +129,7 @@ impl Archive {
         command.env("PEERS", artifacts::peers()?).env("PORT", "0");
         command.env("JSON", if plain { "1" } else { "0" });
         let process = Process::start(command, true, "http://")?;
-        let url = process.said().trim().to_owned();
+        let url = process.output().trim().to_owned();
         Ok(Self { _process: process, url })
     }
 
@@ -150,28 +150,28 @@ impl Archive {
 
 /// Returns the path of the script of that server.
 #[must_use]
-pub fn fixture_script() -> PathBuf {
+pub fn conformance_script() -> PathBuf {
     artifacts::root().join("tests/support/servers/conformance.mjs")
 }
 
-impl Fixture {
+impl ConformanceServer {
     /// Starts the server.
     ///
     /// # Errors
     /// The server does not start.
     pub fn start() -> Result<Self> {
-        Self::of_era("")
+        Self::start_in_mode("")
     }
 
     /// Starts the server for one protocol mode only: `legacy` (stateful) or `modern` (stateless).
     ///
     /// # Errors
     /// The server does not start.
-    pub fn of_era(era: &str) -> Result<Self> {
+    pub fn start_in_mode(mode: &str) -> Result<Self> {
         let mut command = Command::new(artifacts::node()?);
-        command.arg(fixture_script()).env("PEERS", artifacts::peers()?).env("ERA", era);
+        command.arg(conformance_script()).env("PEERS", artifacts::peers()?).env("ERA", mode);
         let process = Process::start(command, true, "http://")?;
-        let url = process.said().trim().to_owned();
+        let url = process.output().trim().to_owned();
         Ok(Self { _process: process, url })
     }
 
@@ -180,7 +180,7 @@ impl Fixture {
     /// # Errors
     /// Node is not installed.
     pub fn stdio(name: &str, more: Value) -> Result<Value> {
-        let command = json!([artifacts::node()?, fixture_script(), "--stdio"]);
+        let command = json!([artifacts::node()?, conformance_script(), "--stdio"]);
         let mut upstream =
             json!({"name": name, "command": command, "env": {"PEERS": artifacts::peers()?}});
         merge(&mut upstream, more);
@@ -245,7 +245,7 @@ impl Gateway {
         let mut command = Command::new(artifacts::program()?);
         command.args(["-v", "serve", "--config"]).arg(&file).envs(environment.iter().copied());
         let process = Process::start(command, false, "telemetry at http://")?;
-        let said = process.said();
+        let said = process.output();
         let after = |mark: &str| {
             let rest = said.split_once(mark).map_or("", |(_, rest)| rest);
             rest.split_whitespace().next().unwrap_or_default().to_owned()
@@ -273,7 +273,7 @@ impl Gateway {
     ///
     /// # Errors
     /// The admin endpoint does not answer.
-    pub fn ask(&self, path: &str) -> Result<(u16, String)> {
+    pub fn get_admin(&self, path: &str) -> Result<(u16, String)> {
         let response = agent().get(format!("{}{path}", self.admin)).call()?;
         let status = response.status().as_u16();
         Ok((status, response.into_body().read_to_string()?))
@@ -305,7 +305,7 @@ impl Reply {
     ///
     /// # Errors
     /// The connection breaks.
-    pub fn of(response: ureq::http::Response<ureq::Body>) -> Result<Self> {
+    pub fn read(response: ureq::http::Response<ureq::Body>) -> Result<Self> {
         let (head, mut body) = response.into_parts();
         let body = body.with_config().limit(1 << 28).read_to_string()?;
         Ok(Self { status: head.status.as_u16(), headers: head.headers, body })
@@ -353,7 +353,7 @@ pub fn get(url: &str, headers: &[(&str, &str)]) -> Result<Reply> {
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    Reply::of(request.call()?)
+    Reply::read(request.call()?)
 }
 
 /// Sends a POST request with a JSON body.
@@ -368,7 +368,7 @@ pub fn post(url: &str, headers: &[(&str, &str)], body: &str) -> Result<Reply> {
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    Reply::of(request.send(body)?)
+    Reply::read(request.send(body)?)
 }
 
 /// A request whose response is read while it arrives.

@@ -19,9 +19,9 @@ use context_guard_core::snapshot::stored::Loaded;
 use context_guard_core::{Context, Guard, Plan, Record};
 
 /// The key that tests sign cursors with.
-pub const KEY: &[u8] = b"a-key-for-tests,-32-bytes-long!!";
+pub const SIGNING_KEY: &[u8] = b"a-key-for-tests,-32-bytes-long!!";
 /// The time at which tests begin, in milliseconds since 1970.
-pub const NOW: u64 = 1_790_000_000_000;
+pub const NOW_MS: u64 = 1_790_000_000_000;
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +36,7 @@ pub enum Verdict {
 pub type Response = (Option<Vec<u8>>, Record);
 
 /// A guard with its own store.
-pub trait Host {
+pub trait TestGuard {
     /// Passes a request to the guard.
     ///
     /// # Errors
@@ -53,9 +53,9 @@ pub trait Host {
 
 /// A store without expiry or limits whose entries tests can read.
 #[derive(Default)]
-pub struct OpenStore(Mutex<BTreeMap<String, Vec<u8>>>);
+pub struct InspectableStore(Mutex<BTreeMap<String, Vec<u8>>>);
 
-impl OpenStore {
+impl InspectableStore {
     /// Returns all entries.
     #[must_use]
     pub fn all(&self) -> BTreeMap<String, Vec<u8>> {
@@ -63,7 +63,7 @@ impl OpenStore {
     }
 }
 
-impl CursorStore for OpenStore {
+impl CursorStore for InspectableStore {
     fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(keys.iter().map(|key| all.get(key).map(|value| Bytes::copy_from_slice(value))).collect())
@@ -85,14 +85,14 @@ impl CursorStore for OpenStore {
 }
 
 /// The core, compiled for the machine that runs the tests.
-pub struct Native {
+pub struct NativeGuard {
     guard: Guard,
     principal: String,
     now_ms: u64,
-    store: OpenStore,
+    store: InspectableStore,
 }
 
-impl Native {
+impl NativeGuard {
     /// Creates a guard under a policy.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Native {
             guard: Guard::new(compiled.policy, keys),
             principal: principal.to_owned(),
             now_ms,
-            store: OpenStore::default(),
+            store: InspectableStore::default(),
         })
     }
 
@@ -112,8 +112,8 @@ impl Native {
     ///
     /// # Errors
     /// The policy is invalid.
-    pub fn usual(policy: &str) -> Result<Self> {
-        Self::new(policy, "tester", NOW, &[KEY])
+    pub fn with_policy(policy: &str) -> Result<Self> {
+        Self::new(policy, "tester", NOW_MS, &[SIGNING_KEY])
     }
 
     /// Advances the clock of the guard.
@@ -123,7 +123,7 @@ impl Native {
 
     /// Returns the same guard and store for another principal.
     #[must_use]
-    pub fn speaking_as(mut self, principal: &str) -> Self {
+    pub fn with_principal(mut self, principal: &str) -> Self {
         principal.clone_into(&mut self.principal);
         self
     }
@@ -133,7 +133,7 @@ impl Native {
     }
 }
 
-impl Host for Native {
+impl TestGuard for NativeGuard {
     fn request(&self, message: &[u8]) -> Result<Verdict> {
         let mut loaded = Loaded::new();
         loop {
@@ -197,15 +197,15 @@ pub fn component() -> Result<Arc<Component>> {
 }
 
 /// The component in wasmtime.
-pub struct Wasm {
+pub struct ComponentGuard {
     component: Arc<Component>,
     surroundings: Surroundings,
-    store: Arc<OpenStore>,
+    store: Arc<InspectableStore>,
     settings: Settings,
     principal: String,
 }
 
-impl Wasm {
+impl ComponentGuard {
     /// Instantiates a component under a policy.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl Wasm {
         now_ms: u64,
         keys: &[&[u8]],
     ) -> Result<Self> {
-        let store = Arc::new(OpenStore::default());
+        let store = Arc::new(InspectableStore::default());
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(now_ms));
         let surroundings =
             Surroundings { store: Arc::clone(&store) as Arc<dyn CursorStore>, clock };
@@ -279,7 +279,7 @@ fn record(decision: Decision) -> Record {
     }
 }
 
-impl Host for Wasm {
+impl TestGuard for ComponentGuard {
     fn request(&self, message: &[u8]) -> Result<Verdict> {
         Ok(
             match self.component.on_request(

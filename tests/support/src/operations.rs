@@ -14,7 +14,7 @@ pub const TOKEN: &str = "the admin token of the tests";
 
 /// Returns the configuration that enables admin calls.
 #[must_use]
-pub fn admin() -> Value {
+pub fn admin_config() -> Value {
     json!({"listen": "127.0.0.1:0", "token": TOKEN})
 }
 
@@ -22,7 +22,7 @@ pub fn admin() -> Value {
 ///
 /// # Errors
 /// There is no response.
-pub fn change(gateway: &Gateway, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
+pub fn admin_call(gateway: &Gateway, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
     change_with(gateway, method, path, body, &[])
 }
 
@@ -30,7 +30,7 @@ pub fn change(gateway: &Gateway, method: &str, path: &str, body: &[u8]) -> Resul
 ///
 /// # Errors
 /// There is no response.
-pub fn change_with(
+pub fn admin_call_with(
     gateway: &Gateway,
     method: &str,
     path: &str,
@@ -45,14 +45,14 @@ pub fn change_with(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    Reply::of(agent().run(request.body(body.to_vec())?)?)
+    Reply::read(agent().run(request.body(body.to_vec())?)?)
 }
 
 /// Returns the gateway's report on its revisions.
 ///
 /// # Errors
 /// The gateway does not answer.
-pub fn report(gateway: &Gateway) -> Result<Value> {
+pub fn revision_report(gateway: &Gateway) -> Result<Value> {
     let reply = change(gateway, "GET", "/admin/generations", b"")?;
     ensure!(reply.status == 200, "{} {}", reply.status, reply.body);
     Ok(serde_json::from_str(&reply.body)?)
@@ -62,7 +62,7 @@ pub fn report(gateway: &Gateway) -> Result<Value> {
 ///
 /// # Errors
 /// The gateway does not answer.
-pub fn active(gateway: &Gateway) -> Result<u64> {
+pub fn active_revision(gateway: &Gateway) -> Result<u64> {
     report(gateway)?["active"].as_u64().context("no number")
 }
 
@@ -70,7 +70,7 @@ pub fn active(gateway: &Gateway) -> Result<u64> {
 ///
 /// # Errors
 /// The folder is not writable.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new~");
     std::fs::write(&beside, bytes)?;
@@ -81,7 +81,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// The program does not start.
-pub fn run(arguments: &[&str]) -> Result<Output> {
+pub fn run_program(arguments: &[&str]) -> Result<Output> {
     Ok(Command::new(artifacts::program()?)
         .args(arguments)
         .env_remove("CONTEXT_GUARD_LOG")

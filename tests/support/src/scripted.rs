@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 /// A request that the server received.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct ReceivedRequest {
     /// The request line.
     pub line: String,
     /// Headers, with names in lower case.
@@ -18,7 +18,7 @@ pub struct Asked {
     pub body: Vec<u8>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// Returns the value of a header, or an empty string.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
@@ -29,7 +29,7 @@ impl Asked {
 
 /// A prepared response.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ScriptedResponse {
     /// The status.
     pub status: u16,
     /// Headers, without the length.
@@ -42,16 +42,16 @@ pub struct Answer {
     pub pause_ms: u64,
 }
 
-impl Answer {
+impl ScriptedResponse {
     /// Creates a response with a JSON body.
     #[must_use]
     pub fn json(body: impl Into<Vec<u8>>) -> Self {
-        Self::of("application/json", body)
+        Self::with_type("application/json", body)
     }
 
     /// Creates a response with a body of this media type.
     #[must_use]
-    pub fn of(kind: &str, body: impl Into<Vec<u8>>) -> Self {
+    pub fn with_type(kind: &str, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status: 200,
             headers: vec![("content-type".to_owned(), kind.to_owned())],
@@ -83,45 +83,47 @@ impl Answer {
     }
 }
 
-type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
+type Script = dyn Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync;
 
 /// A running server. It ends with the process.
-pub struct Scripted {
+pub struct ScriptedServer {
     /// The address that it listens on.
     pub address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
-    next: Arc<Mutex<VecDeque<Answer>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
+    next: Arc<Mutex<VecDeque<ScriptedResponse>>>,
 }
 
-impl Scripted {
-    /// Starts a server that sends the responses given to [`Self::answer`], in order, and then
+impl ScriptedServer {
+    /// Starts a server that sends the responses given to [`Self::push`], in order, and then
     /// status 202.
     ///
     /// # Errors
     /// The server cannot listen.
     pub fn start() -> Result<Self> {
-        let next: Arc<Mutex<VecDeque<Answer>>> = Arc::default();
+        let next: Arc<Mutex<VecDeque<ScriptedResponse>>> = Arc::default();
         let queue = Arc::clone(&next);
-        let answer = move |_: &Asked| {
+        let answer = move |_: &ReceivedRequest| {
             let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.pop_front().unwrap_or_else(|| Answer::empty(202))
+            queue.pop_front().unwrap_or_else(|| ScriptedResponse::empty(202))
         };
-        Self::by(Arc::new(answer), next)
+        Self::listen(Arc::new(answer), next)
     }
 
     /// Starts a server that computes each response from the request.
     ///
     /// # Errors
     /// The server cannot listen.
-    pub fn answering(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Result<Self> {
-        Self::by(Arc::new(script), Arc::default())
+    pub fn from_fn(
+        script: impl Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync + 'static,
+    ) -> Result<Self> {
+        Self::listen(Arc::new(script), Arc::default())
     }
 
-    fn by(script: Arc<Script>, next: Arc<Mutex<VecDeque<Answer>>>) -> Result<Self> {
+    fn listen(script: Arc<Script>, next: Arc<Mutex<VecDeque<ScriptedResponse>>>) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let log = Arc::clone(&asked);
+        let requests: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
+        let log = Arc::clone(&requests);
         std::thread::spawn(move || {
             for connection in listener.incoming().map_while(std::io::Result::ok) {
                 let (script, log) = (Arc::clone(&script), Arc::clone(&log));
@@ -131,22 +133,22 @@ impl Scripted {
                 });
             }
         });
-        Ok(Self { address, asked, next })
+        Ok(Self { address, requests, next })
     }
 
     /// Adds the next response.
-    pub fn answer(&self, answer: Answer) {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner).push_back(answer);
+    pub fn push(&self, response: ScriptedResponse) {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).push_back(response);
     }
 
     /// Drops the responses that were not sent.
-    pub fn forget(&self) {
+    pub fn clear(&self) {
         self.next.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Returns the requests received so far.
-    pub fn asked(&self) -> MutexGuard<'_, Vec<Asked>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn requests(&self) -> MutexGuard<'_, Vec<ReceivedRequest>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the URL of the server.
@@ -156,30 +158,30 @@ impl Scripted {
     }
 }
 
-fn serve(connection: TcpStream, script: &Script, log: &Mutex<Vec<Asked>>) -> Result<()> {
+fn serve(connection: TcpStream, script: &Script, log: &Mutex<Vec<ReceivedRequest>>) -> Result<()> {
     connection.set_nodelay(true)?;
     let mut reader = BufReader::new(connection.try_clone()?);
     let mut connection = connection;
-    while let Some(asked) = read(&mut reader)? {
-        let answer = script(&asked);
-        log.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
+    while let Some(request) = read(&mut reader)? {
+        let answer = script(&request);
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         write(&mut connection, &answer)?;
     }
     Ok(())
 }
 
-fn read(reader: &mut impl BufRead) -> Result<Option<Asked>> {
-    let mut asked = Asked::default();
-    if reader.read_line(&mut asked.line)? == 0 {
+fn read(reader: &mut impl BufRead) -> Result<Option<ReceivedRequest>> {
+    let mut request = ReceivedRequest::default();
+    if reader.read_line(&mut request.line)? == 0 {
         return Ok(None);
     }
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        asked.headers.push((name.to_lowercase(), value.trim().to_owned()));
+        request.headers.push((name.to_lowercase(), value.trim().to_owned()));
     }
-    if asked.header("transfer-encoding").contains("chunked") {
+    if request.header("transfer-encoding").contains("chunked") {
         loop {
             let mut size = String::new();
             reader.read_line(&mut size)?;
@@ -189,17 +191,17 @@ fn read(reader: &mut impl BufRead) -> Result<Option<Asked>> {
             if chunk.len() == 2 {
                 break;
             }
-            asked.body.extend_from_slice(&chunk[..chunk.len() - 2]);
+            request.body.extend_from_slice(&chunk[..chunk.len() - 2]);
         }
     } else {
-        let length = asked.header("content-length").parse().unwrap_or_default();
-        asked.body = vec![0; length];
-        reader.read_exact(&mut asked.body)?;
+        let length = request.header("content-length").parse().unwrap_or_default();
+        request.body = vec![0; length];
+        reader.read_exact(&mut request.body)?;
     }
-    Ok(Some(asked))
+    Ok(Some(request))
 }
 
-fn write(connection: &mut TcpStream, answer: &Answer) -> Result<()> {
+fn write(connection: &mut TcpStream, answer: &ScriptedResponse) -> Result<()> {
     let mut head = format!("HTTP/1.1 {} .\r\n", answer.status);
     for (name, value) in &answer.headers {
         head.push_str(&format!("{name}: {value}\r\n"));

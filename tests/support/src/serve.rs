@@ -41,7 +41,7 @@ impl Served {
             command.arg("--now-ms").arg(now_ms.to_string());
         }
         let process = Process::start(command, true, "http://")?;
-        let url = process.said().trim().to_owned();
+        let url = process.output().trim().to_owned();
         Ok(Self { process, url })
     }
 
@@ -68,7 +68,7 @@ impl Served {
 }
 
 fn environment(upstream: &str, config: &Value) -> Result<Vec<String>> {
-    let keys = std::str::from_utf8(crate::guards::KEY)?;
+    let keys = std::str::from_utf8(crate::guards::SIGNING_KEY)?;
     let all = [("UPSTREAM", upstream), ("SIGNING_KEYS", keys), ("CONFIG", &config.to_string())];
     Ok(all.iter().map(|(name, value)| format!("CONTEXT_GUARD_{name}={value}")).collect())
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::guards::{Host, Verdict};
+use crate::guards::{TestGuard, Verdict};
 
 /// Returns a tool call as bytes.
 #[must_use]
@@ -19,7 +19,7 @@ pub fn call(tool: &str, arguments: &Value) -> Vec<u8> {
 /// # Errors
 /// The guard fails.
 pub fn shape(
-    host: &dyn Host,
+    host: &dyn TestGuard,
     tool: &str,
     guard: &Value,
     message: &[u8],
@@ -34,7 +34,7 @@ pub fn shape(
 ///
 /// # Errors
 /// The guard fails, or forwards the call.
-pub fn read(host: &dyn Host, arguments: &Value) -> Result<Answer> {
+pub fn read(host: &dyn TestGuard, arguments: &Value) -> Result<Answer> {
     match host.request(&call("context_guard_read", arguments))? {
         Verdict::Answer(answer, _) => Answer::read(&answer),
         Verdict::Forward(..) => bail!("the reading tool was sent to the upstream"),
@@ -46,8 +46,8 @@ pub fn read(host: &dyn Host, arguments: &Value) -> Result<Answer> {
 ///
 /// # Errors
 /// A cursor fails, or there are more than 100,000 parts.
-pub fn pages(host: &dyn Host, first: Answer) -> Result<Vec<Answer>> {
-    let first = match first.cursor().filter(|_| !first.is_in_whole_pieces()) {
+pub fn pages(host: &dyn TestGuard, first: Answer) -> Result<Vec<Answer>> {
+    let first = match first.cursor().filter(|_| !first.is_verbatim_part()) {
         Some(cursor) => read(host, &json!({"cursor": cursor, "fields": "all"}))?,
         None => first,
     };
@@ -65,7 +65,7 @@ pub fn pages(host: &dyn Host, first: Answer) -> Result<Vec<Answer>> {
 ///
 /// # Errors
 /// The store has no snapshot.
-pub fn original(host: &dyn Host) -> Result<Vec<Vec<u8>>> {
+pub fn original(host: &dyn TestGuard) -> Result<Vec<Vec<u8>>> {
     let stored = host.stored();
     let snapshots: Vec<&String> = stored
         .keys()
@@ -92,7 +92,7 @@ pub fn original(host: &dyn Host) -> Result<Vec<Vec<u8>>> {
 pub fn items(pages: &[Answer]) -> Result<Vec<Value>> {
     let (mut items, mut part) = (Vec::new(), String::new());
     for page in pages {
-        let contract = page.contract();
+        let contract = page.metadata();
         match contract["kind"].as_str().context("a page has no kind")? {
             "page" => items.extend(lists(&page.json()?)),
             "part" => {
