@@ -1,4 +1,4 @@
-//! Embedding: the guard component in a program of one's own, and what a call takes.
+//! Embeds the guard component in a program, and measures a call.
 //!
 //! `cargo xtask build`, then `cargo run --release --example embed -- target/context-guard.wasm`.
 #![allow(clippy::print_stdout, reason = "an example speaks to a person")]
@@ -20,15 +20,15 @@ fn main() -> anyhow::Result<()> {
         )
     })?;
 
-    // 1. An engine, which compiles and limits; a component, which is compiled once.
+    // 1. An engine compiles and limits components. A component is compiled once.
     let engine = Engine::new(EngineOptions::default())?;
     let component = Arc::new(Component::load(&engine, &std::fs::read(path)?)?);
 
-    // 2. What the guard may use: a store and a clock. Nothing else.
+    // 2. The services that the guard may use: a store and a clock.
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = Arc::new(MemoryStore::new(Arc::clone(&clock), MemoryLimits::default()));
 
-    // 3. A filter: the component under a policy, with a key that signs its cursors.
+    // 3. A filter is a component under a policy, with a key that signs its cursors.
     let surroundings = Surroundings { store, clock };
     let filter = Filter::new(
         component,
@@ -37,7 +37,7 @@ fn main() -> anyhow::Result<()> {
         vec![keys::random()?],
     )?;
 
-    // 4. Requests and responses go through it.
+    // 4. Requests and responses pass through the filter.
     for items in [10, 45, 1_000, 10_000] {
         let answer = answer(items);
         let ticket = ticket(&filter)?;
@@ -65,7 +65,7 @@ fn caller() -> CallContext {
     }
 }
 
-/// Sends a call through the filter, and keeps what its answer is to be given back with.
+/// Sends a call through the filter, and returns the ticket for its response.
 fn ticket(filter: &Filter) -> anyhow::Result<Ticket> {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list", "arguments": {}}});
     match filter.request(&caller(), call.to_string().as_bytes()) {
@@ -74,7 +74,7 @@ fn ticket(filter: &Filter) -> anyhow::Result<Ticket> {
     }
 }
 
-/// What an upstream answers.
+/// Returns the answer of an upstream.
 fn answer(items: usize) -> Vec<u8> {
     let item = |id: usize| json!({"id": id, "name": format!("Room {id}"), "price": {"base": id * 3, "currency": "EUR"}, "tags": ["quiet", "sea"]});
     let rooms = json!({"rooms": (0..items).map(item).collect::<Vec<_>>()}).to_string();

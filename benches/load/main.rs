@@ -1,6 +1,7 @@
-//! Many clients at once on one gateway: errors, latencies, memory over time. Prints a report in Markdown.
+//! Load of many clients on one gateway: errors, latencies, and memory over time, as a Markdown
+//! report.
 //!
-//! Run it by `cargo xtask bench load`: it needs the program and the example server.
+//! `cargo xtask bench load` builds the program and the example server, and runs this.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 
 use std::sync::atomic::Ordering;
@@ -11,8 +12,8 @@ use context_guard_test_support::load::{Clients, Counts, number, resident};
 use context_guard_test_support::{Result, artifacts, ensure};
 use serde_json::json;
 
-/// How often memory is looked at.
-const LOOK: Duration = Duration::from_secs(10);
+/// The time between two memory samples.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(10);
 
 fn main() -> Result<()> {
     let (clients, seconds) = (number("--clients", 500), u64::from(number("--seconds", 300)));
@@ -24,7 +25,7 @@ fn main() -> Result<()> {
     let working = Clients::start(&gateway.url(), clients, pause)?;
     let mut memory = Vec::new();
     while began.elapsed() < Duration::from_secs(seconds) {
-        std::thread::sleep(LOOK.min(Duration::from_secs(seconds)));
+        std::thread::sleep(SAMPLE_INTERVAL.min(Duration::from_secs(seconds)));
         let (now, kib, descriptors) =
             (began.elapsed().as_secs(), resident(pid)?, descriptors(pid)?);
         let requests = working.counts().requests.load(Ordering::Relaxed);
@@ -71,10 +72,12 @@ fn report(
         longest
     );
     println!("| after | memory of the gateway |\n|--:|--:|");
-    for (now, kib) in memory.iter().filter(|(now, _)| now % 60 < LOOK.as_secs() || *now < 20) {
+    for (now, kib) in
+        memory.iter().filter(|(now, _)| now % 60 < SAMPLE_INTERVAL.as_secs() || *now < 20)
+    {
         println!("| {now} s | {:.1} MiB |", *kib as f64 / 1024.0);
     }
-    // Once all clients are there, what is needed is needed: no more is taken later.
+    // Memory should not grow after the first tenth, when all clients are connected.
     let settled: Vec<u64> = memory.iter().skip(memory.len() / 3).map(|(_, kib)| *kib).collect();
     let (first, last) =
         (settled.first().copied().unwrap_or(1), settled.last().copied().unwrap_or(1));

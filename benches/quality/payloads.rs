@@ -12,9 +12,9 @@ pub(crate) struct Payload {
     pub(crate) name: String,
     pub(crate) class: String,
     pub(crate) message: Vec<u8>,
-    /// The texts of the result, joined.
+    /// The texts of the result, concatenated.
     pub(crate) text: String,
-    /// The text, where it is JSON.
+    /// The text, if it is JSON.
     pub(crate) json: Option<Value>,
 }
 
@@ -27,15 +27,15 @@ impl Payload {
         Ok(Self { name, class: class.to_owned(), message, text, json })
     }
 
-    /// Whether these bytes, as they are kept, are all of this.
-    pub(crate) fn holds(&self, kept: &[u8]) -> bool {
+    /// Returns true if these stored bytes are the text, or a part of the message.
+    pub(crate) fn contains(&self, stored: &[u8]) -> bool {
         let escaped = serde_json::to_string(&self.text).unwrap_or_default();
-        escaped.trim_matches('"').as_bytes() == kept
-            || self.message.windows(kept.len().max(1)).any(|window| window == kept)
+        escaped.trim_matches('"').as_bytes() == stored
+            || self.message.windows(stored.len().max(1)).any(|window| window == stored)
     }
 }
 
-/// All payloads of a folder, or the captures of the tests.
+/// Reads all payloads of a folder, or the captures of the tests.
 pub(crate) fn read(corpus: Option<&Path>) -> Result<Vec<Payload>> {
     let mut payloads = Vec::new();
     let captures = corpus.map_or_else(

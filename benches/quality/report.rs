@@ -1,12 +1,12 @@
-//! The table.
+//! The tables of the report.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::peer;
+use crate::shrinkfit::Shrunk;
 
-/// What became of one payload.
+/// The measurements of one payload.
 pub(crate) struct Sample {
     pub(crate) class: String,
     pub(crate) before: u64,
@@ -15,12 +15,12 @@ pub(crate) struct Sample {
     pub(crate) within: bool,
     pub(crate) valid: bool,
     pub(crate) recovered: bool,
-    pub(crate) needles: usize,
-    pub(crate) kept: usize,
-    /// Tokens of the text half: what the other gets to spend.
+    pub(crate) key_facts: usize,
+    pub(crate) recalled: usize,
+    /// Tokens of the text content, which is the budget of `shrinkfit`.
     pub(crate) text_tokens: u64,
     pub(crate) loss: String,
-    pub(crate) peer: Option<peer::Kept>,
+    pub(crate) shrinkfit: Option<Shrunk>,
 }
 
 /// All samples under one budget.
@@ -38,8 +38,8 @@ impl Report {
         self.samples.push(sample);
     }
 
-    /// Whether every budget was held, every answer valid, every original kept.
-    pub(crate) fn holds(&self) -> bool {
+    /// Returns true if every answer is within its budget and valid, and every original was stored.
+    pub(crate) fn passes(&self) -> bool {
         self.samples.iter().all(|sample| sample.within && sample.valid && sample.recovered)
     }
 
@@ -51,10 +51,10 @@ impl Report {
         classes
     }
 
-    /// The table for people.
+    /// Returns the Markdown table.
     pub(crate) fn markdown(&self) -> String {
         let mut table = format!(
-            "\n## Budget {} tokens (o200k)\n\n| class | files | over budget | tokens of those, median | after: median | worst | fewer tokens: mean | median | worst | within budget | valid | recovered | needles kept | shrinkfit, same tokens | loss |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|\n",
+            "\n## Budget {} tokens (o200k)\n\n| class | files | over budget | tokens of those, median | after: median | worst | saved: mean | median | worst | within budget | valid | recovered | key facts recalled | by shrinkfit, same tokens | loss |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|\n",
             self.budget
         );
         for (class, samples) in self.classes() {
@@ -64,7 +64,7 @@ impl Report {
         table + &row("**all**", &all)
     }
 
-    /// The same for programs.
+    /// Returns the table as JSON.
     pub(crate) fn json(&self) -> Value {
         let classes: serde_json::Map<_, _> = self
             .classes()
@@ -76,24 +76,25 @@ impl Report {
     }
 }
 
-/// The one in the middle, and the last of a sorted list; 0 where it is empty.
-fn middle_and_last(mut values: Vec<u64>) -> (u64, u64) {
+/// Returns the median and the maximum of a list, or zeros if it is empty.
+fn median_and_max(mut values: Vec<u64>) -> (u64, u64) {
     values.sort_unstable();
-    let middle = values.get(values.len() / 2).copied().unwrap_or(0);
-    (middle, values.last().copied().unwrap_or(0))
+    let median = values.get(values.len() / 2).copied().unwrap_or(0);
+    (median, values.last().copied().unwrap_or(0))
 }
 
 fn numbers(samples: &[&Sample]) -> Value {
     let over: Vec<&&Sample> = samples.iter().filter(|sample| sample.over).collect();
-    let (before, _) = middle_and_last(over.iter().map(|sample| sample.before).collect());
-    let (after, worst) = middle_and_last(over.iter().map(|sample| sample.after).collect());
-    // In thousandths that are left, so that the worst is the largest.
+    let (before, _) = median_and_max(over.iter().map(|sample| sample.before).collect());
+    let (after, worst) = median_and_max(over.iter().map(|sample| sample.after).collect());
+    // In thousandths that remain, so that the maximum is the worst.
     let left: Vec<u64> =
         over.iter().map(|sample| sample.after * 1_000 / sample.before.max(1)).collect();
     let mean = left.iter().sum::<u64>() / (left.len() as u64).max(1);
-    let (median_left, worst_left) = middle_and_last(left);
+    let (median_left, worst_left) = median_and_max(left);
     let count = |test: fn(&Sample) -> bool| samples.iter().filter(|sample| test(sample)).count();
-    let compared: Vec<&&&Sample> = over.iter().filter(|sample| sample.peer.is_some()).collect();
+    let compared: Vec<&&&Sample> =
+        over.iter().filter(|sample| sample.shrinkfit.is_some()).collect();
     let mut losses: BTreeMap<&str, usize> = BTreeMap::new();
     for sample in &over {
         *losses.entry(&sample.loss).or_default() += 1;
@@ -109,13 +110,13 @@ fn numbers(samples: &[&Sample]) -> Value {
         "files": samples.len(), "over": over.len(), "medianBefore": before, "medianAfter": after, "worstAfter": worst,
         "fewerMean": fewer(mean), "fewerMedian": fewer(median_left), "fewerWorst": fewer(worst_left),
         "within": count(|sample| sample.within), "valid": count(|sample| sample.valid), "recovered": count(|sample| sample.recovered),
-        "needles": over.iter().map(|sample| sample.needles).sum::<usize>(), "kept": over.iter().map(|sample| sample.kept).sum::<usize>(),
-        "peer": {
+        "keyFacts": over.iter().map(|sample| sample.key_facts).sum::<usize>(), "recalled": over.iter().map(|sample| sample.recalled).sum::<usize>(),
+        "shrinkfit": {
             "files": compared.len(),
-            "kept": compared.iter().filter_map(|sample| sample.peer.as_ref()).map(|peer| peer.kept).sum::<usize>(),
-            "ours": compared.iter().map(|sample| sample.kept).sum::<usize>(),
-            "failed": compared.iter().filter_map(|sample| sample.peer.as_ref()).filter(|peer| !peer.fits).count(),
-            "tokens": compared.iter().filter_map(|sample| sample.peer.as_ref()).map(|peer| peer.tokens).sum::<u64>(),
+            "recalled": compared.iter().filter_map(|sample| sample.shrinkfit.as_ref()).map(|shrunk| shrunk.recalled).sum::<usize>(),
+            "ours": compared.iter().map(|sample| sample.recalled).sum::<usize>(),
+            "failed": compared.iter().filter_map(|sample| sample.shrinkfit.as_ref()).filter(|shrunk| !shrunk.fits).count(),
+            "tokens": compared.iter().filter_map(|sample| sample.shrinkfit.as_ref()).map(|shrunk| shrunk.tokens).sum::<u64>(),
             "ourTokens": compared.iter().map(|sample| sample.text_tokens).sum::<u64>(),
         },
         "loss": losses,
@@ -124,27 +125,27 @@ fn numbers(samples: &[&Sample]) -> Value {
 
 fn row(class: &str, samples: &[&Sample]) -> String {
     let numbers = numbers(samples);
-    let of = |name: &str| format!("{} of {}", numbers[name], numbers["files"]);
+    let count_of = |name: &str| format!("{} of {}", numbers[name], numbers["files"]);
     let percent = |name: &str| {
         numbers[name].as_f64().map_or_else(String::new, |value| format!("{value:.1} %"))
     };
-    let peer = &numbers["peer"];
-    let peer_text = if peer["files"] == 0 {
+    let shrinkfit = &numbers["shrinkfit"];
+    let comparison = if shrinkfit["files"] == 0 {
         "-".to_owned()
     } else {
-        let failed = if peer["failed"] == 0 {
+        let failed = if shrinkfit["failed"] == 0 {
             String::new()
         } else {
-            format!(", {} do not fit", peer["failed"])
+            format!(", {} do not fit", shrinkfit["failed"])
         };
-        format!("{} against our {}{failed}", peer["kept"], peer["ours"])
+        format!("{} (context-guard {}){failed}", shrinkfit["recalled"], shrinkfit["ours"])
     };
     let losses: Vec<String> = numbers["loss"]
         .as_object()
         .map(|losses| losses.iter().map(|(name, count)| format!("{name} {count}")).collect())
         .unwrap_or_default();
     format!(
-        "| {class} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} of {} | {peer_text} | {} |\n",
+        "| {class} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} of {} | {comparison} | {} |\n",
         numbers["files"],
         numbers["over"],
         numbers["medianBefore"],
@@ -153,11 +154,11 @@ fn row(class: &str, samples: &[&Sample]) -> String {
         percent("fewerMean"),
         percent("fewerMedian"),
         percent("fewerWorst"),
-        of("within"),
-        of("valid"),
-        of("recovered"),
-        numbers["kept"],
-        numbers["needles"],
+        count_of("within"),
+        count_of("valid"),
+        count_of("recovered"),
+        numbers["recalled"],
+        numbers["keyFacts"],
         losses.join(", ")
     )
 }

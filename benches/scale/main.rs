@@ -1,6 +1,7 @@
-//! How cost and memory grow: with the payload, with what is kept, with tools, with sessions. Prints tables in Markdown and draws plots into benches/results/.
+//! Growth of cost and memory with payload, store, tools and sessions. Prints Markdown tables, and
+//! draws plots into benches/results/.
 //!
-//! Run it by `cargo xtask bench scale`: it needs the component and the program.
+//! `cargo xtask bench scale` builds the component and the program, and runs this.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 #![allow(
     clippy::indexing_slicing,
@@ -23,14 +24,14 @@ use anyhow::Result;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A line of a plot: what it is of, and its points.
+/// A line of a plot: its label and its points.
 pub(crate) struct Series {
     pub(crate) name: &'static str,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// The exponent of the power that comes nearest to the points, from `from` on.
+    /// Returns the exponent of the power law that fits the points best, beginning at `from`.
     pub(crate) fn exponent(&self, from: f64) -> f64 {
         let points: Vec<(f64, f64)> = self
             .points

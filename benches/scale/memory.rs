@@ -1,4 +1,4 @@
-//! The most memory that a call takes, against its payload.
+//! Peak memory of a call, by payload size.
 
 use anyhow::{Context, Result};
 use context_guard_test_support::load::resident;
@@ -9,7 +9,7 @@ use crate::inputs::{bookings, call, log, structured, text};
 use crate::plot::draw;
 use crate::sides::{Sandbox, Side};
 
-/// The most that this process has had since [`forget`], in bytes.
+/// Returns the peak memory of this process since [`reset_peak`], in bytes.
 fn peak() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
@@ -17,7 +17,7 @@ fn peak() -> Result<f64> {
     Ok(kib * 1024.0)
 }
 
-fn forget() -> Result<()> {
+fn reset_peak() -> Result<()> {
     Ok(std::fs::write("/proc/self/clear_refs", "5")?)
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn run() -> Result<()> {
             let sandbox = Sandbox::new("{}")?;
             let ticket = sandbox.forward(&usual)?;
             let before = resident(std::process::id())? as f64 * 1024.0;
-            forget()?;
+            reset_peak()?;
             let shaped = sandbox.shape(&ticket, answer)?;
             let taken = (peak()? - before).max(4096.0);
             drop(shaped);

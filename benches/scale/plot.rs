@@ -1,4 +1,4 @@
-//! Plots with both axes logarithmic, as SVG.
+//! Log-log plots as SVG.
 
 use anyhow::{Result, anyhow};
 use context_guard_test_support::artifacts;
@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 use crate::Series;
 
-const COLOURS: [RGBColor; 4] =
+const COLORS: [RGBColor; 4] =
     [RGBColor(0, 98, 155), RGBColor(200, 80, 20), RGBColor(60, 130, 60), RGBColor(120, 80, 160)];
 
 /// Draws series into benches/results/NAME.svg.
@@ -32,12 +32,12 @@ pub(crate) fn draw(name: &str, title: &str, x: &str, y: &str, series: &[Series])
         .configure_mesh()
         .x_desc(x)
         .y_desc(y)
-        .x_label_formatter(&|value| short(*value))
-        .y_label_formatter(&|value| short(*value))
+        .x_label_formatter(&|value| format_short(*value))
+        .y_label_formatter(&|value| format_short(*value))
         .light_line_style(RGBColor(240, 240, 240))
         .draw()
         .map_err(|error| failed(&error))?;
-    for (series, colour) in series.iter().zip(COLOURS) {
+    for (series, colour) in series.iter().zip(COLORS) {
         let line =
             LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)).point_size(3);
         chart
@@ -58,8 +58,8 @@ pub(crate) fn draw(name: &str, title: &str, x: &str, y: &str, series: &[Series])
     Ok(())
 }
 
-/// A number without zeros that say nothing.
-fn short(value: f64) -> String {
+/// Formats a number without trailing zeros.
+fn format_short(value: f64) -> String {
     match value {
         1e6.. => format!("{}M", value / 1e6),
         1e3.. => format!("{}k", value / 1e3),

@@ -1,4 +1,5 @@
-//! A gateway with ever more sessions open: the time of a small call, and the memory of an idle session.
+//! A gateway with growing numbers of open sessions: latency of a small call, and memory per idle
+//! session.
 
 use std::time::Instant;
 
@@ -39,7 +40,7 @@ pub(crate) fn run() -> Result<()> {
         times.sort_unstable();
         let median = times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1e3);
         series.points.push((target as f64, median));
-        // The first calls fill caches that are no session's.
+        // The first calls fill caches that belong to no session.
         let each = match base {
             Some((sessions, before)) if target > 100 => {
                 format!("{:.1} kB", (kib as f64 - before) * 1.024 / (target as f64 - sessions))

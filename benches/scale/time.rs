@@ -1,4 +1,4 @@
-//! Time of whole calls of the component, against what should matter and what should not.
+//! Duration of component calls, by the parameters that should matter and those that should not.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::inputs::{bookings, call, catalogue, log, structured, text};
 use crate::plot::draw;
 use crate::sides::{PRINCIPAL, Sandbox, Side, keys};
 
-/// The median time of a call in microseconds.
+/// Returns the median duration of a call, in microseconds.
 fn median(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     call()?;
     let begin = Instant::now();
@@ -139,7 +139,7 @@ fn snapshots() -> Result<()> {
     )
 }
 
-/// The same page, with ever more of others in the store.
+/// Reads the same page while the store holds more and more data of others.
 fn live() -> Result<()> {
     let request = call("list", &json!({"_guard_limit": 3, "_guard_fields": "all"}));
     let sandbox = Sandbox::new("{}")?;

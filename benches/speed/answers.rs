@@ -1,4 +1,4 @@
-//! Answers that are shaped, whole calls.
+//! Whole calls that shape an answer.
 
 use std::hint::black_box;
 
@@ -11,15 +11,15 @@ use crate::turns::{Bench, Turns};
 
 const MB: usize = 1_000_000;
 
-/// One answer, and what it becomes.
+/// An answer, and its expected form.
 struct Case {
     name: &'static str,
     policy: &'static str,
     request: Vec<u8>,
     answer: Vec<u8>,
-    /// JSON of the same size, for the yardstick.
+    /// JSON of the same size, for the reference time of parsing.
     like: Vec<u8>,
-    /// What the shaped answer says; none where it stays as it is.
+    /// A text of the shaped answer. None if the answer stays unchanged.
     says: Option<&'static str>,
 }
 
@@ -52,7 +52,7 @@ fn cases() -> Vec<Case> {
         Case { request: page.clone(), ..of("page-structured-1MB", structured(&list), &list, next) },
         Case { request: page.clone(), ..of("page-text-1MB", text(&list), &list, next) },
         Case { request: page.clone(), ..of("page-both-1MB", both(&list, &list), &list, next) },
-        // As some SDKs send it: the text is for people to read.
+        // Some SDKs send the text pretty-printed.
         Case {
             request: page.clone(),
             ..of("page-both-pretty-1MB", both(&format!("{read:#}"), &list), &list, next)
@@ -88,7 +88,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// The names of those that are compared with parsing the same bytes.
+/// Returns the groups that are compared with parsing the same bytes.
 pub(crate) fn alike() -> Vec<Vec<&'static str>> {
     let mut groups: Vec<(Vec<u8>, Vec<&str>)> = Vec::new();
     for case in cases() {
@@ -100,7 +100,7 @@ pub(crate) fn alike() -> Vec<Vec<&'static str>> {
     groups.into_iter().map(|(_, names)| names).collect()
 }
 
-/// Measures them all.
+/// Measures all cases.
 pub(crate) fn run(turns: &mut Turns) -> Result<()> {
     for case in cases() {
         let core = Core::new(case.policy)?;
@@ -130,7 +130,7 @@ impl Case {
                 let shaped = String::from_utf8_lossy(shaped);
                 serde_json::from_str::<Value>(&shaped)?;
                 ensure!(shaped.contains(says), "{shaped}");
-                // A catalogue loses nothing; anything else is cut.
+                // A tool list loses nothing; any other answer is shortened.
                 ensure!(
                     self.name.starts_with("tools") || shaped.len() < 40_000,
                     "{}",

@@ -1,11 +1,11 @@
-//! What is to be reached, beside what was.
+//! Performance goals, compared with the measured times.
 
 use serde::Serialize;
 
 use crate::report::duration;
 use crate::turns::Times;
 
-/// Whole calls of the component against parsing the same bytes: the group, and the most that it may be.
+/// Goals for component calls relative to parsing the same bytes: the group, and the maximum ratio.
 const OF_PARSING: [(&str, &str, f64); 9] = [
     ("first page of 1 MB, structured content", "page-structured-1MB", 0.125),
     ("first page of 1 MB, JSON in a text block", "page-text-1MB", 0.125),
@@ -18,7 +18,7 @@ const OF_PARSING: [(&str, &str, f64); 9] = [
     ("condensing 1 MB, text", "condense-text-1MB", 0.333),
 ];
 
-/// Whole calls of the component against the core.
+/// Goals for component calls relative to the core.
 const OF_CORE: [(&str, &str); 6] = [
     ("component against core: page, structured content", "page-structured-1MB"),
     ("component against core: page, text", "page-text-1MB"),
@@ -28,10 +28,10 @@ const OF_CORE: [(&str, &str); 6] = [
     ("component against core: chunk", "chunk-plain-3MB"),
 ];
 
-/// A measurement: its group, and its side.
+/// A measurement: its group and its side.
 type Side = (&'static str, &'static str);
 
-/// Others: what is divided by what, and the most that it may be.
+/// Other goals: numerator, denominator, and the maximum ratio.
 const RATIOS: [(&str, Side, Side, f64); 5] = [
     (
         "page 2, snapshot of 60 MB against 1 MB",
@@ -65,13 +65,13 @@ const RATIOS: [(&str, Side, Side, f64); 5] = [
     ),
 ];
 
-/// A goal, as it is written as JSON.
+/// The result for a goal, as written to JSON.
 #[derive(Serialize)]
 pub(crate) struct Goal {
     goal: &'static str,
     /// A ratio, or nanoseconds.
     value: f64,
-    /// The same after other work, where it was measured.
+    /// The result after other work, if it was measured.
     cold: Option<f64>,
     limit: f64,
     met: bool,
@@ -84,7 +84,7 @@ impl Goal {
     }
 }
 
-/// All goals for which there are times.
+/// Returns the results for which there are times.
 pub(crate) fn all(times: &Times) -> Vec<Goal> {
     let time = |(group, side): (&str, &str)| times.get(group)?.get(side).copied();
     let ratio = |this, that| Some(time(this)? / time(that)?);
@@ -112,7 +112,7 @@ pub(crate) fn all(times: &Times) -> Vec<Goal> {
     let absolute = [
         ("an answer of 1 kB that fits", time(("fits-1kB", "component")), 10_000.0),
         ("a new sandbox, added to 100 kB", added, 15_000.0),
-        // At 200 MB/s, with everything else that a call does.
+        // At 200 MB/s, in addition to everything else that a call does.
         (
             "pricing all of 60 kB in the component, whole call",
             time(("fits-60kB", "component")),
@@ -126,7 +126,7 @@ pub(crate) fn all(times: &Times) -> Vec<Goal> {
     of_parsing.chain(of_core).chain(ratios).chain(absolute).collect()
 }
 
-/// Prints them as a table.
+/// Prints the results as a table.
 pub(crate) fn print(goals: &[Goal]) {
     println!("\n| goal | measured | cold | at most | |\n|---|--:|--:|--:|---|");
     for goal in goals {

@@ -1,10 +1,10 @@
-//! What is measured: answers of every kind, always the same.
+//! Inputs: answers of every kind, the same in every run.
 
 use std::fmt::Write as _;
 
 use serde_json::json;
 
-/// Numbers that look random, and are the same in every run.
+/// A generator of pseudorandom numbers with a fixed seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -26,7 +26,7 @@ const WORDS: [&str; 16] = [
     "feathers", "please", "call", "before", "noon", "garden",
 ];
 
-/// A document with a list of nested bookings of some 1.2 kB, at least so many bytes of it.
+/// Returns a document with a list of nested bookings of about 1.2 kB, of at least so many bytes.
 pub(crate) fn bookings(bytes: usize) -> String {
     let mut numbers = Numbers(0x1234_5678_9ABC);
     let mut text = "{\"bookings\":[".to_owned();
@@ -74,7 +74,7 @@ pub(crate) fn bookings(bytes: usize) -> String {
     text
 }
 
-/// A log, at least so many bytes of it.
+/// Returns a log of at least so many bytes.
 pub(crate) fn log(bytes: usize) -> String {
     let mut numbers = Numbers(0x9876_5432_1ABC);
     let mut text = String::new();
@@ -102,7 +102,7 @@ pub(crate) fn log(bytes: usize) -> String {
     text
 }
 
-/// A document without a list that dominates it: settings of many parts, at least so many bytes.
+/// Returns a document without a dominant list, settings with many parts, of at least so many bytes.
 pub(crate) fn settings(bytes: usize) -> String {
     let mut numbers = Numbers(0x5555_1234_ABCD);
     let mut text = "{\"name\":\"cluster\"".to_owned();
@@ -117,7 +117,7 @@ pub(crate) fn settings(bytes: usize) -> String {
     text
 }
 
-/// The answer to `tools/list` with so many tools.
+/// Returns an answer to `tools/list` with so many tools.
 pub(crate) fn catalogue(tools: usize) -> Vec<u8> {
     let mut numbers = Numbers(0x7777_4321_0F0F);
     let tools: Vec<_> = (0..tools)
@@ -133,25 +133,25 @@ pub(crate) fn catalogue(tools: usize) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}}).to_string().into_bytes()
 }
 
-/// An answer with a document as structured content alone.
+/// Returns an answer with a document as structured content only.
 pub(crate) fn structured(document: &str) -> Vec<u8> {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"content\":[],\"structuredContent\":{document}}}}}").into_bytes()
 }
 
-/// An answer with a text block alone: a JSON document stands escaped in it.
+/// Returns an answer with one text block, in which a JSON document is escaped.
 pub(crate) fn text(text: &str) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}})
         .to_string()
         .into_bytes()
 }
 
-/// An answer with both: a text, and a document as structured content.
+/// Returns an answer with a text, and a document as structured content.
 pub(crate) fn both(text: &str, document: &str) -> Vec<u8> {
     let text = json!(text);
     format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":{text}}}],\"structuredContent\":{document}}}}}").into_bytes()
 }
 
-/// A call of a tool.
+/// Returns a tool call.
 pub(crate) fn call(tool: &str, arguments: &serde_json::Value) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
         .to_string()

@@ -1,7 +1,8 @@
-//! How long the guard takes: the same inputs through the core, the component in its sandbox, and the filter of the gateway, beside `serde_json::from_slice::<Value>` of
-//! the same bytes. Every answer is checked before it is timed. Prints a table in Markdown; writes the same as JSON.
+//! Duration of guard calls: the same inputs through the core, the component in its sandbox, and the
+//! gateway's filter, compared with `serde_json::from_slice::<Value>` of the same bytes. Checks
+//! every answer before timing it. Prints a Markdown table, and writes JSON.
 //!
-//! Run it by `cargo xtask bench speed`: it needs the component.
+//! `cargo xtask bench speed` builds the component and runs this.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 #![allow(
     clippy::indexing_slicing,
@@ -19,13 +20,13 @@ mod turns;
 
 use anyhow::Result;
 
-/// That of the yardstick: with another, parsing would look slower than it can be.
+/// The allocator of the reference too: with a slower one parsing would look slower than it can be.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<()> {
     let is = |flag: &str| std::env::args().any(|argument| argument == flag);
-    // `--test` and `--list` measure nothing.
+    // With `--test` and `--list` nothing is measured.
     let mut turns =
         turns::Turns { measures: is("--bench") && !is("--test"), times: turns::Times::new() };
     answers::run(&mut turns)?;

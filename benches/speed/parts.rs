@@ -1,4 +1,4 @@
-//! What a call consists of: scanning, pricing, cursors, instances; and what comes between calls: a swap.
+//! Parts of a call: scanning, pricing, cursors, instances. And the duration of a swap.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::inputs::{bookings, call, text};
 use crate::sides::{PRINCIPAL, Sandbox, Side, Whole, caller, keys};
 use crate::turns::{Bench, Turns};
 
-/// Measures them all.
+/// Measures all parts.
 pub(crate) fn run(turns: &mut Turns) -> Result<()> {
     scanning(turns)?;
     pricing(turns)?;
@@ -68,7 +68,7 @@ fn cursors(turns: &mut Turns) -> Result<()> {
     ])
 }
 
-/// A new instance for every answer, beside one that is used again.
+/// Compares a new instance per answer with a reused one.
 fn instances(turns: &mut Turns) -> Result<()> {
     let answer = text(&bookings(100_000));
     let sandbox = Sandbox::new("{}")?;
@@ -103,7 +103,7 @@ fn instances(turns: &mut Turns) -> Result<()> {
     ])
 }
 
-/// Another policy, taken in, tested and begun with.
+/// Measures a policy change: parsing, self-test, and activation.
 fn swap(turns: &mut Turns) -> Result<()> {
     let whole = Whole::new("{}")?;
     let budget = AtomicU64::new(3_000);

@@ -1,4 +1,5 @@
-//! Pages, chosen fields and chunks that are read from what is kept: the first after the answer and the last, of a small snapshot and of one as large as a message may be.
+//! Reads from the store: pages, selected fields and chunks, at the start and the end of a small
+//! snapshot and of the largest possible one.
 
 use anyhow::{Context, Result, ensure};
 use context_guard_core::snapshot::Cursor;
@@ -9,14 +10,14 @@ use crate::inputs::{bookings, call, log, structured, text};
 use crate::sides::{Core, PRINCIPAL, Sandbox, Side, Whole, keys};
 use crate::turns::{Bench, Turns};
 
-/// The cursor that an answer leads on with.
+/// Returns the cursor of an answer.
 fn next(answer: &[u8]) -> Result<String> {
     let answer: Value = serde_json::from_slice(answer)?;
     let meta = &answer["result"]["_meta"]["dev.context-guard/result"];
     Ok(meta["nextCursor"].as_str().with_context(|| format!("no cursor in {answer}"))?.to_owned())
 }
 
-/// The same cursor at another place.
+/// Returns the same cursor at another offset.
 fn at(cursor: &str, offset: u64) -> Result<String> {
     let keys = keys()?;
     let mut cursor = Cursor::verify(cursor, &keys, PRINCIPAL, NOW_MS, u64::MAX)?;
@@ -28,7 +29,7 @@ fn read(cursor: &str) -> Vec<u8> {
     call("context_guard_read", &json!({"cursor": cursor, "limit": 3, "fields": "all"}))
 }
 
-/// An answer that is kept, and what is read of it.
+/// A stored answer in each form of the guard.
 struct Kept {
     size: &'static str,
     request: Vec<u8>,
@@ -44,7 +45,7 @@ impl Kept {
         Ok(Self { size, request, answer, core, sandbox, whole })
     }
 
-    /// What is at this place, read from each form.
+    /// Returns benches that read at an offset, one per form.
     fn benches(&self, what: &str, offset: u64, says: &str) -> Result<[Bench<'_>; 3]> {
         let group = format!("{what}-of-{}", self.size);
         Ok([
@@ -71,7 +72,7 @@ impl Kept {
     }
 }
 
-/// Measures them all.
+/// Measures all reads.
 pub(crate) fn run(turns: &mut Turns) -> Result<()> {
     for (what, fields) in [("page", "all"), ("fields", "id,status,guest.name")] {
         let mut lists = Vec::new();

@@ -1,4 +1,4 @@
-//! The tables: what was measured, beside the yardstick and the goals.
+//! Tables of the measured times, the reference times and the goals.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::goals;
 use crate::turns::{OTHER_WORK, SAMPLES, TURNS, Times};
 
-/// Where everything is written that is measured.
+/// Returns the folder for all results.
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os("CONTEXT_GUARD_BENCH_OUT")
         .map_or_else(|| artifacts::root().join("target/bench"), PathBuf::from)
 }
 
-/// JSON that was measured.
+/// Reads earlier results.
 pub(crate) fn read(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     Ok(serde_json::from_str(&text)?)
@@ -50,7 +50,8 @@ fn machine() -> Value {
     })
 }
 
-/// Gives groups that are measured beside the same bytes the same yardstick, the best of theirs: how fast bytes are parsed depends on where memory came from, too.
+/// Gives groups of equal input the fastest of their reference times, because the speed of parsing
+/// also depends on the memory that the allocator returned.
 fn share_yardstick(times: &mut Times, alike: &[Vec<&str>]) {
     for (groups, side) in
         alike.iter().flat_map(|groups| [(groups, "value"), (groups, "value, cold")])
@@ -65,7 +66,8 @@ fn share_yardstick(times: &mut Times, alike: &[Vec<&str>]) {
     }
 }
 
-/// Prints the tables and writes them as JSON. `alike` are groups that are compared with parsing the same bytes.
+/// Prints the tables, and writes them as JSON. `alike` are groups that are compared with parsing
+/// the same bytes.
 pub(crate) fn run(mut times: Times, alike: &[Vec<&str>]) -> Result<()> {
     share_yardstick(&mut times, alike);
     let machine = machine();

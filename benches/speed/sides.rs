@@ -1,4 +1,5 @@
-//! The same guard in its forms: the core natively, the component in a sandbox, and the filter that a gateway calls. Each with the store in memory.
+//! The same guard in three forms, each with a memory store: native core, component, and the filter
+//! that a gateway calls.
 
 use std::sync::Arc;
 
@@ -15,18 +16,18 @@ use context_guard_core::{Context, Guard, Plan, policy};
 use context_guard_test_support::guards::{NOW_MS, SIGNING_KEY, component};
 use std::time::Duration;
 
-/// Who asks.
+/// The principal of all calls.
 pub(crate) const PRINCIPAL: &str = "bench";
 
 /// A guard in one of its forms.
 pub(crate) trait Side {
-    /// What an answer is looked at with.
+    /// The state that links a request to its response.
     type Ticket;
-    /// Sends a request on.
+    /// Passes a request on.
     fn forward(&self, message: &[u8]) -> Result<Self::Ticket>;
-    /// Answers a request from what is kept.
+    /// Answers a request from the store.
     fn read(&self, message: &[u8]) -> Result<Vec<u8>>;
-    /// Shapes an answer; none where it stays as it is.
+    /// Shapes an answer. None if it stays unchanged.
     fn shape(&self, ticket: &Self::Ticket, message: &[u8]) -> Result<Option<Vec<u8>>>;
 }
 
@@ -48,12 +49,12 @@ pub(crate) fn caller() -> CallContext {
     }
 }
 
-/// The same caller, as the core knows it.
+/// Returns the same caller in the form of the core.
 fn context() -> Context<'static> {
     Context { principal: PRINCIPAL, protocol_version: "2025-11-25", ..Context::default() }
 }
 
-/// The core, natively.
+/// The native core.
 pub(crate) struct Core {
     guard: Guard,
     store: Arc<MemoryStore>,
@@ -90,7 +91,7 @@ impl Core {
     }
 }
 
-/// The key that everything here is signed with.
+/// The key that signs cursors here.
 pub(crate) fn keys() -> Result<Keys> {
     Keys::new([SIGNING_KEY]).map_err(|reason| anyhow!(reason))
 }
@@ -123,7 +124,7 @@ impl Side for Core {
     }
 }
 
-/// The component, in a new instance each time.
+/// The component, with a new instance per call.
 pub(crate) struct Sandbox {
     pub(crate) component: Arc<Component>,
     pub(crate) surroundings: Surroundings,

@@ -1,4 +1,5 @@
-//! Sides that are compared, measured in turns: what else a machine does falls on all of them.
+//! Interleaved measurement: the compared sides take turns, so that other load on the machine
+//! affects all of them.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -11,29 +12,29 @@ use serde::Deserialize;
 
 use crate::report::{folder, read};
 
-/// How often each side has its turn.
+/// The number of turns per side.
 pub(crate) const TURNS: usize = 12;
 
-/// Samples of each side in a turn: the fewest that criterion takes.
+/// The samples of a side per turn, the minimum of criterion.
 pub(crate) const SAMPLES: usize = 10;
 
-/// Bytes that other work goes through: more than the caches of a processor hold of one that is shared.
+/// The bytes that interfering work touches, more than a processor cache holds.
 pub(crate) const OTHER_WORK: usize = 64 << 20;
 
-/// The least nanoseconds that anything took, by group and side.
+/// The minimum time of everything, in nanoseconds, by group and side.
 pub(crate) type Times = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// What is measured, by group and side, and how.
+/// A measurement, by group and side.
 pub(crate) struct Bench<'a> {
     group: String,
     side: &'static str,
-    /// How long a turn lasts.
+    /// The duration of a turn.
     time: Duration,
     run: Box<dyn FnMut(&mut Bencher<'_>) + 'a>,
 }
 
 impl<'a> Bench<'a> {
-    /// One that is called again and again.
+    /// Creates a measurement of a repeated call.
     pub(crate) fn new<T>(
         group: &str,
         side: &'static str,
@@ -42,7 +43,8 @@ impl<'a> Bench<'a> {
         Self::timed(group, side, move |bencher| bencher.iter(&mut call))
     }
 
-    /// The same, but each call after other work: nothing of it is in the caches of the processor any more.
+    /// Creates a measurement of a call after other work, which evicts its data from the processor
+    /// caches.
     pub(crate) fn cold<T>(
         group: &str,
         side: &'static str,
@@ -53,11 +55,11 @@ impl<'a> Bench<'a> {
             let work = || black_box(&mut other).iter_mut().for_each(|byte| *byte ^= 1);
             bencher.iter_batched(work, |()| call(), BatchSize::PerIteration);
         });
-        // As few calls as may be: the other work takes longer than they do.
+        // As few calls as possible, because the other work takes longer than they do.
         Self { time: Duration::from_millis(1), ..cold }
     }
 
-    /// One that says itself how it is timed.
+    /// Creates a measurement with its own timing.
     pub(crate) fn timed(
         group: &str,
         side: &'static str,
@@ -67,7 +69,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What criterion keeps of a measurement: how often each sample called, and how long all its calls took.
+/// The samples file of criterion: the calls and the total time of each sample.
 #[derive(Deserialize)]
 struct Samples {
     iters: Vec<f64>,
@@ -81,22 +83,22 @@ impl Samples {
     }
 }
 
-/// Measures, and has what was measured.
+/// Runs measurements, and holds their results.
 pub(crate) struct Turns {
-    /// Whether anything is measured; otherwise everything runs once.
+    /// False if everything runs once without measuring.
     pub(crate) measures: bool,
-    /// What was measured so far.
+    /// The results so far.
     pub(crate) times: Times,
 }
 
 impl Turns {
-    /// Measures these beside each other, turn by turn.
+    /// Measures these in turns.
     ///
     /// # Errors
-    /// Where what criterion has written cannot be read.
+    /// The results that criterion wrote cannot be read.
     pub(crate) fn run(&mut self, mut benches: Vec<Bench<'_>>) -> Result<()> {
         for _ in 0..if self.measures { TURNS } else { 1 } {
-            // With one for all turns criterion would take them for different things of the same name.
+            // A shared instance would report the turns as duplicate names.
             let mut criterion = Criterion::default()
                 .without_plots()
                 .output_directory(&folder().join("criterion"))
@@ -112,7 +114,7 @@ impl Turns {
     }
 
     fn turn(&mut self, criterion: &mut Criterion, bench: &mut Bench<'_>) -> Result<()> {
-        // What is not asked for has no turn.
+        // A filter on the command line excludes benches.
         let mut ran = false;
         let mut group = criterion.benchmark_group(&bench.group);
         group.sampling_mode(SamplingMode::Flat).measurement_time(bench.time);

@@ -1,6 +1,8 @@
-//! Swaps of policy and component under many clients, and the same clients without swaps beside them. Prints a report in Markdown.
+//! Swaps of policy and component under load, compared with the same load without swaps. Prints a
+//! Markdown report.
 //!
-//! Run it by `cargo xtask bench swap`: it needs the program, the example server, and a second component.
+//! `cargo xtask bench swap` builds the program, the example server and a second component, and runs
+//! this.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 
 use std::sync::Arc;
@@ -15,10 +17,10 @@ use context_guard_test_support::operations::{
 use context_guard_test_support::{Result, artifacts, ensure, peers};
 use serde_json::json;
 
-/// So many component swaps bring one that was never seen, and has to be compiled.
-const FRESH: u64 = 25;
+/// Every 25th component swap brings an unknown component, which has to be compiled.
+const UNKNOWN_COMPONENT_INTERVAL: u64 = 25;
 
-/// Lets the clients work while something happens.
+/// Measures the clients while `work` runs.
 fn phase(
     gateway: &Gateway,
     clients: u32,
@@ -26,7 +28,7 @@ fn phase(
     meanwhile: impl FnOnce() -> Result<()>,
 ) -> Result<Arc<Counts>> {
     let working = Clients::start(&gateway.url(), clients, pause)?;
-    // All of them are there before it begins.
+    // All clients must be connected first.
     std::thread::sleep(pause);
     let done = meanwhile();
     let counts = working.finish()?;
@@ -34,8 +36,8 @@ fn phase(
     Ok(counts)
 }
 
-/// A component with other bytes: an empty custom section more.
-fn fresh(component: &[u8], number: u64) -> Vec<u8> {
+/// Returns a component with other bytes: an additional empty custom section.
+fn with_custom_section(component: &[u8], number: u64) -> Vec<u8> {
     let name = format!("swap {number:06}");
     let length = u8::try_from(name.len()).unwrap_or(0);
     [component, &[0, length + 1, length], name.as_bytes()].concat()
@@ -63,7 +65,7 @@ fn main() -> Result<()> {
     let one = std::fs::read(artifacts::component()?)?;
     let two = std::fs::read(artifacts::other_component()?)?;
     let (mut reloads, mut compiled, mut taken) = (Vec::new(), 0u64, Duration::ZERO);
-    // Once as many generations are kept as ever will be, what is needed is needed.
+    // Memory should not grow after the history of revisions is full.
     let mut memory_early = memory_before;
     let swapped = phase(&gateway, clients, pause, || {
         let began = Instant::now();
@@ -90,9 +92,10 @@ fn main() -> Result<()> {
                 reloads.push(since.elapsed());
             } else {
                 let component = if swap % 4 == 1 { &two } else { &one };
-                let is_new = (swap / 2).is_multiple_of(FRESH);
+                let is_new = (swap / 2).is_multiple_of(UNKNOWN_COMPONENT_INTERVAL);
                 compiled += u64::from(is_new);
-                let bytes = if is_new { fresh(component, swap) } else { component.clone() };
+                let bytes =
+                    if is_new { with_custom_section(component, swap) } else { component.clone() };
                 let reply = admin_call(&gateway, "PUT", "/admin/component", &bytes)?;
                 ensure!(reply.status == 200, "{}", reply.body);
             }
@@ -109,7 +112,7 @@ fn main() -> Result<()> {
     let paced = phase(&gateway, clients, pause, || {
         let began = Instant::now();
         while began.elapsed() < quiet {
-            let bytes = fresh(&one, swaps + components_swapped);
+            let bytes = with_custom_section(&one, swaps + components_swapped);
             let reply = admin_call(&gateway, "PUT", "/admin/component", &bytes)?;
             ensure!(reply.status == 200, "{}", reply.body);
             components_swapped += 1;

@@ -1,4 +1,4 @@
-//! Bookings, listings, transactions and a log, made up from their number.
+//! Bookings, listings, transactions and a log, generated from their numbers.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn day(number: usize) -> String {
     format!("2026-{:02}-{:02}", number / 28 % 12 + 1, number % 28 + 1)
 }
 
-/// A booking, briefly.
+/// Returns a booking in brief.
 pub(crate) fn booking(number: usize) -> Value {
     json!({
         "id": format!("BK-{number:04}"),
@@ -39,7 +39,7 @@ pub(crate) fn booking(number: usize) -> Value {
     })
 }
 
-/// A listing.
+/// Returns a listing.
 pub(crate) fn listing(number: usize) -> Value {
     json!({
         "id": format!("LS-{number:03}"),
@@ -50,7 +50,7 @@ pub(crate) fn listing(number: usize) -> Value {
     })
 }
 
-/// A payment or refund.
+/// Returns a payment or refund.
 pub(crate) fn transaction(number: usize) -> Value {
     let cents = (number * 7_919) % 90_000 + 1_000;
     json!({
@@ -59,7 +59,7 @@ pub(crate) fn transaction(number: usize) -> Value {
     })
 }
 
-/// Everything about a booking: more than anybody wants to know.
+/// Returns all details of a booking, far more than a model needs.
 pub(crate) fn details(number: usize) -> Value {
     let lines: Vec<Value> = (0..40)
         .map(|line| json!({"date": day(number + line), "description": format!("Night {} at the agreed rate, cleaning and city tax included", line + 1), "net": 61.5, "tax": 3.7, "gross": 65.2}))
@@ -75,7 +75,7 @@ pub(crate) fn details(number: usize) -> Value {
     })
 }
 
-/// 10,000 lines of a log, with a stack trace every fiftieth entry or so.
+/// Returns 10,000 lines of a log, with a stack trace in about every fiftieth entry.
 pub(crate) fn log() -> String {
     let mut lines: Vec<String> = Vec::with_capacity(10_000);
     let mut entry = 0usize;

@@ -1,6 +1,8 @@
-//! An MCP server for a property manager, over stdio: the chatty kind that the guard is for. Its data is made up, and the same on every run.
+//! An MCP server for a property manager, over stdio, with long answers. Its data is generated, and
+//! the same in every run.
 //!
-//! `cargo run --example property_server`, or `cargo xtask run -- demo` to see it with and without the guard.
+//! Run `cargo run --example property_server`, or `cargo xtask run -- demo` to compare it with and
+//! without the guard.
 #![allow(clippy::print_stdout, reason = "standard output is the protocol")]
 
 mod data;
@@ -25,7 +27,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The answer to a request; none to a notification.
+/// Returns the answer to a request. None for a notification.
 fn answer(request: &Value) -> Option<Value> {
     let id = request.get("id")?;
     let params = request.get("params").unwrap_or(&Value::Null);

@@ -29,7 +29,7 @@ const CHAPTERS: [(&str, &str); 6] = [
     ),
 ];
 
-/// The manual: 20 parts of 6 chapters, with a code block here and there.
+/// Returns the manual: 20 parts of 6 chapters, some with a code block.
 pub(crate) fn text() -> String {
     let mut text = "# House manual\n\nFor everybody who stays with us.\n\n".to_owned();
     for part in 1..=20 {

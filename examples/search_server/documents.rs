@@ -1,12 +1,12 @@
-//! Documents of a folder: Markdown and text files, with a vendor and what they relate to.
+//! Documents of a folder: Markdown and text files with a vendor and related documents.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// The most documents that are taken, and the most bytes of one.
-const MOST: usize = 400;
-const MOST_BYTES: u64 = 60_000;
+/// The maximum number of documents, and the maximum size of one in bytes.
+const MAX_DOCUMENTS: usize = 400;
+const MAX_DOCUMENT_BYTES: u64 = 60_000;
 
 /// A document.
 pub(crate) struct Document {
@@ -18,12 +18,12 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// What is searched: the title counts twice.
+    /// Returns the indexed text, in which the title counts twice.
     pub(crate) fn searched(&self) -> String {
         format!("{}\n{}\n{}", self.title, self.title, self.content)
     }
 
-    /// The document as it is answered with.
+    /// Returns the document as JSON.
     pub(crate) fn json(&self, score: Option<f64>, related: bool) -> Value {
         let mut json = json!({
             "id": self.id, "title": self.title, "type": "documentation", "vendor": self.vendor, "words": self.content.split_whitespace().count(),
@@ -39,7 +39,7 @@ impl Document {
     }
 }
 
-/// Where cargo keeps the crates that it has downloaded.
+/// Returns the folder of the crates that cargo downloaded.
 pub(crate) fn of_cargo() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
@@ -47,12 +47,12 @@ pub(crate) fn of_cargo() -> Option<PathBuf> {
     registries.filter_map(|entry| Some(entry.ok()?.path())).find(|path| path.is_dir())
 }
 
-/// The documents of a folder, and of its folders.
+/// Reads the documents of a folder and its subfolders.
 pub(crate) fn read(folder: &Path) -> Vec<Document> {
     let mut files = Vec::new();
     collect(folder, 0, &mut files);
     files.sort();
-    files.iter().filter_map(|path| document(folder, path)).take(MOST).collect()
+    files.iter().filter_map(|path| document(folder, path)).take(MAX_DOCUMENTS).collect()
 }
 
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
@@ -63,7 +63,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
             path.file_stem().is_some_and(|name| !name.eq_ignore_ascii_case("readme"));
         if path.is_dir() && depth < 3 {
             collect(&path, depth + 1, files);
-        // Beside a crate its documentation is what is meant, not its history.
+        // A crate's documentation is of interest here, its changelog is not.
         } else if is_text && !(is_change_log && path.with_file_name("Cargo.toml").is_file()) {
             files.push(path);
         }
@@ -73,7 +73,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
 fn document(root: &Path, path: &Path) -> Option<Document> {
     let size = path.metadata().ok()?.len();
     let content =
-        std::fs::read_to_string(path).ok().filter(|_| (200..MOST_BYTES).contains(&size))?;
+        std::fs::read_to_string(path).ok().filter(|_| (200..MAX_DOCUMENT_BYTES).contains(&size))?;
     let folder = path.parent()?;
     let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
     let name = folder.strip_prefix(root).ok()?.display().to_string();
@@ -95,14 +95,14 @@ fn document(root: &Path, path: &Path) -> Option<Document> {
     })
 }
 
-/// Who owns the repository that a manifest names.
+/// Returns the owner of the repository in a manifest.
 fn owner(manifest: &str) -> Option<String> {
     let line = manifest.lines().find(|line| line.starts_with("repository"))?;
     let url = line.split('"').nth(1)?;
     url.split("://").nth(1)?.split('/').nth(1).map(str::to_owned)
 }
 
-/// The crates that a manifest depends on.
+/// Returns the dependencies in a manifest.
 fn relations(manifest: &str) -> Vec<String> {
     let names =
         manifest.lines().filter_map(|line| line.strip_prefix("[dependencies.")?.strip_suffix(']'));

@@ -1,8 +1,10 @@
-//! An MCP server that searches documents, over stdio: `semantic_search` and `find_vendor_info`, with BM25 behind them. It answers with whole documents, as such servers
-//! do; the guard in front offers `response_mode`, `filter_ids` and `min_score` on it.
+//! An MCP server that searches documents with BM25, over stdio: `semantic_search` and
+//! `find_vendor_info`. It answers with whole documents, as such servers do. The guard adds
+//! `response_mode`, `filter_ids` and `min_score` to its tools.
 //!
-//! `cargo run --example search_server [-- FOLDER]` searches the Markdown and text files of a folder; without one the documentation of the crates that cargo has
-//! downloaded: real documents, by many vendors, on any machine that has built this.
+//! `cargo run --example search_server [-- FOLDER]` searches the Markdown and text files of a
+//! folder. The default is the documentation of the crates that cargo has downloaded: real documents
+//! by many vendors, on any machine that built this project.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "standard output is the protocol")]
 
 mod documents;
@@ -14,8 +16,8 @@ use bm25::{Document as Text, Language, SearchEngine, SearchEngineBuilder};
 use documents::Document;
 use serde_json::{Value, json};
 
-/// The most results that may be asked for.
-const MOST_RESULTS: u64 = 100;
+/// The maximum number of results.
+const MAX_RESULTS: u64 = 100;
 
 struct Server {
     documents: Vec<Document>,
@@ -50,7 +52,7 @@ fn main() -> std::io::Result<()> {
 }
 
 impl Server {
-    /// The answer to a request; none to a notification.
+    /// Returns the answer to a request. None for a notification.
     fn answer(&self, request: &Value) -> Option<Value> {
         let id = request.get("id")?;
         let params = request.get("params").unwrap_or(&Value::Null);
@@ -91,15 +93,15 @@ impl Server {
             return Err("query must have 2 to 1000 characters".to_owned());
         }
         let top = arguments.get("top_k").and_then(Value::as_u64).unwrap_or(10);
-        if !(1..=MOST_RESULTS).contains(&top) {
-            return Err(format!("top_k must be from 1 to {MOST_RESULTS}"));
+        if !(1..=MAX_RESULTS).contains(&top) {
+            return Err(format!("top_k must be from 1 to {MAX_RESULTS}"));
         }
         let vendor = arguments.get("vendor_filter").and_then(Value::as_str);
         let least = arguments.get("min_score").and_then(Value::as_f64).unwrap_or(0.0);
         let related =
             arguments.get("include_relationships").and_then(Value::as_bool).unwrap_or(false);
         let mut found = self.engine.search(query, None);
-        // Equals in a fixed order: the same question has the same answer.
+        // Documents of equal score have a fixed order, so that a query always has the same answer.
         found.sort_by(|left, right| {
             right.score.total_cmp(&left.score).then(left.document.id.cmp(&right.document.id))
         });
@@ -108,7 +110,7 @@ impl Server {
             .iter()
             .filter_map(|found| {
                 let document = self.documents.get(usize::try_from(found.document.id).ok()?)?;
-                // Scores are told relative to the best, in hundredths.
+                // Scores are percentages of the best one.
                 let score = (f64::from(found.score) / best * 100.0).round() / 100.0;
                 let wanted =
                     vendor.is_none_or(|vendor| document.vendor == vendor) && score >= least;
@@ -143,7 +145,7 @@ fn tools() -> Value {
             "inputSchema": {"type": "object", "required": ["query"], "properties": {
                 "query": {"type": "string", "minLength": 2, "maxLength": 1000},
                 "vendor_filter": {"type": "string"},
-                "top_k": {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS, "default": 10},
+                "top_k": {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": 10},
                 "min_score": {"type": "number", "minimum": 0, "maximum": 1},
                 "include_relationships": {"type": "boolean", "default": false},
             }},

@@ -39,7 +39,7 @@ fn served(clients: &mut [HttpClient]) -> Result<Vec<u64>> {
 
 fn push(gateway: &Gateway, tokens: u64) -> Result<()> {
     let policy = json!({"tokenBudgetThreshold": tokens}).to_string();
-    let reply = change(gateway, "PUT", "/admin/policy", policy.as_bytes())?;
+    let reply = admin_call(gateway, "PUT", "/admin/policy", policy.as_bytes())?;
     ensure!(reply.status == 200, "{}", reply.body);
     Ok(())
 }

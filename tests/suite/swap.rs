@@ -108,7 +108,8 @@ fn us3_3_defaults_are_safe() -> Result<()> {
     // With one small field, the page size is reached before the budget.
     let page = client.call("list_bookings", json!({"fields": "id"}))?;
     ensure!(bookings(&page)?.len() == 50, "{}", page.0);
-    let settings = std::fs::read_to_string(artifacts::root().join("docs/reference/policy-settings.md"))?;
+    let settings =
+        std::fs::read_to_string(artifacts::root().join("docs/reference/policy-settings.md"))?;
     for documented in ["| `tokenBudgetThreshold` | `4000` |", "| `defaultPageSize` | `50` |"] {
         ensure!(settings.contains(documented), "{documented} is not documented");
     }
@@ -312,7 +313,7 @@ fn checksum_or_signature_is_required() -> Result<()> {
     let component = json!({"file": file, "require": "signature", "publicKeys": [public]});
     let gateway =
         Gateway::start(houses()?, json!({"component": component, "admin": admin_config()}))?;
-    let other = std::fs::read(artifacts::wasip2_component()?)?;
+    let other = std::fs::read(artifacts::other_component()?)?;
     replace_file(&file, &other)?;
     wait_until("a refusal", || {
         Ok(gateway.process.output().contains("signature is of none of the keys"))
@@ -520,7 +521,7 @@ fn swaps_do_not_disturb_clients() -> Result<()> {
                 let reply = if swap.is_multiple_of(2) {
                     admin_call(&gateway, "PUT", "/admin/policy", policy.as_bytes())?
                 } else {
-                    change(
+                    admin_call(
                         &gateway,
                         "PUT",
                         "/admin/component",

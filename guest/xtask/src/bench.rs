@@ -40,7 +40,7 @@ pub(crate) enum Bench {
     },
     /// The guard beside other proxies, on the same real servers: latency added, calls a second, memory, tokens. Installs them into target/. Prints the tables that stand in
     /// benches/results/performance.md.
-    Peers,
+    Comparison,
     /// How time and memory grow with payload, snapshots, tools and sessions. Prints tables and draws the plots of benches/results/performance.md.
     Scale,
     /// Many clients on one gateway: errors, latencies, memory over time. Fails where there is an error, or memory grows. Prints the report that stands in benches/results/load.md.
@@ -83,10 +83,10 @@ impl Bench {
                 quality(corpus, budgets, files, show)
             }
             Bench::Speed { compare, filter, check } => speed(compare, filter, check),
-            Bench::Peers => {
+            Bench::Comparison => {
                 let beside = packages::beside()?;
                 let places = ["CONTEXT_GUARD_BENCH_PEERS", "CONTEXT_GUARD_PEERS"];
-                of_release("peers", &places.map(|name| (name, beside.as_path())))
+                of_release("comparison", &places.map(|name| (name, beside.as_path())))
             }
             Bench::Scale => of_release("scale", &[]),
             Bench::Load { clients, seconds, pause_ms } => {

@@ -1,4 +1,4 @@
-//! Cursors, tickets and what is read from a store: nothing made up is believed, nothing panics.
+//! Cursors, tickets and stored data: forged input is rejected, and nothing panics.
 #![no_main]
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]

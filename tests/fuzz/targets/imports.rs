@@ -1,4 +1,5 @@
-//! What the guest may call in the host: keys, values and times of its choice, in any order. Quotas hold, nobody reads another's, nothing is left behind.
+//! The host functions that a guest calls, with arbitrary keys, values and times in any order.
+//! Quotas hold, principals are separated, and nothing is left behind.
 #![no_main]
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]

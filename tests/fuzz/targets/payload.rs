@@ -1,4 +1,4 @@
-//! Payloads: whatever a tool answers with, and whatever is asked of it, nothing panics, the answer is JSON, and it is no error.
+//! Arbitrary tool answers and queries: nothing panics, and the answer is valid JSON and no error.
 #![no_main]
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]
@@ -31,7 +31,8 @@ fn queries() -> [Value; 10] {
     ]
 }
 
-/// A document made from bytes: bytes alone would hardly ever be one, and never a large one.
+/// Returns a document made from bytes. Bytes themselves would rarely be JSON, and never a large
+/// document.
 fn document(bytes: &mut std::slice::Iter<'_, u8>, depth: u8) -> Value {
     const NAMES: [&str; 8] = ["id", "name", "a", "b", "description", "url", "score", "debug"];
     let Some(kind) = bytes.next() else { return Value::Null };
@@ -46,7 +47,7 @@ fn document(bytes: &mut std::slice::Iter<'_, u8>, depth: u8) -> Value {
         6 if depth > 1 => json!(format!("deep {size}")),
         5 => (0..size).map(|_| document(bytes, depth + 1)).collect(),
         6 => {
-            // Records alike, as lists have them.
+            // Similar records, as in lists.
             let one = document(bytes, depth + 1);
             (0..size * 2).map(|id| json!({"id": id, "a": one, "name": format!("n{id}")})).collect()
         }
@@ -73,7 +74,7 @@ fuzz_target!(|input: (u8, u8, u8, bool, &[u8])| {
         }
         _ => document.to_string(),
     };
-    // What is larger takes longer, and finds no more.
+    // Larger inputs take longer, and find no more.
     if text.len() > 200_000 {
         return;
     }

@@ -1,4 +1,5 @@
-//! The scanner against serde_json: what is JSON there is JSON here, raw and escaped; what comes out of a text goes back into it.
+//! The scanner compared with serde_json: both accept the same JSON, raw and escaped, and unescaping
+//! is reversible.
 #![no_main]
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]
@@ -17,7 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
     let mut escaped = Vec::new();
     escape(&mut escaped, bytes);
     assert_eq!(visible(&escaped, Form::Escaped), bytes);
-    // Control characters inside strings are not looked for in a raw message: its framing has none. Escaped, they show.
+    // The scanner accepts control characters in strings of a raw message, because framing excludes
+    // them. In escaped text it must reject them.
     assert!(raw || !is_json(&escaped, Form::Escaped));
     assert!(is_json(&escaped, Form::Escaped) || !valid);
     let cut = boundary(&escaped, bytes.len(), Form::Escaped);

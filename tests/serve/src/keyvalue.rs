@@ -1,4 +1,5 @@
-//! wasi:keyvalue as wasmCloud has it: a bucket that outlives a request. What comes with wasmtime forgets between requests.
+//! wasi:keyvalue as wasmCloud implements it: a bucket that outlives a request. The one of wasmtime
+//! is cleared between requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,13 +28,13 @@ use bindings::wasi::keyvalue::store::{self, Error, Host, HostBucket};
 pub struct Bucket(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
 impl Bucket {
-    /// What is in it.
+    /// Returns all entries.
     pub(crate) fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the interface is served from.
+/// The state that serves the interface.
 pub(crate) struct View<'a> {
     pub(crate) bucket: &'a Bucket,
     pub(crate) table: &'a mut ResourceTable,
@@ -45,7 +46,7 @@ impl HasData for KeyValue {
     type Data<'a> = View<'a>;
 }
 
-/// Adds the interface.
+/// Adds the interface to a linker.
 pub(crate) fn add_to_linker<T: 'static>(
     linker: &mut Linker<T>,
     view: fn(&mut T) -> View<'_>,

@@ -1,5 +1,6 @@
-//! Serves a component of wasi:http, 0.2 or 0.3, with the crates that `wasmtime serve` is made of: each request in an instance of its own. Prints its URL. `/__stored` tells
-//! what the component keeps, `/__env` gives it another environment and nothing kept.
+//! Serves a wasi:http component, 0.2 or 0.3, with the crates behind `wasmtime serve`, in one
+//! instance per request. Prints its URL. `/__stored` returns the store, `/__env` clears it and
+//! replaces the environment.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -32,15 +33,15 @@ use wasmtime_wasi_http::handler::ProxyHandler;
 use keyvalue::Bucket;
 use state::Instances;
 
-/// Serves a component of wasi:http on a free port of loopback.
+/// Serves a wasi:http component on a free port of loopback.
 #[derive(Parser)]
 struct Arguments {
     /// The component.
     component: PathBuf,
-    /// Its environment.
+    /// An environment variable, as NAME=VALUE.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A clock that stands still, in milliseconds since 1970.
+    /// A fixed time, in milliseconds since 1970.
     #[arg(long)]
     now_ms: Option<u64>,
 }
@@ -78,7 +79,7 @@ async fn answer(
 ) -> Result<Response<WasiBody>, Infallible> {
     if request.uri().path() == "/__stored" {
         let entries = bucket.entries();
-        // Before each value stands when it expires.
+        // The expiry time precedes each value.
         let entries = entries.iter().map(|(key, value)| {
             (key.clone(), STANDARD.encode(value.get(8..).unwrap_or_default()).into())
         });
@@ -102,7 +103,7 @@ async fn answer(
     }))
 }
 
-/// A request as a handler expects it: its URI says all.
+/// Converts a request to the form that handlers expect, with the authority in the URI.
 fn with_authority(request: Request<Incoming>) -> Result<Request<WasiBody>> {
     let host = request.headers().get("host").context("no host")?.to_str()?.to_owned();
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());

@@ -1,4 +1,4 @@
-//! Instances of the component, one a request.
+//! Instances of the component, one per request.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView, default_hoo
 
 use crate::keyvalue::{self, Bucket, View};
 
-/// What an instance has of its host.
+/// The state of an instance.
 pub(crate) struct State {
     wasi: WasiCtx,
     http: WasiHttpCtx,
@@ -50,7 +50,7 @@ impl HostWallClock for Still {
     }
 }
 
-/// Where instances come from.
+/// The factory of instances.
 pub(crate) struct Instances {
     engine: Engine,
     pre: Pre,
@@ -65,7 +65,7 @@ enum Pre {
 }
 
 impl Instances {
-    /// Compiles a component, of whichever WASI it is.
+    /// Compiles a component for either version of WASI.
     pub(crate) fn load(
         path: &Path,
         env: &[String],
@@ -95,7 +95,7 @@ impl Instances {
         Ok(instances)
     }
 
-    /// With another environment, and an empty bucket.
+    /// Replaces the environment, and clears the bucket.
     pub(crate) fn begin_anew(&self, env: &[String]) {
         let pair = |pair: &String| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -139,7 +139,7 @@ impl HandlerState for Instances {
     }
 }
 
-/// An instance ends when its request has.
+/// Ends an instance with its request.
 pub(crate) struct AfterItsRequest;
 
 impl WorkerExpiration for AfterItsRequest {
@@ -153,7 +153,7 @@ impl WorkerExpiration for AfterItsRequest {
     }
 }
 
-/// One request an instance.
+/// Limits an instance to one request.
 pub(crate) struct OneRequest;
 
 impl WorkerState for OneRequest {

@@ -23,7 +23,7 @@ pub fn admin_config() -> Value {
 /// # Errors
 /// There is no response.
 pub fn admin_call(gateway: &Gateway, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
-    change_with(gateway, method, path, body, &[])
+    admin_call_with(gateway, method, path, body, &[])
 }
 
 /// Sends an admin call with headers.
@@ -53,7 +53,7 @@ pub fn admin_call_with(
 /// # Errors
 /// The gateway does not answer.
 pub fn revision_report(gateway: &Gateway) -> Result<Value> {
-    let reply = change(gateway, "GET", "/admin/generations", b"")?;
+    let reply = admin_call(gateway, "GET", "/admin/generations", b"")?;
     ensure!(reply.status == 200, "{} {}", reply.status, reply.body);
     Ok(serde_json::from_str(&reply.body)?)
 }
@@ -63,7 +63,7 @@ pub fn revision_report(gateway: &Gateway) -> Result<Value> {
 /// # Errors
 /// The gateway does not answer.
 pub fn active_revision(gateway: &Gateway) -> Result<u64> {
-    report(gateway)?["active"].as_u64().context("no number")
+    revision_report(gateway)?["active"].as_u64().context("no active revision")
 }
 
 /// Replaces a file as editors do: writes another file next to it, and renames that.

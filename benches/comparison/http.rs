@@ -1,4 +1,5 @@
-//! Over Streamable HTTP: the stdio server behind gateways, and an HTTP server directly and behind ours.
+//! Streamable HTTP: the stdio server behind gateways, and an HTTP server directly and behind our
+//! gateway.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,23 +12,23 @@ use context_guard_test_support::artifacts;
 use context_guard_test_support::gateway::{Gateway, Process, Reply, agent};
 use serde_json::{Value, json};
 
-use crate::fronts::{self, Front, reading, server};
+use crate::proxies::{self, Proxy, reading, server};
 use crate::{peak, quantiles};
 
-/// How much is measured.
+/// The amount of calls.
 struct Amount {
-    /// Turns in which everything is called one after the other, and in which calls a second are counted.
+    /// The rounds of calls in sequence, and the rounds of concurrent calls.
     turns: usize,
-    /// Calls of each in a turn.
+    /// The calls in sequence per round.
     calls: usize,
-    /// Calls of each for how many there are a second, in a turn.
-    many: u64,
+    /// The concurrent calls per round.
+    concurrent_calls: u64,
 }
 
-/// How many clients there are at once.
+/// The numbers of concurrent clients.
 const CLIENTS: [usize; 3] = [1, 16, 64];
 
-/// A session on one connection, which is kept.
+/// A session on one persistent connection.
 struct Session {
     agent: ureq::Agent,
     url: String,
@@ -68,7 +69,7 @@ impl Session {
     }
 }
 
-/// A process that ends with this.
+/// A process that is killed when dropped.
 struct Running(std::process::Child);
 
 impl Drop for Running {
@@ -82,12 +83,12 @@ struct Measured {
     name: &'static str,
     call: Value,
     session: Session,
-    /// Those of many clients at once.
+    /// The most calls per second, by number of clients.
     sessions: Vec<Session>,
     pid: Option<u32>,
     times: Vec<Duration>,
     tokens: u64,
-    a_second: [f64; CLIENTS.len()],
+    calls_per_second: [f64; CLIENTS.len()],
 }
 
 impl Measured {
@@ -96,11 +97,11 @@ impl Measured {
         url: &str,
         call: Value,
         pid: Option<u32>,
-        says: &str,
+        expected: &str,
     ) -> Result<Self> {
         let session = Session::open(url).with_context(|| name)?;
         let answer: Answer = session.call(&call)?.answer()?;
-        ensure!(answer.0.to_string().contains(says), "{name}: {}", answer.0);
+        ensure!(answer.0.to_string().contains(expected), "{name}: {}", answer.0);
         let tokens = answer.tokens();
         Ok(Self {
             name,
@@ -110,7 +111,7 @@ impl Measured {
             pid,
             times: Vec::new(),
             tokens,
-            a_second: [0.0; CLIENTS.len()],
+            calls_per_second: [0.0; CLIENTS.len()],
         })
     }
 
@@ -123,18 +124,19 @@ impl Measured {
         Ok(())
     }
 
-    /// Calls a second by so many clients, each with a session of its own; the most of all turns.
-    fn many(&mut self, calls: u64) -> Result<()> {
+    /// Measures calls per second of concurrent clients with one session each, and keeps the best
+    /// round.
+    fn measure_throughput(&mut self, calls: u64) -> Result<()> {
         for (at, clients) in CLIENTS.into_iter().enumerate() {
-            let now = self.a_second(clients, calls)?;
-            if let Some(most) = self.a_second.get_mut(at) {
-                *most = most.max(now);
+            let now = self.calls_per_second(clients, calls)?;
+            if let Some(rate) = self.calls_per_second.get_mut(at) {
+                *rate = rate.max(now);
             }
         }
         Ok(())
     }
 
-    fn a_second(&mut self, clients: usize, calls: u64) -> Result<f64> {
+    fn calls_per_second(&mut self, clients: usize, calls: u64) -> Result<f64> {
         while self.sessions.len() < clients {
             self.sessions.push(Session::open(&self.session.url)?);
         }
@@ -166,15 +168,15 @@ impl Measured {
     }
 }
 
-fn start(front: &Front) -> Result<Running> {
-    let (program, arguments) = front.command.split_first().context("no command")?;
+fn start(proxy: &Proxy) -> Result<Running> {
+    let (program, arguments) = proxy.command.split_first().context("no command")?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let running = Running(command.spawn().with_context(|| front.name)?);
-    let url = front.url.as_deref().context("no address")?;
+    let running = Running(command.spawn().with_context(|| proxy.name)?);
+    let url = proxy.url.as_deref().context("no address")?;
     let begin = Instant::now();
     while Session::open(url).is_err() {
-        ensure!(begin.elapsed() < Duration::from_secs(90), "{} does not answer", front.name);
+        ensure!(begin.elapsed() < Duration::from_secs(90), "{} does not answer", proxy.name);
         std::thread::sleep(Duration::from_millis(200));
     }
     Ok(running)
@@ -185,22 +187,26 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
     before_http()
 }
 
-/// Others, begun, and how the tool is called through them.
-fn others(fronts: &[Front], call: &Value, says: &str) -> Result<(Vec<Measured>, Vec<Running>)> {
-    let begin = |front: &Front| {
-        eprintln!("Starting {}.", front.name);
-        let process = start(front)?;
-        let url = front.url.as_deref().context("no address")?;
+/// Starts the other proxies.
+fn start_all(
+    proxies: &[Proxy],
+    call: &Value,
+    expected: &str,
+) -> Result<(Vec<Measured>, Vec<Running>)> {
+    let begin = |proxy: &Proxy| {
+        eprintln!("Starting {}.", proxy.name);
+        let process = start(proxy)?;
+        let url = proxy.url.as_deref().context("no address")?;
         let pid = Some(process.0.id());
-        Ok((Measured::new(front.name, url, front.call(call), pid, says)?, process))
+        Ok((Measured::new(proxy.name, url, proxy.call(call), pid, expected)?, process))
     };
-    let all: Result<Vec<_>> = fronts.iter().map(begin).collect();
+    let all: Result<Vec<_>> = proxies.iter().map(begin).collect();
     Ok(all?.into_iter().unzip())
 }
 
-fn ours(gateway: &Gateway, call: Value, says: &str) -> Result<Measured> {
+fn ours(gateway: &Gateway, call: Value, expected: &str) -> Result<Measured> {
     let pid = Some(gateway.process.pid());
-    Measured::new("context-guard serve", &gateway.url(), call, pid, says)
+    Measured::new("context-guard serve", &gateway.url(), call, pid, expected)
 }
 
 fn before_stdio(folder: &Path, file: &Path) -> Result<()> {
@@ -208,9 +214,9 @@ fn before_stdio(folder: &Path, file: &Path) -> Result<()> {
     let stdio = json!([{"name": "files", "command": server, "isolation": "shared"}]);
     let gateway = Gateway::start(stdio, json!({}))?;
     let mut all = vec![ours(&gateway, reading(file), "bk_00001")?];
-    let (others, _running) = others(&fronts::http(&server)?, &reading(file), "bk_00001")?;
+    let (others, _running) = start_all(&proxies::http(&server)?, &reading(file), "bk_00001")?;
     all.extend(others);
-    measure(&mut all, &Amount { turns: 6, calls: 10, many: 64 })?;
+    measure(&mut all, &Amount { turns: 6, calls: 10, concurrent_calls: 64 })?;
     println!("\nThe same server behind gateways, over Streamable HTTP.\n");
     table(&mut all);
     Ok(())
@@ -227,9 +233,9 @@ fn before_http() -> Result<()> {
     let direct = Measured::new("directly", &url, call.clone(), None, "\"text\"")?;
     let bytes = direct.session.call(&call)?.body.len();
     let mut all = vec![direct, ours(&gateway, call.clone(), "nextCursor")?];
-    let (others, _running) = others(&fronts::before_http(url)?, &call, "record 1")?;
+    let (others, _running) = start_all(&proxies::before_http(url)?, &call, "record 1")?;
     all.extend(others);
-    measure(&mut all, &Amount { turns: 6, calls: 40, many: 96 })?;
+    measure(&mut all, &Amount { turns: 6, calls: 40, concurrent_calls: 96 })?;
     println!(
         "\nA server on the npm package @modelcontextprotocol/server over Streamable HTTP, {} kB of JSON a call, directly and behind gateways.\n",
         bytes / 1_000
@@ -242,7 +248,7 @@ fn measure(all: &mut [Measured], amount: &Amount) -> Result<()> {
     for turn in 1..=amount.turns {
         eprintln!("Turn {turn} of {}.", amount.turns);
         all.iter_mut().try_for_each(|one| one.round(amount.calls))?;
-        all.iter_mut().try_for_each(|one| one.many(amount.many))?;
+        all.iter_mut().try_for_each(|one| one.measure_throughput(amount.concurrent_calls))?;
     }
     Ok(())
 }
@@ -256,9 +262,9 @@ fn table(all: &mut [Measured]) {
         println!(
             "| {} | {median:.1} ms | {p95:.1} ms | {:.0} | {:.0} | {:.0} | {} | {} |",
             one.name,
-            one.a_second[0],
-            one.a_second[1],
-            one.a_second[2],
+            one.calls_per_second[0],
+            one.calls_per_second[1],
+            one.calls_per_second[2],
             one.pid.and_then(peak).map_or_else(String::new, |mib| format!("{mib:.0} MiB")),
             one.tokens
         );

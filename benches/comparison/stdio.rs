@@ -1,4 +1,4 @@
-//! Over standard input and output.
+//! Proxies over standard input and output.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,45 +7,52 @@ use anyhow::{Context, Result, ensure};
 use context_guard_test_support::client::Client;
 use serde_json::{Value, json};
 
-use crate::fronts::{self, Front, reading};
+use crate::proxies::{self, Proxy, reading};
 use crate::{peak, quantiles};
 
-/// Rounds in which every front is called, so that what else the machine does falls on all of them.
+/// The rounds. Each calls every proxy, so that other load on the machine affects all of them.
 const ROUNDS: usize = 6;
-/// Calls of a round.
+/// The calls per round.
 const CALLS: usize = 10;
-/// Calls for each measurement of how many a second there are.
-const MANY: usize = 64;
+/// The calls of one throughput measurement.
+const THROUGHPUT_CALLS: usize = 64;
 
 struct Measured {
-    front: Front,
+    proxy: Proxy,
     client: Client,
     times: Vec<Duration>,
     tokens: u64,
     bytes: usize,
-    a_second: [f64; 3],
+    calls_per_second: [f64; 3],
 }
 
 pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
     let call = reading(file);
     let mut all: Vec<Measured> = Vec::new();
-    for front in fronts::stdio(folder)? {
-        eprintln!("Starting {}.", front.name);
-        let (program, arguments) = front.command.split_first().context("no command")?;
+    for proxy in proxies::stdio(folder)? {
+        eprintln!("Starting {}.", proxy.name);
+        let (program, arguments) = proxy.command.split_first().context("no command")?;
         let mut client = Client::start(program, arguments)?;
         let listed = client.open("2025-06-18")?;
-        ensure!(listed.0["result"]["tools"].is_array(), "{}: {}", front.name, listed.0);
-        let answer = client.request("tools/call", &front.call(&call))?;
+        ensure!(listed.0["result"]["tools"].is_array(), "{}: {}", proxy.name, listed.0);
+        let answer = client.request("tools/call", &proxy.call(&call))?;
         let text = answer.0.to_string();
-        ensure!(text.contains("bk_00001"), "{}: {}", front.name, text.get(..600).unwrap_or(&text));
+        ensure!(text.contains("bk_00001"), "{}: {}", proxy.name, text.get(..600).unwrap_or(&text));
         let (tokens, bytes) = (answer.tokens(), text.len());
-        all.push(Measured { front, client, times: Vec::new(), tokens, bytes, a_second: [0.0; 3] });
+        all.push(Measured {
+            proxy,
+            client,
+            times: Vec::new(),
+            tokens,
+            bytes,
+            calls_per_second: [0.0; 3],
+        });
     }
     for round in 0..ROUNDS {
         eprintln!("Round {} of {ROUNDS}.", round + 1);
         for one in &mut all {
             for _ in 0..CALLS {
-                let call = one.front.call(&call);
+                let call = one.proxy.call(&call);
                 let begin = Instant::now();
                 one.client.request("tools/call", &call)?;
                 one.times.push(begin.elapsed());
@@ -54,8 +61,8 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
     }
     for one in &mut all {
         for (at, window) in [1, 16, 64].into_iter().enumerate() {
-            let rate = a_second(one, &call, window)?;
-            if let Some(place) = one.a_second.get_mut(at) {
+            let rate = calls_per_second(one, &call, window)?;
+            if let Some(place) = one.calls_per_second.get_mut(at) {
                 *place = rate;
             }
         }
@@ -69,21 +76,21 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
     let mut direct = 0.0;
     for one in &mut all {
         let (median, p95) = quantiles(&mut one.times);
-        if one.front.name == "directly" {
+        if one.proxy.name == "directly" {
             direct = median;
         }
-        let memory = peak(one.client.pid()).filter(|_| one.front.name != "directly");
+        let memory = peak(one.client.pid()).filter(|_| one.proxy.name != "directly");
         println!(
             "| {} | {median:.1} ms | {p95:.1} ms | {} | {:.0} | {:.0} | {:.0} | {} | {} | {} |",
-            one.front.name,
-            if one.front.name == "directly" {
+            one.proxy.name,
+            if one.proxy.name == "directly" {
                 String::new()
             } else {
                 format!("{:.1} ms", median - direct)
             },
-            one.a_second[0],
-            one.a_second[1],
-            one.a_second[2],
+            one.calls_per_second[0],
+            one.calls_per_second[1],
+            one.calls_per_second[2],
             memory.map_or_else(String::new, |mib| format!("{mib:.0} MiB")),
             one.bytes,
             one.tokens,
@@ -92,27 +99,27 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Calls a second with so many under way on one connection.
-fn a_second(one: &mut Measured, call: &Value, window: usize) -> Result<f64> {
-    let params = one.front.call(call);
+/// Measures calls per second with `window` calls in flight on one connection.
+fn calls_per_second(one: &mut Measured, call: &Value, window: usize) -> Result<f64> {
+    let params = one.proxy.call(call);
     let message = |id: usize| {
         json!({"jsonrpc": "2.0", "id": 100_000 + id, "method": "tools/call", "params": params})
             .to_string()
     };
-    let calls: Vec<String> = (0..MANY).map(message).collect();
+    let calls: Vec<String> = (0..THROUGHPUT_CALLS).map(message).collect();
     let begin = Instant::now();
     let (mut sent, mut answered) = (0, 0);
-    while answered < MANY {
-        while sent < MANY && sent - answered < window {
+    while answered < THROUGHPUT_CALLS {
+        while sent < THROUGHPUT_CALLS && sent - answered < window {
             if let Some(call) = calls.get(sent) {
                 one.client.send(call.as_bytes())?;
             }
             sent += 1;
         }
         let line = one.client.line()?;
-        // What a server tells beside its answers has a method.
+        // A message with a method is a notification or request of the server, not an answer.
         let head = String::from_utf8_lossy(line.get(..200).unwrap_or(&line)).into_owned();
         answered += usize::from(!head.contains("\"method\""));
     }
-    Ok(MANY as f64 / begin.elapsed().as_secs_f64())
+    Ok(THROUGHPUT_CALLS as f64 / begin.elapsed().as_secs_f64())
 }

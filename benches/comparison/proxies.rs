@@ -1,4 +1,4 @@
-//! The proxies, each as it is meant to be used.
+//! The proxies, each configured as its documentation recommends.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -7,19 +7,19 @@ use anyhow::Result;
 use context_guard_test_support::artifacts;
 use serde_json::{Value, json};
 
-/// What stands before the server, and how a tool is called through it.
-pub(crate) struct Front {
+/// A proxy before the server, and the form of a tool call through it.
+pub(crate) struct Proxy {
     pub(crate) name: &'static str,
-    /// The program, and its arguments.
+    /// The command line.
     pub(crate) command: Vec<String>,
-    /// Whether tools are called through one of its own.
+    /// True if the proxy has one tool that calls the tools of the server.
     pub(crate) wrapped: bool,
-    /// Where it listens, if it does.
+    /// The URL, if the proxy listens on one.
     pub(crate) url: Option<String>,
 }
 
-impl Front {
-    /// This call, as it is made through it.
+impl Proxy {
+    /// Returns the call in the form that the proxy expects.
     pub(crate) fn call(&self, call: &Value) -> Value {
         if self.wrapped {
             return json!({"name": "server_invoke_tool", "arguments": {"tool_name": call["name"], "tool_input": call["arguments"]}});
@@ -28,31 +28,31 @@ impl Front {
     }
 }
 
-/// A call that reads a file.
+/// Returns a call that reads a file.
 pub(crate) fn reading(file: &Path) -> Value {
     json!({"name": "read_text_file", "arguments": {"path": file}})
 }
 
-/// A file of what is installed for this bench.
+/// Returns the path of a file that was installed for this bench.
 fn installed(path: &str) -> Result<String> {
     Ok(artifacts::bench_peers()?.join(path).display().to_string())
 }
 
-/// The server: the npm package that reads files.
+/// Returns the command of the server: the npm package that reads files.
 pub(crate) fn server(folder: &Path) -> Result<Vec<String>> {
     let script = installed("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js")?;
     Ok(vec!["node".to_owned(), script, folder.display().to_string()])
 }
 
 fn fastmcp() -> Result<Vec<String>> {
-    let script = artifacts::root().join("benches/peers/fastmcp_proxy.py");
+    let script = artifacts::root().join("benches/comparison/fastmcp_proxy.py");
     Ok(vec![installed("fastmcp/bin/python")?, script.display().to_string()])
 }
 
-/// All that speak over standard input and output; the server itself first.
-pub(crate) fn stdio(folder: &Path) -> Result<Vec<Front>> {
+/// Returns all proxies over standard input and output, after the server itself.
+pub(crate) fn stdio(folder: &Path) -> Result<Vec<Proxy>> {
     let server = server(folder)?;
-    let before = |name, command: &[String], wrapped| Front {
+    let before = |name, command: &[String], wrapped| Proxy {
         name,
         command: [command, &["--".to_owned()], &server].concat(),
         wrapped,
@@ -62,15 +62,15 @@ pub(crate) fn stdio(folder: &Path) -> Result<Vec<Front>> {
     let compressor =
         [installed("mcp-compressor/bin/mcp-compressor")?, "--shrinkfit=32000".to_owned()];
     Ok(vec![
-        Front { name: "directly", command: server.clone(), wrapped: false, url: None },
+        Proxy { name: "directly", command: server.clone(), wrapped: false, url: None },
         before("context-guard wrap", &wrap, false),
         before("FastMCP 4.1.2, limiter of 32 kB", &fastmcp()?, false),
         before("mcp-compressor 0.38.2, shrinkfit of 32 kB", &compressor, true),
     ])
 }
 
-/// All others that speak Streamable HTTP before this command.
-pub(crate) fn http(server: &[String]) -> Result<Vec<Front>> {
+/// Returns the other proxies that serve Streamable HTTP before this command.
+pub(crate) fn http(server: &[String]) -> Result<Vec<Proxy>> {
     let python = [installed("mcp-proxy/bin/mcp-proxy")?];
     let npm = ["node".to_owned(), installed("node_modules/mcp-proxy/dist/bin/mcp-proxy.mjs")?];
     let of_python = ["--port", "PORT", "--pass-environment"];
@@ -83,21 +83,21 @@ pub(crate) fn http(server: &[String]) -> Result<Vec<Front>> {
     ])
 }
 
-/// Those of them that also stand before a server that speaks Streamable HTTP itself.
-pub(crate) fn before_http(url: String) -> Result<Vec<Front>> {
+/// Returns those that also support an upstream over Streamable HTTP.
+pub(crate) fn before_http(url: String) -> Result<Vec<Proxy>> {
     let open = [url, "--auth".to_owned(), "none".to_owned()];
     Ok(vec![listening_fastmcp(&open[..1])?, listening_compressor(&open)?])
 }
 
-fn listening_fastmcp(server: &[String]) -> Result<Front> {
+fn listening_fastmcp(server: &[String]) -> Result<Proxy> {
     listening("FastMCP 4.1.2, limiter of 32 kB", &fastmcp()?, &["--http", "PORT"], server)
 }
 
-fn listening_compressor(server: &[String]) -> Result<Front> {
+fn listening_compressor(server: &[String]) -> Result<Proxy> {
     let program = [installed("mcp-compressor/bin/mcp-compressor")?];
     let options = ["--shrinkfit=32000", "--transport", "streamable-http", "--port", "PORT"];
-    let front = listening("mcp-compressor 0.38.2, shrinkfit of 32 kB", &program, &options, server)?;
-    Ok(Front { wrapped: true, ..front })
+    let proxy = listening("mcp-compressor 0.38.2, shrinkfit of 32 kB", &program, &options, server)?;
+    Ok(Proxy { wrapped: true, ..proxy })
 }
 
 fn listening(
@@ -105,11 +105,11 @@ fn listening(
     program: &[String],
     options: &[&str],
     server: &[String],
-) -> Result<Front> {
-    let port = free()?.to_string();
+) -> Result<Proxy> {
+    let port = free_port()?.to_string();
     let options = options.iter().map(|option| option.replace("PORT", &port));
     let command = program.iter().cloned().chain(options).chain(["--".to_owned()]);
-    Ok(Front {
+    Ok(Proxy {
         name,
         command: command.chain(server.iter().cloned()).collect(),
         wrapped: false,
@@ -117,7 +117,7 @@ fn listening(
     })
 }
 
-/// A port that nobody listens on.
-fn free() -> Result<u16> {
+/// Returns a free_port port.
+fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

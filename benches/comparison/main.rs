@@ -1,15 +1,15 @@
-//! The same real server called directly and through proxies: ours and those of others. Latency that each adds, calls a second, memory, tokens that reach the model.
-//! Prints tables in Markdown.
+//! Comparison with other proxies before the same real server: added latency, calls per second,
+//! memory, and tokens that reach the model. Prints Markdown tables.
 //!
-//! Run it by `cargo xtask bench peers`, which installs the others.
+//! `cargo xtask bench comparison` installs the proxies and runs this.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 #![allow(
     clippy::indexing_slicing,
     reason = "what a JSON value lacks is null; arrays here have a fixed length"
 )]
 
-mod fronts;
 mod http;
+mod proxies;
 mod stdio;
 
 use std::path::Path;
@@ -27,7 +27,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A JSON document of bookings of some 300 bytes, at least so many bytes.
+/// Returns a JSON document of bookings, about 300 bytes each, of at least so many bytes.
 fn document(bytes: usize) -> String {
     let mut text = "{\"bookings\":[".to_owned();
     for id in 0.. {
@@ -41,7 +41,7 @@ fn document(bytes: usize) -> String {
     text
 }
 
-/// The times that half, and 95 of 100, stayed below.
+/// Returns the median and the 95th percentile.
 fn quantiles(times: &mut [Duration]) -> (f64, f64) {
     times.sort_unstable();
     let at = |share: usize| {
@@ -51,7 +51,7 @@ fn quantiles(times: &mut [Duration]) -> (f64, f64) {
     (at(50), at(95))
 }
 
-/// The most memory that a process has had, in MiB.
+/// Returns the peak memory of a process, in MiB.
 fn peak(pid: u32) -> Option<f64> {
     let status =
         std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
