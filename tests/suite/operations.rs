@@ -124,7 +124,7 @@ fn explanation_matches_guard() -> Result<()> {
         ("", "GET /abc"),
         ("", "other"),
     ] {
-        let limits = compiled.policy.limits(upstream, name);
+        let limits = compiled.policy.settings_for(upstream, name);
         let endpoint =
             if upstream.is_empty() { name.to_owned() } else { format!("{upstream}::{name}") };
         let explained = policy::explain(&source, &endpoint);

@@ -104,7 +104,7 @@ export class ContextGuard {
         const step = this.#core.response(caller, ticket, bytes, this.#now());
         try {
           const changed = step.take_message();
-          const must = step.must_be_kept;
+          const must = step.must_be_stored;
           await this.#keep(step).catch((error) => {
             if (must) throw error;
           });

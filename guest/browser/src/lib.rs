@@ -84,7 +84,7 @@ pub struct Step {
     ticket: Vec<u8>,
     entries: Vec<(String, Vec<u8>)>,
     ttl_ms: f64,
-    must_be_kept: bool,
+    must_be_stored: bool,
     record: Option<Record>,
 }
 
@@ -133,8 +133,8 @@ impl Step {
     }
 
     #[wasm_bindgen(getter)]
-    pub fn must_be_kept(&self) -> bool {
-        self.must_be_kept
+    pub fn must_be_stored(&self) -> bool {
+        self.must_be_stored
     }
 
     /// The record, as JSON.
@@ -187,7 +187,7 @@ impl Core {
                 message: Some(message),
                 entries: owned(entries),
                 ttl_ms: duration(ttl_ms),
-                must_be_kept: true,
+                must_be_stored: true,
                 record: Some(record),
                 ..Step::default()
             },
@@ -208,7 +208,7 @@ impl Core {
             message: shaped.message,
             entries: owned(shaped.entries),
             ttl_ms: duration(shaped.ttl_ms),
-            must_be_kept: shaped.must_be_kept,
+            must_be_stored: shaped.must_be_stored,
             record: Some(shaped.record),
             ..Step::default()
         })
@@ -227,7 +227,7 @@ impl Core {
 
     /// Tokens of a text, as this policy estimates them at an endpoint.
     pub fn estimate(&self, upstream: &str, name: &str, text: &[u8]) -> f64 {
-        duration(self.policy.limits(upstream, name).estimator.price(text))
+        duration(self.policy.settings_for(upstream, name).estimator.price(text))
     }
 }
 

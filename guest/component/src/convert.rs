@@ -1,7 +1,7 @@
 //! Between the core's types and those of the contract.
 
-use context_guard_core::policy::{Compiled, Issue, OnFault};
-use context_guard_core::query::mode::ResponseMode;
+use context_guard_core::policy::{CompiledPolicy, Issue, OnFault};
+use context_guard_core::query::response_mode::ResponseMode;
 use context_guard_core::{Context, Loss, Record};
 
 use crate::bindings::context_guard::guard::types;
@@ -38,7 +38,7 @@ pub(crate) fn issues(issues: Vec<Issue>) -> Vec<types::PolicyIssue> {
         .collect()
 }
 
-pub(crate) fn compiled(compiled: Compiled) -> types::CompiledPolicy {
+pub(crate) fn compiled(compiled: CompiledPolicy) -> types::CompiledPolicy {
     types::CompiledPolicy {
         resolved: compiled.policy.to_bytes(),
         on_fault: match compiled.policy.on_fault() {
@@ -47,7 +47,7 @@ pub(crate) fn compiled(compiled: Compiled) -> types::CompiledPolicy {
             OnFault::Block => types::OnFault::Block,
         },
         hard_byte_limit: compiled.policy.hard_byte_limit(),
-        cursor_ttl_ms: compiled.policy.limits("", "").cursor_ttl_ms,
+        cursor_ttl_ms: compiled.policy.settings_for("", "").cursor_ttl_ms,
         warnings: issues(compiled.warnings),
     }
 }

@@ -108,7 +108,7 @@ impl Guest for Component {
             .on_response(&convert::context(&cx), &ticket, &message, now_ms())
             .map_err(convert::fault)?;
         let kept = put(&shaped.entries, shaped.ttl_ms);
-        if shaped.must_be_kept {
+        if shaped.must_be_stored {
             kept?;
         }
         let verdict = ResponseVerdict {

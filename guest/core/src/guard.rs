@@ -2,35 +2,36 @@
 
 mod call;
 mod replay;
+mod ticket;
 
 use thiserror::Error;
 
-use call::{Call, Tool};
+use call::{Call, CalledTool};
 
 use crate::blocks;
 use crate::json::scan::{ScanError, is_json};
 use crate::json::text::Form;
+use crate::mcp::answer::Answer;
+use crate::mcp::arguments::GuardArguments;
+use crate::mcp::catalog::{self, READ_TOOL_RENAMED};
+use crate::mcp::cost::AnswerCost;
+use crate::mcp::request::Request;
+use crate::mcp::shape_answer;
+use crate::mcp::tool_info::OutputSchema;
 use crate::policy::{CursorMode, Policy};
-use crate::protocol::mcp::answer::Answer;
-use crate::protocol::mcp::arguments::Guarded;
-use crate::protocol::mcp::catalog::{self, READ_TOOL_RENAMED};
-use crate::protocol::mcp::cost::Cost;
-use crate::protocol::mcp::facts::Output;
-use crate::protocol::mcp::request::Request;
-use crate::protocol::mcp::shaped;
 use crate::record::{Loss, Record};
 use crate::shape::notice::READ_TOOL;
 use crate::shape::plan::ShapeContext;
 use crate::shape::render::SchemaConstraint;
 use crate::snapshot::stored::{Entry, Loaded};
 use crate::snapshot::{Keys, Scope};
-use crate::ticket::Ticket;
+use ticket::Ticket;
 
 /// The largest message that is shaped, in bytes.
-pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// How long facts on a tool are kept, in milliseconds: as long as a client may go without listing tools again.
-pub const FACTS_TTL_MS: u64 = 7 * 24 * 3_600 * 1_000;
+pub const TOOL_INFO_TTL_MS: u64 = 7 * 24 * 3_600 * 1_000;
 
 /// Why the guard could not do its work on a message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -108,7 +109,7 @@ pub struct Shaped<'a> {
     /// How long to keep it, in milliseconds.
     pub ttl_ms: u64,
     /// Whether the message may only be sent if that is kept. What is learnt of tools may be lost.
-    pub must_be_kept: bool,
+    pub must_be_stored: bool,
     /// What was done.
     pub record: Record,
 }
@@ -153,8 +154,8 @@ impl Guard {
             "tasks/result" => Ok(call.forward(
                 "tasks/result",
                 None,
-                &Guarded::default(),
-                Tool { output: Output::Closed, ..Tool::default() },
+                &GuardArguments::default(),
+                CalledTool { output: OutputSchema::Closed, ..CalledTool::default() },
             )),
             _ => Ok(pass()),
         }
@@ -188,7 +189,7 @@ impl Guard {
                 read_only,
                 replay,
             } => {
-                let limits = self.policy.limits(cx.upstream, &name);
+                let limits = self.policy.settings_for(cx.upstream, &name);
                 let endpoint = crate::endpoint(cx.upstream, &name);
                 let context = ShapeContext {
                     limits: &limits,
@@ -224,12 +225,13 @@ impl Guard {
         message: &'m [u8],
         first: bool,
     ) -> Result<Shaped<'m>, Fault> {
-        let base = self.policy.limits(cx.upstream, "tools/list");
+        let base = self.policy.settings_for(cx.upstream, "tools/list");
         let price =
             |message: &[u8]| crate::tokens::Original::price(&base.estimator, message, Form::Raw);
         let original = price(message);
         let mut record = Record::unchanged("tools/list", original, message.len(), base.threshold);
-        let catalog = catalog::shape(message, first, |name| self.policy.limits(cx.upstream, name))?;
+        let catalog =
+            catalog::shape(message, first, |name| self.policy.settings_for(cx.upstream, name))?;
         let Some(catalog) = catalog.filter(|_| base.shape) else {
             return Ok(unchanged(record));
         };
@@ -249,8 +251,8 @@ impl Guard {
         Ok(Shaped {
             entries: entries.collect(),
             message: Some(catalog.message),
-            ttl_ms: FACTS_TTL_MS,
-            must_be_kept: false,
+            ttl_ms: TOOL_INFO_TTL_MS,
+            must_be_stored: false,
             record,
         })
     }
@@ -261,11 +263,11 @@ fn read_tool(renamed: bool) -> &'static str {
 }
 
 /// What an output schema leaves room for.
-fn schema_constraint(output: Output) -> SchemaConstraint {
+fn schema_constraint(output: OutputSchema) -> SchemaConstraint {
     match output {
-        Output::Free => SchemaConstraint::None,
-        Output::Open => SchemaConstraint::AllowsExtra,
-        Output::Closed | Output::Widened => SchemaConstraint::Closed,
+        OutputSchema::Free => SchemaConstraint::None,
+        OutputSchema::Open => SchemaConstraint::AllowsExtra,
+        OutputSchema::Closed | OutputSchema::Widened => SchemaConstraint::Closed,
     }
 }
 
@@ -274,12 +276,12 @@ fn pass() -> Plan {
 }
 
 fn unchanged(record: Record) -> Shaped<'static> {
-    Shaped { message: None, entries: Vec::new(), ttl_ms: 0, must_be_kept: false, record }
+    Shaped { message: None, entries: Vec::new(), ttl_ms: 0, must_be_stored: false, record }
 }
 
 fn check(message: &[u8]) -> Result<(), Fault> {
-    if message.len() > MAX_MESSAGE {
-        return Err(Fault::TooLarge(MAX_MESSAGE as u64));
+    if message.len() > MAX_MESSAGE_BYTES {
+        return Err(Fault::TooLarge(MAX_MESSAGE_BYTES as u64));
     }
     // Most messages are all ASCII.
     let ascii = blocks::ascii(message);
@@ -291,14 +293,14 @@ fn check(message: &[u8]) -> Result<(), Fault> {
 fn answer<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {
     let limits = context.limits;
     let found = Answer::read(message)?;
-    let cost = Cost::new(context, message, &found);
+    let cost = AnswerCost::new(context, message, &found);
     let budget = limits.budget_for(context.options.pages, context.budget);
     let total = cost.total();
     let mut record =
         Record::unchanged(context.scope.endpoint, total, message.len(), budget.threshold);
     let shapeable = limits.shape && found.complete && found.result.is_some();
     let shaped = shapeable
-        .then(|| shaped::shape(context, message, &found, &cost, budget.allowance()))
+        .then(|| shape_answer::shape(context, message, &found, &cost, budget.allowance()))
         .flatten();
     let Some(shaped) = shaped else {
         return Ok(unchanged(record));
@@ -316,7 +318,7 @@ fn answer<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<Shaped<'m
         message: Some(shaped.message),
         entries: shaped.entries,
         ttl_ms: 2 * limits.cursor_ttl_ms,
-        must_be_kept: true,
+        must_be_stored: true,
         record,
     })
 }

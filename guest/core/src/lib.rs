@@ -6,22 +6,21 @@
 //! - [`Guard::on_request`] looks at a request: it is forwarded (with a ticket for its answer), needs stored bytes first ([`Plan::Load`]), or is answered.
 //! - [`Guard::on_response`] looks at an answer and cuts it to its budget.
 //!
-//! The data's path is the order of the modules: [`protocol`] finds payloads in messages, [`json`] and [`text`] know where they can be cut, [`tokens`] prices them,
+//! The data's path is the order of the modules: [`mcp`] finds payloads in messages, [`json`] and [`text`] know where they can be cut, [`tokens`] prices them,
 //! [`shape`] cuts, [`snapshot`] keeps the rest. [`policy`] says what applies.
 #![forbid(unsafe_code)]
 
 mod blocks;
 pub mod guard;
 pub mod json;
+pub mod mcp;
 mod packed;
 pub mod policy;
-pub mod protocol;
 pub mod query;
 pub mod record;
 pub mod shape;
 pub mod snapshot;
 pub mod text;
-mod ticket;
 pub mod tokens;
 
 pub use guard::{Context, Fault, Guard, Plan, Shaped};

@@ -2,14 +2,14 @@
 
 mod compile;
 mod document;
-mod limits;
+mod endpoint_settings;
 
-pub use compile::{Compiled, Issue, Policy, RANGES, compile};
+pub use compile::{CompiledPolicy, Issue, Policy, RANGES, compile};
 pub use document::{
     Advertise, CursorMode, Document, EstimatorSettings, ItemFields, OnFault, OrderBy, Rule,
     Settings, Strip,
 };
-pub use limits::Limits;
+pub use endpoint_settings::EndpointSettings;
 
 /// The JSON Schema of [`Document`], generated from it (`cargo xtask docs`).
 pub const SCHEMA: &str = include_str!("../policy.schema.json");

@@ -4,10 +4,10 @@ pub mod aggregate;
 pub mod condition;
 mod decimal;
 pub mod grep;
-pub mod mode;
 pub mod path;
 mod projected;
 pub mod records;
+pub mod response_mode;
 
 use std::borrow::Cow;
 
@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use self::aggregate::Aggregates;
 use self::condition::Condition;
 use self::grep::Pattern;
-use self::mode::ResponseMode;
-use self::path::Path;
-use self::records::Records;
+use self::path::{Path, PathTarget};
+use self::records::RecordSet;
+use self::response_mode::ResponseMode;
 use crate::json::scan::Kind;
 use crate::json::survey::Survey;
 use crate::json::text::{Form, visible};
-use crate::policy::Limits;
+use crate::policy::EndpointSettings;
 use crate::shape::lossless::minify;
 use crate::shape::project::{Mask, names};
 
@@ -51,7 +51,7 @@ pub struct Query {
 
 /// What a query found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct QueryResult {
     /// JSON, or a text, not escaped.
     pub bytes: Vec<u8>,
     /// Whether it is a text.
@@ -59,12 +59,12 @@ pub struct Found {
     /// What this is, in words: "fields id, status of 500 records".
     pub what: String,
     /// Where this was enough before all records were looked at: what was chosen of them.
-    pub part: Option<Part>,
+    pub part: Option<PartialProjection>,
 }
 
 /// Fields of the first records of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct PartialProjection {
     /// The fields, as they were asked for.
     pub fields: String,
     /// The keys that lead to the list, where the fields are named from the document on.
@@ -72,9 +72,9 @@ pub struct Part {
 }
 
 /// Whether a list of chosen fields, which is not closed yet, is enough.
-pub type Enough<'e> = &'e mut dyn FnMut(&[u8]) -> bool;
+pub type IsEnough<'e> = &'e mut dyn FnMut(&[u8]) -> bool;
 
-impl Found {
+impl QueryResult {
     /// JSON, or a text, and what it is.
     #[must_use]
     pub fn new(bytes: Vec<u8>, text: bool, what: String) -> Self {
@@ -125,7 +125,7 @@ impl Query {
     }
 
     /// Answers it, checked before, on a payload, and its survey where there is one already; a text is searched from `from_line` on. O(payload); of chosen fields of a list
-    /// O(what is enough).
+    /// O(what is is_enough).
     ///
     /// # Errors
     /// With a sentence for the caller, where the payload has nothing of the kind.
@@ -134,21 +134,21 @@ impl Query {
         bytes: &[u8],
         form: Form,
         survey: Option<&Survey>,
-        limits: &Limits,
+        limits: &EndpointSettings,
         from_line: u64,
-        enough: Enough<'_>,
-    ) -> Result<Found, String> {
-        if let Some(found) = self.projected(bytes, form, survey, limits, enough) {
+        is_enough: IsEnough<'_>,
+    ) -> Result<QueryResult, String> {
+        if let Some(found) = self.projected(bytes, form, survey, limits, is_enough) {
             return Ok(found);
         }
         let raw = visible(bytes, form);
-        let Some(records) = Records::of(&raw, limits) else {
+        let Some(records) = RecordSet::of(&raw, limits) else {
             return self.run_on_text(&raw, from_line);
         };
         let mut records = match &self.path {
             Some(path) => match records.at(&Path::parse(path)?)? {
-                path::Reached::Text(text) => return self.run_on_text(text.as_bytes(), from_line),
-                path::Reached::Records(records) => records,
+                PathTarget::Text(text) => return self.run_on_text(text.as_bytes(), from_line),
+                PathTarget::Records(records) => records,
             },
             None => records,
         };
@@ -169,28 +169,28 @@ impl Query {
         if let Some(aggregate) = &self.aggregate {
             let aggregates = Aggregates::parse(aggregate)?;
             let totals = aggregates.run(&records)?;
-            return Ok(Found::new(totals, false, format!("{aggregate} over {of}")));
+            return Ok(QueryResult::new(totals, false, format!("{aggregate} over {of}")));
         }
         if let Some(mode) = self.mode.filter(|_| records.is_list) {
-            let bytes = mode::render(mode, &records, limits, self.fields.as_deref())?;
-            return Ok(Found::new(bytes, false, format!("{} of {of}", mode.name())));
+            let bytes = response_mode::render(mode, &records, limits, self.fields.as_deref())?;
+            return Ok(QueryResult::new(bytes, false, format!("{} of {of}", mode.name())));
         }
         if let Some(pattern) = &self.grep {
-            let found = Pattern::new(pattern)?.in_json(&records);
-            return Ok(Found::new(found.0, false, format!("{} in {of}", found.1)));
+            let found = Pattern::new(pattern)?.search_json(&records);
+            return Ok(QueryResult::new(found.0, false, format!("{} in {of}", found.1)));
         }
         let Some(fields) = &self.fields else {
             let what = self
                 .path
                 .as_ref()
                 .map_or_else(|| of.clone(), |path| format!("{path} of the answer"));
-            return Ok(Found::new(records.whole(), false, what));
+            return Ok(QueryResult::new(records.whole(), false, what));
         };
         let mask = Mask::parse(fields)?;
         match records.project(&mask) {
             Some(projected) => {
                 let of = if projected.of_document { "the document" } else { of.as_str() };
-                Ok(Found::new(projected.bytes, false, format!("fields {fields} of {of}")))
+                Ok(QueryResult::new(projected.bytes, false, format!("fields {fields} of {of}")))
             }
             None => {
                 let first = if records.is_list {
@@ -210,9 +210,9 @@ impl Query {
         bytes: &[u8],
         form: Form,
         survey: Option<&Survey>,
-        limits: &Limits,
-        enough: Enough<'_>,
-    ) -> Option<Found> {
+        limits: &EndpointSettings,
+        is_enough: IsEnough<'_>,
+    ) -> Option<QueryResult> {
         let fields = self.fields.as_deref()?;
         let alone = Self { fields: self.fields.clone(), ..Self::default() };
         if *self != alone {
@@ -226,37 +226,37 @@ impl Query {
             return None;
         }
         let mask = Mask::parse(fields).ok()?;
-        let list = records::list(&survey, limits);
-        let projected = projected::project(bytes, form, &survey, list, &mask, enough)?;
+        let list = records::record_list(&survey, limits);
+        let projected = projected::project(bytes, form, &survey, list, &mask, is_enough)?;
         let of = list.filter(|_| !projected.of_document).map_or_else(
             || "the document".to_owned(),
             |list| format!("{} records", list.items.len()),
         );
-        let part = list.filter(|_| projected.part).map(|list| Part {
+        let part = list.filter(|_| projected.part).map(|list| PartialProjection {
             fields: fields.to_owned(),
             within: if projected.within { list.path.clone() } else { Vec::new() },
         });
         let what = format!("fields {fields} of {of}");
-        Some(Found { part, ..Found::new(projected.bytes, false, what) })
+        Some(QueryResult { part, ..QueryResult::new(projected.bytes, false, what) })
     }
 
     fn filters(&self) -> bool {
         self.condition.is_some() || !self.filter_ids.is_empty() || self.min_score.is_some()
     }
 
-    fn filter(&self, records: &mut Records<'_>, limits: &Limits) -> Result<(), String> {
+    fn filter(&self, records: &mut RecordSet<'_>, limits: &EndpointSettings) -> Result<(), String> {
         if let Some(condition) = &self.condition {
             let condition = Condition::parse(condition)?;
             records.keep(|records, id| condition.holds(&records.outline, id));
         }
         if !self.filter_ids.is_empty() {
-            let keys = mode::Fields::of(records, limits);
+            let keys = response_mode::RecordKeys::of(records, limits);
             records.keep(|records, id| {
                 keys.id_of(records, id).is_some_and(|own| self.filter_ids.contains(&own))
             });
         }
         if let Some(least) = &self.min_score {
-            let keys = mode::Fields::of(records, limits);
+            let keys = response_mode::RecordKeys::of(records, limits);
             if !records.ids.is_empty()
                 && !records.ids.iter().any(|id| keys.score_of(records, *id).is_some())
             {
@@ -269,11 +269,11 @@ impl Query {
         Ok(())
     }
 
-    fn run_on_text(&self, text: &[u8], from_line: u64) -> Result<Found, String> {
+    fn run_on_text(&self, text: &[u8], from_line: u64) -> Result<QueryResult, String> {
         if let Some(pattern) = &self.grep {
             let (bytes, what) =
-                Pattern::new(pattern)?.in_text(text, self.context, from_line.max(1));
-            return Ok(Found::new(bytes, true, what));
+                Pattern::new(pattern)?.search_text(text, self.context, from_line.max(1));
+            return Ok(QueryResult::new(bytes, true, what));
         }
         if self.path.is_some()
             && self.fields.is_none()
@@ -282,7 +282,7 @@ impl Query {
             && !self.filters()
         {
             let bytes = minify_if_json(text);
-            return Ok(Found::new(bytes, true, self.path.clone().unwrap_or_default()));
+            return Ok(QueryResult::new(bytes, true, self.path.clone().unwrap_or_default()));
         }
         Err("this answer is a text, not JSON: use grep, or startLine and endLine".to_owned())
     }

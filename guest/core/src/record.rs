@@ -1,6 +1,6 @@
 //! What the guard did with a message: the core's part of a TelemetryRecord (FR-029).
 
-use crate::query::mode::ResponseMode;
+use crate::query::response_mode::ResponseMode;
 use crate::tokens::Original;
 
 /// What an answer lost on its way, in ascending order.

@@ -8,4 +8,4 @@ pub mod stored;
 pub use cursor::{Cursor, CursorError, Replay};
 pub use index::{Body, Index, Placement};
 pub use key::{Keys, Scope};
-pub use stored::{Entry, Loaded, Missing, Stored};
+pub use stored::{Entry, Loaded, Missing, StoredSnapshot};

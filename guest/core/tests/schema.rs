@@ -5,12 +5,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use context_guard_core::policy::{Document, Limits, RANGES, SCHEMA, compile};
+use context_guard_core::policy::{Document, EndpointSettings, RANGES, SCHEMA, compile};
 use serde_json::{Value, json};
 
 /// Every setting that has a value where nothing sets it.
 fn defaults() -> Value {
-    let limits = Limits::default();
+    let limits = EndpointSettings::default();
     let compiled = compile("").unwrap();
     json!({
         "shape": limits.shape,
@@ -127,7 +127,7 @@ fn the_published_schema_is_generated_from_the_types() {
 #[test]
 fn the_defaults_that_are_told_are_those_that_apply() {
     let told = compile(&defaults().to_string()).unwrap().policy;
-    assert_eq!(told.limits("", "any"), Limits::default());
+    assert_eq!(told.settings_for("", "any"), EndpointSettings::default());
 }
 
 #[test]

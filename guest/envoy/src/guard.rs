@@ -90,7 +90,7 @@ impl Shared {
     ) -> Result<(Option<Vec<u8>>, Record), Fault> {
         let shaped = self.guard.on_response(cx, ticket, message, self.now_ms())?;
         let kept = self.keep(&shaped.entries, shaped.ttl_ms);
-        if shaped.must_be_kept {
+        if shaped.must_be_stored {
             kept?;
         }
         Ok((shaped.message, shaped.record))

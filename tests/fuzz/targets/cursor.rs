@@ -4,7 +4,7 @@
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]
 
 use context_guard_core::policy::Policy;
-use context_guard_core::snapshot::stored::{Loaded, Stored};
+use context_guard_core::snapshot::stored::{Loaded, StoredSnapshot};
 use context_guard_core::snapshot::{Cursor, Index, Keys};
 use libfuzzer_sys::fuzz_target;
 
@@ -30,7 +30,7 @@ fuzz_target!(|input: (String, &[u8], u64, u64)| {
         (text.clone(), Some(bytes.to_vec())),
         (format!("{text}.0"), Some(bytes.to_vec())),
     ]);
-    if let Ok(stored) = Stored::open(&text, &loaded) {
+    if let Ok(stored) = StoredSnapshot::open(&text, &loaded) {
         let _ = stored.bytes(from, to.min(from.saturating_add(1 << 20)));
     }
 });

@@ -251,7 +251,7 @@ fn changed(outcome: Outcome) -> Option<Vec<u8>> {
 fn record(decision: Decision) -> Record {
     use context_guard::engine::{LossClass, ResponseMode};
     use context_guard_core::Loss;
-    use context_guard_core::query::mode::ResponseMode as CoreMode;
+    use context_guard_core::query::response_mode::ResponseMode as CoreMode;
     Record {
         endpoint: decision.endpoint,
         mode: decision.mode,

@@ -1,17 +1,20 @@
 //! A request on its way: what is the guard's of it, and what becomes of it.
 
-use super::replay::LONGEST;
+use super::replay::MAX_REPLAY_ARGUMENT_BYTES;
+use super::ticket::{ParsedRequest, ReplayTicket, Ticket};
 use super::{Context, Guard, Plan, pass, read_tool, schema_constraint};
 use crate::json::edit::Edits;
 use crate::json::text::quoted;
-use crate::policy::Limits;
-use crate::protocol::mcp::READ_URI;
-use crate::protocol::mcp::arguments::{self, Guarded, Sorted, VERBATIM, Whose};
-use crate::protocol::mcp::facts::{Output, ToolFacts};
-use crate::protocol::mcp::read::{Read, Reader, Refusal};
-use crate::protocol::mcp::reply::Envelope;
-use crate::protocol::mcp::request::Request;
-use crate::protocol::mcp::serve::{Served, part};
+use crate::mcp::READ_URI;
+use crate::mcp::arguments::{
+    self, ArgumentOwner, GuardArguments, SplitArguments, VERBATIM_ARGUMENT,
+};
+use crate::mcp::read::{PartRead, ReadError, SnapshotReader};
+use crate::mcp::reply::Envelope;
+use crate::mcp::request::Request;
+use crate::mcp::serve_part::{ServedPart, part};
+use crate::mcp::tool_info::{OutputSchema, ToolInfo};
+use crate::policy::EndpointSettings;
 use crate::record::Record;
 use crate::shape::extract::{MARK, holds_mark};
 use crate::shape::lossless::minify;
@@ -19,18 +22,17 @@ use crate::shape::notice::READ_TOOL;
 use crate::shape::render::SchemaConstraint;
 use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Cursor, CursorError, Replay, Scope};
-use crate::ticket::{Asked, Replayed, Ticket};
 use crate::tokens::Original;
 
 /// What a call is refused with whose arguments hold the guard's marks.
-const MARKED: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
-     Read the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
+const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
+     PartRead the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
 
 /// What is said where a resource is read by a cursor that only a tool can follow.
-const CURSOR_OF_TOOL: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
+const TOOL_CURSOR_ERROR: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
 
 /// The code of a protocol error about a cursor: outside the range that JSON-RPC keeps for itself.
-const CURSOR_ERROR: i64 = 1_001;
+const CURSOR_ERROR_CODE: i64 = 1_001;
 
 /// A request on its way.
 pub(super) struct Call<'a> {
@@ -45,87 +47,87 @@ pub(super) struct Call<'a> {
 
 /// What is known of a tool that is called.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Tool {
-    pub(super) output: Output,
+pub(super) struct CalledTool {
+    pub(super) output: OutputSchema,
     pub(super) renamed: bool,
     pub(super) read_only: bool,
 }
 
 /// What the store knows of a tool.
-enum Known {
+enum ToolLookup {
     Load(Vec<String>),
-    Facts(ToolFacts),
-    Nothing,
+    Known(ToolInfo),
+    Unknown,
 }
 
 impl Call<'_> {
     fn envelope(&self) -> Envelope<'_> {
         Envelope {
             id: self.id,
-            modern: self.request.modern || self.cx.protocol_version >= "2026-07-28",
+            stateless: self.request.stateless || self.cx.protocol_version >= "2026-07-28",
         }
     }
 
-    fn limits(&self, name: &str) -> Limits {
-        self.guard.policy.limits(self.cx.upstream, name)
+    fn settings_for(&self, name: &str) -> EndpointSettings {
+        self.guard.policy.settings_for(self.cx.upstream, name)
     }
 
     fn budget(&self) -> Option<u64> {
         self.request.meta.as_ref().and_then(|meta| meta.budget)
     }
 
-    fn facts(&self, name: &str) -> Known {
+    fn facts(&self, name: &str) -> ToolLookup {
         self.facts_of(&crate::endpoint(self.cx.upstream, name))
     }
 
-    fn facts_of(&self, endpoint: &str) -> Known {
+    fn facts_of(&self, endpoint: &str) -> ToolLookup {
         let keys = self.guard.keys.tool(Scope { principal: self.cx.principal, endpoint });
         let absent: Vec<String> =
             keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
         if !absent.is_empty() {
-            return Known::Load(absent);
+            return ToolLookup::Load(absent);
         }
         let facts = keys
             .iter()
-            .find_map(|key| self.loaded.get(key)?.as_deref().and_then(ToolFacts::from_bytes));
-        facts.map_or(Known::Nothing, Known::Facts)
+            .find_map(|key| self.loaded.get(key)?.as_deref().and_then(ToolInfo::from_bytes));
+        facts.map_or(ToolLookup::Unknown, ToolLookup::Known)
     }
 
     pub(super) fn tool(&self) -> Plan {
         let Some(name) = self.request.name.as_deref() else { return pass() };
         // Whether an upstream has a tool of the reading tool's name decides what the guard's own is called.
         let (facts, namesake) = match (self.facts(name), self.facts(READ_TOOL)) {
-            (Known::Load(mut keys), Known::Load(more)) => {
+            (ToolLookup::Load(mut keys), ToolLookup::Load(more)) => {
                 keys.extend(more.into_iter().filter(|_| name != READ_TOOL));
                 return Plan::Load(keys);
             }
-            (Known::Load(keys), _) | (_, Known::Load(keys)) => return Plan::Load(keys),
+            (ToolLookup::Load(keys), _) | (_, ToolLookup::Load(keys)) => return Plan::Load(keys),
             (facts, namesake) => (facts, namesake),
         };
-        let renamed = matches!(namesake, Known::Facts(_));
+        let renamed = matches!(namesake, ToolLookup::Known(_));
         if name == read_tool(renamed) {
             return self.read_tool(read_tool(renamed));
         }
         let facts = match facts {
-            Known::Facts(facts) => Some(facts),
+            ToolLookup::Known(facts) => Some(facts),
             _ => None,
         };
-        let limits = self.limits(name);
+        let limits = self.settings_for(name);
         if !limits.shape {
             return pass();
         }
         if limits.refuse_marks && self.marked() {
-            return self.refuse(name, MARKED);
+            return self.refuse(name, TRUNCATION_MARK_ERROR);
         }
-        let sorted = self.sorted(Whose::Tool(facts.as_ref()), &limits);
+        let sorted = self.sorted(ArgumentOwner::Tool(facts.as_ref()), &limits);
         let read_only = facts.as_ref().is_some_and(|facts| facts.read_only);
         let read_only = limits.read_only.unwrap_or(read_only);
-        let output = facts.map_or(Output::Free, |facts| facts.output);
-        let tool = Tool { output, renamed, read_only };
+        let output = facts.map_or(OutputSchema::Free, |facts| facts.output);
+        let tool = CalledTool { output, renamed, read_only };
         match sorted {
             Err(reason) => self.refuse(name, &reason),
-            Ok(Sorted { guarded, rest }) => {
-                let reader = Reader {
+            Ok(SplitArguments { guarded, rest }) => {
+                let reader = SnapshotReader {
                     endpoint: Some(name),
                     structured: true,
                     schema_constraint: schema_constraint(output),
@@ -133,8 +135,8 @@ impl Call<'_> {
                 };
                 if guarded.cursor.is_some() {
                     return match reader.read(&guarded, self.loaded) {
-                        Err(Refusal::Replay(cursor, replay)) => {
-                            self.again(&cursor, replay, guarded, tool, true)
+                        Err(ReadError::Replay(cursor, replay)) => {
+                            self.replay_call(&cursor, replay, guarded, tool, true)
                         }
                         read => self.serve(read, name),
                     };
@@ -154,8 +156,8 @@ impl Call<'_> {
     /// Answers a call from what is kept of the same call, if anything is: a caller that names ids has seen an answer.
     fn kept_answer(
         &self,
-        reader: &Reader<'_>,
-        guarded: &Guarded,
+        reader: &SnapshotReader<'_>,
+        guarded: &GuardArguments,
         name: &str,
         rest: Option<&[u8]>,
     ) -> Option<Plan> {
@@ -175,7 +177,7 @@ impl Call<'_> {
         let cursor = Cursor::new(snapshot, 0, self.now_ms);
         match reader.read_at(cursor, guarded, self.loaded) {
             // What is kept no longer has all its parts: the upstream is asked again.
-            Err(Refusal::Cursor(_)) => None,
+            Err(ReadError::Cursor(_)) => None,
             read => {
                 let mut plan = self.serve(read, name);
                 if let Plan::Answer { record, .. } = &mut plan {
@@ -207,19 +209,23 @@ impl Call<'_> {
             .unwrap_or_default();
         memchr::memmem::find(bytes, MARK.as_bytes()).is_some()
             && holds_mark(&String::from_utf8_lossy(bytes))
-            && memchr::memmem::find(bytes, VERBATIM.as_bytes()).is_none()
+            && memchr::memmem::find(bytes, VERBATIM_ARGUMENT.as_bytes()).is_none()
     }
 
     /// The arguments, the guard's and the tool's apart.
-    fn sorted(&self, whose: Whose<'_>, limits: &Limits) -> Result<Sorted, String> {
+    fn sorted(
+        &self,
+        whose: ArgumentOwner<'_>,
+        limits: &EndpointSettings,
+    ) -> Result<SplitArguments, String> {
         match &self.request.arguments {
-            None => Ok(Sorted::default()),
-            Some(span) => arguments::sort(self.message, span, whose, limits),
+            None => Ok(SplitArguments::default()),
+            Some(span) => arguments::split(self.message, span, whose, limits),
         }
     }
 
-    fn reader<'r>(&'r self, read_tool: &'r str) -> Reader<'r> {
-        Reader {
+    fn reader<'r>(&'r self, read_tool: &'r str) -> SnapshotReader<'r> {
+        SnapshotReader {
             policy: &self.guard.policy,
             keys: &self.guard.keys,
             principal: self.cx.principal,
@@ -236,43 +242,49 @@ impl Call<'_> {
 
     /// A call of the guard's own tool.
     fn read_tool(&self, name: &str) -> Plan {
-        let limits = self.limits(name);
-        match self.sorted(Whose::Reader, &limits) {
+        let limits = self.settings_for(name);
+        match self.sorted(ArgumentOwner::ReadTool, &limits) {
             Err(reason) => self.refuse(name, &reason),
-            Ok(Sorted { guarded, .. }) if guarded.cursor.is_none() => self.refuse(
+            Ok(SplitArguments { guarded, .. }) if guarded.cursor.is_none() => self.refuse(
                 name,
                 "cursor is missing: give the nextCursor of an answer that context-guard cut",
             ),
-            Ok(Sorted { guarded, .. }) => match self.reader(name).read(&guarded, self.loaded) {
-                Err(Refusal::Replay(cursor, replay)) => {
-                    let renamed = name != READ_TOOL;
-                    let tool = Tool { renamed, read_only: true, ..Tool::default() };
-                    self.again(&cursor, replay, guarded, tool, false)
+            Ok(SplitArguments { guarded, .. }) => {
+                match self.reader(name).read(&guarded, self.loaded) {
+                    Err(ReadError::Replay(cursor, replay)) => {
+                        let renamed = name != READ_TOOL;
+                        let tool = CalledTool { renamed, read_only: true, ..CalledTool::default() };
+                        self.replay_call(&cursor, replay, guarded, tool, false)
+                    }
+                    read => self.serve(read, name),
                 }
-                read => self.serve(read, name),
-            },
+            }
         }
     }
 
     /// Makes a call again, for a cursor whose answer is kept nowhere. The request becomes that call: of the tool, or where the upstream is not known here of `upstream::tool`.
-    fn again(
+    fn replay_call(
         &self,
         cursor: &Cursor,
         replay: Replay,
-        now: Guarded,
-        tool: Tool,
+        now: GuardArguments,
+        tool: CalledTool,
         structured: bool,
     ) -> Plan {
-        let limits = self.guard.policy.limits(&replay.upstream, &replay.name);
+        let limits = self.guard.policy.settings_for(&replay.upstream, &replay.name);
         let arguments = replay.arguments.as_bytes();
         let known = match self.facts_of(&crate::endpoint(&replay.upstream, &replay.name)) {
-            Known::Load(keys) => return Plan::Load(keys),
-            Known::Facts(facts) => Some(facts),
-            Known::Nothing => None,
+            ToolLookup::Load(keys) => return Plan::Load(keys),
+            ToolLookup::Known(facts) => Some(facts),
+            ToolLookup::Unknown => None,
         };
-        let sorted =
-            arguments::sort(arguments, &(0..arguments.len()), Whose::Tool(known.as_ref()), &limits);
-        let Ok(Sorted { guarded: first, rest }) = sorted else {
+        let sorted = arguments::split(
+            arguments,
+            &(0..arguments.len()),
+            ArgumentOwner::Tool(known.as_ref()),
+            &limits,
+        );
+        let Ok(SplitArguments { guarded: first, rest }) = sorted else {
             return self.refuse(&replay.name, &CursorError::Invalid.to_string());
         };
         let own = rest.as_deref().unwrap_or(arguments);
@@ -295,10 +307,13 @@ impl Call<'_> {
             b"}}",
         ]
         .concat();
-        let asked = |guarded: Guarded| Asked { options: guarded.options, query: guarded.query };
-        let ticket = Ticket::Replay(Box::new(Replayed {
+        let asked = |guarded: GuardArguments| ParsedRequest {
+            options: guarded.options,
+            query: guarded.query,
+        };
+        let ticket = Ticket::Replay(Box::new(ReplayTicket {
             id: self.id.to_vec(),
-            modern: self.envelope().modern,
+            stateless: self.envelope().stateless,
             structured,
             cursor: cursor.into(),
             arguments: hash(own),
@@ -316,11 +331,12 @@ impl Call<'_> {
         let Some(uri) = self.request.name.as_deref() else { return pass() };
         match uri.strip_prefix(READ_URI) {
             Some(cursor) => {
-                let guarded = Guarded { cursor: Some(cursor.to_owned()), ..Guarded::default() };
+                let guarded =
+                    GuardArguments { cursor: Some(cursor.to_owned()), ..GuardArguments::default() };
                 self.serve(self.reader(READ_TOOL).read(&guarded, self.loaded), uri)
             }
-            None if self.limits(uri).shape => {
-                self.forward(uri, None, &Guarded::default(), Tool::default())
+            None if self.settings_for(uri).shape => {
+                self.forward(uri, None, &GuardArguments::default(), CalledTool::default())
             }
             None => pass(),
         }
@@ -331,8 +347,8 @@ impl Call<'_> {
         &self,
         name: &str,
         arguments: Option<Vec<u8>>,
-        guarded: &Guarded,
-        tool: Tool,
+        guarded: &GuardArguments,
+        tool: CalledTool,
     ) -> Plan {
         let hash = self.arguments_hash(arguments.as_deref());
         let mut edits = Edits::default();
@@ -358,33 +374,35 @@ impl Call<'_> {
     }
 
     /// The call as a cursor may carry it: of a tool that changes nothing, with arguments that are not too long.
-    fn replay(&self, name: &str, tool: Tool) -> Option<Replay> {
+    fn replay(&self, name: &str, tool: CalledTool) -> Option<Replay> {
         let arguments = std::str::from_utf8(self.arguments()).ok()?;
-        (tool.read_only && self.request.method == "tools/call" && arguments.len() <= LONGEST).then(
-            || Replay {
+        (tool.read_only
+            && self.request.method == "tools/call"
+            && arguments.len() <= MAX_REPLAY_ARGUMENT_BYTES)
+            .then(|| Replay {
                 upstream: self.cx.upstream.to_owned(),
                 name: name.to_owned(),
                 arguments: arguments.to_owned(),
-            },
-        )
+            })
     }
 
     /// Answers with what was read.
-    fn serve(&self, read: Result<Read, Refusal>, name: &str) -> Plan {
+    fn serve(&self, read: Result<PartRead, ReadError>, name: &str) -> Plan {
         let read = match read {
             Ok(read) => read,
-            Err(Refusal::Load(keys)) => return Plan::Load(keys),
+            Err(ReadError::Load(keys)) => return Plan::Load(keys),
             // What the store no longer has, and what cannot be asked for there now, look the same.
-            Err(Refusal::Cursor(CursorError::Expired)) if self.cx.store_unavailable => {
+            Err(ReadError::Cursor(CursorError::Expired)) if self.cx.store_unavailable => {
                 return self.refuse(name, &CursorError::Unavailable.to_string());
             }
-            Err(Refusal::Cursor(error)) => return self.refuse(name, &error.to_string()),
-            Err(Refusal::Replay(..)) => return self.refuse(name, CURSOR_OF_TOOL),
-            Err(Refusal::InvalidRequest(reason)) => return self.refuse(name, &reason),
+            Err(ReadError::Cursor(error)) => return self.refuse(name, &error.to_string()),
+            Err(ReadError::Replay(..)) => return self.refuse(name, TOOL_CURSOR_ERROR),
+            Err(ReadError::InvalidRequest(reason)) => return self.refuse(name, &reason),
         };
         let resource = (self.request.method != "tools/call").then_some(name);
-        let Served { message, record } = part(&self.envelope(), &read, self.cx.upstream, resource);
-        let ttl_ms = 2 * self.limits("").cursor_ttl_ms;
+        let ServedPart { message, record } =
+            part(&self.envelope(), &read, self.cx.upstream, resource);
+        let ttl_ms = 2 * self.settings_for("").cursor_ttl_ms;
         Plan::Answer { message, entries: read.entries, extend: read.extend, ttl_ms, record }
     }
 
@@ -393,9 +411,9 @@ impl Call<'_> {
         let message = if self.request.method == "tools/call" {
             self.envelope().tool_error(reason)
         } else {
-            self.envelope().error(CURSOR_ERROR, reason)
+            self.envelope().error(CURSOR_ERROR_CODE, reason)
         };
-        let limits = self.limits(name);
+        let limits = self.settings_for(name);
         let tokens = limits.estimator.price(reason.as_bytes());
         let endpoint = crate::endpoint(self.cx.upstream, name);
         let original = Original { tokens, ..Original::default() };

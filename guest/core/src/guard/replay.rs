@@ -1,33 +1,33 @@
 //! Cursors of answers that are kept nowhere: the call is made again, and what it answers must be what it answered (requirements, replay).
 
+use super::ticket::{ParsedRequest, ReplayTicket};
 use super::{Context, Fault, Guard, Shaped, answer, read_tool, schema_constraint};
-use crate::protocol::mcp::arguments::Guarded;
-use crate::protocol::mcp::read::{Reader, Refusal};
-use crate::protocol::mcp::reply::Envelope;
-use crate::protocol::mcp::serve::{Served, part};
+use crate::mcp::arguments::GuardArguments;
+use crate::mcp::read::{ReadError, SnapshotReader};
+use crate::mcp::reply::Envelope;
+use crate::mcp::serve_part::{ServedPart, part};
 use crate::record::Record;
 use crate::shape::plan::ShapeContext;
 use crate::snapshot::{Cursor, CursorError, Loaded, Scope};
-use crate::ticket::{Asked, Replayed};
 use crate::tokens::Original;
 
 /// The longest arguments that a cursor carries, in bytes: a cursor costs tokens each time it is shown.
-pub(super) const LONGEST: usize = 1_024;
+pub(super) const MAX_REPLAY_ARGUMENT_BYTES: usize = 1_024;
 
 /// What is said where a query finds more than fits, and nothing can be kept for its next page.
-const TOO_MUCH: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. PageRequest for less: fewer fields, a smaller limit, a stricter where or grep.";
+const RESULT_TOO_LARGE_ERROR: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. PageRequest for less: fewer fields, a smaller limit, a stricter where or grep.";
 
 impl Guard {
     /// Reads on in what an upstream has answered again.
     pub(super) fn replayed<'m>(
         &self,
         cx: &Context<'_>,
-        ticket: Replayed,
+        ticket: ReplayTicket,
         message: &'m [u8],
         now_ms: u64,
     ) -> Result<Shaped<'m>, Fault> {
-        let Replayed { replay, arguments, first, now, budget, output, renamed, .. } = &ticket;
-        let limits = self.policy.limits(&replay.upstream, &replay.name);
+        let ReplayTicket { replay, arguments, first, now, budget, output, renamed, .. } = &ticket;
+        let limits = self.policy.settings_for(&replay.upstream, &replay.name);
         let endpoint = crate::endpoint(&replay.upstream, &replay.name);
         let context = ShapeContext {
             limits: &limits,
@@ -54,7 +54,7 @@ impl Guard {
             .into_iter()
             .map(|entry| (entry.key, Some(entry.value.into_owned())))
             .collect();
-        let envelope = Envelope { id: &ticket.id, modern: ticket.modern };
+        let envelope = Envelope { id: &ticket.id, stateless: ticket.stateless };
         let cursor = Cursor::from(ticket.cursor.clone());
         let refuse = |reason: &str| {
             let message = envelope.tool_error(reason);
@@ -66,14 +66,14 @@ impl Guard {
                 message: Some(message),
                 entries: Vec::new(),
                 ttl_ms: 0,
-                must_be_kept: false,
+                must_be_stored: false,
                 record,
             }
         };
         if !again.contains_key(&cursor.snapshot) {
             return Ok(refuse(&CursorError::Changed.to_string()));
         }
-        let reader = Reader {
+        let reader = SnapshotReader {
             policy: &self.policy,
             keys: &self.keys,
             principal: cx.principal,
@@ -86,26 +86,26 @@ impl Guard {
             now_ms,
             replay: Some(replay),
         };
-        let Asked { options, query } = now.clone();
+        let ParsedRequest { options, query } = now.clone();
         // Whoever reads has a cursor: one to the whole need not be given again.
-        let guarded = Guarded { cursor: Some(String::new()), options, query };
+        let guarded = GuardArguments { cursor: Some(String::new()), options, query };
         match reader.read_at(cursor, &guarded, &again) {
             Ok(read) if !guarded.query.is_empty() && read.rendered.cursor.is_some() => {
-                Ok(refuse(TOO_MUCH))
+                Ok(refuse(RESULT_TOO_LARGE_ERROR))
             }
             Ok(read) => {
-                let Served { message, record } = part(&envelope, &read, &replay.upstream, None);
+                let ServedPart { message, record } = part(&envelope, &read, &replay.upstream, None);
                 Ok(Shaped {
                     message: Some(message),
                     entries: Vec::new(),
                     ttl_ms: 0,
-                    must_be_kept: false,
+                    must_be_stored: false,
                     record,
                 })
             }
-            Err(Refusal::InvalidRequest(reason)) => Ok(refuse(&reason)),
-            Err(Refusal::Cursor(error)) => Ok(refuse(&error.to_string())),
-            Err(Refusal::Load(_) | Refusal::Replay(..)) => {
+            Err(ReadError::InvalidRequest(reason)) => Ok(refuse(&reason)),
+            Err(ReadError::Cursor(error)) => Ok(refuse(&error.to_string())),
+            Err(ReadError::Load(_) | ReadError::Replay(..)) => {
                 Ok(refuse(&CursorError::Changed.to_string()))
             }
         }
@@ -114,6 +114,6 @@ impl Guard {
 
 /// Whether the upstream failed this time: that is told as it is.
 fn failed(message: &[u8]) -> bool {
-    crate::protocol::mcp::answer::Answer::read(message)
+    crate::mcp::answer::Answer::read(message)
         .is_ok_and(|answer| answer.result.is_none() || answer.is_error || !answer.complete)
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use wildmatch::WildMatch;
 
 use super::document::{Document, OnFault, Rule, Settings};
-use super::limits::Limits;
+use super::endpoint_settings::EndpointSettings;
 use crate::packed::{pack, unpack};
 use crate::shape::project::Mask;
 
@@ -45,7 +45,7 @@ pub struct Policy {
 
 /// What a host needs of a policy, beside its resolved form.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compiled {
+pub struct CompiledPolicy {
     /// The policy.
     pub policy: Policy,
     /// What is odd but allowed.
@@ -56,7 +56,7 @@ pub struct Compiled {
 ///
 /// # Errors
 /// All faults of the document, not the first alone.
-pub fn compile(json: &str) -> Result<Compiled, Vec<Issue>> {
+pub fn compile(json: &str) -> Result<CompiledPolicy, Vec<Issue>> {
     let mut issues = Vec::new();
     let document = if json.trim().is_empty() {
         Ok(Value::Object(Map::new()))
@@ -84,7 +84,7 @@ pub fn compile(json: &str) -> Result<Compiled, Vec<Issue>> {
         settings,
         rules: rules.into_iter().map(|rule| (rule.pattern, rule.settings)).collect(),
     };
-    Ok(Compiled { policy, warnings: issues })
+    Ok(CompiledPolicy { policy, warnings: issues })
 }
 
 fn fault(path: &str, reason: &str) -> Issue {
@@ -211,9 +211,9 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
             ));
         }
     }
-    let mut limits = Limits::default();
-    limits.lay(base);
-    limits.lay(settings);
+    let mut limits = EndpointSettings::default();
+    limits.apply_overrides(base);
+    limits.apply_overrides(settings);
     if limits.default_page_size > limits.max_page_size {
         let reason = format!(
             "{} is more than maxPageSize, {}",
@@ -243,21 +243,21 @@ impl Policy {
 
     /// What applies to the endpoint `upstream::name`; rules may name it with or without the upstream.
     #[must_use]
-    pub fn limits(&self, upstream: &str, name: &str) -> Limits {
-        let mut limits = Limits::default();
-        limits.lay(&self.settings);
+    pub fn settings_for(&self, upstream: &str, name: &str) -> EndpointSettings {
+        let mut limits = EndpointSettings::default();
+        limits.apply_overrides(&self.settings);
         let full = crate::endpoint(upstream, name);
         let (globs, exact): (Vec<_>, Vec<_>) =
             self.rules.iter().partition(|(pattern, _)| pattern.contains(['*', '?']));
         for (pattern, settings) in globs {
             let glob = WildMatch::new(pattern);
             if glob.matches(&full) || glob.matches(name) {
-                limits.lay(settings);
+                limits.apply_overrides(settings);
             }
         }
         for (pattern, settings) in exact {
             if *pattern == full || pattern == name {
-                limits.lay(settings);
+                limits.apply_overrides(settings);
             }
         }
         limits
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn an_empty_policy_is_the_defaults() {
         let policy = compile("").unwrap().policy;
-        assert_eq!(policy.limits("", "anything"), Limits::default());
+        assert_eq!(policy.settings_for("", "anything"), EndpointSettings::default());
         assert_eq!((policy.hard_byte_limit(), policy.on_fault()), (10_240, OnFault::Limit));
         assert_eq!(Policy::from_bytes(&policy.to_bytes()), Some(policy));
     }
@@ -341,12 +341,12 @@ mod tests {
         )
         .unwrap()
         .policy;
-        let limits = policy.limits("crm", "list_bookings");
+        let limits = policy.settings_for("crm", "list_bookings");
         assert_eq!(
             (limits.default_page_size, limits.max_page_size, limits.chunk_size),
             (10, 100, 50)
         );
-        assert_eq!(policy.limits("other", "list_bookings").default_page_size, 20);
-        assert_eq!(policy.limits("other", "get").default_page_size, 40);
+        assert_eq!(policy.settings_for("other", "list_bookings").default_page_size, 20);
+        assert_eq!(policy.settings_for("other", "get").default_page_size, 40);
     }
 }

@@ -1,4 +1,4 @@
-//! The policy as it is written: every setting optional, every default in `limits.rs`.
+//! The policy as it is written: every setting optional, every default in `endpoint_settings.rs`.
 
 use serde::{Deserialize, Serialize};
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::condition::{keys, order, values};
+use super::condition::{compare_values, split_path, values_at};
 use super::decimal::Sum;
-use super::records::Records;
+use super::records::RecordSet;
 use crate::json::text::quoted;
 
 /// Distinct values, and groups, that are told one by one.
-const MOST: usize = 1_000;
+const MAX_LISTED_VALUES: usize = 1_000;
 
 /// Some totals.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Aggregates {
     ///
     /// # Errors
     /// With a sentence, where no record has one of the fields.
-    pub fn run(&self, records: &Records<'_>) -> Result<Vec<u8>, String> {
+    pub fn run(&self, records: &RecordSet<'_>) -> Result<Vec<u8>, String> {
         let mut out = format!("{{\"records\":{}", records.ids.len()).into_bytes();
         for aggregate in &self.0 {
             out.push(b',');
@@ -65,11 +65,13 @@ impl Aggregates {
 fn aggregate(text: &str) -> Option<Aggregate> {
     let text = text.trim();
     let (what, by) = match text.split_once(" by ") {
-        Some((what, by)) => (what.trim(), Some(Some(keys(by)).filter(|keys| !keys.is_empty())?)),
+        Some((what, by)) => {
+            (what.trim(), Some(Some(split_path(by)).filter(|keys| !keys.is_empty())?))
+        }
         None => (text, None),
     };
     let (function, field) = match what.split_once('(') {
-        Some((function, field)) => (function.trim(), keys(field.strip_suffix(')')?)),
+        Some((function, field)) => (function.trim(), split_path(field.strip_suffix(')')?)),
         None => (what, Vec::new()),
     };
     let function = match function {
@@ -91,14 +93,14 @@ fn aggregate(text: &str) -> Option<Aggregate> {
 }
 
 impl Aggregate {
-    fn run(&self, records: &Records<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    fn run(&self, records: &RecordSet<'_>, out: &mut Vec<u8>) -> Result<(), String> {
         let mut groups: BTreeMap<String, Group> = BTreeMap::new();
         let mut all = Group::default();
         for id in &records.ids {
             let found = if self.field.is_empty() {
                 vec![String::new()]
             } else {
-                values(&records.outline, *id, &self.field)
+                values_at(&records.outline, *id, &self.field)
                     .into_iter()
                     .filter(|value| value != "null")
                     .collect()
@@ -106,7 +108,7 @@ impl Aggregate {
             match &self.by {
                 None => all.add(self.function, &found),
                 Some(by) => {
-                    let names = values(&records.outline, *id, by);
+                    let names = values_at(&records.outline, *id, by);
                     let names = if names.is_empty() { vec!["null".to_owned()] } else { names };
                     for name in names {
                         groups.entry(name).or_default().add(self.function, &found);
@@ -133,9 +135,9 @@ impl Aggregate {
         groups.sort_by(|left, right| {
             right.1.count.cmp(&left.1.count).then_with(|| left.0.cmp(&right.0))
         });
-        let left_out = groups.len().saturating_sub(MOST);
+        let left_out = groups.len().saturating_sub(MAX_LISTED_VALUES);
         out.push(b'{');
-        for (at, (name, group)) in groups.iter().take(MOST).enumerate() {
+        for (at, (name, group)) in groups.iter().take(MAX_LISTED_VALUES).enumerate() {
             if at > 0 {
                 out.push(b',');
             }
@@ -170,12 +172,13 @@ impl Group {
                 Function::Distinct => *self.distinct.entry(value.clone()).or_default() += 1,
                 Function::Sum | Function::Average => self.numbers += u64::from(self.sum.add(value)),
                 Function::Min => {
-                    if self.least.as_ref().is_none_or(|least| order(value, least).is_lt()) {
+                    if self.least.as_ref().is_none_or(|least| compare_values(value, least).is_lt())
+                    {
                         self.least = Some(value.clone());
                     }
                 }
                 Function::Max => {
-                    if self.most.as_ref().is_none_or(|most| order(most, value).is_lt()) {
+                    if self.most.as_ref().is_none_or(|most| compare_values(most, value).is_lt()) {
                         self.most = Some(value.clone());
                     }
                 }
@@ -201,7 +204,7 @@ impl Group {
                 out.extend_from_slice(
                     format!("{{\"count\":{},\"values\":[", self.distinct.len()).as_bytes(),
                 );
-                for (at, name) in self.distinct.keys().take(MOST).enumerate() {
+                for (at, name) in self.distinct.keys().take(MAX_LISTED_VALUES).enumerate() {
                     if at > 0 {
                         out.push(b',');
                     }
@@ -230,11 +233,11 @@ fn value(value: Option<&str>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Limits;
+    use crate::policy::EndpointSettings;
 
     fn run(aggregate: &str) -> String {
         let json = br#"{"rows":[{"s":"open","p":0.1,"t":["a","b"]},{"s":"done","p":0.2,"t":["a"]},{"s":"open","p":10},{"p":null}]}"#;
-        let records = Records::of(json, &Limits::default()).unwrap();
+        let records = RecordSet::of(json, &EndpointSettings::default()).unwrap();
         match Aggregates::parse(aggregate).and_then(|aggregates| aggregates.run(&records)) {
             Ok(bytes) => String::from_utf8(bytes).unwrap(),
             Err(reason) => reason,

@@ -7,10 +7,10 @@ use crate::json::scan::Kind;
 
 /// All of these must hold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Condition(Vec<Test>);
+pub struct Condition(Vec<Comparison>);
 
 #[derive(Clone, Debug, PartialEq)]
-struct Test {
+struct Comparison {
     keys: Vec<String>,
     operator: Operator,
     value: String,
@@ -54,7 +54,7 @@ impl Condition {
     #[must_use]
     pub fn holds(&self, outline: &Outline<'_>, id: Id) -> bool {
         self.0.iter().all(|test| {
-            let values = values(outline, id, &test.keys);
+            let values = values_at(outline, id, &test.keys);
             match test.operator {
                 Operator::Unequal => values.iter().all(|value| test.compare(value)),
                 _ => values.iter().any(|value| test.compare(value)),
@@ -63,18 +63,18 @@ impl Condition {
     }
 }
 
-fn test(text: &str) -> Option<Test> {
+fn test(text: &str) -> Option<Comparison> {
     let at = text.find(['=', '!', '<', '>', '~'])?;
     let (field, rest) = text.split_at_checked(at)?;
     let (sign, operator) = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign))?;
     let value = rest.get(sign.len()..)?.trim().trim_matches(['"', '\'']);
-    let keys: Vec<String> = keys(field);
-    (!keys.is_empty()).then(|| Test { keys, operator: *operator, value: value.to_owned() })
+    let keys: Vec<String> = split_path(field);
+    (!keys.is_empty()).then(|| Comparison { keys, operator: *operator, value: value.to_owned() })
 }
 
 /// The keys of a dotted path.
 #[must_use]
-pub fn keys(path: &str) -> Vec<String> {
+pub fn split_path(path: &str) -> Vec<String> {
     path.trim()
         .split('.')
         .map(|key| key.trim().trim_end_matches("[]").to_owned())
@@ -84,7 +84,7 @@ pub fn keys(path: &str) -> Vec<String> {
 
 /// The plain values at these keys of a record, as text; lists are looked through.
 #[must_use]
-pub fn values(outline: &Outline<'_>, id: Id, keys: &[String]) -> Vec<String> {
+pub fn values_at(outline: &Outline<'_>, id: Id, keys: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     collect(outline, id, keys, &mut found);
     found
@@ -111,7 +111,7 @@ fn collect(outline: &Outline<'_>, id: Id, keys: &[String], found: &mut Vec<Strin
 
 /// Values in order: numbers as such, before anything else; the rest as text. A total order, whatever stands beside what.
 #[must_use]
-pub fn order(left: &str, right: &str) -> Ordering {
+pub fn compare_values(left: &str, right: &str) -> Ordering {
     match (left.parse::<f64>(), right.parse::<f64>()) {
         (Ok(left), Ok(right)) => left.total_cmp(&right),
         (Ok(_), Err(_)) => Ordering::Less,
@@ -120,7 +120,7 @@ pub fn order(left: &str, right: &str) -> Ordering {
     }
 }
 
-impl Test {
+impl Comparison {
     fn compare(&self, value: &str) -> bool {
         let order = match (value.parse::<f64>(), self.value.parse::<f64>()) {
             (Ok(left), Ok(right)) => left.partial_cmp(&right),
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn numbers_and_text_have_one_order() {
         let mut values = ["1a", "10", "9", "a", "-1", "NaN", "2"];
-        values.sort_by(|left, right| order(left, right));
+        values.sort_by(|left, right| compare_values(left, right));
         assert_eq!(values, ["-1", "2", "9", "10", "NaN", "1a", "a"]);
     }
 

@@ -1,7 +1,7 @@
 //! Sums that are exact: decimal numbers as they are spelt, not as floating point has them.
 
 /// Digits after the point that are kept exactly.
-const PLACES: u32 = 18;
+const EXACT_DECIMAL_PLACES: u32 = 18;
 
 /// A sum: exact while all numbers are decimals of at most 18 places and the sum holds in 128 bits, else in floating point.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl std::fmt::Display for Sum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Sum::Exact(sum) => {
-                let one = 10i128.pow(PLACES);
+                let one = 10i128.pow(EXACT_DECIMAL_PLACES);
                 let (whole, part) = (sum / one, (sum % one).unsigned_abs());
                 let sign = if *sum < 0 && whole == 0 { "-" } else { "" };
                 write!(f, "{sign}{whole}")?;
@@ -63,12 +63,12 @@ impl std::fmt::Display for Sum {
 fn decimal(number: &str) -> Option<i128> {
     let (sign, digits) = number.strip_prefix('-').map_or((1, number), |digits| (-1, digits));
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let places = u32::try_from(part.len()).ok().filter(|places| *places <= PLACES)?;
+    let places = u32::try_from(part.len()).ok().filter(|places| *places <= EXACT_DECIMAL_PLACES)?;
     let whole: i128 = whole.parse().ok()?;
     let fraction: i128 = if part.is_empty() { 0 } else { part.parse().ok()? };
     let scaled = whole
-        .checked_mul(10i128.pow(PLACES))?
-        .checked_add(fraction * 10i128.pow(PLACES - places))?;
+        .checked_mul(10i128.pow(EXACT_DECIMAL_PLACES))?
+        .checked_add(fraction * 10i128.pow(EXACT_DECIMAL_PLACES - places))?;
     Some(sign * scaled)
 }
 

@@ -2,7 +2,7 @@
 
 use regex_lite::{Regex, RegexBuilder};
 
-use super::records::Records;
+use super::records::RecordSet;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::{Form, boundary, quoted};
@@ -10,23 +10,23 @@ use crate::shape::extract::mark;
 use crate::text::lines::Lines;
 
 /// The most bytes that are searched.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes that are searched for a pattern of a kilobyte: the engine takes at most some 300 ns a byte and kilobyte, so that the worst patterns take a second.
-const BYTES_A_KILOBYTE: usize = 2 * 1024 * 1024;
+const SEARCHED_BYTES_PER_PATTERN_KIB: usize = 2 * 1024 * 1024;
 /// The most bytes of a compiled pattern.
-const MOST_PATTERN: usize = 64 * 1024;
+const MAX_COMPILED_PATTERN_BYTES: usize = 64 * 1024;
 /// Matches that are shown.
-const MOST_MATCHES: usize = 2_000;
+const MAX_SHOWN_MATCHES: usize = 2_000;
 /// Lines before and after a match.
-const MOST_CONTEXT: u64 = 50;
+const MAX_CONTEXT_LINES: u64 = 50;
 /// Bytes of one line, or value, that are searched and shown.
-const MOST_LINE: usize = 4_096;
+const MAX_LINE_BYTES: usize = 4_096;
 
 /// A pattern, ready to be searched for.
 pub struct Pattern {
     regex: Regex,
     /// Bytes that may be searched for it.
-    most_bytes: usize,
+    max_bytes: usize,
 }
 
 impl Pattern {
@@ -45,10 +45,11 @@ impl Pattern {
                 Ok(regex) => {
                     // Small patterns take less than in proportion.
                     let factor = if size <= 1_024 { 2 } else { 1 };
-                    let most_bytes = (BYTES_A_KILOBYTE / size * 1_024 * factor).min(MOST_BYTES);
-                    return Ok(Self { regex, most_bytes });
+                    let max_bytes = (SEARCHED_BYTES_PER_PATTERN_KIB / size * 1_024 * factor)
+                        .min(MAX_SEARCHED_BYTES);
+                    return Ok(Self { regex, max_bytes });
                 }
-                Err(error) if size >= MOST_PATTERN => {
+                Err(error) if size >= MAX_COMPILED_PATTERN_BYTES => {
                     return Err(format!("grep {pattern:?} is no regular expression: {error}"));
                 }
                 Err(_) => size *= 2,
@@ -58,12 +59,12 @@ impl Pattern {
 
     /// The lines from `from` on, counted from 1, that match with those round them, numbered as grep does: `12:` matches, `13-` stands by. And what they are, in words.
     #[must_use]
-    pub fn in_text(&self, text: &[u8], context: u64, from: u64) -> (Vec<u8>, String) {
-        let around = usize::try_from(context.min(MOST_CONTEXT)).unwrap_or(0);
+    pub fn search_text(&self, text: &[u8], context: u64, from: u64) -> (Vec<u8>, String) {
+        let around = usize::try_from(context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
         let before = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
         let start = Lines::new(text, Form::Raw).take(before).last().map_or(0, |line| line.end);
         let text = text.get(start..).unwrap_or_default();
-        let searched = boundary(text, self.most_bytes, Form::Raw);
+        let searched = boundary(text, self.max_bytes, Form::Raw);
         let head = text.get(..searched).unwrap_or(text);
         let lines: Vec<&[u8]> =
             Lines::new(head, Form::Raw).map(|line| head.get(line).unwrap_or_default()).collect();
@@ -75,7 +76,7 @@ impl Pattern {
             .collect();
         let mut out = Vec::new();
         let mut next = 0;
-        for (number, at) in matches.iter().take(MOST_MATCHES).enumerate() {
+        for (number, at) in matches.iter().take(MAX_SHOWN_MATCHES).enumerate() {
             let from = at.saturating_sub(around).max(next);
             if number > 0 && around > 0 && from > next {
                 out.extend_from_slice(b"--\n");
@@ -90,8 +91,8 @@ impl Pattern {
             }
         }
         let mut what = format!("{} matching lines of {}", matches.len(), lines.len());
-        if matches.len() > MOST_MATCHES {
-            what.push_str(&format!(", the first {MOST_MATCHES} shown"));
+        if matches.len() > MAX_SHOWN_MATCHES {
+            what.push_str(&format!(", the first {MAX_SHOWN_MATCHES} shown"));
         }
         if searched < text.len() {
             what.push_str(&format!(
@@ -104,7 +105,7 @@ impl Pattern {
 
     /// The values that match, each with its path; and what they are, in words.
     #[must_use]
-    pub fn in_json(&self, records: &Records<'_>) -> (Vec<u8>, String) {
+    pub fn search_json(&self, records: &RecordSet<'_>) -> (Vec<u8>, String) {
         let mut search = Search {
             pattern: self,
             outline: &records.outline,
@@ -115,13 +116,13 @@ impl Pattern {
         };
         search.visit(records.root);
         let mut out = search.out;
-        let complete = search.bytes <= self.most_bytes;
+        let complete = search.bytes <= self.max_bytes;
         out.extend_from_slice(
             format!("],\"count\":{},\"complete\":{complete}}}", search.count).as_bytes(),
         );
         let rest = if complete { "" } else { "; NOT all of it was searched: narrow it by path" };
-        let shown = if search.count > MOST_MATCHES {
-            format!(", the first {MOST_MATCHES} shown")
+        let shown = if search.count > MAX_SHOWN_MATCHES {
+            format!(", the first {MAX_SHOWN_MATCHES} shown")
         } else {
             String::new()
         };
@@ -142,7 +143,7 @@ impl Search<'_, '_> {
     fn visit(&mut self, id: Id) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
-        if self.bytes > self.pattern.most_bytes {
+        if self.bytes > self.pattern.max_bytes {
             return;
         }
         if node.children > 0 && !node.closed {
@@ -169,7 +170,7 @@ impl Search<'_, '_> {
             return;
         }
         self.count += 1;
-        if self.count > MOST_MATCHES {
+        if self.count > MAX_SHOWN_MATCHES {
             return;
         }
         if self.count > 1 {
@@ -188,7 +189,7 @@ impl Search<'_, '_> {
 fn shown(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let end = boundary(line, MOST_LINE, Form::Raw);
+    let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
     let text = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
     if end < line.len() { format!("{text}{}", mark(line.len() - end, "characters")) } else { text }
 }
@@ -196,13 +197,13 @@ fn shown(line: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Limits;
+    use crate::policy::EndpointSettings;
 
     #[test]
     fn lines_come_with_their_numbers_and_neighbours() {
         let text = b"one\ntwo\nERROR three\nfour\nfive\nsix\nERROR seven\n";
         let grep = |context| {
-            let (bytes, what) = Pattern::new("ERR.R").unwrap().in_text(text, context, 1);
+            let (bytes, what) = Pattern::new("ERR.R").unwrap().search_text(text, context, 1);
             (String::from_utf8(bytes).unwrap(), what)
         };
         assert_eq!(
@@ -220,23 +221,23 @@ mod tests {
     fn what_takes_long_is_searched_in_parts() {
         let text = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n".repeat(20_000) + "aab\n";
         let slow = Pattern::new("(a?){60}(a|b|c){60}z").unwrap();
-        let (found, what) = slow.in_text(text.as_bytes(), 0, 1);
+        let (found, what) = slow.search_text(text.as_bytes(), 0, 1);
         let next: u64 = what.split("startLine ").nth(1).unwrap().parse().unwrap();
         assert!(found.is_empty() && next > 1_000 && next < 20_000, "{what}");
-        let (_, what) = slow.in_text(text.as_bytes(), 0, next);
+        let (_, what) = slow.search_text(text.as_bytes(), 0, next);
         assert!(what.split("startLine ").nth(1).unwrap().parse::<u64>().unwrap() > next, "{what}");
         // A line that is longer than that is passed over.
-        let (_, what) = slow.in_text(&b"a".repeat(600_000), 0, 1);
+        let (_, what) = slow.search_text(&b"a".repeat(600_000), 0, 1);
         assert!(what.ends_with("startLine 2"), "{what}");
         let quick = Pattern::new("b$").unwrap();
-        assert_eq!(quick.in_text(text.as_bytes(), 0, 20_001).0, b"20001:aab\n");
+        assert_eq!(quick.search_text(text.as_bytes(), 0, 20_001).0, b"20001:aab\n");
     }
 
     #[test]
     fn values_come_with_their_paths() {
         let json = br#"{"rows":[{"a/b":"x1"},{"c":["y","x2"]}]}"#;
-        let records = Records::of(json, &Limits::default()).unwrap();
-        let (bytes, what) = Pattern::new("^x").unwrap().in_json(&records);
+        let records = RecordSet::of(json, &EndpointSettings::default()).unwrap();
+        let (bytes, what) = Pattern::new("^x").unwrap().search_json(&records);
         assert_eq!(
             (String::from_utf8(bytes).unwrap().as_str(), what.as_str()),
             (

@@ -1,11 +1,11 @@
 //! Paths into a document: JSON Pointer (`/items/0/name`), and a small JSONPath (`$.items[0].name`, `$.items[*].id`, `$..email`).
 
-use super::records::Records;
+use super::records::RecordSet;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 
 /// Values that a path may reach.
-const MOST: usize = 100_000;
+const MAX_REACHED_VALUES: usize = 100_000;
 
 /// A step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +28,11 @@ pub struct Path {
 }
 
 /// What a path leads to.
-pub enum Reached<'a> {
+pub enum PathTarget<'a> {
     /// A string, decoded.
     Text(String),
     /// Anything else.
-    Records(Records<'a>),
+    Records(RecordSet<'a>),
 }
 
 impl Path {
@@ -71,7 +71,7 @@ impl Path {
             let mut next = Vec::new();
             for id in at {
                 step.follow(outline, id, &mut next);
-                next.truncate(MOST);
+                next.truncate(MAX_REACHED_VALUES);
             }
             at = next;
         }

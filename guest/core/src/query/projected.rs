@@ -1,6 +1,6 @@
 //! Chosen fields of a document: of its records, or of itself.
 
-use super::Enough;
+use super::IsEnough;
 use crate::json::scan::{Kind, Scanner};
 use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
@@ -39,20 +39,20 @@ impl Source<'_> {
         &self,
         mask: &Mask,
         names: impl FnOnce() -> Vec<String>,
-        enough: Enough<'_>,
+        is_enough: IsEnough<'_>,
     ) -> Option<Projected> {
         let Some(records) = self.records else { return self.document(mask) };
-        let Some(keys) = self.keys else { return self.each(records, mask, enough) };
+        let Some(keys) = self.keys else { return self.each(records, mask, is_enough) };
         // `bookings.id` and `id` are the same on a list of bookings.
         if let Some(inner) = mask.at(keys).filter(|inner| !inner.holds(&[])) {
-            let each = self.each(records, inner, enough)?;
+            let each = self.each(records, inner, is_enough)?;
             return Some(Projected { within: true, ..each });
         }
         let names = names();
         if mask.names().all(|name| names.iter().any(|known| known == name)) {
             return self.document(mask);
         }
-        self.each(records, mask, enough).or_else(|| self.document(mask))
+        self.each(records, mask, is_enough).or_else(|| self.document(mask))
     }
 
     fn document(&self, mask: &Mask) -> Option<Projected> {
@@ -62,7 +62,7 @@ impl Source<'_> {
         copied.then_some(Projected { bytes, of_document: true, within: false, part: false })
     }
 
-    fn each(&self, records: &[usize], mask: &Mask, enough: Enough<'_>) -> Option<Projected> {
+    fn each(&self, records: &[usize], mask: &Mask, is_enough: IsEnough<'_>) -> Option<Projected> {
         let mut projection = Projection::of(mask, self.form);
         let (mut any, mut left) = (records.is_empty(), records.len());
         projection.out.push(b'[');
@@ -76,7 +76,7 @@ impl Source<'_> {
                 projection.out.extend_from_slice(b"{}");
             }
             left -= 1;
-            if any && enough(&projection.out) {
+            if any && is_enough(&projection.out) {
                 break;
             }
         }
@@ -93,7 +93,7 @@ pub(super) fn project(
     survey: &Survey,
     list: Option<&List>,
     mask: &Mask,
-    enough: Enough<'_>,
+    is_enough: IsEnough<'_>,
 ) -> Option<Projected> {
     let starts: Option<Vec<usize>> =
         list.map(|list| list.items.iter().map(|item| item.start).collect());
@@ -105,7 +105,7 @@ pub(super) fn project(
         keys: list.map(|list| list.path.as_slice()).filter(|path| !path.is_empty()),
     };
     let names = || names(bytes, form, survey, list).unwrap_or_default();
-    source.project(mask, names, enough)
+    source.project(mask, names, is_enough)
 }
 
 /// The names of the members of a document, whose list is not read again. None where it is broken.

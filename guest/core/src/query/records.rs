@@ -1,20 +1,20 @@
 //! The records of a payload: elements of its list, lines of NDJSON, or the document alone.
 
-use super::path::{Path, Reached};
+use super::path::{Path, PathTarget};
 use super::projected::{Projected, Source};
 use crate::json::Span;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::{Kind, is_json};
 use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
-use crate::policy::Limits;
+use crate::policy::EndpointSettings;
 use crate::shape::lossless::minify;
 use crate::shape::project::Mask;
 use crate::text::lines::Lines;
 
 /// The records of a payload.
 #[derive(Clone, Debug)]
-pub struct Records<'a> {
+pub struct RecordSet<'a> {
     /// The document.
     pub outline: Outline<'a>,
     /// What is looked at: the document, or what a path led to.
@@ -27,10 +27,10 @@ pub struct Records<'a> {
     list_keys: Vec<String>,
 }
 
-impl<'a> Records<'a> {
+impl<'a> RecordSet<'a> {
     /// The records of a document that is not escaped; none where it is a text.
     #[must_use]
-    pub fn of(raw: &'a [u8], limits: &Limits) -> Option<Self> {
+    pub fn of(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
         let survey = Survey::of(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar);
         match survey {
             Some(survey) => Self::surveyed(raw, &survey, limits),
@@ -38,9 +38,9 @@ impl<'a> Records<'a> {
         }
     }
 
-    fn surveyed(raw: &'a [u8], survey: &Survey, limits: &Limits) -> Option<Self> {
+    fn surveyed(raw: &'a [u8], survey: &Survey, limits: &EndpointSettings) -> Option<Self> {
         let outline = Outline::of(raw, Form::Raw, &survey.root).ok()?;
-        let Some(list) = list(survey, limits) else {
+        let Some(list) = record_list(survey, limits) else {
             let list_keys = Vec::new();
             return Some(Self { ids: vec![0], outline, root: 0, is_list: false, list_keys });
         };
@@ -65,13 +65,13 @@ impl<'a> Records<'a> {
     ///
     /// # Errors
     /// With a sentence, where it leads nowhere.
-    pub fn at(mut self, path: &Path) -> Result<Reached<'a>, String> {
+    pub fn at(mut self, path: &Path) -> Result<PathTarget<'a>, String> {
         let found = path.follow(&self.outline, self.root);
         if path.is_many() {
             self.ids = found;
             self.is_list = true;
             self.list_keys.clear();
-            return Ok(Reached::Records(self));
+            return Ok(PathTarget::Records(self));
         }
         let Some((id, node)) = found.first().and_then(|id| Some((*id, self.outline.node(*id)?)))
         else {
@@ -82,9 +82,9 @@ impl<'a> Records<'a> {
             ));
         };
         match node.kind {
-            Kind::String => Ok(Reached::Text(self.outline.decoded(&node.span))),
+            Kind::String => Ok(PathTarget::Text(self.outline.decoded(&node.span))),
             // The root keeps the list that dominates it.
-            _ if id == self.root => Ok(Reached::Records(self)),
+            _ if id == self.root => Ok(PathTarget::Records(self)),
             kind => {
                 self.is_list = kind == Kind::Array;
                 self.ids = if self.is_list {
@@ -94,7 +94,7 @@ impl<'a> Records<'a> {
                 };
                 self.root = id;
                 self.list_keys.clear();
-                Ok(Reached::Records(self))
+                Ok(PathTarget::Records(self))
             }
         }
     }
@@ -140,7 +140,7 @@ impl<'a> Records<'a> {
 }
 
 /// The list whose elements are the records: the one that policy names, else the one that dominates.
-pub(crate) fn list<'s>(survey: &'s Survey, limits: &Limits) -> Option<&'s List> {
+pub(crate) fn record_list<'s>(survey: &'s Survey, limits: &EndpointSettings) -> Option<&'s List> {
     let list = match &limits.items_path {
         Some(path) => survey.lists.iter().find(|list| list.path == *path),
         None => survey

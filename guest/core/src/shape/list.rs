@@ -11,7 +11,7 @@ use super::{Body, Coverage, Excerpt};
 use crate::json::scan::{ScanError, Scanner};
 use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
-use crate::snapshot::{Cursor, Missing, Stored};
+use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::Weighed;
 
 /// What is wanted of a list.
@@ -224,7 +224,7 @@ fn part(
 /// # Errors
 /// [`Missing`].
 pub fn stored(
-    stored: &Stored<'_>,
+    stored: &StoredSnapshot<'_>,
     list: &ListIndex,
     request: PageRequest,
     allowance: u64,

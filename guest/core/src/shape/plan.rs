@@ -13,7 +13,7 @@ use super::{Body, Coverage, Excerpt, describe, range, summary};
 use crate::json::scan::{Kind, is_json};
 use crate::json::survey::{List, Survey};
 use crate::json::text::{Form, visible};
-use crate::policy::Limits;
+use crate::policy::EndpointSettings;
 use crate::query::Query;
 use crate::snapshot::index::{
     Body as Kept, Index, ItemMark, ListIndex, ListMark, Placement, ProjectedList, SEGMENT_BYTES,
@@ -50,7 +50,7 @@ impl RequestOptions {
 #[derive(Clone, Copy)]
 pub struct ShapeContext<'a> {
     /// What applies to the endpoint.
-    pub limits: &'a Limits,
+    pub limits: &'a EndpointSettings,
     /// The live keys.
     pub keys: &'a Keys,
     /// Whose answer it is.

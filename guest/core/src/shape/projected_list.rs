@@ -10,16 +10,16 @@ use super::render::RenderContext;
 use crate::json::scan::Scanner;
 use crate::json::survey::List;
 use crate::json::text::{Form, visible};
-use crate::query::Part;
+use crate::query::PartialProjection;
 use crate::snapshot::index::{Body, Index, ListIndex, ProjectedList};
 use crate::snapshot::stored::Entry;
-use crate::snapshot::{Cursor, Missing, Stored};
+use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::Original;
 
 impl ProjectedList {
     /// What was chosen of a list of this payload, which is still to be kept.
     #[must_use]
-    pub fn new(payload: &Payload<'_, '_>, list: &List, part: Part) -> Self {
+    pub fn new(payload: &Payload<'_, '_>, list: &List, part: PartialProjection) -> Self {
         // Of what stands around the list nothing was chosen: a page is a list of its own.
         let list = ListIndex { skeleton: Vec::new(), bare: true, ..list_index(payload, &[list]) };
         Self { source: String::new(), fields: part.fields, within: part.within, list }
@@ -69,7 +69,7 @@ pub fn first(
 /// # Errors
 /// [`Missing`].
 pub fn page(
-    stored: &Stored<'_>,
+    stored: &StoredSnapshot<'_>,
     view: &ProjectedList,
     request: PageRequest,
     base: &Cursor,
@@ -86,7 +86,7 @@ pub fn page(
 ///
 /// # Errors
 /// [`Missing`].
-pub fn whole(stored: &Stored<'_>, view: &ProjectedList) -> Result<Vec<u8>, Missing> {
+pub fn whole(stored: &StoredSnapshot<'_>, view: &ProjectedList) -> Result<Vec<u8>, Missing> {
     let total = view.list.total();
     let request = PageRequest {
         first: 0,
@@ -103,7 +103,7 @@ pub fn whole(stored: &Stored<'_>, view: &ProjectedList) -> Result<Vec<u8>, Missi
 
 /// The items that were asked for, and no more than make `most` bytes.
 fn items(
-    stored: &Stored<'_>,
+    stored: &StoredSnapshot<'_>,
     view: &ProjectedList,
     request: PageRequest,
     most: usize,
@@ -114,7 +114,7 @@ fn items(
     let mut projection = Projection::of(mask, form);
     let (mut items, mut held) = (Vec::new(), 0);
     let total = view.list.total();
-    // Records are larger than what is chosen of them, nobody knows how much: ever more of them are read.
+    // RecordSet are larger than what is chosen of them, nobody knows how much: ever more of them are read.
     let mut stretch = 4_000u64;
     while (items.len() as u64) < request.limit && held <= most {
         let read = items.len() as u64;

@@ -385,7 +385,7 @@ fn measure_text(rendered: &Rendered, estimator: &Estimator) -> Measure {
 /// The text of a content block as a model reads it. Images and the like have none.
 #[must_use]
 pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
-    let span = crate::protocol::mcp::block::text_of(block).unwrap_or(0..0);
+    let span = crate::mcp::block::text_of(block).unwrap_or(0..0);
     visible(block.get(span).unwrap_or_default(), Form::Escaped)
 }
 

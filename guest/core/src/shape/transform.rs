@@ -11,10 +11,10 @@ use crate::json::outline::{Id, Outline};
 use crate::json::scan::{Kind, Scanner, is_json};
 use crate::json::survey::Survey;
 use crate::json::text::{Form, quoted, visible};
-use crate::policy::{Limits, OrderBy};
-use crate::query::Found;
-use crate::query::condition::{keys, order as compare, values};
-use crate::query::records::{Records, list};
+use crate::policy::{EndpointSettings, OrderBy};
+use crate::query::QueryResult;
+use crate::query::condition::{compare_values, split_path, values_at};
+use crate::query::records::{RecordSet, record_list};
 use crate::snapshot::index::ProjectedList;
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
@@ -36,8 +36,8 @@ pub struct Transformed {
     pub view: Option<ProjectedList>,
 }
 
-impl From<Found> for Transformed {
-    fn from(found: Found) -> Self {
+impl From<QueryResult> for Transformed {
+    fn from(found: QueryResult) -> Self {
         Self {
             bytes: found.bytes,
             text: found.text,
@@ -63,7 +63,7 @@ impl Transformed {
         let (bytes, form) =
             texts.as_deref().map_or((payload.bytes, payload.form), |bytes| (bytes, Form::Raw));
         let survey = payload.survey.filter(|_| !payload.blocks);
-        let list = survey.and_then(|survey| list(survey, context.limits));
+        let list = survey.and_then(|survey| record_list(survey, context.limits));
         // A token is three bytes and more in most JSON: so many bytes are likely to cost too much, and it is asked again when there are twice as many.
         let mut next = allowance / copies.max(1) * 4;
         let mut enough = |chosen: &[u8]| {
@@ -82,7 +82,7 @@ impl Transformed {
                 Self { view, ..found.into() }
             }
             Err(reason) => {
-                Found::new(b"{}".to_vec(), false, format!("nothing, because {reason}")).into()
+                QueryResult::new(b"{}".to_vec(), false, format!("nothing, because {reason}")).into()
             }
         }
     }
@@ -180,13 +180,13 @@ fn blocks(content: &[u8]) -> Vec<u8> {
 }
 
 /// The document with its list in another order; none where it has no list, or no item has the field.
-fn sorted(bytes: &[u8], order: &OrderBy, limits: &Limits) -> Option<Vec<u8>> {
-    let records = Records::of(bytes, limits).filter(|records| records.is_list)?;
-    let keys = keys(&order.field);
+fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Vec<u8>> {
+    let records = RecordSet::of(bytes, limits).filter(|records| records.is_list)?;
+    let keys = split_path(&order.field);
     let mut items: Vec<(Option<String>, Id)> = records
         .ids
         .iter()
-        .map(|id| (values(&records.outline, *id, &keys).into_iter().next(), *id))
+        .map(|id| (values_at(&records.outline, *id, &keys).into_iter().next(), *id))
         .collect();
     if items.iter().all(|(value, _)| value.is_none()) {
         return None;
@@ -194,7 +194,7 @@ fn sorted(bytes: &[u8], order: &OrderBy, limits: &Limits) -> Option<Vec<u8>> {
     // Stable: equals stay as the upstream had them; what lacks the field comes last.
     items.sort_by(|(left, _), (right, _)| match (left, right) {
         (Some(left), Some(right)) => {
-            let found = compare(left, right);
+            let found = compare_values(left, right);
             if order.descending { found.reverse() } else { found }
         }
         (Some(_), None) => std::cmp::Ordering::Less,
@@ -210,7 +210,7 @@ fn sorted(bytes: &[u8], order: &OrderBy, limits: &Limits) -> Option<Vec<u8>> {
 }
 
 /// From quote to quote, or bracket to bracket.
-fn whole_span(records: &Records<'_>, id: Id) -> Option<crate::json::Span> {
+fn whole_span(records: &RecordSet<'_>, id: Id) -> Option<crate::json::Span> {
     let node = records.outline.node(id)?;
     let quote = usize::from(node.kind == Kind::String);
     Some(node.span.start - quote..node.span.end + quote)

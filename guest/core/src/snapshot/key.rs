@@ -6,7 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// The least length of a secret, in bytes.
-pub const LEAST_SECRET: usize = 16;
+pub const MIN_SECRET_BYTES: usize = 16;
 
 /// The live secrets, never empty: the first signs, all verify.
 #[derive(Clone)]
@@ -30,9 +30,9 @@ impl Keys {
         let keys: Result<Vec<_>, String> = secrets
             .into_iter()
             .map(|secret| {
-                if secret.len() < LEAST_SECRET {
+                if secret.len() < MIN_SECRET_BYTES {
                     return Err(format!(
-                        "a signing key has {} bytes; at least {LEAST_SECRET} are needed",
+                        "a signing key has {} bytes; at least {MIN_SECRET_BYTES} are needed",
                         secret.len()
                     ));
                 }

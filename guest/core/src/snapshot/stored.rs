@@ -45,7 +45,7 @@ pub enum Missing {
 }
 
 /// A snapshot of which parts were fetched.
-pub struct Stored<'a> {
+pub struct StoredSnapshot<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its index.
@@ -53,7 +53,7 @@ pub struct Stored<'a> {
     loaded: &'a Loaded,
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredSnapshot<'a> {
     /// Opens a snapshot.
     ///
     /// # Errors

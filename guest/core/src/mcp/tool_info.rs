@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::packed::{pack, unpack};
 
-/// Marks the stored form; changes whenever [`ToolFacts`] does.
+/// Marks the stored form; changes whenever [`ToolInfo`] does.
 const FORMAT: &[u8; 4] = b"cgf2";
 
 /// What may be added to a tool's structured content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Output {
+pub enum OutputSchema {
     /// There is no schema.
     #[default]
     Free,
@@ -23,16 +23,16 @@ pub enum Output {
 
 /// Facts on one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolFacts {
-    /// Which of the guard's argument names the tool has parameters of: a bit each, in the order of [`super::arguments::NAMES`].
-    pub own: u16,
+pub struct ToolInfo {
+    /// Which of the guard's argument names the tool has parameters of: a bit each, in the order of [`super::arguments::ARGUMENT_NAMES`].
+    pub own_parameters: u16,
     /// What its structured content must look like.
-    pub output: Output,
+    pub output: OutputSchema,
     /// Whether it says that it changes nothing.
     pub read_only: bool,
 }
 
-impl ToolFacts {
+impl ToolInfo {
     /// The stored form.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::condition::{keys, values};
-use super::records::Records;
+use super::condition::{split_path, values_at};
+use super::records::RecordSet;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
-use crate::policy::Limits;
+use crate::policy::EndpointSettings;
 use crate::shape::condense::names::{FieldPriority, field_priority};
 use crate::shape::extract::shorten;
 use crate::shape::project::{Mask, Projection};
@@ -27,13 +27,13 @@ pub enum ResponseMode {
 }
 
 /// Tokens of a record's metadata.
-const METADATA: u64 = 40;
+const METADATA_TOKENS: u64 = 40;
 /// Tokens of it that are left for short fields, however long id and title are.
-const SHORT_FIELDS: u64 = 12;
+const MIN_SHORT_FIELD_TOKENS: u64 = 12;
 /// Characters of a title.
-const TITLE: usize = 120;
-/// Records whose members are looked at to find out which is what.
-const SAMPLE: usize = 20;
+const MAX_TITLE_CHARS: usize = 120;
+/// RecordSet whose members are looked at to find out which is what.
+const SAMPLED_RECORDS: usize = 20;
 
 impl ResponseMode {
     /// The public names.
@@ -59,7 +59,7 @@ impl ResponseMode {
 
 /// Which members of the records are what, as keys: as policy says, else told from names.
 #[derive(Clone, Debug, Default)]
-pub struct Fields {
+pub struct RecordKeys {
     id: Vec<String>,
     title: Vec<String>,
     kind: Vec<String>,
@@ -67,7 +67,7 @@ pub struct Fields {
     content: Vec<String>,
 }
 
-const IDS: &[&str] = &[
+const ID_NAMES: &[&str] = &[
     "id",
     "_id",
     "uuid",
@@ -86,7 +86,7 @@ const IDS: &[&str] = &[
     "name",
     "title",
 ];
-const TITLES: &[&str] = &[
+const TITLE_NAMES: &[&str] = &[
     "title",
     "name",
     "subject",
@@ -100,11 +100,11 @@ const TITLES: &[&str] = &[
     "filename",
     "path",
 ];
-const KINDS: &[&str] =
+const TYPE_NAMES: &[&str] =
     &["type", "kind", "category", "document_type", "doc_type", "state", "status"];
-const SCORES: &[&str] =
+const SCORE_NAMES: &[&str] =
     &["score", "_score", "similarity", "relevance", "relevance_score", "rank_score", "confidence"];
-const CONTENTS: &[&str] = &[
+const CONTENT_NAMES: &[&str] = &[
     "content",
     "text",
     "body",
@@ -119,34 +119,35 @@ const CONTENTS: &[&str] = &[
     "value",
 ];
 
-impl Fields {
+impl RecordKeys {
     /// Finds out which members are what.
     #[must_use]
-    pub fn of(records: &Records<'_>, limits: &Limits) -> Self {
+    pub fn of(records: &RecordSet<'_>, limits: &EndpointSettings) -> Self {
         let said = &limits.item_fields;
         let choose = |said: &Option<String>, names: &[&str]| match said {
-            Some(path) => keys(path),
+            Some(path) => split_path(path),
             None => first_of(records, names).into_iter().collect(),
         };
         let content = match &said.content {
-            Some(path) => keys(path),
-            None => {
-                first_long(records).or_else(|| first_of(records, CONTENTS)).into_iter().collect()
-            }
+            Some(path) => split_path(path),
+            None => first_long(records)
+                .or_else(|| first_of(records, CONTENT_NAMES))
+                .into_iter()
+                .collect(),
         };
-        let title = choose(&said.title, TITLES);
+        let title = choose(&said.title, TITLE_NAMES);
         Self {
-            id: choose(&said.id, IDS),
+            id: choose(&said.id, ID_NAMES),
             title: if title == content { Vec::new() } else { title },
-            kind: choose(&said.kind, KINDS),
-            score: choose(&said.score, SCORES),
+            kind: choose(&said.kind, TYPE_NAMES),
+            score: choose(&said.score, SCORE_NAMES),
             content,
         }
     }
 
     /// A record's id as text.
     #[must_use]
-    pub fn id_of(&self, records: &Records<'_>, id: Id) -> Option<String> {
+    pub fn id_of(&self, records: &RecordSet<'_>, id: Id) -> Option<String> {
         if records.outline.node(id)?.kind == Kind::String {
             return Some(records.outline.decoded(&records.outline.node(id)?.span));
         }
@@ -154,7 +155,7 @@ impl Fields {
     }
 
     /// A record's id as it is spelt.
-    fn raw_id_of(&self, records: &Records<'_>, id: Id) -> Option<Vec<u8>> {
+    fn raw_id_of(&self, records: &RecordSet<'_>, id: Id) -> Option<Vec<u8>> {
         let reached =
             self.id.iter().try_fold(id, |at, key| Some(records.outline.member(at, key)?.0));
         match reached
@@ -168,19 +169,19 @@ impl Fields {
 
     /// A record's score.
     #[must_use]
-    pub fn score_of(&self, records: &Records<'_>, id: Id) -> Option<f64> {
+    pub fn score_of(&self, records: &RecordSet<'_>, id: Id) -> Option<f64> {
         one(records, id, &self.score)?.parse().ok()
     }
 }
 
-fn one(records: &Records<'_>, id: Id, keys: &[String]) -> Option<String> {
-    if keys.is_empty() { None } else { values(&records.outline, id, keys).into_iter().next() }
+fn one(records: &RecordSet<'_>, id: Id, keys: &[String]) -> Option<String> {
+    if keys.is_empty() { None } else { values_at(&records.outline, id, keys).into_iter().next() }
 }
 
 /// The first of these names that the records have.
-fn first_of(records: &Records<'_>, names: &[&str]) -> Option<String> {
+fn first_of(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
     let has = |name: &&&str| {
-        records.ids.iter().take(SAMPLE).any(|id| {
+        records.ids.iter().take(SAMPLED_RECORDS).any(|id| {
             records.outline.member(*id, name).is_some_and(|(_, node)| {
                 node.children == 0 && records.outline.raw(node).as_ref() != b"null"
             })
@@ -190,9 +191,9 @@ fn first_of(records: &Records<'_>, names: &[&str]) -> Option<String> {
 }
 
 /// The member that holds the longest strings, where they are long.
-fn first_long(records: &Records<'_>) -> Option<String> {
+fn first_long(records: &RecordSet<'_>) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
-    for id in records.ids.iter().take(SAMPLE) {
+    for id in records.ids.iter().take(SAMPLED_RECORDS) {
         for (_, node) in records.outline.children(*id) {
             let long = node.kind == Kind::String
                 && node.span.len() > best.as_ref().map_or(120, |(length, _)| *length);
@@ -210,11 +211,11 @@ fn first_long(records: &Records<'_>) -> Option<String> {
 /// With a sentence, where the records have no ids to show, or none of the fields.
 pub fn render(
     mode: ResponseMode,
-    records: &Records<'_>,
-    limits: &Limits,
+    records: &RecordSet<'_>,
+    limits: &EndpointSettings,
     fields: Option<&str>,
 ) -> Result<Vec<u8>, String> {
-    let keys = Fields::of(records, limits);
+    let keys = RecordKeys::of(records, limits);
     let mask = fields.map(Mask::parse).transpose()?;
     let mut elements: Vec<Vec<u8>> = Vec::with_capacity(records.ids.len());
     for id in &records.ids {
@@ -237,10 +238,10 @@ pub fn render(
 
 /// What tells a record apart, then short fields while they are within the tokens of a record.
 fn metadata(
-    records: &Records<'_>,
+    records: &RecordSet<'_>,
     id: Id,
-    keys: &Fields,
-    limits: &Limits,
+    keys: &RecordKeys,
+    limits: &EndpointSettings,
     mask: Option<&Mask>,
 ) -> Vec<u8> {
     let outline = &records.outline;
@@ -271,8 +272,8 @@ fn metadata(
         };
         let mut value = outline.raw(node).into_owned();
         // A title may be long; what it begins with tells it apart.
-        if node.kind == Kind::String && value.len() > TITLE {
-            value = quoted(&shorten(&outline.decoded(&node.span), TITLE, &[]));
+        if node.kind == Kind::String && value.len() > MAX_TITLE_CHARS {
+            value = quoted(&shorten(&outline.decoded(&node.span), MAX_TITLE_CHARS, &[]));
         }
         let mut member = Vec::new();
         outline.write_key(&mut member, node);
@@ -281,13 +282,13 @@ fn metadata(
     }
     // The best first, as long as there is room; then in the order in which they stood.
     members.sort_by_key(|(at, rank, _)| (*rank, *at));
-    let mut room = METADATA;
+    let mut room = METADATA_TOKENS;
     members.retain(|(_, rank, value)| {
         let cost = limits.estimator.price(value) + 1;
         let fits = *rank == 0 || cost <= room;
         room = room.saturating_sub(if fits { cost } else { 0 });
         if *rank == 0 {
-            room = room.max(SHORT_FIELDS);
+            room = room.max(MIN_SHORT_FIELD_TOKENS);
         }
         fits
     });
@@ -297,10 +298,10 @@ fn metadata(
 }
 
 fn preview(
-    records: &Records<'_>,
+    records: &RecordSet<'_>,
     id: Id,
-    keys: &Fields,
-    limits: &Limits,
+    keys: &RecordKeys,
+    limits: &EndpointSettings,
     mask: Option<&Mask>,
 ) -> Vec<u8> {
     let content = content(&records.outline, id, keys);
@@ -316,14 +317,14 @@ fn preview(
     .concat()
 }
 
-fn content(outline: &Outline<'_>, id: Id, keys: &Fields) -> String {
+fn content(outline: &Outline<'_>, id: Id, keys: &RecordKeys) -> String {
     if let Some(node) = outline.node(id).filter(|node| node.kind == Kind::String) {
         return outline.decoded(&node.span);
     }
     if keys.content.is_empty() {
         String::new()
     } else {
-        values(outline, id, &keys.content).concat()
+        values_at(outline, id, &keys.content).concat()
     }
 }
 
@@ -335,10 +336,15 @@ fn first_words(text: &str, characters: usize) -> (&str, bool) {
     (head.get(..end).unwrap_or(head), true)
 }
 
-fn full(records: &Records<'_>, id: Id, limits: &Limits, mask: Option<&Mask>) -> Vec<u8> {
+fn full(
+    records: &RecordSet<'_>,
+    id: Id,
+    limits: &EndpointSettings,
+    mask: Option<&Mask>,
+) -> Vec<u8> {
     let record = match mask {
         None => records.raw(id),
-        Some(_) => metadata(records, id, &Fields::default(), limits, mask),
+        Some(_) => metadata(records, id, &RecordKeys::default(), limits, mask),
     };
     let tokens = limits.estimator.price(&record);
     match record.strip_suffix(b"}") {
@@ -349,7 +355,7 @@ fn full(records: &Records<'_>, id: Id, limits: &Limits, mask: Option<&Mask>) -> 
     }
 }
 
-fn has_member(records: &Records<'_>, id: Id, name: &str) -> bool {
+fn has_member(records: &RecordSet<'_>, id: Id, name: &str) -> bool {
     records.outline.member(id, name).is_some()
 }
 
@@ -365,8 +371,8 @@ mod tests {
             .map(|at| json!({"doc_id": "x", "id": format!("d{at}"), "title": format!("House {at}"), "score": 0.9, "content": long}))
             .collect();
         let document = json!({ "results": results }).to_string();
-        let limits = Limits::default();
-        let records = Records::of(document.as_bytes(), &limits).unwrap();
+        let limits = EndpointSettings::default();
+        let records = RecordSet::of(document.as_bytes(), &limits).unwrap();
         serde_json::from_slice(&render(mode, &records, &limits, None).unwrap()).unwrap()
     }
 
@@ -386,8 +392,8 @@ mod tests {
     #[test]
     fn metadata_holds_states() {
         let json = br#"[{"id":1,"kind":"guide","severity":"high"},{"id":2,"kind":"guide","severity":"low"}]"#;
-        let limits = Limits::default();
-        let records = Records::of(json, &limits).unwrap();
+        let limits = EndpointSettings::default();
+        let records = RecordSet::of(json, &limits).unwrap();
         let shown = render(ResponseMode::Metadata, &records, &limits, None).unwrap();
         assert!(String::from_utf8(shown).unwrap().contains(r#""severity":"high""#));
     }

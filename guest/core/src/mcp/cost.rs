@@ -7,13 +7,13 @@ use crate::shape::plan::ShapeContext;
 use crate::tokens::Original;
 
 /// What an answer costs as it came.
-pub struct Cost {
+pub struct AnswerCost {
     blocks: Vec<Original>,
     /// The structured content.
     pub(super) structured: Original,
 }
 
-impl Cost {
+impl AnswerCost {
     /// Prices an answer's texts and structured content.
     #[must_use]
     pub fn new(context: &ShapeContext<'_>, message: &[u8], answer: &Answer) -> Self {

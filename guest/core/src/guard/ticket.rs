@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mcp::tool_info::OutputSchema;
 use crate::packed::{pack, unpack};
-use crate::protocol::mcp::facts::Output;
 use crate::query::Query;
 use crate::shape::plan::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
@@ -27,7 +27,7 @@ pub(crate) enum Ticket {
         /// Tokens that the answer may cost, if the caller said.
         budget: Option<u64>,
         /// What the tool's schema allows.
-        output: Output,
+        output: OutputSchema,
         /// Whether the reading tool goes by its other name.
         renamed: bool,
         /// Whether the tool is known to change nothing.
@@ -36,7 +36,7 @@ pub(crate) enum Ticket {
         replay: Option<Replay>,
     },
     /// A call that is made again, for a cursor.
-    Replay(Box<Replayed>),
+    Replay(Box<ReplayTicket>),
     /// A list of tools; its first page or a later one.
     Tools {
         /// The first page.
@@ -46,46 +46,46 @@ pub(crate) enum Ticket {
 
 /// What a call that is made again is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Replayed {
+pub(crate) struct ReplayTicket {
     /// The id of the request, as it is spelt.
     pub(crate) id: Vec<u8>,
     /// Whether the request is of the stateless era.
-    pub(crate) modern: bool,
+    pub(crate) stateless: bool,
     /// Whether the tool itself was called, not the reading tool: then structured content may be expected.
     pub(crate) structured: bool,
     /// The cursor's snapshot, and the place in it.
-    pub(crate) cursor: Place,
+    pub(crate) cursor: CursorPosition,
     /// The call.
     pub(crate) replay: Replay,
     /// A hash of its arguments without the guard's.
     pub(crate) arguments: u128,
     /// What it asked of the guard.
-    pub(crate) first: Asked,
+    pub(crate) first: ParsedRequest,
     /// What is asked now.
-    pub(crate) now: Asked,
+    pub(crate) now: ParsedRequest,
     /// Tokens that the answer may cost, if the caller said.
     pub(crate) budget: Option<u64>,
     /// What the tool's schema allows.
-    pub(crate) output: Output,
+    pub(crate) output: OutputSchema,
     /// Whether the reading tool goes by its other name.
     pub(crate) renamed: bool,
 }
 
 /// What was asked of the guard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct ParsedRequest {
     pub(crate) options: RequestOptions,
     pub(crate) query: Query,
 }
 
 /// A place in a snapshot: what a cursor holds, in an order of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct CursorPosition {
     snapshot: String,
     numbers: [u64; 7],
 }
 
-impl From<&Cursor> for Place {
+impl From<&Cursor> for CursorPosition {
     fn from(cursor: &Cursor) -> Self {
         let Cursor { offset, within, limit, end, first, whole, issued, .. } = *cursor;
         Self {
@@ -95,8 +95,8 @@ impl From<&Cursor> for Place {
     }
 }
 
-impl From<Place> for Cursor {
-    fn from(place: Place) -> Self {
+impl From<CursorPosition> for Cursor {
+    fn from(place: CursorPosition) -> Self {
         let [offset, within, limit, end, first, whole, issued] = place.numbers;
         Self { within, limit, end, first, whole, issued, ..Self::new(&place.snapshot, offset, 0) }
     }

@@ -1,12 +1,12 @@
 //! `tools/list`: output schemas relaxed in place, the guard's arguments and its tool advertised, facts on each tool learnt.
 
-use super::arguments::{NAMES, OBJECT, PLAIN};
-use super::facts::{Output, ToolFacts};
+use super::arguments::{ARGUMENT_NAMES, ARGUMENTS_OBJECT, PLAIN_NAME_COUNT};
+use super::tool_info::{OutputSchema, ToolInfo};
 use crate::json::Span;
 use crate::json::edit::{Edits, append_member, member};
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::Form;
-use crate::policy::{Advertise, Limits};
+use crate::policy::{Advertise, EndpointSettings};
 use crate::shape::notice::READ_TOOL;
 
 /// The name of the reading tool where an upstream has one of the usual name.
@@ -17,7 +17,7 @@ const READ_DESCRIPTION: &str = "Reads an answer that context-guard cut to fit, b
 
 /// A tool of a list, as far as the guard looks into it.
 #[derive(Debug, Default)]
-struct Tool {
+struct ListedTool {
     name: String,
     input: Option<Span>,
     output: Option<Span>,
@@ -25,11 +25,11 @@ struct Tool {
 }
 
 /// A shaped list.
-pub struct Catalog {
+pub struct ShapedCatalog {
     /// The message.
     pub message: Vec<u8>,
     /// Facts on the tools, by name.
-    pub facts: Vec<(String, ToolFacts)>,
+    pub facts: Vec<(String, ToolInfo)>,
 }
 
 /// Reads and rewrites a list. `first` adds the reading tool. None where the message holds no list.
@@ -39,18 +39,18 @@ pub struct Catalog {
 pub fn shape(
     message: &[u8],
     first: bool,
-    limits: impl Fn(&str) -> Limits,
-) -> Scan<Option<Catalog>> {
+    limits: impl Fn(&str) -> EndpointSettings,
+) -> Scan<Option<ShapedCatalog>> {
     let Some((list, tools)) = read(message)? else { return Ok(None) };
     let mut edits = Edits::default();
     let mut facts = Vec::new();
     for tool in &tools {
         let limits = limits(&tool.name);
-        let mut learnt = ToolFacts { read_only: tool.read_only, ..ToolFacts::default() };
+        let mut learnt = ToolInfo { read_only: tool.read_only, ..ToolInfo::default() };
         if let Some(input) = &tool.input {
-            learnt.own = own_parameters(message, input)?;
+            learnt.own_parameters = own_parameters(message, input)?;
             if limits.shape {
-                advertise(message, input, limits.advertise, learnt.own, &mut edits)?;
+                advertise(message, input, limits.advertise, learnt.own_parameters, &mut edits)?;
             }
         }
         if let Some(output) = tool.output.as_ref().filter(|_| limits.shape) {
@@ -65,10 +65,10 @@ pub fn shape(
         let at = list.end - 1;
         edits.replace(at..at, [comma, read_tool(name).as_bytes()].concat());
     }
-    Ok(Some(Catalog { message: edits.apply(message), facts }))
+    Ok(Some(ShapedCatalog { message: edits.apply(message), facts }))
 }
 
-fn read(message: &[u8]) -> Scan<Option<(Span, Vec<Tool>)>> {
+fn read(message: &[u8]) -> Scan<Option<(Span, Vec<ListedTool>)>> {
     let mut found = None;
     let mut scanner = Scanner::new(message, Form::Raw);
     if scanner.kind()? != Kind::Object {
@@ -96,8 +96,8 @@ fn read(message: &[u8]) -> Scan<Option<(Span, Vec<Tool>)>> {
     Ok(found)
 }
 
-fn tool(scanner: &mut Scanner<'_>) -> Scan<Tool> {
-    let mut tool = Tool::default();
+fn tool(scanner: &mut Scanner<'_>) -> Scan<ListedTool> {
+    let mut tool = ListedTool::default();
     if scanner.kind()? != Kind::Object {
         scanner.skip()?;
         return Ok(tool);
@@ -144,7 +144,7 @@ fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
     let mut own = 0;
     if let Some((Kind::Object, properties)) = value_of(message, input, "properties")? {
         Scanner::starting_at(message, Form::Raw, properties.start).object(|scanner, key| {
-            if let Some(at) = NAMES.iter().position(|name| scanner.is(&key, name)) {
+            if let Some(at) = ARGUMENT_NAMES.iter().position(|name| scanner.is(&key, name)) {
                 own |= 1 << at;
             }
             scanner.pass().map(drop)
@@ -165,7 +165,7 @@ fn advertise(
         Advertise::None => return Ok(()),
         Advertise::Compact => {
             format!(
-                r#""{OBJECT}":{{"type":"object","description":"Optional: fields, limit, response_mode (ids_only|metadata|preview|full), filter_ids, startLine, endLine, cursor of a cut answer"}}"#
+                r#""{ARGUMENTS_OBJECT}":{{"type":"object","description":"Optional: fields, limit, response_mode (ids_only|metadata|preview|full), filter_ids, startLine, endLine, cursor of a cut answer"}}"#
             )
         }
         Advertise::Full => {
@@ -186,7 +186,13 @@ fn advertise(
                 };
                 format!(r#""{prefix}{name}":{{"type":"{kind}","description":"{description}"}}"#)
             };
-            NAMES.iter().take(PLAIN).enumerate().map(property).collect::<Vec<_>>().join(",")
+            ARGUMENT_NAMES
+                .iter()
+                .take(PLAIN_NAME_COUNT)
+                .enumerate()
+                .map(property)
+                .collect::<Vec<_>>()
+                .join(",")
         }
     };
     let (span, bytes) = match value_of(message, input, "properties")? {
@@ -202,8 +208,8 @@ fn advertise(
 
 /// Relaxes an output schema in place, so that a cut answer meets it: no root member is required, and `context_guard` may be there. A schema that is no
 /// plain object is widened to take an envelope instead; one that cannot be wrapped, because it refers into itself, is taken away.
-fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<Output> {
-    const CONTRACT: &[u8] = br#""context_guard":{"type":"object"}"#;
+fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<OutputSchema> {
+    const METADATA_PROPERTY: &[u8] = br#""context_guard":{"type":"object"}"#;
     let mut combined = false;
     for name in ["anyOf", "oneOf", "allOf", "not", "$ref", "if", "enum", "const"] {
         combined |= value_of(message, output, name)?.is_some();
@@ -215,13 +221,13 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<Output> {
         let schema = message.get(output.clone()).unwrap_or_default();
         if memchr::memmem::find(schema, b"\"$ref\"").is_some() {
             edits.replace(output.clone(), b"{\"type\":\"object\"}".as_slice());
-            return Ok(Output::Free);
+            return Ok(OutputSchema::Free);
         }
         let root: &[u8] =
             if is_object { b"{\"type\":\"object\",\"anyOf\":[" } else { b"{\"anyOf\":[" };
         let envelope: &[u8] = br#",{"type":"object","properties":{"context_guard":{"type":"object"}},"required":["context_guard"]}]}"#;
         edits.replace(output.clone(), [root, schema, envelope].concat());
-        return Ok(Output::Widened);
+        return Ok(OutputSchema::Widened);
     }
     if let Some(required) = member(message, output, "required")? {
         edits.replace(required, b"".as_slice());
@@ -235,15 +241,15 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<Output> {
     }
     match value_of(message, output, "properties")? {
         Some((Kind::Object, properties)) => {
-            let (span, bytes) = append_member(message, &properties, CONTRACT)?;
+            let (span, bytes) = append_member(message, &properties, METADATA_PROPERTY)?;
             edits.replace(span, bytes);
         }
         _ => edits.replace(
             output.start + 1..output.start + 1,
-            [b"\"properties\":{", CONTRACT, b"},"].concat(),
+            [b"\"properties\":{", METADATA_PROPERTY, b"},"].concat(),
         ),
     }
-    Ok(if closed { Output::Closed } else { Output::Open })
+    Ok(if closed { OutputSchema::Closed } else { OutputSchema::Open })
 }
 
 fn read_tool(name: &str) -> String {
@@ -288,9 +294,10 @@ mod tests {
 
     use super::*;
 
-    fn shaped(tools: &str) -> (Value, Vec<(String, ToolFacts)>) {
+    fn shaped(tools: &str) -> (Value, Vec<(String, ToolInfo)>) {
         let message = format!(r#"{{"result":{{"tools":[{tools}]}},"jsonrpc":"2.0","id":1}}"#);
-        let catalog = shape(message.as_bytes(), true, |_| Limits::default()).unwrap().unwrap();
+        let catalog =
+            shape(message.as_bytes(), true, |_| EndpointSettings::default()).unwrap().unwrap();
         (serde_json::from_slice(&catalog.message).unwrap(), catalog.facts)
     }
 
@@ -304,8 +311,11 @@ mod tests {
         assert_eq!(tool["outputSchema"].get("required"), None);
         assert_eq!(tool["outputSchema"]["properties"]["context_guard"]["type"], "object");
         assert_eq!(tool["inputSchema"]["required"][0], "limit");
-        assert!(tool["inputSchema"]["properties"].get(OBJECT).is_some());
-        assert_eq!(facts[0].1, ToolFacts { own: 0b10, output: Output::Closed, read_only: false });
+        assert!(tool["inputSchema"]["properties"].get(ARGUMENTS_OBJECT).is_some());
+        assert_eq!(
+            facts[0].1,
+            ToolInfo { own_parameters: 0b10, output: OutputSchema::Closed, read_only: false }
+        );
         assert_eq!(list["result"]["tools"][1]["name"], READ_TOOL);
     }
 
@@ -319,7 +329,7 @@ mod tests {
             Some(2)
         );
         assert_eq!(list["result"]["tools"][0]["outputSchema"]["type"], "object");
-        assert_eq!(facts[1].1.output, Output::Widened);
+        assert_eq!(facts[1].1.output, OutputSchema::Widened);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::block::{Block, begins_as_json};
-use super::cost::Cost;
+use super::block::{ContentBlock, begins_as_json};
+use super::cost::AnswerCost;
 use super::relation::Relation;
 use super::{META_RESULT, reply};
 use crate::json::Span;
@@ -26,7 +26,7 @@ use crate::snapshot::{Cursor, Placement};
 use crate::tokens::{Original, TokenBudget};
 
 /// An answer, shaped.
-pub struct Shaped<'a> {
+pub struct ShapedMessage<'a> {
     /// The message.
     pub message: Vec<u8>,
     /// What is kept.
@@ -47,9 +47,9 @@ pub fn shape<'a>(
     context: &ShapeContext<'_>,
     message: &'a [u8],
     answer: &Answer,
-    cost: &Cost,
+    cost: &AnswerCost,
     allowance: u64,
-) -> Option<Shaped<'a>> {
+) -> Option<ShapedMessage<'a>> {
     let shaper = Shaper { context, message, answer, cost, allowance };
     let texts: Vec<usize> = answer
         .blocks
@@ -94,7 +94,7 @@ pub fn shape<'a>(
 }
 
 /// Cuts, and where they go.
-struct Plan<'a> {
+struct ContentPlan<'a> {
     cuts: Vec<ShapedPayload<'a>>,
     /// The content array, written anew.
     content: Vec<Vec<u8>>,
@@ -106,7 +106,7 @@ struct Shaper<'s, 'a> {
     context: &'s ShapeContext<'s>,
     message: &'a [u8],
     answer: &'s Answer,
-    cost: &'s Cost,
+    cost: &'s AnswerCost,
     allowance: u64,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Shaper<'_, 'a> {
         self.message.get(span.clone()).unwrap_or_default()
     }
 
-    fn block(&self, at: usize) -> Option<&Block> {
+    fn block(&self, at: usize) -> Option<&ContentBlock> {
         self.answer.blocks.get(at)
     }
 
@@ -194,10 +194,10 @@ impl<'a> Shaper<'_, 'a> {
         Some(Entry { key, value: whole.snapshot.clone().into_bytes().into() })
     }
 
-    fn structured_alone(&self, survey: &Survey) -> Option<Shaped<'a>> {
+    fn structured_alone(&self, survey: &Survey) -> Option<ShapedMessage<'a>> {
         let cut = self.cut_structured(survey, false, self.allowance)?;
         let content = self.blocks();
-        Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
+        Some(self.finish(ContentPlan { content, untouched: 0, cuts: vec![cut] }))
     }
 
     fn cut_structured(
@@ -218,14 +218,19 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// Both halves say the same: one payload, written twice.
-    fn both(&self, survey: &Survey, texts: &[usize]) -> Option<Shaped<'a>> {
+    fn both(&self, survey: &Survey, texts: &[usize]) -> Option<ShapedMessage<'a>> {
         let cut = self.cut_structured(survey, true, self.allowance)?;
         let content = self.content_with(&cut.rendered, texts);
-        Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
+        Some(self.finish(ContentPlan { content, untouched: 0, cuts: vec![cut] }))
     }
 
     /// The structured half wraps the text of the other.
-    fn both_text(&self, survey: &Survey, string: &Span, texts: &[usize]) -> Option<Shaped<'a>> {
+    fn both_text(
+        &self,
+        survey: &Survey,
+        string: &Span,
+        texts: &[usize],
+    ) -> Option<ShapedMessage<'a>> {
         let bytes = self.bytes(string);
         let inner = surveyed(bytes);
         let placement = Placement::Text(
@@ -242,11 +247,11 @@ impl<'a> Shaper<'_, 'a> {
         let cost = texts.first().map_or(Original::default(), |at| self.cost.block(*at));
         let cut = self.cut(&payload, cost, Some(placement), true, self.allowance)?;
         let content = self.content_with(&cut.rendered, texts);
-        Some(self.finish(Plan { content, untouched: 0, cuts: vec![cut] }))
+        Some(self.finish(ContentPlan { content, untouched: 0, cuts: vec![cut] }))
     }
 
     /// The halves say different things: each is a payload, and they share the budget.
-    fn apart(&self, survey: &Survey, texts: &[usize]) -> Option<Shaped<'a>> {
+    fn apart(&self, survey: &Survey, texts: &[usize]) -> Option<ShapedMessage<'a>> {
         let (text, structured) = (self.cost.text().cost, self.cost.structured.cost);
         let half = self.allowance / 2;
         let (for_text, for_structured) = match (text <= half, structured <= half) {
@@ -257,7 +262,7 @@ impl<'a> Shaper<'_, 'a> {
         let structured_cut = self.cut_structured(survey, false, for_structured);
         let mut plan = match self.texts(texts, for_text) {
             Some(plan) => plan,
-            None => Plan { cuts: Vec::new(), content: self.blocks(), untouched: text },
+            None => ContentPlan { cuts: Vec::new(), content: self.blocks(), untouched: text },
         };
         match structured_cut {
             Some(cut) => plan.cuts.push(cut),
@@ -267,7 +272,7 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// Text blocks without a structured half: one is cut in its place, many are a list.
-    fn texts(&self, texts: &[usize], allowance: u64) -> Option<Plan<'a>> {
+    fn texts(&self, texts: &[usize], allowance: u64) -> Option<ContentPlan<'a>> {
         let (largest, cost) = texts
             .iter()
             .map(|at| (*at, self.cost.block(*at)))
@@ -297,14 +302,20 @@ impl<'a> Shaper<'_, 'a> {
             .blocks
             .clone()
             .or_else(|| cut.rendered.text.as_ref().map(|text| self.text_content(text)));
-        Some(Plan {
+        Some(ContentPlan {
             content: shown.into_iter().filter(|blocks| !blocks.is_empty()).collect(),
             untouched: 0,
             cuts: vec![cut],
         })
     }
 
-    fn one_text(&self, at: usize, cost: Original, others: u64, allowance: u64) -> Option<Plan<'a>> {
+    fn one_text(
+        &self,
+        at: usize,
+        cost: Original,
+        others: u64,
+        allowance: u64,
+    ) -> Option<ContentPlan<'a>> {
         let bytes = self.text(at);
         let inner = if self.answer.is_error { None } else { self.survey(at) };
         let inner = inner.as_deref();
@@ -319,7 +330,7 @@ impl<'a> Shaper<'_, 'a> {
         if !tail.is_empty() {
             content.push(plain_block(&String::from_utf8_lossy(&tail)));
         }
-        Some(Plan { content, untouched: others + tail_cost, cuts: vec![cut] })
+        Some(ContentPlan { content, untouched: others + tail_cost, cuts: vec![cut] })
     }
 
     /// The blocks as they came.
@@ -358,7 +369,7 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// Puts the message together: content, structured content, `_meta` and `ttlMs` are new, everything else stays as it came.
-    fn finish(&self, mut plan: Plan<'a>) -> Shaped<'a> {
+    fn finish(&self, mut plan: ContentPlan<'a>) -> ShapedMessage<'a> {
         let mut edits = Edits::default();
         let tokens = plan.untouched + plan.cuts.iter().map(|cut| cut.rendered.tokens).sum::<u64>();
         for cut in &plan.cuts {
@@ -405,7 +416,7 @@ impl<'a> Shaper<'_, 'a> {
             edits.replace(span, bytes);
         }
         let first = plan.cuts.first().map(|cut| &cut.excerpt.coverage);
-        Shaped {
+        ShapedMessage {
             mode: first.map_or("full", |coverage| coverage.kind()),
             loss: plan.cuts.iter().map(|cut| cut.excerpt.coverage.loss()).max().unwrap_or_default(),
             items: first.and_then(|coverage| coverage.items()),
@@ -415,7 +426,13 @@ impl<'a> Shaper<'_, 'a> {
         }
     }
 
-    fn meta(&self, plan: &Plan<'_>, tokens: u64, edits: &mut Edits, members: &mut Vec<Vec<u8>>) {
+    fn meta(
+        &self,
+        plan: &ContentPlan<'_>,
+        tokens: u64,
+        edits: &mut Edits,
+        members: &mut Vec<Vec<u8>>,
+    ) {
         let Some(cut) = plan.cuts.first() else { return };
         let mut coverage = cut.excerpt.coverage.json(
             cut.rendered.cursor.as_deref(),

@@ -1,6 +1,6 @@
 //! Serving a cursor from what is kept.
 
-use super::arguments::Guarded;
+use super::arguments::GuardArguments;
 use crate::json::text::Form;
 use crate::policy::Policy;
 use crate::shape::item::Item;
@@ -12,11 +12,11 @@ use crate::shape::{Excerpt, projected_list, transform};
 use crate::snapshot::cursor::CursorError;
 use crate::snapshot::index::{Body, Index, ListIndex, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
-use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope, Stored};
+use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope, StoredSnapshot};
 use crate::tokens::Original;
 
 /// Who reads, and how.
-pub struct Reader<'a> {
+pub struct SnapshotReader<'a> {
     /// The policy.
     pub policy: &'a Policy,
     /// The live keys.
@@ -42,7 +42,7 @@ pub struct Reader<'a> {
 }
 
 /// A part that was read.
-pub struct Read {
+pub struct PartRead {
     /// The part.
     pub excerpt: Excerpt,
     /// The same, written.
@@ -62,7 +62,7 @@ pub struct Read {
 }
 
 /// Why there is nothing to show.
-pub enum Refusal {
+pub enum ReadError {
     /// These keys have to be fetched first.
     Load(Vec<String>),
     /// Nothing is kept: the call has to be made again.
@@ -73,56 +73,56 @@ pub enum Refusal {
     InvalidRequest(String),
 }
 
-impl From<Missing> for Refusal {
+impl From<Missing> for ReadError {
     fn from(missing: Missing) -> Self {
         match missing {
-            Missing::Keys(keys) => Refusal::Load(keys),
-            Missing::Gone => Refusal::Cursor(CursorError::Expired),
+            Missing::Keys(keys) => ReadError::Load(keys),
+            Missing::Gone => ReadError::Cursor(CursorError::Expired),
         }
     }
 }
 
-impl Reader<'_> {
+impl SnapshotReader<'_> {
     /// Reads what `guarded.cursor` leads to. Costs what is read.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub fn read(&self, guarded: &Guarded, loaded: &Loaded) -> Result<Read, Refusal> {
+    /// [`ReadError`].
+    pub fn read(&self, guarded: &GuardArguments, loaded: &Loaded) -> Result<PartRead, ReadError> {
         let text = guarded.cursor.as_deref().unwrap_or_default();
         let ttl = self.ttl();
         let cursor = Cursor::verify(text, self.keys, self.principal, self.now_ms, ttl)
-            .map_err(Refusal::Cursor)?;
+            .map_err(ReadError::Cursor)?;
         if let Some(endpoint) = self.endpoint {
             let endpoint = crate::endpoint(self.upstream, endpoint);
             if !self
                 .keys
                 .owns(Scope { principal: self.principal, endpoint: &endpoint }, &cursor.snapshot)
             {
-                return Err(Refusal::Cursor(CursorError::Invalid));
+                return Err(ReadError::Cursor(CursorError::Invalid));
             }
         }
         if let Some(replay) = cursor.replay.clone() {
-            return Err(Refusal::Replay(Box::new(cursor), replay));
+            return Err(ReadError::Replay(Box::new(cursor), replay));
         }
         self.read_at(cursor, guarded, loaded)
     }
 
     fn ttl(&self) -> u64 {
-        self.policy.limits(self.upstream, "").cursor_ttl_ms
+        self.policy.settings_for(self.upstream, "").cursor_ttl_ms
     }
 
     /// Reads at a place that is known to be the caller's.
     ///
     /// # Errors
-    /// [`Refusal`].
+    /// [`ReadError`].
     pub fn read_at(
         &self,
         cursor: Cursor,
-        guarded: &Guarded,
+        guarded: &GuardArguments,
         loaded: &Loaded,
-    ) -> Result<Read, Refusal> {
-        let stored = Stored::open(&cursor.snapshot, loaded)?;
-        let limits = self.policy.limits(self.upstream, &stored.index.endpoint);
+    ) -> Result<PartRead, ReadError> {
+        let stored = StoredSnapshot::open(&cursor.snapshot, loaded)?;
+        let limits = self.policy.settings_for(self.upstream, &stored.index.endpoint);
         let budget = limits.budget_for(guarded.options.pages, self.budget);
         let endpoint = crate::endpoint(self.upstream, &stored.index.endpoint);
         let whole = guarded.options.whole || cursor.whole > 0;
@@ -169,7 +169,7 @@ impl Reader<'_> {
             let found = guarded
                 .query
                 .run(&bytes, form, None, &limits, from_line, &mut |_| false)
-                .map_err(Refusal::InvalidRequest)?;
+                .map_err(ReadError::InvalidRequest)?;
             // Whoever gave a cursor has it still; whoever did not, gets one.
             let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });
             let placement = renderer.structured.map(|_| Placement::Document);
@@ -186,7 +186,7 @@ impl Reader<'_> {
         let (mut entries, extend) =
             self.keep(&stored.index, &cursor.snapshot, self.ttl(), rendered.cursor.is_some());
         entries.extend(transformed);
-        Ok(Read {
+        Ok(PartRead {
             endpoint: stored.index.endpoint.clone(),
             threshold: budget.threshold,
             original: Original {
@@ -220,13 +220,13 @@ impl Reader<'_> {
 }
 
 fn page(
-    stored: &Stored<'_>,
+    stored: &StoredSnapshot<'_>,
     list: &ListIndex,
     cursor: &Cursor,
     context: &ShapeContext<'_>,
     base: &Cursor,
     renderer: &RenderContext<'_>,
-) -> Result<Excerpt, Refusal> {
+) -> Result<Excerpt, ReadError> {
     let request = page_request(cursor, context)?;
     let (bytes, items) = list::stored(stored, list, request, renderer.allowance)?;
     let items = items
@@ -245,10 +245,10 @@ fn page(
 }
 
 /// The page of a list that a cursor leads to.
-fn page_request(cursor: &Cursor, context: &ShapeContext<'_>) -> Result<PageRequest, Refusal> {
+fn page_request(cursor: &Cursor, context: &ShapeContext<'_>) -> Result<PageRequest, ReadError> {
     let (options, limits) = (context.options, context.limits);
     if options.ranged() {
-        return Err(Refusal::InvalidRequest("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
+        return Err(ReadError::InvalidRequest("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
     }
     let carried = if options.limit > 0 { options.limit } else { cursor.limit };
     let page_size =
@@ -269,18 +269,18 @@ fn page_request(cursor: &Cursor, context: &ShapeContext<'_>) -> Result<PageReque
 }
 
 fn chunk(
-    stored: &Stored<'_>,
+    stored: &StoredSnapshot<'_>,
     text: &TextIndex,
     cursor: &Cursor,
     options: RequestOptions,
     base: &Cursor,
     renderer: &RenderContext<'_>,
-) -> Result<Excerpt, Refusal> {
+) -> Result<Excerpt, ReadError> {
     let total = stored.index.bytes;
     let ranged = options.ranged();
     let (from, end) = if ranged {
         if options.start_line > text.lines {
-            return Err(Refusal::InvalidRequest(format!(
+            return Err(ReadError::InvalidRequest(format!(
                 "startLine {} is beyond the end: the text has {} lines",
                 options.start_line, text.lines
             )));
@@ -321,7 +321,7 @@ fn chunk(
 }
 
 /// The byte at which a line begins: found from the chunk that it stands in.
-fn line_offset(stored: &Stored<'_>, text: &TextIndex, line: u64) -> Result<u64, Missing> {
+fn line_offset(stored: &StoredSnapshot<'_>, text: &TextIndex, line: u64) -> Result<u64, Missing> {
     if line > text.lines {
         return Ok(stored.index.bytes);
     }

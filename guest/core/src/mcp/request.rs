@@ -18,7 +18,7 @@ pub struct Request {
     /// `params.cursor`, MCP's own, of a list.
     pub continues: bool,
     /// Whether it says `2026-07-28` or later in its `_meta`: the stateless era.
-    pub modern: bool,
+    pub stateless: bool,
     /// Members of `params._meta` that are meant for the guard, with the whole `_meta`.
     pub meta: Option<Meta>,
 }
@@ -102,7 +102,7 @@ impl Request {
                     budget = serde_json::from_slice(scanner.bytes(&value)).ok();
                 }
             } else {
-                self.modern |= name == "io.modelcontextprotocol/protocolVersion";
+                self.stateless |= name == "io.modelcontextprotocol/protocolVersion";
                 rest.push(scanner.bytes(&(key.start - 1..value.end)));
             }
             Ok(())

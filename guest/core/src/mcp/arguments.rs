@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use super::facts::ToolFacts;
+use super::tool_info::ToolInfo;
 use crate::json::Span;
 use crate::json::scan::Scanner;
 use crate::json::text::Form;
-use crate::policy::Limits;
+use crate::policy::EndpointSettings;
 use crate::query::Query;
-use crate::query::mode::ResponseMode;
+use crate::query::response_mode::ResponseMode;
 use crate::shape::plan::RequestOptions;
 
-/// All names; each is taken as `_guard_` + name and as a member of `_guard`. Their order is that of [`ToolFacts::own`].
-pub const NAMES: [&str; 14] = [
+/// All names; each is taken as `_guard_` + name and as a member of `_guard`. Their order is that of [`ToolInfo::own`].
+pub const ARGUMENT_NAMES: [&str; 14] = [
     "cursor",
     "limit",
     "pages",
@@ -28,20 +28,20 @@ pub const NAMES: [&str; 14] = [
     "aggregate",
     "where",
 ];
-/// The first so many of [`NAMES`] are taken plain on any tool that has no parameter of that name; the others on the reading tool alone, since they are
+/// The first so many of [`ARGUMENT_NAMES`] are taken plain on any tool that has no parameter of that name; the others on the reading tool alone, since they are
 /// common words.
-pub const PLAIN: usize = 9;
+pub const PLAIN_NAME_COUNT: usize = 9;
 /// The most ids in `filter_ids`.
-const MOST_IDS: usize = 1_000;
+const MAX_FILTER_IDS: usize = 1_000;
 /// The object that may hold all of them.
-pub const OBJECT: &str = "_guard";
+pub const ARGUMENTS_OBJECT: &str = "_guard";
 const PREFIX: &str = "_guard_";
 /// The argument with which a caller says that the guard's marks in its arguments are meant.
-pub const VERBATIM: &str = "_guard_verbatim";
+pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
 
 /// What the guard was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Guarded {
+pub struct GuardArguments {
     /// A cursor.
     pub cursor: Option<String>,
     /// How much is wanted.
@@ -52,34 +52,34 @@ pub struct Guarded {
 
 /// A call's arguments, sorted.
 #[derive(Debug, Default)]
-pub struct Sorted {
+pub struct SplitArguments {
     /// The guard's.
-    pub guarded: Guarded,
+    pub guarded: GuardArguments,
     /// The arguments without them, where any were there.
     pub rest: Option<Vec<u8>>,
 }
 
-/// Whose arguments they are.
+/// ArgumentOwner arguments they are.
 #[derive(Clone, Copy, Debug)]
-pub enum Whose<'f> {
+pub enum ArgumentOwner<'f> {
     /// The reading tool's: all are the guard's.
-    Reader,
+    ReadTool,
     /// Those of a tool of the upstream, with what is known of it.
-    Tool(Option<&'f ToolFacts>),
+    Tool(Option<&'f ToolInfo>),
 }
 
 /// Sorts the arguments at `span` of `bytes`.
 ///
 /// # Errors
 /// With a sentence for the caller, where one of the guard's has a value that cannot be.
-pub fn sort(
+pub fn split(
     bytes: &[u8],
     span: &Span,
-    whose: Whose<'_>,
-    limits: &Limits,
-) -> Result<Sorted, String> {
+    whose: ArgumentOwner<'_>,
+    limits: &EndpointSettings,
+) -> Result<SplitArguments, String> {
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
-    let mut sorted = Sorted::default();
+    let mut sorted = SplitArguments::default();
     let (mut kept, mut taken, mut wrong) = (Vec::new(), false, None);
     let scan = scanner.object(|scanner, key| {
         let value = scanner.skip()?;
@@ -98,7 +98,7 @@ pub fn sort(
         Ok(())
     });
     if scan.is_err() || !taken {
-        return Ok(Sorted::default());
+        return Ok(SplitArguments::default());
     }
     sorted.rest = Some([b"{".as_slice(), &kept.join(&b','), b"}"].concat());
     match wrong {
@@ -108,12 +108,16 @@ pub fn sort(
 }
 
 /// The guard's name for an argument; none where it is the tool's.
-fn guarded_name<'n>(name: &'n str, whose: Whose<'_>, limits: &Limits) -> Option<&'n str> {
-    let position = |name: &str| NAMES.iter().position(|known| *known == name);
-    if name == OBJECT {
+fn guarded_name<'n>(
+    name: &'n str,
+    whose: ArgumentOwner<'_>,
+    limits: &EndpointSettings,
+) -> Option<&'n str> {
+    let position = |name: &str| ARGUMENT_NAMES.iter().position(|known| *known == name);
+    if name == ARGUMENTS_OBJECT {
         return Some(name);
     }
-    if name == VERBATIM {
+    if name == VERBATIM_ARGUMENT {
         return Some(name);
     }
     if let Some(plain) = name.strip_prefix(PREFIX) {
@@ -121,29 +125,36 @@ fn guarded_name<'n>(name: &'n str, whose: Whose<'_>, limits: &Limits) -> Option<
     }
     let at = position(name)?;
     let free = match whose {
-        Whose::Reader => true,
-        Whose::Tool(Some(facts)) => at < PLAIN && facts.own & (1 << at) == 0,
-        Whose::Tool(None) => at < PLAIN && limits.plain_arguments,
+        ArgumentOwner::ReadTool => true,
+        ArgumentOwner::Tool(Some(facts)) => {
+            at < PLAIN_NAME_COUNT && facts.own_parameters & (1 << at) == 0
+        }
+        ArgumentOwner::Tool(None) => at < PLAIN_NAME_COUNT && limits.plain_arguments,
     };
     free.then_some(name)
 }
 
-impl Guarded {
+impl GuardArguments {
     /// Sets an argument of the guard by its plain name.
     ///
     /// # Errors
     /// With a sentence for the caller.
-    pub fn set(&mut self, name: &str, value: &Value, limits: &Limits) -> Result<(), String> {
+    pub fn set(
+        &mut self,
+        name: &str,
+        value: &Value,
+        limits: &EndpointSettings,
+    ) -> Result<(), String> {
         match name {
-            VERBATIM => {}
-            OBJECT => {
+            VERBATIM_ARGUMENT => {}
+            ARGUMENTS_OBJECT => {
                 let members =
                     value.as_object().ok_or("_guard must be an object, such as {\"limit\": 20}")?;
                 for (name, value) in members {
-                    if !NAMES.contains(&name.as_str()) {
+                    if !ARGUMENT_NAMES.contains(&name.as_str()) {
                         return Err(format!(
                             "_guard has no member {name}; it takes {}",
-                            NAMES.join(", ")
+                            ARGUMENT_NAMES.join(", ")
                         ));
                     }
                     self.set(name, value, limits)?;
@@ -229,11 +240,11 @@ fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
         _ => None,
     };
     let texts = texts.filter(|texts| {
-        !texts.is_empty() && texts.len() <= MOST_IDS && !texts.iter().any(String::is_empty)
+        !texts.is_empty() && texts.len() <= MAX_FILTER_IDS && !texts.iter().any(String::is_empty)
     });
     texts.ok_or_else(|| {
         format!(
-            "{name} must be a list of 1 to {MOST_IDS} names, or a string with commas between them"
+            "{name} must be a list of 1 to {MAX_FILTER_IDS} names, or a string with commas between them"
         )
     })
 }
@@ -259,13 +270,18 @@ fn number(name: &str, value: &Value, most: u64) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    fn sorted(arguments: &str, facts: Option<&ToolFacts>) -> Result<Sorted, String> {
-        sort(arguments.as_bytes(), &(0..arguments.len()), Whose::Tool(facts), &Limits::default())
+    fn sorted(arguments: &str, facts: Option<&ToolInfo>) -> Result<SplitArguments, String> {
+        split(
+            arguments.as_bytes(),
+            &(0..arguments.len()),
+            ArgumentOwner::Tool(facts),
+            &EndpointSettings::default(),
+        )
     }
 
     #[test]
     fn the_tools_own_parameters_stay() {
-        let facts = ToolFacts { own: 0b10, ..ToolFacts::default() };
+        let facts = ToolInfo { own_parameters: 0b10, ..ToolInfo::default() };
         let read = sorted(r#"{"limit":900, "cursor":"c","_guard_limit":7, "q":"x"}"#, Some(&facts))
             .unwrap();
         assert_eq!(read.rest.unwrap(), br#"{"limit":900,"q":"x"}"#);
@@ -280,13 +296,18 @@ mod tests {
 
     #[test]
     fn common_words_are_the_guards_on_its_own_tool_alone() {
-        let facts = ToolFacts::default();
+        let facts = ToolInfo::default();
         assert!(
             sorted(r#"{"path":"/x","grep":"y","where":"z"}"#, Some(&facts)).unwrap().rest.is_none()
         );
         let text = r#"{"path":"/x","fields":["id","name"]}"#;
-        let read =
-            sort(text.as_bytes(), &(0..text.len()), Whose::Reader, &Limits::default()).unwrap();
+        let read = split(
+            text.as_bytes(),
+            &(0..text.len()),
+            ArgumentOwner::ReadTool,
+            &EndpointSettings::default(),
+        )
+        .unwrap();
         assert_eq!(
             (read.guarded.query.path.as_deref(), read.guarded.query.fields.as_deref()),
             (Some("/x"), Some("id,name"))
@@ -297,7 +318,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named() {
-        let known = ToolFacts::default();
+        let known = ToolInfo::default();
         for (arguments, reason) in [
             (r#"{"limit":201}"#, "limit exceeds maximum of 200"),
             (r#"{"limit":0}"#, "limit must be a whole number from 1 to 200"),

@@ -7,11 +7,11 @@ use crate::json::text::{Form, boundary, visible};
 use crate::text::ends::Ends;
 
 /// Bytes from which on a message is likely to be cut: of its first text it is found out at once what it holds.
-const LONG: usize = 16 << 10;
+const MIN_INSPECTED_MESSAGE_BYTES: usize = 16 << 10;
 
 /// A content block, or one of the contents of a resource.
 #[derive(Clone, Debug, Default)]
-pub struct Block {
+pub struct ContentBlock {
     /// The object.
     pub span: Span,
     /// What stands between the quotes of its text, if it has one: its own, or that of the resource in it.
@@ -26,14 +26,14 @@ pub struct Block {
 ///
 /// # Errors
 /// Where there is none.
-pub fn read(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Block>> {
-    let mut blocks: Vec<Block> = Vec::new();
+pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<ContentBlock>> {
+    let mut blocks: Vec<ContentBlock> = Vec::new();
     scanner.array(|scanner| {
         scanner.space();
         let start = scanner.position();
-        let mut block = Block::default();
+        let mut block = ContentBlock::default();
         if scanner.kind()? == Kind::Object {
-            text(scanner, blocks.is_empty() && length >= LONG, &mut block)?;
+            text(scanner, blocks.is_empty() && length >= MIN_INSPECTED_MESSAGE_BYTES, &mut block)?;
         } else {
             scanner.pass()?;
         }
@@ -44,7 +44,7 @@ pub fn read(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Block>> {
     Ok(blocks)
 }
 
-impl Block {
+impl ContentBlock {
     /// Passes its text. `look`: whether to find out at once what that holds.
     fn pass_text(&mut self, scanner: &mut Scanner<'_>, look: bool) -> Scan<()> {
         (self.survey, self.ends) = (None, None);
@@ -69,7 +69,7 @@ impl Block {
 }
 
 /// `look`: whether to look into the text.
-fn text(scanner: &mut Scanner<'_>, look: bool, found: &mut Block) -> Scan<()> {
+fn text(scanner: &mut Scanner<'_>, look: bool, found: &mut ContentBlock) -> Scan<()> {
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
         if kind == Kind::String && scanner.is(&key, "text") {
@@ -86,7 +86,7 @@ fn text(scanner: &mut Scanner<'_>, look: bool, found: &mut Block) -> Scan<()> {
 /// The text of a single block.
 #[must_use]
 pub fn text_of(block: &[u8]) -> Option<Span> {
-    let mut found = Block::default();
+    let mut found = ContentBlock::default();
     text(&mut Scanner::new(block, Form::Raw), false, &mut found).ok()?;
     found.text
 }

@@ -1,15 +1,15 @@
 //! A part that was read, as the answer to whoever reads.
 
-use super::read::Read;
+use super::read::PartRead;
 use super::reply::Envelope;
-use super::shaped;
+use super::shape_answer;
 use crate::json::scan::is_json;
 use crate::json::text::Form;
 use crate::record::Record;
 use crate::shape::notice::READ_TOOL;
 
 /// An answer, and what was done.
-pub struct Served {
+pub struct ServedPart {
     /// The message.
     pub message: Vec<u8>,
     /// What was done.
@@ -20,13 +20,13 @@ pub struct Served {
 #[must_use]
 pub fn part(
     envelope: &Envelope<'_>,
-    read: &Read,
+    read: &PartRead,
     upstream: &str,
     resource: Option<&str>,
-) -> Served {
+) -> ServedPart {
     let facts =
         read.excerpt.coverage.json(read.rendered.cursor.as_deref(), read.excerpt.more, READ_TOOL);
-    let meta = shaped::describe(
+    let meta = shape_answer::describe(
         facts,
         read.rendered.tokens,
         read.threshold,
@@ -52,5 +52,5 @@ pub fn part(
         response_mode: None,
         read_only: false,
     };
-    Served { message, record }
+    ServedPart { message, record }
 }

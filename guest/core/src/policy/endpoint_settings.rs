@@ -9,7 +9,7 @@ const LEAST_BUDGET: u64 = 200;
 
 /// The settings of one endpoint, complete and within their ranges.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limits {
+pub struct EndpointSettings {
     /// Whether answers are shaped at all.
     pub shape: bool,
     /// Whether lists are paged.
@@ -70,7 +70,7 @@ pub struct Limits {
     pub plain_arguments: bool,
 }
 
-impl Default for Limits {
+impl Default for EndpointSettings {
     fn default() -> Self {
         Self {
             shape: true,
@@ -106,7 +106,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl EndpointSettings {
     /// Whether every answer is given another shape, whatever its size.
     pub(crate) fn changes(&self) -> bool {
         !self.strip.is_empty()
@@ -116,7 +116,7 @@ impl Limits {
     }
 
     /// Lays settings over these.
-    pub(super) fn lay(&mut self, settings: &Settings) {
+    pub(super) fn apply_overrides(&mut self, settings: &Settings) {
         fn set<T: Clone>(target: &mut T, value: Option<&T>) {
             if let Some(value) = value {
                 target.clone_from(value);

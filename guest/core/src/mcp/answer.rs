@@ -1,6 +1,6 @@
 //! Answers: where their payloads sit.
 
-use super::block::{self, Block};
+use super::block::{self, ContentBlock};
 use crate::json::Span;
 use crate::json::scan::{Kind, Scan, ScanError, Scanner};
 use crate::json::survey::Survey;
@@ -14,7 +14,7 @@ pub struct Answer {
     /// `content`, or the `contents` of a resource.
     pub content: Option<Span>,
     /// Their blocks.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ContentBlock>,
     /// Whether they are the contents of a resource.
     pub resource: bool,
     /// `structuredContent`.
@@ -66,7 +66,7 @@ impl Answer {
                 once(self.content.is_none(), scanner)?;
                 self.resource = is("contents");
                 let start = scanner.position();
-                self.blocks = block::read(scanner, length)?;
+                self.blocks = block::read_blocks(scanner, length)?;
                 self.content = Some(start..scanner.position());
             } else if is("structuredContent") {
                 once(self.structured.is_none(), scanner)?;

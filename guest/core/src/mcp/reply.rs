@@ -12,12 +12,12 @@ pub struct Envelope<'a> {
     /// The id as it is spelt.
     pub id: &'a [u8],
     /// Whether the request is of the stateless era.
-    pub modern: bool,
+    pub stateless: bool,
 }
 
 impl Envelope<'_> {
     fn result(&self, members: &[u8]) -> Vec<u8> {
-        let kind: &[u8] = if self.modern { b",\"resultType\":\"complete\"" } else { b"" };
+        let kind: &[u8] = if self.stateless { b",\"resultType\":\"complete\"" } else { b"" };
         [
             b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(),
             self.id,
@@ -66,7 +66,7 @@ impl Envelope<'_> {
         }
         members.extend(notice_content(rendered));
         members.extend_from_slice(b"],");
-        if self.modern {
+        if self.stateless {
             members.extend_from_slice(b"\"ttlMs\":0,\"cacheScope\":\"private\",");
         }
         members.extend(result_meta(meta));

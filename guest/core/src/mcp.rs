@@ -5,13 +5,13 @@ pub mod arguments;
 pub mod block;
 pub mod catalog;
 pub mod cost;
-pub mod facts;
 pub mod read;
 mod relation;
 pub mod reply;
 pub mod request;
-pub mod serve;
-pub mod shaped;
+pub mod serve_part;
+pub mod shape_answer;
+pub mod tool_info;
 
 /// The prefix of the guard's own `_meta` keys.
 pub const META_PREFIX: &str = "dev.context-guard/";
