@@ -1,8 +1,8 @@
 //! The guard as the rest of the host sees it: messages in, messages out, and no way for a fault to lose one.
 
-mod correct;
-mod sound;
+mod corrections;
 mod ticket;
+mod validate;
 
 pub use ticket::Ticket;
 
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 
-use self::sound::{is_answer, same_request};
 use self::ticket::{Guarded, Way};
+use self::validate::{is_answer, same_request};
 use crate::cache::{Cache, Hit, Key};
 use crate::engine::{
     CacheTier, CallContext, Component, Decision, LossClass, Outcome, RequestVerdict,
@@ -300,7 +300,7 @@ impl Filter {
     }
 
     /// An upstream has said something of its own accord: what is kept may be old.
-    pub(crate) fn said(&self, upstream: &str, notification: &Head<'_>) {
+    pub(crate) fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
         if let Some(cache) = &self.cache {
             cache.changed(upstream, notification);
         }
@@ -386,7 +386,7 @@ impl Filter {
     /// Takes over what the sampler has learnt.
     fn learn(&self, generation: &Generation, sampler: &Sampler) {
         let Some(corrections) = sampler.moved() else { return };
-        let Some(policy) = correct::corrected(&generation.policy, &corrections) else { return };
+        let Some(policy) = corrections::corrected(&generation.policy, &corrections) else { return };
         match generation.correct(self.generations.surroundings(), &policy) {
             Ok(()) => info!(?corrections, "Estimates are corrected by what was counted."),
             Err(error) => warn!("Estimates could not be corrected: {error}"),

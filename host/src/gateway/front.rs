@@ -1,8 +1,8 @@
 //! The front: what clients talk to. Lets requests in, bounds them, and hands them to what serves them.
 
-pub(crate) mod gate;
-pub(crate) mod listen;
-pub(crate) mod modern;
+pub(crate) mod concurrency_limiter;
+pub(crate) mod listener;
+pub(crate) mod request_mode;
 mod router;
 
 pub(crate) use router::{Caller, not_found, router};

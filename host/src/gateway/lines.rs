@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
 /// The longest line that is held as a whole, in bytes. What is longer passes in pieces, as it comes.
-const LONGEST: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// The memory that is kept between lines, in bytes.
 const KEPT: usize = 1 << 20;
 
@@ -21,19 +21,19 @@ pub(super) enum Piece {
 /// Reads lines from a stream.
 pub(super) struct Lines<R> {
     from: R,
-    longest: u64,
+    max_bytes: u64,
     buffer: Vec<u8>,
     in_part: bool,
 }
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
     pub(super) fn new(from: R) -> Self {
-        Self { from, longest: LONGEST, buffer: Vec::new(), in_part: false }
+        Self { from, max_bytes: MAX_BYTES, buffer: Vec::new(), in_part: false }
     }
 
-    /// The same with another longest line.
-    pub(super) fn up_to(from: R, longest: usize) -> Self {
-        Self { longest: longest as u64, ..Self::new(from) }
+    /// The same with another maximum length.
+    pub(super) fn up_to(from: R, max_bytes: usize) -> Self {
+        Self { max_bytes: max_bytes as u64, ..Self::new(from) }
     }
 
     /// Reads on. What was read is in [`Lines::bytes`] then.
@@ -42,11 +42,12 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             self.buffer = Vec::new();
         }
         self.buffer.clear();
-        let read = (&mut self.from).take(self.longest).read_until(b'\n', &mut self.buffer).await?;
+        let read =
+            (&mut self.from).take(self.max_bytes).read_until(b'\n', &mut self.buffer).await?;
         if read == 0 {
             return Ok(Piece::End);
         }
-        let broken_off = read as u64 == self.longest && !self.buffer.ends_with(b"\n");
+        let broken_off = read as u64 == self.max_bytes && !self.buffer.ends_with(b"\n");
         let part = std::mem::replace(&mut self.in_part, broken_off) || broken_off;
         Ok(if part { Piece::Part } else { Piece::Line })
     }
@@ -69,7 +70,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_long_passes_in_pieces_and_the_next_line_is_whole_again() {
-        let mut lines = Lines { longest: 4, ..Lines::new(&b"abc\r\nabcdefghij\nxy\n\nlast"[..]) };
+        let mut lines = Lines { max_bytes: 4, ..Lines::new(&b"abc\r\nabcdefghij\nxy\n\nlast"[..]) };
         let mut read = Vec::new();
         loop {
             match lines.next().await.unwrap() {

@@ -13,10 +13,10 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
+use super::blocking::run_blocking;
 use super::front::{Caller, scope};
-use super::offload;
 use super::upstream::Failure;
-use super::upstream::http::{HttpUpstream, passed_on};
+use super::upstream::http_upstream::{HttpUpstream, passed_on};
 use crate::answer;
 use crate::config::{Rest as Config, RestEndpoint};
 use crate::engine::{CallContext, Decision};
@@ -141,7 +141,7 @@ impl Rest {
         arguments.insert("_guard".to_owned(), asked.guard.clone().into());
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": asked.endpoint, "arguments": arguments}});
         let call = call.to_string().into_bytes();
-        let ticket = match offload::run(&self.filter, call.len(), || {
+        let ticket = match run_blocking(&self.filter, call.len(), || {
             self.filter.request_uncached(&cx, &call)
         })
         .await
@@ -194,7 +194,7 @@ impl Rest {
             record(None, body.len(), Outcome::Passed);
             return respond(head.status, headers, Body::from(body));
         };
-        let (answer, decision) = offload::run(&self.filter, message.len(), || {
+        let (answer, decision) = run_blocking(&self.filter, message.len(), || {
             self.filter.response_with_decision(&cx, &ticket, &message)
         })
         .await;

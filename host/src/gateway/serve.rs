@@ -12,13 +12,13 @@ use http::{Method, StatusCode};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::front::gate::Gate;
-use super::front::{Caller, listen, modern, router};
-use super::hub::Hub;
-use super::proxy::Proxy;
+use super::aggregator::Aggregator;
+use super::front::concurrency_limiter::ConcurrencyLimiter;
+use super::front::{Caller, listener, request_mode, router};
 use super::rest::Rest;
-use super::upstream::http::{HttpUpstream, client};
-use super::upstream::link::Era;
+use super::single_upstream::SingleUpstream;
+use super::upstream::connection::ProtocolMode;
+use super::upstream::http_upstream::{HttpUpstream, client};
 use super::upstream::server::Server;
 use super::wire::reply;
 use crate::access::Access;
@@ -33,13 +33,13 @@ use crate::{Clock, Error, Result};
 pub struct Gateway {
     pub(crate) config: Config,
     pub(crate) access: Access,
-    pub(crate) gate: Gate,
+    pub(crate) limiter: ConcurrencyLimiter,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) filter: Arc<Filter>,
     /// What is read again when an operator asks for it.
     pub(crate) sources: OnceLock<Arc<Sources>>,
-    proxy: Option<Proxy>,
-    hub: Arc<Hub>,
+    single: Option<SingleUpstream>,
+    aggregator: Arc<Aggregator>,
     rest: Vec<Rest>,
     /// It takes no more requests, and streams that only wait end.
     closing: CancellationToken,
@@ -67,12 +67,12 @@ impl Gateway {
         let access = Access::new(&config.access, &config.folder, loopback, client.clone())?;
         let closing = CancellationToken::new();
         let reach = |upstream: &Upstream, url: &str| {
-            let (longest, recorder) = (config.limits.response_bytes, Arc::clone(&recorder));
-            HttpUpstream::new(upstream, url, access.asks(), longest, client.clone(), recorder)
+            let (max_bytes, recorder) = (config.limits.response_bytes, Arc::clone(&recorder));
+            HttpUpstream::new(upstream, url, access.asks(), max_bytes, client.clone(), recorder)
                 .map(Arc::new)
         };
         let mut servers = Vec::new();
-        let mut proxy = None;
+        let mut single = None;
         let mcp: Vec<&Upstream> =
             config.upstreams.iter().filter(|upstream| upstream.rest.is_none()).collect();
         let prefixed = match config.naming {
@@ -86,7 +86,8 @@ impl Gateway {
                 let most = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
                 let (filter, recorder) = (Arc::clone(&filter), Arc::clone(&recorder));
                 let closing = closing.clone();
-                proxy = Some(Proxy::new(Arc::clone(http), filter, recorder, most, closing));
+                single =
+                    Some(SingleUpstream::new(Arc::clone(http), filter, recorder, most, closing));
             }
             servers.push(Arc::new(Server::new(
                 (*upstream).clone(),
@@ -104,7 +105,7 @@ impl Gateway {
                 rest.push(Rest::new(http, api.clone(), filter, recorder));
             }
         }
-        let hub = Hub::new(
+        let aggregator = Aggregator::new(
             &config,
             servers,
             prefixed,
@@ -118,16 +119,16 @@ impl Gateway {
                 config.listen
             );
         }
-        let gate = Gate::new(config.limits.concurrency, config.limits.queue);
+        let limiter = ConcurrencyLimiter::new(config.limits.concurrency, config.limits.queue);
         Ok(Arc::new(Self {
             config,
             access,
-            gate,
+            limiter,
             recorder,
             filter,
             sources: OnceLock::new(),
-            proxy,
-            hub: Arc::new(hub),
+            single,
+            aggregator: Arc::new(aggregator),
             rest,
             closing,
             stopped: CancellationToken::new(),
@@ -151,18 +152,18 @@ impl Gateway {
         ready: impl FnOnce(SocketAddr, Option<SocketAddr>),
     ) -> Result<()> {
         let tls = self.config.tls.as_ref();
-        let tls = tls.map(|tls| listen::acceptor(tls, &self.config.folder)).transpose()?;
-        let listener = listen::bind(&self.config.listen).await?;
+        let tls = tls.map(|tls| listener::acceptor(tls, &self.config.folder)).transpose()?;
+        let listener = listener::bind(&self.config.listen).await?;
         let address = listener.local_addr()?;
         let drain = Duration::from_secs(self.config.limits.drain_seconds);
         let mut admin_address = None;
         let admin = match &self.config.admin {
             Some(admin) => {
-                let listener = listen::bind(&admin.listen).await?;
+                let listener = listener::bind(&admin.listen).await?;
                 admin_address = Some(listener.local_addr()?);
                 let router = crate::admin::router(Arc::clone(self));
                 let stopped = self.stopped.clone().cancelled_owned();
-                Some(tokio::spawn(listen::serve(
+                Some(tokio::spawn(listener::serve(
                     listener,
                     None,
                     router,
@@ -172,14 +173,14 @@ impl Gateway {
             }
             None => None,
         };
-        let sweeping = tokio::spawn(Arc::clone(&self.hub).sweep());
+        let sweeping = tokio::spawn(Arc::clone(&self.aggregator).sweep());
         ready(address, admin_address);
         let draining = async {
             stop.await;
             info!("Stopping: requests in flight get {} s to end.", drain.as_secs());
             self.closing.cancel();
         };
-        listen::serve(listener, tls, router(Arc::clone(self)), draining, drain).await;
+        listener::serve(listener, tls, router(Arc::clone(self)), draining, drain).await;
         self.stopped.cancel();
         sweeping.abort();
         if let Some(admin) = admin {
@@ -190,24 +191,24 @@ impl Gateway {
 
     /// Whether it takes requests and an upstream can answer some.
     pub(crate) fn is_ready(&self) -> bool {
-        let some = self.hub.servers.iter().any(|server| !server.is_left_alone())
+        let some = self.aggregator.servers.iter().any(|server| !server.is_circuit_open())
             || self.rest.iter().any(|rest| !rest.upstream().breaker.is_open());
         !self.closing.is_cancelled() && some
     }
 
     /// How the upstreams are.
     pub(crate) fn upstreams(&self) -> Vec<serde_json::Value> {
-        let of = |server: &Arc<Server>| serde_json::json!({"name": server.name, "up": !server.is_left_alone()});
+        let of = |server: &Arc<Server>| serde_json::json!({"name": server.name, "up": !server.is_circuit_open()});
         let apis = self.rest.iter().map(|rest| {
             let upstream = rest.upstream();
             serde_json::json!({"name": upstream.name, "up": !upstream.breaker.is_open()})
         });
-        self.hub.servers.iter().map(of).chain(apis).collect()
+        self.aggregator.servers.iter().map(of).chain(apis).collect()
     }
 
     /// Whether a path is that of the MCP endpoint.
     pub(crate) fn is_mcp(&self, path: &str) -> bool {
-        path == self.config.path && !self.hub.servers.is_empty()
+        path == self.config.path && !self.aggregator.servers.is_empty()
     }
 
     /// Hands a request to what serves it.
@@ -221,7 +222,7 @@ impl Gateway {
             return super::front::not_found(path, &self.config.path);
         }
         for head in heads(&parts, &body) {
-            if let Some(reason) = modern::mismatch(&parts.headers, &head) {
+            if let Some(reason) = request_mode::mismatch(&parts.headers, &head) {
                 let reason = format!("Header mismatch: {reason}.");
                 return reply::refuse(
                     StatusCode::BAD_REQUEST,
@@ -231,55 +232,55 @@ impl Gateway {
                 );
             }
         }
-        let Some(proxy) = &self.proxy else {
-            return self.hub.serve(caller, &parts, body).await;
+        let Some(single) = &self.single else {
+            return self.aggregator.serve(caller, &parts, body).await;
         };
-        self.passed(proxy, caller, &parts, &body).await
+        self.passed(single, caller, &parts, &body).await
     }
 
-    /// Passes a request to the one HTTP upstream; to the hub, which translates, where the upstream does not speak the client's era.
+    /// Passes a request to the one HTTP upstream; to the aggregator, which translates, where the upstream does not speak the client's protocol mode.
     async fn passed(
         &self,
-        proxy: &Proxy,
+        single: &SingleUpstream,
         caller: &Caller,
         parts: &Parts,
         body: &Bytes,
     ) -> Response {
-        let Some(server) = self.hub.servers.first() else {
+        let Some(server) = self.aggregator.servers.first() else {
             return reply::empty(StatusCode::NOT_FOUND);
         };
-        let (era, tells, discovers) = {
+        let (mode, tells, discovers) = {
             let heads = heads(parts, body);
-            let (era, tells) = modern::era(&parts.headers, &heads);
-            (era, tells, heads.iter().any(|head| head.method() == "server/discover"))
+            let (mode, tells) = request_mode::mode_of(&parts.headers, &heads);
+            (mode, tells, heads.iter().any(|head| head.method() == "server/discover"))
         };
-        // Of other requests of the stateless era a stateful server may answer some, and no answer tells.
-        if era == Era::Modern && tells && !discovers {
-            self.hub.ask_era(server, era, &parts.headers).await;
+        // Of other requests of the stateless mode a stateful server may answer some, and no answer tells.
+        if mode == ProtocolMode::Stateless && tells && !discovers {
+            self.aggregator.probe_mode(server, mode, &parts.headers).await;
         }
-        if server.speaks(era) == Some(false) || self.hub.has_session(&parts.headers) {
-            return self.hub.serve(caller, parts, body.clone()).await;
+        if server.speaks(mode) == Some(false) || self.aggregator.has_session(&parts.headers) {
+            return self.aggregator.serve(caller, parts, body.clone()).await;
         }
-        let response = proxy.serve(caller, parts, body.clone()).await;
-        if discovers && server.speaks(era).is_none() {
-            let (response, shows) = modern::shown(response).await;
+        let response = single.serve(caller, parts, body.clone()).await;
+        if discovers && server.speaks(mode).is_none() {
+            let (response, shows) = request_mode::shown(response).await;
             if shows == Some(true) {
-                server.learnt(era, true);
+                server.set_mode(mode, true);
             } else if shows == Some(false)
                 // The client may have asked badly: only a question of our own decides.
-                && self.hub.ask_era(server, era, &parts.headers).await == Some(false)
+                && self.aggregator.probe_mode(server, mode, &parts.headers).await == Some(false)
             {
-                return self.hub.serve(caller, parts, body.clone()).await;
+                return self.aggregator.serve(caller, parts, body.clone()).await;
             }
             return response;
         }
-        if tells && server.speaks(era).is_none() {
+        if tells && server.speaks(mode).is_none() {
             if response.status().is_success() {
-                server.learnt(era, true);
+                server.set_mode(mode, true);
             } else if response.status().is_client_error()
-                && self.hub.ask_era(server, era, &parts.headers).await == Some(false)
+                && self.aggregator.probe_mode(server, mode, &parts.headers).await == Some(false)
             {
-                return self.hub.serve(caller, parts, body.clone()).await;
+                return self.aggregator.serve(caller, parts, body.clone()).await;
             }
         }
         response

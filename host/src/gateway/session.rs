@@ -170,7 +170,7 @@ impl Session {
         let Some(envelope) = Envelope::read(message) else { return Cow::Borrowed(message) };
         if envelope.method.is_some() {
             if let Some(head) = Head::read(message) {
-                self.filter.said(&self.upstream, &head);
+                self.filter.on_notification(&self.upstream, &head);
             }
             return Cow::Borrowed(message);
         }

@@ -1,11 +1,11 @@
 //! What stands behind the gateway: how it is reached, and when it is left alone.
 
-pub(crate) mod calls;
-mod child;
-pub(crate) mod http;
-pub(crate) mod link;
-mod remote;
+mod child_process;
+pub(crate) mod connection;
+pub(crate) mod http_upstream;
+pub(crate) mod request_table;
 pub(crate) mod server;
+mod streamable_http;
 
 use thiserror::Error;
 

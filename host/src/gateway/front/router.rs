@@ -62,12 +62,12 @@ async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response 
         }
         Err(_) => return reply::empty(StatusCode::BAD_REQUEST),
     };
-    // Streams that only wait need no place.
-    let place = if parts.method == Method::GET {
+    // Streams that only wait need no permit.
+    let permit = if parts.method == Method::GET {
         None
     } else {
-        match gateway.gate.enter().await {
-            Some(place) => Some(place),
+        match gateway.limiter.acquire().await {
+            Some(permit) => Some(permit),
             None => {
                 gateway.recorder.refused(&caller.principal, "busy", "");
                 let mut response = refuse(
@@ -81,7 +81,7 @@ async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response 
         }
     };
     let response = gateway.dispatch(&caller, parts, body).await;
-    drop(place);
+    drop(permit);
     response
 }
 

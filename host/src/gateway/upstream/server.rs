@@ -1,4 +1,4 @@
-//! An upstream as the gateway knows it: how to reach it, which eras it speaks, how it is.
+//! An upstream as the gateway knows it: how to reach it, which modes it speaks, how it is.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 
 use super::Failure;
-use super::calls::Calls;
-use super::child::Child;
-use super::http::HttpUpstream;
-use super::link::{Carrier, ClientHello, Era, Link};
-use super::remote::Remote;
+use super::child_process::ChildProcess;
+use super::connection::{ClientInfo, ProtocolMode, Transport, UpstreamConnection};
+use super::http_upstream::HttpUpstream;
+use super::request_table::RequestTable;
+use super::streamable_http::StreamableHttp;
 use crate::breaker::Breaker;
 use crate::config::{EraChoice, Isolation, Upstream};
 use crate::telemetry::Recorder;
 
-/// What is known of the eras that an upstream speaks: none where nobody has asked yet.
+/// What is known of the modes that an upstream speaks: none where nobody has asked yet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Eras {
-    legacy: Option<bool>,
-    modern: Option<bool>,
+struct KnownModes {
+    stateful: Option<bool>,
+    stateless: Option<bool>,
 }
 
 /// An upstream.
@@ -31,9 +31,9 @@ pub(crate) struct Server {
     folder: PathBuf,
     http: Option<Arc<HttpUpstream>>,
     breaker: Breaker,
-    eras: Mutex<Eras>,
-    turns: tokio::sync::Semaphore,
-    longest: usize,
+    modes: Mutex<KnownModes>,
+    permits: tokio::sync::Semaphore,
+    max_bytes: usize,
     recorder: Arc<Recorder>,
 }
 
@@ -42,14 +42,14 @@ impl Server {
         config: Upstream,
         folder: PathBuf,
         http: Option<Arc<HttpUpstream>>,
-        longest: usize,
+        max_bytes: usize,
         recorder: Arc<Recorder>,
     ) -> Self {
-        let eras = match config.era {
-            EraChoice::Auto => Eras::default(),
-            EraChoice::Legacy => Eras { legacy: Some(true), modern: Some(false) },
-            EraChoice::Modern => Eras { legacy: Some(false), modern: Some(true) },
-            EraChoice::Both => Eras { legacy: Some(true), modern: Some(true) },
+        let modes = match config.era {
+            EraChoice::Auto => KnownModes::default(),
+            EraChoice::Legacy => KnownModes { stateful: Some(true), stateless: Some(false) },
+            EraChoice::Modern => KnownModes { stateful: Some(false), stateless: Some(true) },
+            EraChoice::Both => KnownModes { stateful: Some(true), stateless: Some(true) },
         };
         Self {
             name: config.name.clone(),
@@ -58,27 +58,27 @@ impl Server {
                 config.limits.failures,
                 Duration::from_secs(config.limits.pause_seconds),
             ),
-            eras: Mutex::new(eras),
-            turns: tokio::sync::Semaphore::new(config.limits.concurrency),
+            modes: Mutex::new(modes),
+            permits: tokio::sync::Semaphore::new(config.limits.concurrency),
             config,
             folder,
             http,
-            longest,
+            max_bytes,
             recorder,
         }
     }
 
-    fn eras(&self) -> std::sync::MutexGuard<'_, Eras> {
-        self.eras.lock().unwrap_or_else(PoisonError::into_inner)
+    fn modes(&self) -> std::sync::MutexGuard<'_, KnownModes> {
+        self.modes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a connection, of the era that the client speaks if the upstream speaks it.
     pub(crate) async fn open(
         self: &Arc<Self>,
-        wanted: Era,
-        client: &ClientHello,
+        wanted: ProtocolMode,
+        client: &ClientInfo,
         headers: &HeaderMap,
-    ) -> Result<Arc<Link>, Failure> {
+    ) -> Result<Arc<UpstreamConnection>, Failure> {
         self.breaker.admit(Instant::now()).map_err(|wait| {
             Failure::Unavailable(format!(
                 "The upstream `{}` has failed several times in a row and is left alone for {} s more.",
@@ -96,21 +96,21 @@ impl Server {
 
     async fn open_some(
         self: &Arc<Self>,
-        wanted: Era,
-        client: &ClientHello,
+        wanted: ProtocolMode,
+        client: &ClientInfo,
         headers: &HeaderMap,
-    ) -> Result<Arc<Link>, Failure> {
+    ) -> Result<Arc<UpstreamConnection>, Failure> {
         let other = match wanted {
-            Era::Legacy => Era::Modern,
-            Era::Modern => Era::Legacy,
+            ProtocolMode::Stateful => ProtocolMode::Stateless,
+            ProtocolMode::Stateless => ProtocolMode::Stateful,
         };
         let mut last = None;
-        for era in [wanted, other] {
-            if self.speaks(era) == Some(false) {
+        for mode in [wanted, other] {
+            if self.speaks(mode) == Some(false) {
                 continue;
             }
-            match self.open_as(era, client, headers).await {
-                Ok(link) => return Ok(link),
+            match self.open_as(mode, client, headers).await {
+                Ok(connection) => return Ok(connection),
                 Err(failure) => last = last.or(Some(failure)),
             }
         }
@@ -124,26 +124,38 @@ impl Server {
 
     async fn open_as(
         self: &Arc<Self>,
-        era: Era,
-        client: &ClientHello,
+        mode: ProtocolMode,
+        client: &ClientInfo,
         headers: &HeaderMap,
-    ) -> Result<Arc<Link>, Failure> {
-        let (calls, unrelated) = (Arc::new(Calls::default()), Link::channel());
-        let carrier = match &self.http {
+    ) -> Result<Arc<UpstreamConnection>, Failure> {
+        let (requests, unrelated) =
+            (Arc::new(RequestTable::default()), UpstreamConnection::channel());
+        let transport = match &self.http {
             Some(http) => {
                 self.started();
-                Carrier::Remote(Remote::new(Arc::clone(http), era, headers.clone()))
+                Transport::StreamableHttp(StreamableHttp::new(
+                    Arc::clone(http),
+                    mode,
+                    headers.clone(),
+                ))
             }
-            None => Carrier::Child(Child::start(
+            None => Transport::ChildProcess(ChildProcess::start(
                 self,
                 &self.config,
                 &self.folder,
-                &calls,
+                &requests,
                 &unrelated,
-                self.longest,
+                self.max_bytes,
             )?),
         };
-        let agree = Link::agree(Arc::clone(self), era, client, carrier, calls, unrelated);
+        let agree = UpstreamConnection::agree(
+            Arc::clone(self),
+            mode,
+            client,
+            transport,
+            requests,
+            unrelated,
+        );
         let agreed = tokio::time::timeout(self.config.limits.start(), agree).await;
         let opened = agreed.unwrap_or_else(|_| {
             Err(Failure::Timeout(format!(
@@ -153,49 +165,53 @@ impl Server {
         });
         // What does not understand the question does not speak the era. What is not there at all says nothing about it.
         match &opened {
-            Ok(_) => self.learnt(era, true),
+            Ok(_) => self.set_mode(mode, true),
             // Unless its error has shown that it does.
-            Err(Failure::NotTranslatable(_)) if self.speaks(era) != Some(true) => {
-                self.learnt(era, false);
+            Err(Failure::NotTranslatable(_)) if self.speaks(mode) != Some(true) => {
+                self.set_mode(mode, false);
             }
             Err(_) => {}
         }
         opened
     }
 
-    /// Whether it speaks an era; none where nobody has asked yet.
-    pub(crate) fn speaks(&self, era: Era) -> Option<bool> {
-        match era {
-            Era::Legacy => self.eras().legacy,
-            Era::Modern => self.eras().modern,
+    /// Whether it speaks a mode; none where nobody has asked yet.
+    pub(crate) fn speaks(&self, mode: ProtocolMode) -> Option<bool> {
+        match mode {
+            ProtocolMode::Stateful => self.modes().stateful,
+            ProtocolMode::Stateless => self.modes().stateless,
         }
     }
 
     /// It has shown whether it speaks an era.
-    pub(crate) fn learnt(&self, era: Era, speaks: bool) {
-        match era {
-            Era::Legacy => self.eras().legacy = Some(speaks),
-            Era::Modern => self.eras().modern = Some(speaks),
+    pub(crate) fn set_mode(&self, mode: ProtocolMode, speaks: bool) {
+        match mode {
+            ProtocolMode::Stateful => self.modes().stateful = Some(speaks),
+            ProtocolMode::Stateless => self.modes().stateless = Some(speaks),
         }
     }
 
-    /// Asks whether it speaks an era, where that is not known.
-    pub(crate) async fn ask_era(self: &Arc<Self>, era: Era, headers: &HeaderMap) -> Option<bool> {
-        if self.speaks(era).is_none() {
+    /// Asks whether it speaks a mode, where that is not known.
+    pub(crate) async fn probe_mode(
+        self: &Arc<Self>,
+        mode: ProtocolMode,
+        headers: &HeaderMap,
+    ) -> Option<bool> {
+        if self.speaks(mode).is_none() {
             // What is to be known is noted on the way.
-            let _ = self.open_as(era, &ClientHello::of_gateway(), headers).await;
+            let _ = self.open_as(mode, &ClientInfo::gateway(), headers).await;
         }
-        self.speaks(era)
+        self.speaks(mode)
     }
 
-    /// Whether it speaks the stateless era, as far as is known.
+    /// Whether it speaks the stateless mode, as far as is known.
     pub(crate) fn may_be_stateless(&self) -> bool {
-        self.eras().modern != Some(false)
+        self.modes().stateless != Some(false)
     }
 
     /// Waits for a turn: so many requests at once and no more.
-    pub(crate) async fn turn(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
-        self.turns.acquire().await.ok()
+    pub(crate) async fn permit(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        self.permits.acquire().await.ok()
     }
 
     /// How long an answer may take.
@@ -216,11 +232,11 @@ impl Server {
     pub(crate) fn failed(&self) {
         self.breaker.failed(Instant::now());
         self.recorder.metrics.upstream_failed(&self.name);
-        self.recorder.metrics.upstream_is(&self.name, !self.is_left_alone());
+        self.recorder.metrics.upstream_is(&self.name, !self.is_circuit_open());
     }
 
     /// Whether it has failed so often that it is left alone.
-    pub(crate) fn is_left_alone(&self) -> bool {
+    pub(crate) fn is_circuit_open(&self) -> bool {
         self.breaker.is_open() || self.http.as_ref().is_some_and(|http| http.breaker.is_open())
     }
 }

@@ -1,4 +1,4 @@
-//! Streamable HTTP before the hub: sessions and streams of stateful clients, single requests of stateless ones.
+//! Streamable HTTP before the aggregator: sessions and streams of stateful clients, single requests of stateless ones.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use tokio::sync::mpsc;
 
-use super::session::ClientSession;
-use super::streams::Sent;
-use super::watch::Filter;
-use super::{Ask, Client, Hub};
+use super::client_session::ClientSession;
+use super::event_streams::Sent;
+use super::subscriptions::Filter;
+use super::{Aggregator, Ask, Client};
 use crate::gateway::front::{Caller, PROTOCOL_VERSION, SESSION_ID, header, scope};
-use crate::gateway::upstream::link::{AbortOnDrop, ClientHello, Era};
+use crate::gateway::upstream::connection::{AbortOnDrop, ClientInfo, ProtocolMode};
 use crate::gateway::upstream::server::Server;
 use crate::gateway::wire::reply;
 use crate::gateway::wire::sse::Event;
@@ -34,7 +34,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(15);
 const PRIMED: &str = "2025-11-25";
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-impl Hub {
+impl Aggregator {
     /// Serves a request of a client.
     pub(crate) async fn serve(
         self: &Arc<Self>,
@@ -92,7 +92,7 @@ impl Hub {
             if version != MODERN {
                 return super::stateless::unsupported(first, version);
             }
-            return self.modern(caller, parts, body.to_vec()).await;
+            return self.stateless(caller, parts, body.to_vec()).await;
         }
         if is_modern(header_version) {
             let text = "A request of this revision names it in params._meta.";
@@ -154,13 +154,12 @@ impl Hub {
         };
         let asked: String =
             serde_json::from_str(&member("protocolVersion", "\"\"")).unwrap_or_default();
-        let hello = ClientHello {
-            version: super::greeting::negotiated(&asked).to_owned(),
+        let info = ClientInfo {
+            version: super::handshake::negotiated(&asked).to_owned(),
             capabilities: member("capabilities", "{}"),
-            info: member("clientInfo", r#"{"name":"unknown","version":"0"}"#),
+            implementation: member("clientInfo", r#"{"name":"unknown","version":"0"}"#),
         };
-        let session =
-            Arc::new(ClientSession::new(id.clone(), Arc::clone(&caller.principal), hello));
+        let session = Arc::new(ClientSession::new(id.clone(), Arc::clone(&caller.principal), info));
         let evicted = {
             let mut sessions = self.sessions();
             let evicted = (sessions.len() >= sessions.cap().get())
@@ -176,17 +175,17 @@ impl Hub {
         Some(session)
     }
 
-    /// Asks an upstream whether it speaks an era, where that is not known.
-    pub(crate) async fn ask_era(
+    /// Asks an upstream whether it speaks a mode, where that is not known.
+    pub(crate) async fn probe_mode(
         &self,
         server: &Arc<Server>,
-        era: Era,
+        mode: ProtocolMode,
         headers: &HeaderMap,
     ) -> Option<bool> {
-        server.ask_era(era, &along(headers)).await
+        server.probe_mode(mode, &along(headers)).await
     }
 
-    /// Whether a request names a session of the hub's.
+    /// Whether a request names a session of the aggregator's.
     pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
         self.sessions().contains(header(headers, SESSION_ID))
     }
@@ -232,10 +231,10 @@ impl Hub {
             }
             _ => {
                 for server in 0..self.servers.len() {
-                    if let Ok(link) = self.link(client, server).await
-                        && link.era == Era::Legacy
+                    if let Ok(connection) = self.connection(client, server).await
+                        && connection.mode == ProtocolMode::Stateful
                     {
-                        link.tell_later(message.to_vec());
+                        connection.send_in_background(message.to_vec());
                     }
                 }
             }
@@ -254,14 +253,15 @@ impl Hub {
         let left = Arc::new(std::sync::atomic::AtomicUsize::new(requests.len()));
         let many = requests.len() > 1;
         for request in requests {
-            let (hub, client, session) = (Arc::clone(self), client.clone(), Arc::clone(&session));
+            let (aggregator, client, session) =
+                (Arc::clone(self), client.clone(), Arc::clone(&session));
             let left = Arc::clone(&left);
             tokio::spawn(async move {
                 let raw = Head::read(&request).map_or("null", |head| head.raw_id()).to_owned();
                 let cancelled = session.begin(&raw);
                 let (out, mut related) = mpsc::unbounded_channel();
                 let ask = Ask { client: &client, out: &out };
-                let mut answer = std::pin::pin!(hub.answer(&ask, &request));
+                let mut answer = std::pin::pin!(aggregator.answer(&ask, &request));
                 let answer = loop {
                     tokio::select! {
                         biased;
@@ -367,25 +367,28 @@ impl Hub {
         headers: &HeaderMap,
     ) -> Vec<AbortOnDrop> {
         let client = stateful(session, headers);
-        let (hub, weak) = (Arc::clone(self), Arc::downgrade(session));
+        let (aggregator, weak) = (Arc::clone(self), Arc::downgrade(session));
         let watching = tokio::spawn(async move {
             let (to, mut changes) = mpsc::unbounded_channel::<Vec<u8>>();
             let mut tasks = Vec::new();
-            for server in 0..hub.servers.len() {
-                if let Ok(link) = hub.link(&client, server).await
-                    && link.era == Era::Modern
+            for server in 0..aggregator.servers.len() {
+                if let Ok(connection) = aggregator.connection(&client, server).await
+                    && connection.mode == ProtocolMode::Stateless
                 {
-                    let (hub, client, to) = (Arc::clone(&hub), client.clone(), to.clone());
+                    let (aggregator, client, to) =
+                        (Arc::clone(&aggregator), client.clone(), to.clone());
                     tasks.push(AbortOnDrop(tokio::spawn(async move {
                         let (ready, _heard) = mpsc::unbounded_channel();
-                        hub.watch_link(&client, &link, &Filter::lists(), &to, &ready).await;
+                        aggregator
+                            .watch_connection(&client, &connection, &Filter::lists(), &to, &ready)
+                            .await;
                     })));
                 }
             }
             drop((to, client));
             while let Some(change) = changes.recv().await {
                 let Some(session) = weak.upgrade() else { return };
-                session.streams().send(super::streams::COMMON, change);
+                session.streams().send(super::event_streams::COMMON, change);
             }
         });
         vec![AbortOnDrop(watching)]
@@ -397,8 +400,8 @@ fn stateful(session: &Arc<ClientSession>, headers: &HeaderMap) -> Client {
     Client {
         principal: Arc::clone(&session.principal),
         scope: scope(&session.principal, headers),
-        era: Era::Legacy,
-        hello: session.hello.clone(),
+        mode: ProtocolMode::Stateful,
+        info: session.info.clone(),
         session: Some(Arc::clone(session)),
         headers: along(headers),
     }
@@ -411,7 +414,7 @@ fn event_stream(
     events: mpsc::UnboundedReceiver<Sent>,
 ) -> Response {
     let mut begin = Vec::new();
-    if session.hello.version.as_str() >= PRIMED {
+    if session.info.version.as_str() >= PRIMED {
         begin.extend_from_slice(format!("id: {id}-0\nretry: 1000\ndata: \n\n").as_bytes());
     }
     if let Some((event, message)) = first {

@@ -11,7 +11,7 @@ use crate::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
 
 /// What comes back on a request.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum UpstreamReply {
     /// A notification or request of the server that belongs to it.
     Related(Vec<u8>),
     /// Its answer, under the client's id. Nothing comes after it.
@@ -22,7 +22,7 @@ pub(crate) enum Reply {
 
 #[derive(Debug)]
 struct Pending {
-    replies: mpsc::UnboundedSender<Reply>,
+    replies: mpsc::UnboundedSender<UpstreamReply>,
     /// The client's id as it is spelt.
     id: String,
     /// The client's progress token as it is spelt.
@@ -40,19 +40,19 @@ struct State {
 
 /// The requests of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Mutex<State>);
+pub(crate) struct RequestTable(Mutex<State>);
 
-/// A request that was begun.
+/// A request that was started.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct StartedRequest {
     /// The gateway's id.
     pub(crate) id: u64,
     /// The message to send.
     pub(crate) message: Vec<u8>,
-    pub(crate) replies: mpsc::UnboundedReceiver<Reply>,
+    pub(crate) replies: mpsc::UnboundedReceiver<UpstreamReply>,
 }
 
-impl Calls {
+impl RequestTable {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,7 +61,7 @@ impl Calls {
     ///
     /// # Errors
     /// Where the connection has ended.
-    pub(crate) fn begin(&self, message: &[u8]) -> Result<Begun, Failure> {
+    pub(crate) fn begin(&self, message: &[u8]) -> Result<StartedRequest, Failure> {
         let mut state = self.state();
         if let Some(ended) = &state.ended {
             return Err(ended.clone());
@@ -80,7 +80,7 @@ impl Calls {
         }
         let (sender, replies) = mpsc::unbounded_channel();
         state.pending.insert(id, Pending { replies: sender, id: old, token });
-        Ok(Begun { id, message, replies })
+        Ok(StartedRequest { id, message, replies })
     }
 
     /// A request is of no interest any more. Whether it was still in flight.
@@ -102,7 +102,7 @@ impl Calls {
                 let id = head.raw_id().parse::<u64>().ok()?;
                 // An answer that nobody waits for, or a second one, is nobody's.
                 let pending = state.pending.remove(&id)?;
-                let _ = pending.replies.send(Reply::Answer(with_id(&message, &pending.id)));
+                let _ = pending.replies.send(UpstreamReply::Answer(with_id(&message, &pending.id)));
                 None
             }
             Some(Kind::Notification | Kind::Request) => {
@@ -112,14 +112,14 @@ impl Calls {
                 if progress {
                     let pending = state.pending.get(&by_token?)?;
                     let restored = splice(&message, token?.get(), pending.token.as_deref()?);
-                    let _ = pending.replies.send(Reply::Related(restored));
+                    let _ = pending.replies.send(UpstreamReply::Related(restored));
                     return None;
                 }
                 // What belongs to a subscription says so.
                 let subscription = head.parameters().meta(SUBSCRIPTION_KEY);
                 let subscription = subscription.as_ref().and_then(serde_json::Value::as_u64);
                 if let Some(pending) = subscription.and_then(|id| state.pending.get(&id)) {
-                    let _ = pending.replies.send(Reply::Related(message));
+                    let _ = pending.replies.send(UpstreamReply::Related(message));
                     return None;
                 }
                 // Where the transport does not tell, what is said while requests are in flight is taken to be about the one that began last.
@@ -128,7 +128,7 @@ impl Calls {
                     || head.method() == "notifications/resources/updated";
                 match of.filter(|_| !shared).and_then(|of| state.pending.get(&of)) {
                     Some(pending) => {
-                        let _ = pending.replies.send(Reply::Related(message));
+                        let _ = pending.replies.send(UpstreamReply::Related(message));
                         None
                     }
                     None => Some(message),
@@ -141,23 +141,23 @@ impl Calls {
     /// A request will not be answered.
     pub(crate) fn fail(&self, id: u64, failure: Failure) {
         if let Some(pending) = self.state().pending.remove(&id) {
-            let _ = pending.replies.send(Reply::Failed(failure));
+            let _ = pending.replies.send(UpstreamReply::Failed(failure));
         }
     }
 
     /// The request that began last will not be answered.
     pub(crate) fn fail_last(&self, failure: Failure) {
         if let Some((_, pending)) = self.state().pending.pop_last() {
-            let _ = pending.replies.send(Reply::Failed(failure));
+            let _ = pending.replies.send(UpstreamReply::Failed(failure));
         }
     }
 
-    /// No request will be answered, and none can be begun.
+    /// No request will be answered, and none can be started.
     pub(crate) fn end(&self, failure: &Failure) {
         let mut state = self.state();
         state.ended = Some(failure.clone());
         for (_, pending) in std::mem::take(&mut state.pending) {
-            let _ = pending.replies.send(Reply::Failed(failure.clone()));
+            let _ = pending.replies.send(UpstreamReply::Failed(failure.clone()));
         }
     }
 
@@ -180,9 +180,9 @@ fn progress_token_span<'a>(head: &Head<'a>) -> Option<&'a RawValue> {
 mod tests {
     use super::*;
 
-    fn text(reply: Option<Reply>) -> String {
+    fn text(reply: Option<UpstreamReply>) -> String {
         match reply {
-            Some(Reply::Answer(message) | Reply::Related(message)) => {
+            Some(UpstreamReply::Answer(message) | UpstreamReply::Related(message)) => {
                 String::from_utf8(message).unwrap()
             }
             other => panic!("{other:?}"),
@@ -191,22 +191,22 @@ mod tests {
 
     #[test]
     fn clients_with_the_same_ids_and_tokens_get_what_is_theirs() {
-        let calls = Calls::default();
+        let requests = RequestTable::default();
         let message = |_| {
             br#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"_meta":{"progressToken":7}}}"#.to_vec()
         };
         let (mut one, mut two) =
-            (calls.begin(&message(1)).unwrap(), calls.begin(&message(2)).unwrap());
+            (requests.begin(&message(1)).unwrap(), requests.begin(&message(2)).unwrap());
         assert_eq!(
             String::from_utf8(two.message.clone()).unwrap(),
             r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"_meta":{"progressToken":2}}}"#
         );
         let progress =
             br#"{"method":"notifications/progress","params":{"progressToken":1,"progress":5}}"#;
-        assert_eq!(calls.arrived(progress.to_vec(), None), None);
-        assert_eq!(calls.arrived(br#"{"id":2,"result":{"n":2}}"#.to_vec(), None), None);
-        assert_eq!(calls.arrived(br#"{"id":2,"result":{"n":3}}"#.to_vec(), None), None);
-        assert_eq!(calls.arrived(br#"{"id":"x","result":{}}"#.to_vec(), None), None);
+        assert_eq!(requests.arrived(progress.to_vec(), None), None);
+        assert_eq!(requests.arrived(br#"{"id":2,"result":{"n":2}}"#.to_vec(), None), None);
+        assert_eq!(requests.arrived(br#"{"id":2,"result":{"n":3}}"#.to_vec(), None), None);
+        assert_eq!(requests.arrived(br#"{"id":"x","result":{}}"#.to_vec(), None), None);
         assert_eq!(
             text(one.replies.try_recv().ok()),
             r#"{"method":"notifications/progress","params":{"progressToken":7,"progress":5}}"#
@@ -214,9 +214,9 @@ mod tests {
         assert_eq!(text(two.replies.try_recv().ok()), r#"{"id":"a","result":{"n":2}}"#);
         assert!(two.replies.try_recv().is_err());
         let changed = br#"{"method":"notifications/tools/list_changed"}"#.to_vec();
-        assert_eq!(calls.arrived(changed.clone(), None), Some(changed));
-        calls.end(&Failure::Unavailable("gone".into()));
-        assert!(matches!(one.replies.try_recv(), Ok(Reply::Failed(_))));
-        assert!(calls.begin(&message(3)).is_err());
+        assert_eq!(requests.arrived(changed.clone(), None), Some(changed));
+        requests.end(&Failure::Unavailable("gone".into()));
+        assert!(matches!(one.replies.try_recv(), Ok(UpstreamReply::Failed(_))));
+        assert!(requests.begin(&message(3)).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Questions to the client in the middle of a request, between the eras.
+//! Questions to the client in the middle of a request, between the modes.
 //!
 //! A stateful upstream asks by a request of its own and waits; a stateless one answers `input_required` and is called again. Before the other kind of client the
 //! gateway does what the client would have done.
@@ -10,8 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::value::RawValue;
 
-use super::exchange::Flight;
-use super::{Ask, Hub};
+use super::forward::InFlightRequest;
+use super::{Aggregator, Ask};
 use crate::gateway::wire::reply;
 use crate::message::{Head, append, member, members, splice, with_id, with_member};
 use crate::telemetry::Outcome;
@@ -24,8 +24,8 @@ const QUESTION: &str = "question";
 const MOST: usize = 16;
 
 /// A request that waits for the client's answer to its upstream's question.
-pub(super) struct Parked {
-    flight: Flight,
+pub(super) struct PendingInput {
+    in_flight: InFlightRequest,
     principal: Arc<str>,
     /// The id of the upstream's question, as it is spelt.
     question: String,
@@ -33,13 +33,13 @@ pub(super) struct Parked {
 }
 
 /// What a stateless upstream wants to know.
-pub(super) struct Wanted {
+pub(super) struct InputRequest {
     questions: Vec<(String, String)>,
     state: Option<String>,
 }
 
 /// What an answer asks for, if it is no answer yet.
-pub(super) fn wanted(answer: &[u8]) -> Option<Wanted> {
+pub(super) fn wanted(answer: &[u8]) -> Option<InputRequest> {
     // Most answers are long before they are questions.
     memchr::memmem::find(answer, b"input_required")?;
     let result = members(Head::read(answer)?.result?);
@@ -48,7 +48,7 @@ pub(super) fn wanted(answer: &[u8]) -> Option<Wanted> {
         return None;
     }
     let questions = member("inputRequests").map(|questions| members(questions.get()));
-    Some(Wanted {
+    Some(InputRequest {
         questions: questions
             .unwrap_or_default()
             .into_iter()
@@ -58,19 +58,19 @@ pub(super) fn wanted(answer: &[u8]) -> Option<Wanted> {
     })
 }
 
-impl Hub {
+impl Aggregator {
     /// Asks a stateful client what a stateless upstream wants to know, and calls the upstream again. Otherwise the answer that the client gets.
-    pub(super) async fn another_round(
+    pub(super) async fn request_input(
         self: &Arc<Self>,
         ask: &Ask<'_>,
-        flight: &mut Flight,
-        wanted: &Wanted,
+        in_flight: &mut InFlightRequest,
+        wanted: &InputRequest,
     ) -> Result<(), Vec<u8>> {
-        let id =
-            Head::read(&flight.request).map_or_else(String::new, |head| head.raw_id().to_owned());
+        let id = Head::read(&in_flight.request)
+            .map_or_else(String::new, |head| head.raw_id().to_owned());
         let refuse = |reason: &str| Err(reply::error(&id, reply::NOT_TRANSLATABLE, reason));
-        flight.rounds += 1;
-        let Some(session) = ask.client.session.as_ref().filter(|_| flight.rounds <= MOST) else {
+        in_flight.rounds += 1;
+        let Some(session) = ask.client.session.as_ref().filter(|_| in_flight.rounds <= MOST) else {
             return refuse("The upstream asks for input again and again.");
         };
         let mut responses = Vec::new();
@@ -98,31 +98,40 @@ impl Hub {
         if let Some(state) = &wanted.state {
             added.push_str(&format!(r#","requestState":{state}"#));
         }
-        let request = Head::read(&flight.request).and_then(|head| head.params).map(|params| {
+        let request = Head::read(&in_flight.request).and_then(|head| head.params).map(|params| {
             // Of an earlier round nothing stays.
             let params = with_member(params.get(), "inputResponses", None);
             append(&with_member(&params, "requestState", None), &added)
         });
         if let Some(params) = request
-            && let Some(old) = Head::read(&flight.request).and_then(|head| head.params)
+            && let Some(old) = Head::read(&in_flight.request).and_then(|head| head.params)
         {
-            flight.request = splice(&flight.request, old.get(), &params);
+            in_flight.request = splice(&in_flight.request, old.get(), &params);
         }
-        match self.send(ask, flight.server, flight.request.clone()).await {
+        match self.send(ask, in_flight.server, in_flight.request.clone()).await {
             Ok(call) => {
-                flight.call = call;
+                in_flight.call = call;
                 Ok(())
             }
-            Err(failure) => {
-                Err(self.fail(&flight.cx, &flight.method, &flight.request, flight.since, &failure))
-            }
+            Err(failure) => Err(self.fail(
+                &in_flight.cx,
+                &in_flight.method,
+                &in_flight.request,
+                in_flight.since,
+                &failure,
+            )),
         }
     }
 
     /// Answers a stateless client with the question of a stateful upstream, whose request waits meanwhile.
-    pub(super) fn park(&self, ask: &Ask<'_>, flight: Flight, question: &[u8]) -> Vec<u8> {
-        let id =
-            Head::read(&flight.request).map_or_else(String::new, |head| head.raw_id().to_owned());
+    pub(super) fn suspend(
+        &self,
+        ask: &Ask<'_>,
+        in_flight: InFlightRequest,
+        question: &[u8],
+    ) -> Vec<u8> {
+        let id = Head::read(&in_flight.request)
+            .map_or_else(String::new, |head| head.raw_id().to_owned());
         let mut random = [0u8; 18];
         let head = Head::read(question);
         let (Some(head), Ok(())) = (head, getrandom::fill(&mut random)) else {
@@ -139,19 +148,26 @@ impl Hub {
             r#"{{"resultType":"input_required","inputRequests":{{"{QUESTION}":{{"method":{method},"params":{params}}}}},"requestState":"{state}"}}"#
         );
         let answer = reply::result(&id, &result);
-        self.record(&flight.cx, &flight.method, flight.since, None, answer.len(), Outcome::Passed);
-        let parked = Parked {
-            flight,
+        self.record(
+            &in_flight.cx,
+            &in_flight.method,
+            in_flight.since,
+            None,
+            answer.len(),
+            Outcome::Passed,
+        );
+        let pending = PendingInput {
+            in_flight,
             principal: Arc::clone(&ask.client.principal),
             question: head.raw_id().to_owned(),
             since: Instant::now(),
         };
-        self.parked().put(state, parked);
+        self.pending_inputs().put(state, pending);
         answer
     }
 
     /// The state of a request that waits here, if this is its continuation.
-    pub(super) fn parked_state(&self, head: &Head<'_>) -> Option<String> {
+    pub(super) fn input_state(&self, head: &Head<'_>) -> Option<String> {
         let state = member(head.params?.get(), "requestState")?;
         let state: String = serde_json::from_str(state.get()).ok()?;
         state.starts_with(STATE).then_some(state)
@@ -165,14 +181,14 @@ impl Hub {
         request: &[u8],
     ) -> Vec<u8> {
         let id = Head::read(request).map_or("null", |head| head.raw_id()).to_owned();
-        let parked = {
-            let mut all = self.parked();
+        let pending = {
+            let mut all = self.pending_inputs();
             // Somebody else's is one that there is not.
             let own =
-                all.peek(state).is_some_and(|parked| parked.principal == ask.client.principal);
+                all.peek(state).is_some_and(|pending| pending.principal == ask.client.principal);
             if own { all.pop(state) } else { None }
         };
-        let Some(Parked { mut flight, question, .. }) = parked else {
+        let Some(PendingInput { mut in_flight, question, .. }) = pending_inputs else {
             return reply::error(
                 &id,
                 reply::INVALID_PARAMS,
@@ -186,19 +202,19 @@ impl Hub {
             Some(response) => reply::result(&question, response.get()),
             None => reply::error(&question, reply::INVALID_PARAMS, "The client did not answer."),
         };
-        if let Err(failure) = flight.call.link().tell(answer).await {
-            return self.fail(&flight.cx, &flight.method, request, flight.since, &failure);
+        if let Err(failure) = in_flight.call.connection().send(answer).await {
+            return self.fail(&in_flight.cx, &in_flight.method, request, in_flight.since, &failure);
         }
-        flight.request = with_id(&flight.request, &id);
-        let answer = Box::pin(self.follow(ask, flight)).await;
+        in_flight.request = with_id(&in_flight.request, &id);
+        let answer = Box::pin(self.follow(ask, in_flight)).await;
         with_id(&answer, &id)
     }
 
     /// Gives up requests whose client did not come back.
-    pub(super) fn forget_parked(&self, idle: Duration) {
-        let mut parked = self.parked();
-        while parked.peek_lru().is_some_and(|(_, parked)| parked.since.elapsed() > idle) {
-            parked.pop_lru();
+    pub(super) fn expire_pending_inputs(&self, idle: Duration) {
+        let mut pending_inputs = self.pending_inputs();
+        while pending_inputs.peek_lru().is_some_and(|(_, pending)| pending.since.elapsed() > idle) {
+            pending_inputs.pop_lru();
         }
     }
 }

@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::http::{SILENCE, along, comment, event};
-use super::watch::{ACKNOWLEDGED, Filter, named};
-use super::{Ask, Client, Hub};
+use super::subscriptions::{ACKNOWLEDGED, Filter, named};
+use super::{Aggregator, Ask, Client};
 use crate::gateway::front::{Caller, scope};
-use crate::gateway::upstream::link::{ClientHello, Era};
+use crate::gateway::upstream::connection::{ClientInfo, ProtocolMode};
 use crate::gateway::wire::reply;
 use crate::gateway::wire::sse::Event;
 use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, SUBSCRIPTION_KEY};
 
-/// Methods of the stateful era alone.
+/// Methods of the stateful mode alone.
 const REMOVED: [&str; 6] = [
     "initialize",
     "ping",
@@ -30,9 +30,9 @@ const REMOVED: [&str; 6] = [
     "tasks/result",
 ];
 
-impl Hub {
+impl Aggregator {
     /// A stateless request: its answer, over a stream where something is said before it. When the client goes, so does the request.
-    pub(super) async fn modern(
+    pub(super) async fn stateless(
         self: &Arc<Self>,
         caller: &Caller,
         parts: &Parts,
@@ -46,11 +46,11 @@ impl Hub {
         let client = Client {
             principal: Arc::clone(&caller.principal),
             scope: scope(&caller.principal, &parts.headers),
-            era: Era::Modern,
-            hello: ClientHello {
+            mode: ProtocolMode::Stateless,
+            info: ClientInfo {
                 version: MODERN.to_owned(),
                 capabilities: meta(CAPABILITIES_KEY, "{}"),
-                info: meta(CLIENT_KEY, r#"{"name":"unknown","version":"0"}"#),
+                implementation: meta(CLIENT_KEY, r#"{"name":"unknown","version":"0"}"#),
             },
             session: None,
             headers: along(&parts.headers),
@@ -80,14 +80,14 @@ impl Hub {
         if head.method() == "subscriptions/listen" {
             return self.listen(client, &head).await;
         }
-        let (hub, (out, mut related)) = (Arc::clone(self), mpsc::unbounded_channel());
+        let (aggregator, (out, mut related)) = (Arc::clone(self), mpsc::unbounded_channel());
         let mut answer = Box::pin(async move {
             let ask = Ask { client: &client, out: &out };
-            hub.answer(&ask, &message).await
+            aggregator.answer(&ask, &message).await
         });
         let first = tokio::select! {
             biased;
-            answer = &mut answer => return modern_json(answer),
+            answer = &mut answer => return stateless_response(answer),
             Some(message) = related.recv() => message,
             () = tokio::time::sleep(SILENCE) => Vec::new(),
         };
@@ -154,7 +154,7 @@ pub(super) fn unsupported(head: &Head<'_>, version: &str) -> Response {
 }
 
 /// The answer to a stateless request, with the status that goes with it.
-fn modern_json(answer: Vec<u8>) -> Response {
+fn stateless_response(answer: Vec<u8>) -> Response {
     let error = Head::read(&answer).and_then(|head| head.error);
     let error: Option<Value> = error.and_then(|error| serde_json::from_str(error.get()).ok());
     let status = match error.as_ref().and_then(|error| error.get("code")?.as_i64()) {

@@ -90,20 +90,20 @@ pub(crate) struct HttpUpstream {
     headers: HeaderMap,
     forward_authorization: bool,
     timeout: Duration,
-    longest: usize,
+    max_bytes: usize,
     client: HttpClient,
     pub(crate) breaker: Breaker,
-    turns: tokio::sync::Semaphore,
+    permits: tokio::sync::Semaphore,
     recorder: Arc<Recorder>,
 }
 
 impl HttpUpstream {
-    /// The upstream that a configuration describes. `guarded`: the gateway asks for authorization itself. `longest`: bytes of an answer.
+    /// The upstream that a configuration describes. `guarded`: the gateway asks for authorization itself. `max_bytes`: bytes of an answer.
     pub(crate) fn new(
         config: &Upstream,
         url: &str,
         guarded: bool,
-        longest: usize,
+        max_bytes: usize,
         client: HttpClient,
         recorder: Arc<Recorder>,
     ) -> Result<Self> {
@@ -127,20 +127,20 @@ impl HttpUpstream {
                 Authorization::Drop => false,
             },
             timeout: config.limits.timeout(),
-            longest,
+            max_bytes,
             client,
             breaker: Breaker::new(
                 config.limits.failures,
                 Duration::from_secs(config.limits.pause_seconds),
             ),
-            turns: tokio::sync::Semaphore::new(config.limits.concurrency),
+            permits: tokio::sync::Semaphore::new(config.limits.concurrency),
             recorder,
         })
     }
 
     /// Sends a request to its URL, or with `path` to another path of it.
     ///
-    /// The response has begun when this returns, in the upstream's time limit. Dropping the response ends the request.
+    /// The response has started when this returns, in the upstream's time limit. Dropping the response ends the request.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -155,8 +155,8 @@ impl HttpUpstream {
                 wait.as_secs() + 1
             ))
         })?;
-        let waited = tokio::time::timeout(self.timeout, self.turns.acquire()).await;
-        let _turn = waited.map_err(|_| self.late("has too many requests to answer"))?;
+        let waited = tokio::time::timeout(self.timeout, self.permits.acquire()).await;
+        let _permit = waited.map_err(|_| self.late("has too many requests to answer"))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.target(path)?;
@@ -237,7 +237,7 @@ impl HttpUpstream {
     pub(crate) async fn collect(&self, mut body: Incoming) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
         while let Some(part) = self.part(&mut body).await? {
-            if whole.len() + part.len() > self.longest {
+            if whole.len() + part.len() > self.max_bytes {
                 return Err(self.too_large());
             }
             whole.extend_from_slice(&part);
@@ -246,8 +246,8 @@ impl HttpUpstream {
     }
 
     /// Bytes that an answer may have.
-    pub(crate) fn longest(&self) -> usize {
-        self.longest
+    pub(crate) fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     /// What is said of an answer that has more.
@@ -255,7 +255,7 @@ impl HttpUpstream {
         Failure::TooLarge(format!(
             "{} answered with more than {} bytes (limits.responseBytes). Ask for less.",
             self.named(),
-            self.longest
+            self.max_bytes
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! How the hub introduces itself: `initialize` and `server/discover`, with what all upstreams can do together.
+//! How the aggregator introduces itself: `initialize` and `server/discover`, with what all upstreams can do together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,31 +6,33 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 
-use super::translate::modern_result;
-use super::{Ask, Client, Hub};
+use super::translate::stateless_result;
+use super::{Aggregator, Ask, Client};
 use crate::gateway::upstream::Failure;
-use crate::gateway::upstream::link::{Era, LEGACY, Link, own_info};
+use crate::gateway::upstream::connection::{
+    LATEST_STATEFUL_VERSION, ProtocolMode, UpstreamConnection, own_info,
+};
 use crate::gateway::wire::reply;
 use crate::message::{Head, MODERN, SERVER_KEY};
 
-/// Revisions of the stateful era.
-const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
+/// Revisions of the stateful mode.
+const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LATEST_STATEFUL_VERSION];
 /// How long a greeting, or a list, waits for upstreams that are slow. Of a list, those that come later are announced.
-pub(super) const PATIENCE: Duration = Duration::from_secs(8);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The revision of the stateful era that a client gets which asks for this one.
+/// The revision of the stateful mode that a client gets which asks for this one.
 pub(super) fn negotiated(asked: &str) -> &str {
-    REVISIONS.into_iter().find(|known| *known == asked).unwrap_or(LEGACY)
+    REVISIONS.into_iter().find(|known| *known == asked).unwrap_or(LATEST_STATEFUL_VERSION)
 }
 
 /// An upstream and its connection, or why there is none.
-pub(super) type Opened = (usize, Result<Arc<Link>, Failure>);
+pub(super) type Opened = (usize, Result<Arc<UpstreamConnection>, Failure>);
 
-impl Hub {
+impl Aggregator {
     /// Connections to all upstreams, as far as they are there in time.
     pub(super) async fn open_all(self: &Arc<Self>, client: &Client) -> Vec<Opened> {
         let opening = (0..self.servers.len()).map(|server| async move {
-            let opened = tokio::time::timeout(PATIENCE, self.link(client, server)).await;
+            let opened = tokio::time::timeout(TIMEOUT, self.connection(client, server)).await;
             let opened = opened.unwrap_or_else(|_| {
                 let name = self.servers.get(server).map_or("", |server| server.name.as_str());
                 Err(Failure::Timeout(format!("The upstream `{name}` is still starting.")))
@@ -42,110 +44,114 @@ impl Hub {
 
     /// The answer to `initialize`.
     pub(super) async fn initialize(self: &Arc<Self>, ask: &Ask<'_>, head: &Head<'_>) -> Vec<u8> {
-        let links = self.open_all(ask.client).await;
+        let connections = self.open_all(ask.client).await;
         if self.is_plain() {
-            return match links.into_iter().next() {
-                Some((_, Ok(link))) if link.era == Era::Legacy => {
-                    reply::result(head.raw_id(), &link.hello().result)
+            return match connections.into_iter().next() {
+                Some((_, Ok(connection))) if connection.mode == ProtocolMode::Stateful => {
+                    reply::result(head.raw_id(), &connection.server_info().result)
                 }
-                Some((_, Ok(link))) => reply::result(head.raw_id(), &self.legacy_hello(ask, &link)),
+                Some((_, Ok(connection))) => {
+                    reply::result(head.raw_id(), &self.stateful_result(ask, &connection))
+                }
                 Some((_, Err(failure))) => {
                     reply::error(head.raw_id(), failure.code(), &failure.to_string())
                 }
                 None => Vec::new(),
             };
         }
-        let mut hello = json!({
-            "protocolVersion": negotiated(&ask.client.hello.version),
-            "capabilities": self.capabilities(&links),
+        let mut result = json!({
+            "protocolVersion": negotiated(&ask.client.info.version),
+            "capabilities": self.capabilities(&connections),
             "serverInfo": serde_json::from_str::<Value>(&own_info()).unwrap_or_default(),
         });
-        if let Some(members) = hello.as_object_mut() {
-            members.insert("instructions".to_owned(), self.instructions(&links).into());
+        if let Some(members) = result.as_object_mut() {
+            members.insert("instructions".to_owned(), self.instructions(&connections).into());
         }
-        reply::result(head.raw_id(), &hello.to_string())
+        reply::result(head.raw_id(), &result.to_string())
     }
 
     /// A stateless upstream as a stateful client is introduced to it.
-    fn legacy_hello(&self, ask: &Ask<'_>, link: &Link) -> String {
-        let discovered: Value = serde_json::from_str(&link.hello().result).unwrap_or_default();
+    fn stateful_result(&self, ask: &Ask<'_>, connection: &UpstreamConnection) -> String {
+        let discovered: Value =
+            serde_json::from_str(&connection.server_info().result).unwrap_or_default();
         let info = discovered
             .pointer(&format!("/_meta/{}", SERVER_KEY.replace('/', "~1")))
             .or_else(|| discovered.get("serverInfo"))
             .cloned()
-            .unwrap_or_else(|| json!({"name": link.server.name, "version": "0"}));
-        let mut hello = json!({
-            "protocolVersion": negotiated(&ask.client.hello.version),
-            "capabilities": legacy_capabilities(link.hello().capabilities.clone()),
+            .unwrap_or_else(|| json!({"name": connection.server.name, "version": "0"}));
+        let mut result = json!({
+            "protocolVersion": negotiated(&ask.client.info.version),
+            "capabilities": stateful_capabilities(connection.server_info().capabilities.clone()),
             "serverInfo": info,
         });
         if let (Some(instructions), Some(members)) =
-            (&link.hello().instructions, hello.as_object_mut())
+            (&connection.server_info().instructions, result.as_object_mut())
         {
             members.insert("instructions".to_owned(), instructions.as_str().into());
         }
-        hello.to_string()
+        result.to_string()
     }
 
     /// The answer to `server/discover`.
     pub(super) async fn discover(self: &Arc<Self>, ask: &Ask<'_>, head: &Head<'_>) -> Vec<u8> {
-        let links = self.open_all(ask.client).await;
-        let plain = links.first().filter(|_| self.is_plain());
-        if let Some((_, Ok(link))) = plain
-            && link.era == Era::Modern
+        let connections = self.open_all(ask.client).await;
+        let plain = connections.first().filter(|_| self.is_plain());
+        if let Some((_, Ok(connection))) = plain
+            && connection.mode == ProtocolMode::Stateless
         {
-            return reply::result(head.raw_id(), &link.hello().result);
+            return reply::result(head.raw_id(), &connection.server_info().result);
         }
         let (info, instructions) = match plain {
             Some((_, Err(failure))) => {
                 return reply::error(head.raw_id(), failure.code(), &failure.to_string());
             }
-            Some((_, Ok(link))) => {
-                let hello: Value = serde_json::from_str(&link.hello().result).unwrap_or_default();
-                let info = hello.get("serverInfo").cloned().unwrap_or_default();
-                (info, link.hello().instructions.clone())
+            Some((_, Ok(connection))) => {
+                let result: Value =
+                    serde_json::from_str(&connection.server_info().result).unwrap_or_default();
+                let info = result.get("serverInfo").cloned().unwrap_or_default();
+                (info, connection.server_info().instructions.clone())
             }
             None => (
                 serde_json::from_str(&own_info()).unwrap_or_default(),
-                Some(self.instructions(&links)),
+                Some(self.instructions(&connections)),
             ),
         };
         let mut result = json!({
             "supportedVersions": [MODERN],
-            "capabilities": modern_capabilities(self.capabilities(&links)),
+            "capabilities": stateless_capabilities(self.capabilities(&connections)),
             "_meta": {SERVER_KEY: info},
         });
         if let (Some(instructions), Some(members)) = (instructions, result.as_object_mut()) {
             members.insert("instructions".to_owned(), instructions.into());
         }
-        reply::result(head.raw_id(), &modern_result("server/discover", &result.to_string()))
+        reply::result(head.raw_id(), &stateless_result("server/discover", &result.to_string()))
     }
 
     /// What all can do together. There are tools in any case: the guard's own.
-    fn capabilities(&self, links: &[Opened]) -> Value {
+    fn capabilities(&self, connections: &[Opened]) -> Value {
         let mut all = json!({"tools": {"listChanged": true}});
-        for (_, link) in links {
-            if let Ok(link) = link {
-                unite(&mut all, &link.hello().capabilities);
+        for (_, connection) in connections {
+            if let Ok(connection) = connection {
+                unite(&mut all, &connection.server_info().capabilities);
             }
         }
         all
     }
 
-    fn instructions(&self, links: &[Opened]) -> String {
+    fn instructions(&self, connections: &[Opened]) -> String {
         let mut text = format!(
             "A gateway to several servers. {}",
-            if self.routes.prefixed {
+            if self.router.prefixed {
                 "Names of tools and prompts begin with the server's: server__tool."
             } else {
                 ""
             }
         );
-        for (server, link) in links {
+        for (server, connection) in connections {
             let Some(server) = self.servers.get(*server) else { continue };
-            match link {
-                Ok(link) => {
-                    if let Some(instructions) = &link.hello().instructions {
+            match connection {
+                Ok(connection) => {
+                    if let Some(instructions) = &connection.server_info().instructions {
                         text.push_str(&format!("\n\n# {}\n{instructions}", server.name));
                     }
                 }
@@ -176,13 +182,13 @@ fn unite(all: &mut Value, one: &Value) {
     }
 }
 
-/// Capabilities that the stateful era does not know stand aside, and the other way round.
-fn legacy_capabilities(mut capabilities: Value) -> Value {
+/// Capabilities that the stateful mode does not know stand aside, and the other way round.
+fn stateful_capabilities(mut capabilities: Value) -> Value {
     remove(&mut capabilities, "extensions");
     capabilities
 }
 
-fn modern_capabilities(mut capabilities: Value) -> Value {
+fn stateless_capabilities(mut capabilities: Value) -> Value {
     remove(&mut capabilities, "tasks");
     capabilities
 }
@@ -208,6 +214,6 @@ mod tests {
             json!({"tools": {"listChanged": true}, "logging": {}, "resources": {"subscribe": true}})
         );
         assert_eq!(negotiated("2025-03-26"), "2025-03-26");
-        assert_eq!(negotiated("1999-01-01"), LEGACY);
+        assert_eq!(negotiated("1999-01-01"), LATEST_STATEFUL_VERSION);
     }
 }

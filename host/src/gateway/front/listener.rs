@@ -23,7 +23,7 @@ use crate::config::Tls;
 use crate::{Error, Result};
 
 /// How long a handshake, and the head of a request, may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What makes a connection a TLS one.
 pub(crate) fn acceptor(tls: &Tls, folder: &Path) -> Result<TlsAcceptor> {
@@ -61,7 +61,7 @@ pub(crate) async fn serve(
 ) {
     let connections = GracefulShutdown::new();
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(TIMEOUT);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -125,7 +125,7 @@ async fn connection(
             watcher.watch(served).await
         }
         Some(tls) => {
-            let stream = tokio::time::timeout(PATIENCE, tls.accept(stream)).await??;
+            let stream = tokio::time::timeout(TIMEOUT, tls.accept(stream)).await??;
             let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
             watcher.watch(served).await
         }

@@ -1,20 +1,20 @@
-//! Many upstreams of any kind behind one endpoint, for clients of both eras.
+//! Many upstreams of any kind behind one endpoint, for clients of both modes.
 //!
-//! A request is read as far as its method and what routes it. Its answer is the upstream's, shaped by the guard and said in the client's era; lists are merged.
+//! A request is read as far as its method and what routes it. Its answer is the upstream's, shaped by the guard and said in the client's mode; lists are merged.
 
-mod answer;
-mod exchange;
-mod greeting;
+mod client_session;
+mod connections;
+mod dispatch;
+mod event_streams;
+mod forward;
+mod handshake;
 mod http;
-mod links;
+mod input_requests;
 mod lists;
-mod rounds;
-mod routes;
-mod session;
+mod router;
 mod stateless;
-mod streams;
+mod subscriptions;
 mod translate;
-mod watch;
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,11 +25,11 @@ use lru::LruCache;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::links::Links;
-use self::rounds::Parked;
-use self::routes::Routes;
-use self::session::ClientSession;
-use super::upstream::link::{ClientHello, Era};
+use self::client_session::ClientSession;
+use self::connections::Connections;
+use self::input_requests::PendingInput;
+use self::router::Router;
+use super::upstream::connection::{ClientInfo, ProtocolMode};
 use super::upstream::server::Server;
 use crate::config::Config;
 use crate::filter::Filter;
@@ -39,17 +39,17 @@ use crate::telemetry::Recorder;
 const SWEEP: Duration = Duration::from_secs(20);
 
 /// The upstreams, and who uses them.
-pub(crate) struct Hub {
+pub(crate) struct Aggregator {
     pub(crate) servers: Vec<Arc<Server>>,
-    routes: Routes,
+    router: Router,
     list_page: usize,
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     sessions: Mutex<LruCache<String, Arc<ClientSession>>>,
-    links: Links,
+    connections: Connections,
     /// Since when the guard knows the tools of an upstream, as a principal sees them.
-    learnt: Mutex<LruCache<(Arc<str>, usize), Instant>>,
-    parked: Mutex<LruCache<String, Parked>>,
+    tool_lists: Mutex<LruCache<(Arc<str>, usize), Instant>>,
+    pending_inputs: Mutex<LruCache<String, PendingInput>>,
     idle: Duration,
     /// Streams that only wait end with it.
     closing: CancellationToken,
@@ -61,8 +61,8 @@ pub(crate) struct Client {
     pub(crate) principal: Arc<str>,
     /// Whose answers are kept for it.
     pub(crate) scope: Arc<str>,
-    pub(crate) era: Era,
-    pub(crate) hello: ClientHello,
+    pub(crate) mode: ProtocolMode,
+    pub(crate) info: ClientInfo,
     /// Stateful clients have one.
     pub(crate) session: Option<Arc<ClientSession>>,
     /// Headers that go along to HTTP upstreams.
@@ -75,7 +75,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) out: &'a mpsc::UnboundedSender<Vec<u8>>,
 }
 
-impl Hub {
+impl Aggregator {
     pub(crate) fn new(
         config: &Config,
         servers: Vec<Arc<Server>>,
@@ -86,15 +86,15 @@ impl Hub {
     ) -> Self {
         let most = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
         Self {
-            routes: Routes::new(&servers, prefixed),
+            router: Router::new(&servers, prefixed),
             servers,
             list_page: config.list_page,
             filter,
             recorder,
             sessions: Mutex::new(LruCache::new(most)),
-            links: Links::default(),
-            learnt: Mutex::new(LruCache::new(most)),
-            parked: Mutex::new(LruCache::new(
+            connections: Connections::default(),
+            tool_lists: Mutex::new(LruCache::new(most)),
+            pending_inputs: Mutex::new(LruCache::new(
                 NonZeroUsize::new(1_024).unwrap_or(NonZeroUsize::MIN),
             )),
             idle: Duration::from_secs(config.limits.session_idle_seconds),
@@ -104,19 +104,19 @@ impl Hub {
 
     /// Whether there is one upstream under its own names: then all that it says passes as it came.
     fn is_plain(&self) -> bool {
-        self.servers.len() == 1 && !self.routes.prefixed
+        self.servers.len() == 1 && !self.router.prefixed
     }
 
     fn sessions(&self) -> std::sync::MutexGuard<'_, LruCache<String, Arc<ClientSession>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn learnt(&self) -> std::sync::MutexGuard<'_, LruCache<(Arc<str>, usize), Instant>> {
-        self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tool_lists(&self) -> std::sync::MutexGuard<'_, LruCache<(Arc<str>, usize), Instant>> {
+        self.tool_lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn parked(&self) -> std::sync::MutexGuard<'_, LruCache<String, Parked>> {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending_inputs(&self) -> std::sync::MutexGuard<'_, LruCache<String, PendingInput>> {
+        self.pending_inputs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends a session: its connections close, its requests are cancelled.
@@ -126,7 +126,7 @@ impl Hub {
         if let Some(session) = &session {
             session.ended.cancel();
         }
-        self.links.end_session(id);
+        self.connections.end_session(id);
     }
 
     /// Ends what is idle, again and again.
@@ -142,8 +142,8 @@ impl Hub {
             for id in idle {
                 self.end(&id);
             }
-            self.links.end_idle(self.idle, |id| self.sessions().contains(id));
-            self.forget_parked(self.idle);
+            self.connections.end_idle(self.idle, |id| self.sessions().contains(id));
+            self.expire_pending_inputs(self.idle);
         }
     }
 }

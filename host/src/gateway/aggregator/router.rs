@@ -22,13 +22,13 @@ struct Known {
 }
 
 /// The routes to all upstreams.
-pub(crate) struct Routes {
+pub(crate) struct Router {
     names: Vec<String>,
     pub(crate) prefixed: bool,
     known: Mutex<Known>,
 }
 
-impl Routes {
+impl Router {
     pub(crate) fn new(servers: &[Arc<Server>], prefixed: bool) -> Self {
         let known =
             Known { uris: LruCache::new(MOST), templates: Vec::new(), tasks: LruCache::new(MOST) };
@@ -41,7 +41,7 @@ impl Routes {
     }
 
     /// The name of an upstream's tool or prompt as clients see it.
-    pub(crate) fn outward(&self, server: usize, name: &str) -> String {
+    pub(crate) fn to_client_name(&self, server: usize, name: &str) -> String {
         match self.names.get(server).filter(|_| self.prefixed) {
             Some(prefix) => format!("{prefix}{BETWEEN}{name}"),
             None => name.to_owned(),
@@ -49,7 +49,7 @@ impl Routes {
     }
 
     /// Upstream and name of a tool or prompt that clients see under this name.
-    pub(crate) fn inward<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
+    pub(crate) fn from_client_name<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
         if !self.prefixed {
             return Some((0, name));
         }
@@ -84,7 +84,7 @@ impl Routes {
     }
 
     /// The upstream that has a resource, if that is known, and the URI as it knows it.
-    pub(crate) fn of_uri<'u>(&self, uri: &'u str) -> (Option<usize>, &'u str) {
+    pub(crate) fn uri_owner<'u>(&self, uri: &'u str) -> (Option<usize>, &'u str) {
         if let Some((name, rest)) = uri.strip_prefix(ALIAS).and_then(|rest| rest.split_once('/'))
             && let Some(server) = self.names.iter().position(|known| known == name)
         {
@@ -107,7 +107,7 @@ impl Routes {
     }
 
     /// The upstream of a task.
-    pub(crate) fn of_task(&self, principal: &Arc<str>, task: &str) -> Option<usize> {
+    pub(crate) fn task_owner(&self, principal: &Arc<str>, task: &str) -> Option<usize> {
         if self.names.len() == 1 {
             return Some(0);
         }
@@ -137,20 +137,23 @@ fn fits(template: &str, uri: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn routes(names: &[&str], prefixed: bool) -> Routes {
+    fn routes(names: &[&str], prefixed: bool) -> Router {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Routes { names, ..Routes::new(&[], prefixed) }
+        Router { names, ..Router::new(&[], prefixed) }
     }
 
     #[test]
     fn names_go_out_prefixed_and_come_back_plain() {
         let many = routes(&["files", "web-1"], true);
-        assert_eq!(many.outward(1, "get__it"), "web-1__get__it");
-        assert_eq!(many.inward("web-1__get__it"), Some((1, "get__it")));
-        assert_eq!((many.inward("none__x"), many.inward("files")), (None, None));
+        assert_eq!(many.to_client_name(1, "get__it"), "web-1__get__it");
+        assert_eq!(many.from_client_name("web-1__get__it"), Some((1, "get__it")));
+        assert_eq!(
+            (many.from_client_name("none__x"), many.from_client_name("files")),
+            (None, None)
+        );
         let one = routes(&["files"], false);
         assert_eq!(
-            (one.outward(0, "a__b"), one.inward("a__b")),
+            (one.to_client_name(0, "a__b"), one.from_client_name("a__b")),
             ("a__b".into(), Some((0, "a__b")))
         );
     }
@@ -161,13 +164,13 @@ mod tests {
         assert_eq!(routes.learn_uri(0, "x://1"), "x://1");
         let alias = routes.learn_uri(1, "x://1");
         assert_eq!(alias, "context-guard://server/b/x://1");
-        assert_eq!(routes.of_uri("x://1"), (Some(0), "x://1"));
-        assert_eq!(routes.of_uri(&alias), (Some(1), "x://1"));
+        assert_eq!(routes.uri_owner("x://1"), (Some(0), "x://1"));
+        assert_eq!(routes.uri_owner(&alias), (Some(1), "x://1"));
         routes.learn_template(1, "y://{id}/data{?q}");
-        assert_eq!(routes.of_uri("y://7/data"), (Some(1), "y://7/data"));
-        assert_eq!(routes.of_uri("z://"), (None, "z://"));
+        assert_eq!(routes.uri_owner("y://7/data"), (Some(1), "y://7/data"));
+        assert_eq!(routes.uri_owner("z://"), (None, "z://"));
         let (one, two): (Arc<str>, Arc<str>) = ("p".into(), "q".into());
         routes.learn_task(&one, "t", 1);
-        assert_eq!((routes.of_task(&one, "t"), routes.of_task(&two, "t")), (Some(1), None));
+        assert_eq!((routes.task_owner(&one, "t"), routes.task_owner(&two, "t")), (Some(1), None));
     }
 }

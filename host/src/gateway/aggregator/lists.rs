@@ -11,12 +11,12 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::greeting::PATIENCE;
-use super::streams::COMMON;
-use super::translate::modern_result;
-use super::{Ask, Client, Hub};
+use super::event_streams::COMMON;
+use super::handshake::TIMEOUT;
+use super::translate::stateless_result;
+use super::{Aggregator, Ask, Client};
 use crate::gateway::upstream::Failure;
-use crate::gateway::upstream::link::Era;
+use crate::gateway::upstream::connection::ProtocolMode;
 use crate::gateway::wire::reply;
 use crate::message::{Head, append, member, members, with_member};
 
@@ -77,7 +77,7 @@ struct Entry {
     json: String,
 }
 
-impl Hub {
+impl Aggregator {
     /// The merged list, or the page of it that a cursor names.
     pub(super) async fn merged(
         self: &Arc<Self>,
@@ -87,10 +87,10 @@ impl Hub {
     ) -> Vec<u8> {
         let meta = head.parameters().meta;
         let fetching = (0..self.servers.len()).map(|server| async move {
-            let fetched = tokio::time::timeout(PATIENCE, self.fetch(ask, server, list, meta)).await;
+            let fetched = tokio::time::timeout(TIMEOUT, self.fetch(ask, server, list, meta)).await;
             fetched.unwrap_or_else(|_| {
                 self.announce_later(ask.client, server, list);
-                Err(Failure::Timeout(format!("no answer within {} s", PATIENCE.as_secs())))
+                Err(Failure::Timeout(format!("no answer within {} s", TIMEOUT.as_secs())))
             })
         });
         let (mut entries, mut missing, mut own) = (Vec::new(), Vec::new(), None);
@@ -98,8 +98,9 @@ impl Hub {
             match fetched {
                 Ok((listed, reader)) => {
                     own = own.or(reader);
-                    entries
-                        .extend(listed.into_iter().map(|entry| self.outward(server, list, entry)));
+                    entries.extend(
+                        listed.into_iter().map(|entry| self.to_client_name(server, list, entry)),
+                    );
                 }
                 Err(failure) => missing.push(json!({
                     "name": self.servers.get(server).map(|server| server.name.clone()),
@@ -137,8 +138,8 @@ impl Hub {
             let meta = json!({MISSING: {"unavailable": missing}});
             result = append(&result, &format!(r#""_meta":{meta}"#));
         }
-        if ask.client.era == Era::Modern {
-            result = modern_result(list.method, &result);
+        if ask.client.mode == ProtocolMode::Stateless {
+            result = stateless_result(list.method, &result);
         }
         reply::result(head.raw_id(), &result)
     }
@@ -148,16 +149,15 @@ impl Hub {
     pub(super) async fn learn_tools(self: &Arc<Self>, ask: &Ask<'_>, server: usize) {
         let Some(list) = LISTS.first() else { return };
         let known = (Arc::clone(&ask.client.scope), server);
-        let learnt = self.learnt().get(&known).is_some_and(|since| since.elapsed() < LEARNT);
+        let learnt = self.tool_lists().get(&known).is_some_and(|since| since.elapsed() < LEARNT);
         if learnt {
             return;
         }
-        let meta =
-            (ask.client.era == Era::Modern).then(|| format!("{{{}}}", ask.client.hello.meta()));
+        let meta = (ask.client.mode == ProtocolMode::Stateless)
+            .then(|| format!("{{{}}}", ask.client.info.meta()));
         let meta = meta.and_then(|meta| RawValue::from_string(meta).ok());
         // What comes of it shows in the call itself.
-        let _ =
-            tokio::time::timeout(PATIENCE, self.fetch(ask, server, list, meta.as_deref())).await;
+        let _ = tokio::time::timeout(TIMEOUT, self.fetch(ask, server, list, meta.as_deref())).await;
     }
 
     /// All entries of an upstream's list, and the guard's own tool apart.
@@ -169,8 +169,8 @@ impl Hub {
         meta: Option<&RawValue>,
     ) -> Result<(Vec<Entry>, Option<String>), Failure> {
         let (mut entries, mut own, mut cursor) = (Vec::new(), None, None::<String>);
-        let link = self.link(ask.client, server).await?;
-        if !link.hello().can(list.capability) {
+        let connection = self.connection(ask.client, server).await?;
+        if !connection.server_info().can(list.capability) {
             return Ok((entries, own));
         }
         // What an upstream says while it lists belongs to nobody's request.
@@ -194,7 +194,7 @@ impl Hub {
             );
             let answer = self.exchange(&ask, server, request.into_bytes()).await;
             if list.method == "tools/list" {
-                self.learnt().put((Arc::clone(&ask.client.scope), server), Instant::now());
+                self.tool_lists().put((Arc::clone(&ask.client.scope), server), Instant::now());
             }
             let head = Head::read(&answer);
             let Some(result) = head.as_ref().and_then(|head| head.result) else {
@@ -233,12 +233,12 @@ impl Hub {
     }
 
     /// An entry as clients see it.
-    fn outward(&self, server: usize, list: &List, entry: Entry) -> Entry {
+    fn to_client_name(&self, server: usize, list: &List, entry: Entry) -> Entry {
         let key = match list.method {
-            "tools/list" | "prompts/list" => self.routes.outward(server, &entry.key),
-            "resources/list" => self.routes.learn_uri(server, &entry.key),
+            "tools/list" | "prompts/list" => self.router.to_client_name(server, &entry.key),
+            "resources/list" => self.router.learn_uri(server, &entry.key),
             "resources/templates/list" => {
-                self.routes.learn_template(server, &entry.key);
+                self.router.learn_template(server, &entry.key);
                 entry.key.clone()
             }
             _ => entry.key.clone(),
@@ -252,12 +252,12 @@ impl Hub {
 
     /// Tells a stateful client when an upstream is there after all.
     fn announce_later(self: &Arc<Self>, client: &Client, server: usize, list: &'static List) {
-        let (hub, client) = (Arc::clone(self), client.clone());
+        let (aggregator, client) = (Arc::clone(self), client.clone());
         let Some(session) = client.session.clone().filter(|_| !list.changed.is_empty()) else {
             return;
         };
         tokio::spawn(async move {
-            if hub.link(&client, server).await.is_ok() {
+            if aggregator.connection(&client, server).await.is_ok() {
                 let changed = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, list.changed);
                 session.streams().send(COMMON, changed.into_bytes());
             }

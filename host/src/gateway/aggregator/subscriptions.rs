@@ -1,4 +1,4 @@
-//! Changes that clients want to hear of: subscriptions of both eras, whatever the upstream's.
+//! Changes that clients want to hear of: subscriptions of both modes, whatever the upstream's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Ask, Client, Hub};
-use crate::gateway::upstream::calls::Reply;
-use crate::gateway::upstream::link::{AbortOnDrop, Era, Link};
+use super::{Aggregator, Ask, Client};
+use crate::gateway::upstream::connection::{AbortOnDrop, ProtocolMode, UpstreamConnection};
+use crate::gateway::upstream::request_table::UpstreamReply;
 use crate::message::{Head, SUBSCRIPTION_KEY, with_member};
 
 /// The changes of lists, as a filter and as a notification name them.
@@ -20,7 +20,7 @@ const LISTS: [(&str, &str); 3] = [
 /// Says that a subscription is heard of.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 /// How long a subscription waits for the upstreams to take it up.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const UPDATED: &str = "notifications/resources/updated";
 
 /// What a subscription asks for.
@@ -80,16 +80,16 @@ impl Filter {
     }
 
     /// What of it concerns one upstream.
-    fn only(&self, hub: &Hub, server: usize) -> Self {
+    fn only(&self, aggregator: &Aggregator, server: usize) -> Self {
         let mine = |uri: &&String| {
-            let (owner, _) = hub.routes.of_uri(uri);
+            let (owner, _) = aggregator.router.uri_owner(uri);
             owner.is_none_or(|owner| owner == server)
         };
         Self { lists: self.lists.clone(), uris: self.uris.iter().filter(mine).cloned().collect() }
     }
 }
 
-impl Hub {
+impl Aggregator {
     /// Watches all upstreams for a client, when they have been asked to. What changes is sent without the subscription's name.
     pub(super) async fn watch(
         self: &Arc<Self>,
@@ -99,12 +99,14 @@ impl Hub {
     ) -> Vec<AbortOnDrop> {
         let (ready, mut watched) = mpsc::unbounded_channel();
         let watching = (0..self.servers.len()).map(|server| {
-            let (hub, client, to) = (Arc::clone(self), client.clone(), to.clone());
-            let (filter, ready) = (filter.only(&hub, server), ready.clone());
+            let (aggregator, client, to) = (Arc::clone(self), client.clone(), to.clone());
+            let (filter, ready) = (filter.only(&aggregator, server), ready.clone());
             AbortOnDrop(tokio::spawn(async move {
                 loop {
-                    if let Ok(link) = hub.link(&client, server).await {
-                        hub.watch_link(&client, &link, &filter, &to, &ready).await;
+                    if let Ok(connection) = aggregator.connection(&client, server).await {
+                        aggregator
+                            .watch_connection(&client, &connection, &filter, &to, &ready)
+                            .await;
                     }
                     let _ = ready.send(());
                     if to.is_closed() {
@@ -121,37 +123,39 @@ impl Hub {
             }
         };
         // One that cannot be asked in time is asked again and again; the others are not kept waiting.
-        let _ = tokio::time::timeout(PATIENCE, all).await;
+        let _ = tokio::time::timeout(TIMEOUT, all).await;
         watching
     }
 
     /// Watches one connection until it ends.
-    pub(super) async fn watch_link(
+    pub(super) async fn watch_connection(
         self: &Arc<Self>,
         client: &Client,
-        link: &Arc<Link>,
+        connection: &Arc<UpstreamConnection>,
         filter: &Filter,
         to: &mpsc::UnboundedSender<Vec<u8>>,
         ready: &mpsc::UnboundedSender<()>,
     ) {
-        match link.era {
-            Era::Legacy => self.watch_legacy(link, filter, to, ready).await,
-            Era::Modern => self.watch_modern(client, link, filter, to, ready).await,
+        match connection.mode {
+            ProtocolMode::Stateful => self.watch_stateful(connection, filter, to, ready).await,
+            ProtocolMode::Stateless => {
+                self.watch_stateless(client, connection, filter, to, ready).await
+            }
         }
     }
 
-    async fn watch_legacy(
+    async fn watch_stateful(
         &self,
-        link: &Arc<Link>,
+        connection: &Arc<UpstreamConnection>,
         filter: &Filter,
         to: &mpsc::UnboundedSender<Vec<u8>>,
         ready: &mpsc::UnboundedSender<()>,
     ) {
-        let mut messages = link.unrelated();
+        let mut messages = connection.unrelated();
         for uri in &filter.uris {
-            let (_, uri) = self.routes.of_uri(uri);
+            let (_, uri) = self.router.uri_owner(uri);
             let request = json!({"jsonrpc": "2.0", "id": 0, "method": "resources/subscribe", "params": {"uri": uri}});
-            if let Ok(mut call) = link.request(request.to_string().as_bytes()).await {
+            if let Ok(mut call) = connection.request(request.to_string().as_bytes()).await {
                 let _ = call.next().await;
             }
         }
@@ -168,16 +172,16 @@ impl Hub {
                 Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
                 Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
             }
-            if link.has_ended() {
+            if connection.has_ended() {
                 return;
             }
         }
     }
 
-    async fn watch_modern(
+    async fn watch_stateless(
         &self,
         client: &Client,
-        link: &Arc<Link>,
+        connection: &Arc<UpstreamConnection>,
         filter: &Filter,
         to: &mpsc::UnboundedSender<Vec<u8>>,
         ready: &mpsc::UnboundedSender<()>,
@@ -185,39 +189,45 @@ impl Hub {
         let request = format!(
             r#"{{"jsonrpc":"2.0","id":0,"method":"subscriptions/listen","params":{{"notifications":{},"_meta":{{{}}}}}}}"#,
             filter.json(),
-            client.hello.meta()
+            client.info.meta()
         );
-        let Ok(mut call) = link.request(request.as_bytes()).await else { return };
+        let Ok(mut call) = connection.request(request.as_bytes()).await else { return };
         loop {
             match call.next().await {
-                Reply::Related(message) => {
+                UpstreamReply::Related(message) => {
                     let Some(head) = Head::read(&message) else { continue };
-                    self.filter.said(&link.server.name, &head);
+                    self.filter.on_notification(&connection.server.name, &head);
                     if head.method() == ACKNOWLEDGED {
                         let _ = ready.send(());
                     } else if filter.fits(&head) && to.send(unnamed(&message)).is_err() {
                         return;
                     }
                 }
-                Reply::Answer(_) | Reply::Failed(_) => return,
+                UpstreamReply::Answer(_) | UpstreamReply::Failed(_) => return,
             }
         }
     }
 
     /// `resources/subscribe` of a stateful client at a stateless upstream: watched until it unsubscribes.
-    pub(super) fn watch_resource(self: &Arc<Self>, ask: &Ask<'_>, link: &Arc<Link>, uri: &str) {
+    pub(super) fn watch_resource(
+        self: &Arc<Self>,
+        ask: &Ask<'_>,
+        connection: &Arc<UpstreamConnection>,
+        uri: &str,
+    ) {
         let Some(session) = ask.client.session.clone() else { return };
-        let (hub, client, link) = (Arc::clone(self), ask.client.clone(), Arc::clone(link));
+        let (aggregator, client, connection) =
+            (Arc::clone(self), ask.client.clone(), Arc::clone(connection));
         let filter = Filter::resource(uri);
         let weak = Arc::downgrade(&session);
         let task = tokio::spawn(async move {
             let (to, mut changes) = mpsc::unbounded_channel::<Vec<u8>>();
             let (ready, _heard) = mpsc::unbounded_channel();
-            let watching = hub.watch_link(&client, &link, &filter, &to, &ready);
+            let watching = aggregator.watch_connection(&client, &connection, &filter, &to, &ready);
             let passing = async {
                 while let Some(change) = changes.recv().await {
                     let Some(session) = weak.upgrade() else { return };
-                    session.streams().send(super::streams::COMMON, change);
+                    session.streams().send(super::event_streams::COMMON, change);
                 }
             };
             tokio::select! { () = watching => {}, () = passing => {} }

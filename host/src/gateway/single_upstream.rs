@@ -18,11 +18,11 @@ use lru::LruCache;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use super::blocking::run_blocking;
 use super::front::{Caller, NAME, PROTOCOL_VERSION, SESSION_ID, header, scope};
-use super::offload;
 use super::session::{FromClient, Session};
 use super::upstream::Failure;
-use super::upstream::http::{HttpUpstream, data, passed_on};
+use super::upstream::http_upstream::{HttpUpstream, data, passed_on};
 use super::wire::reply;
 use super::wire::sse::{Event, Framer};
 use crate::filter::Filter;
@@ -30,7 +30,7 @@ use crate::message::{Head, Kind, each};
 use crate::telemetry::Recorder;
 
 /// The one upstream.
-pub(crate) struct Proxy {
+pub(crate) struct SingleUpstream {
     pub(crate) upstream: Arc<HttpUpstream>,
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
@@ -39,7 +39,7 @@ pub(crate) struct Proxy {
     closing: CancellationToken,
 }
 
-impl Proxy {
+impl SingleUpstream {
     pub(crate) fn new(
         upstream: Arc<HttpUpstream>,
         filter: Arc<Filter>,
@@ -114,7 +114,7 @@ impl Proxy {
 
     async fn post(&self, session: &Arc<Session>, parts: &Parts, body: Bytes) -> Response {
         let FromClient { upstream, client } =
-            offload::run(&self.filter, body.len(), || session.from_client(&body)).await;
+            run_blocking(&self.filter, body.len(), || session.from_client(&body)).await;
         let Some(message) = upstream else {
             return reply::json(StatusCode::OK, client.unwrap_or_default());
         };
@@ -146,7 +146,7 @@ impl Proxy {
             Err(failure) => return self.fail(session, &waiting, client, &failure),
         };
         let shaped =
-            offload::run(&self.filter, answer.len(), || match session.from_upstream(&answer) {
+            run_blocking(&self.filter, answer.len(), || match session.from_upstream(&answer) {
                 Cow::Borrowed(_) => None,
                 Cow::Owned(shaped) => Some(shaped),
             })
@@ -302,7 +302,7 @@ impl Stream {
             match read {
                 Ok(Some(bytes)) => {
                     self.framer.push(&bytes);
-                    if self.framer.waiting() > self.upstream.longest() && !self.ends() {
+                    if self.framer.waiting() > self.upstream.max_bytes() && !self.ends() {
                         self.end(&self.upstream.too_large());
                     }
                 }
@@ -358,7 +358,7 @@ impl Stream {
         }
         let session = &self.session;
         let shaped =
-            offload::run(session.filter(), data.len(), || match session.from_upstream(&data) {
+            run_blocking(session.filter(), data.len(), || match session.from_upstream(&data) {
                 Cow::Borrowed(_) => None,
                 Cow::Owned(shaped) => Some(shaped),
             })

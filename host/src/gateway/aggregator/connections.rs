@@ -11,11 +11,11 @@ use sha2::{Digest, Sha256};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Client, Hub};
+use super::{Aggregator, Client};
 use crate::config::Isolation;
 use crate::filter::Filter;
 use crate::gateway::upstream::Failure;
-use crate::gateway::upstream::link::{ClientHello, Era, Link};
+use crate::gateway::upstream::connection::{ClientInfo, ProtocolMode, UpstreamConnection};
 use crate::message::Head;
 
 /// Whose a connection is.
@@ -31,21 +31,21 @@ enum Owner {
 struct Key {
     server: usize,
     owner: Owner,
-    era: Era,
+    mode: ProtocolMode,
     /// The digest of the Authorization header: another token is another connection.
     authorization: Option<[u8; 32]>,
 }
 
 struct Slot {
-    link: tokio::sync::Mutex<Option<Arc<Link>>>,
+    connection: tokio::sync::Mutex<Option<Arc<UpstreamConnection>>>,
     used: Mutex<Instant>,
 }
 
 /// All connections.
 #[derive(Default)]
-pub(super) struct Links(Mutex<HashMap<Key, Arc<Slot>>>);
+pub(super) struct Connections(Mutex<HashMap<Key, Arc<Slot>>>);
 
-impl Links {
+impl Connections {
     fn slots(&self) -> MutexGuard<'_, HashMap<Key, Arc<Slot>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,7 +53,10 @@ impl Links {
     fn slot(&self, key: Key) -> Arc<Slot> {
         let mut slots = self.slots();
         let slot = slots.entry(key).or_insert_with(|| {
-            Arc::new(Slot { link: tokio::sync::Mutex::default(), used: Mutex::new(Instant::now()) })
+            Arc::new(Slot {
+                connection: tokio::sync::Mutex::default(),
+                used: Mutex::new(Instant::now()),
+            })
         });
         *slot.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         Arc::clone(slot)
@@ -76,9 +79,11 @@ impl Links {
     pub(super) fn end_idle(&self, idle: Duration, is_session: impl Fn(&str) -> bool) {
         self.slots().retain(|key, slot| {
             let used = *slot.used.lock().unwrap_or_else(PoisonError::into_inner);
-            let in_use = match slot.link.try_lock() {
+            let in_use = match slot.connection.try_lock() {
                 // The slot itself holds one.
-                Ok(link) => link.as_ref().is_some_and(|link| Arc::strong_count(link) > 1),
+                Ok(connection) => {
+                    connection.as_ref().is_some_and(|connection| Arc::strong_count(connection) > 1)
+                }
                 Err(_) => true,
             };
             match &key.owner {
@@ -95,7 +100,7 @@ async fn listen(filter: Arc<Filter>, upstream: String, mut said: Receiver<Arc<Ve
         match said.recv().await {
             Ok(message) => {
                 if let Some(head) = Head::read(&message) {
-                    filter.said(&upstream, &head);
+                    filter.on_notification(&upstream, &head);
                 }
             }
             Err(RecvError::Lagged(_)) => {}
@@ -110,13 +115,13 @@ fn hash(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-impl Hub {
+impl Aggregator {
     /// The connection of a client to an upstream. Opening goes on when nobody waits for it any more: a server that starts slowly is there the next time.
-    pub(super) async fn link(
+    pub(super) async fn connection(
         self: &Arc<Self>,
         client: &Client,
         server: usize,
-    ) -> Result<Arc<Link>, Failure> {
+    ) -> Result<Arc<UpstreamConnection>, Failure> {
         let Some(upstream) = self.servers.get(server).cloned() else {
             return Err(Failure::Unavailable("There is no such upstream.".to_owned()));
         };
@@ -125,42 +130,42 @@ impl Hub {
             (Isolation::Session, Some(session)) => Owner::Session(session.id.clone()),
             (Isolation::Shared, _) => Owner::Everybody,
             // Stateless requests say themselves what their client can: one connection is enough for all of a principal's.
-            _ if client.era == Era::Modern && upstream.may_be_stateless() => {
+            _ if client.mode == ProtocolMode::Stateless && upstream.may_be_stateless() => {
                 Owner::Principal(Arc::clone(&client.principal), 0)
             }
-            _ => Owner::Principal(Arc::clone(&client.principal), hash(&client.hello)),
+            _ => Owner::Principal(Arc::clone(&client.principal), hash(&client.info)),
         };
         let authorization = client.headers.get(AUTHORIZATION);
         let authorization = authorization.map(|value| Sha256::digest(value.as_bytes()).into());
-        let hello = if shared { ClientHello::of_gateway() } else { client.hello.clone() };
+        let info = if shared { ClientInfo::gateway() } else { client.info.clone() };
         let headers: HeaderMap = client.headers.clone();
-        let key = Key { server, owner, era: client.era, authorization };
-        let (slot, era, filter) =
-            (self.links.slot(key.clone()), client.era, Arc::clone(&self.filter));
+        let key = Key { server, owner, mode: client.mode, authorization };
+        let (slot, mode, filter) =
+            (self.connections.slot(key.clone()), client.mode, Arc::clone(&self.filter));
         let opening = tokio::spawn(async move {
-            let mut link = slot.link.lock().await;
-            if let Some(open) = link.as_ref().filter(|open| !open.has_ended()) {
+            let mut connection = slot.connection.lock().await;
+            if let Some(open) = connection.as_ref().filter(|open| !open.has_ended()) {
                 return Ok(Arc::clone(open));
             }
-            let opened = upstream.open(era, &hello, &headers).await?;
+            let opened = upstream.open(mode, &info, &headers).await?;
             if filter.cache().is_some() {
                 tokio::spawn(listen(filter, upstream.name.clone(), opened.unrelated()));
             }
-            *link = Some(Arc::clone(&opened));
+            *connection = Some(Arc::clone(&opened));
             Ok(opened)
         });
-        let link =
+        let connection =
             opening.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))?;
         // It turned out to be stateful: it is for clients like the one that it was opened for, and for no others.
-        if link.era == Era::Legacy
+        if connection.mode == ProtocolMode::Stateful
             && let Owner::Principal(principal, 0) = &key.owner
         {
-            let owner = Owner::Principal(Arc::clone(principal), hash(&client.hello));
-            self.links.rename(&key, Key { owner, ..key.clone() });
+            let owner = Owner::Principal(Arc::clone(principal), hash(&client.info));
+            self.connections.rename(&key, Key { owner, ..key.clone() });
         }
         if let Some(session) = &client.session {
-            session.relay(&link, link.server.isolation != Isolation::Session);
+            session.relay(&connection, connection.server.isolation != Isolation::Session);
         }
-        Ok(link)
+        Ok(connection)
     }
 }

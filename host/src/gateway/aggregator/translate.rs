@@ -1,9 +1,9 @@
-//! Between the eras: what a request or result of one looks like in the other. Whatever needs no change stays as it is spelt.
+//! Between the modes: what a request or result of one looks like in the other. Whatever needs no change stays as it is spelt.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::gateway::upstream::link::{ClientHello, Era};
+use crate::gateway::upstream::connection::{ClientInfo, ProtocolMode};
 use crate::message::{
     CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, VERSION_KEY, append, member, members,
     object, splice, with_member,
@@ -11,15 +11,17 @@ use crate::message::{
 
 /// A request of the client as the upstream's era has it. `log_level`: what a stateful client asked for.
 pub(crate) fn request(
-    client: Era,
-    upstream: Era,
+    client: ProtocolMode,
+    upstream: ProtocolMode,
     message: Vec<u8>,
-    hello: &ClientHello,
+    client_info: &ClientInfo,
     log_level: Option<&str>,
 ) -> Vec<u8> {
     match (client, upstream) {
-        (Era::Modern, Era::Legacy) => without_meta(message),
-        (Era::Legacy, Era::Modern) => with_meta(message, hello, log_level),
+        (ProtocolMode::Stateless, ProtocolMode::Stateful) => without_meta(message),
+        (ProtocolMode::Stateful, ProtocolMode::Stateless) => {
+            with_meta(message, client_info, log_level)
+        }
         _ => message,
     }
 }
@@ -38,9 +40,9 @@ fn without_meta(message: Vec<u8>) -> Vec<u8> {
     edited.unwrap_or(message)
 }
 
-fn with_meta(message: Vec<u8>, hello: &ClientHello, log_level: Option<&str>) -> Vec<u8> {
+fn with_meta(message: Vec<u8>, client_info: &ClientInfo, log_level: Option<&str>) -> Vec<u8> {
     let level = log_level.map(|level| format!(r#","{LOG_LEVEL_KEY}":{}"#, Value::from(level)));
-    let added = hello.meta() + &level.unwrap_or_default();
+    let added = client_info.meta() + &level.unwrap_or_default();
     let Some(head) = Head::read(&message) else { return message };
     let params = head.params.map_or("{}", RawValue::get);
     let meta = head.parameters().meta.map_or("{}", RawValue::get);
@@ -54,11 +56,16 @@ fn with_meta(message: Vec<u8>, hello: &ClientHello, log_level: Option<&str>) -> 
     }
 }
 
-/// A response of the upstream as the client's era has it. `method`: what was asked.
-pub(crate) fn response(client: Era, upstream: Era, method: &str, message: Vec<u8>) -> Vec<u8> {
+/// A response of the upstream as the client's protocol mode has it. `method`: what was asked.
+pub(crate) fn response(
+    client: ProtocolMode,
+    upstream: ProtocolMode,
+    method: &str,
+    message: Vec<u8>,
+) -> Vec<u8> {
     match (client, upstream) {
-        (Era::Modern, Era::Legacy) => to_modern(method, message),
-        (Era::Legacy, Era::Modern) => to_legacy(method, message),
+        (ProtocolMode::Stateless, ProtocolMode::Stateful) => to_stateless(method, message),
+        (ProtocolMode::Stateful, ProtocolMode::Stateless) => to_stateful(method, message),
         _ => message,
     }
 }
@@ -68,8 +75,8 @@ const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// Whether the client of a request wants to see a notification. Stateless clients get the log messages that the request asks for, and otherwise none.
-pub(crate) fn is_wanted(client: Era, request: &[u8], notification: &Head<'_>) -> bool {
-    if client == Era::Legacy || notification.method() != "notifications/message" {
+pub(crate) fn is_wanted(client: ProtocolMode, request: &[u8], notification: &Head<'_>) -> bool {
+    if client == ProtocolMode::Stateful || notification.method() != "notifications/message" {
         return true;
     }
     let rank = |level: &Value| LEVELS.iter().position(|known| level == known);
@@ -88,7 +95,7 @@ fn is_cacheable(method: &str) -> bool {
     method.ends_with("/list") || matches!(method, "resources/read" | "server/discover")
 }
 
-fn to_modern(method: &str, message: Vec<u8>) -> Vec<u8> {
+fn to_stateless(method: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(head) = Head::read(&message) else { return message };
     if let Some(error) = head.error {
         // What is not there is a wrong parameter now.
@@ -101,11 +108,11 @@ fn to_modern(method: &str, message: Vec<u8>) -> Vec<u8> {
         };
     }
     let Some(result) = head.result else { return message };
-    splice(&message, result, &modern_result(method, result))
+    splice(&message, result, &stateless_result(method, result))
 }
 
-/// A result with the members that every result of the stateless era has.
-pub(crate) fn modern_result(method: &str, result: &str) -> String {
+/// A result with the members that every result of the stateless mode has.
+pub(crate) fn stateless_result(method: &str, result: &str) -> String {
     let has = members(result);
     let lacks = |name: &str| !has.iter().any(|(key, _)| key == name);
     let mut added = Vec::new();
@@ -123,12 +130,12 @@ pub(crate) fn modern_result(method: &str, result: &str) -> String {
     if added.is_empty() { result.to_owned() } else { append(result, &added.join(",")) }
 }
 
-/// Clients of the stateful era refuse a list of tools in which an output schema is no object, and a result whose structured content is none.
-fn to_legacy(method: &str, message: Vec<u8>) -> Vec<u8> {
+/// Clients of the stateful mode refuse a list of tools in which an output schema is no object, and a result whose structured content is none.
+fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
     if method == "tools/list" {
         let tools = member(result, "tools");
-        let changed = tools.and_then(|tools| Some((tools, legacy_tools(tools.get())?)));
+        let changed = tools.and_then(|tools| Some((tools, stateful_tools(tools.get())?)));
         return match changed {
             Some((tools, changed)) => splice(&message, tools.get(), &changed),
             None => message,
@@ -146,9 +153,10 @@ fn to_legacy(method: &str, message: Vec<u8>) -> Vec<u8> {
 }
 
 /// A list of tools as stateful clients take it; none where it is one already.
-fn legacy_tools(tools: &str) -> Option<String> {
+fn stateful_tools(tools: &str) -> Option<String> {
     let listed: Vec<&RawValue> = serde_json::from_str(tools).ok()?;
-    let changed: Vec<Option<String>> = listed.iter().map(|tool| legacy_tool(tool.get())).collect();
+    let changed: Vec<Option<String>> =
+        listed.iter().map(|tool| stateful_tool(tool.get())).collect();
     if changed.iter().all(Option::is_none) {
         return None;
     }
@@ -157,8 +165,8 @@ fn legacy_tools(tools: &str) -> Option<String> {
     Some(format!("[{}]", tools.collect::<Vec<_>>().join(",")))
 }
 
-/// A tool as clients of the stateful era take it: without an output schema that is no object.
-fn legacy_tool(tool: &str) -> Option<String> {
+/// A tool as clients of the stateful mode take it: without an output schema that is no object.
+fn stateful_tool(tool: &str) -> Option<String> {
     let schema: Value = serde_json::from_str(member(tool, "outputSchema")?.get()).ok()?;
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
     (!is_object).then(|| with_member(tool, "outputSchema", None))
@@ -168,45 +176,60 @@ fn legacy_tool(tool: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn hello() -> ClientHello {
-        ClientHello {
+    fn server_info() -> ClientInfo {
+        ClientInfo {
             version: "2025-11-25".into(),
             capabilities: r#"{"sampling":{}}"#.into(),
-            info: r#"{"name":"c","version":"1"}"#.into(),
+            implementation: r#"{"name":"c","version":"1"}"#.into(),
         }
     }
 
-    fn translated(client: Era, upstream: Era, message: &str) -> String {
-        let message = request(client, upstream, message.into(), &hello(), Some("info"));
+    fn translated(client: ProtocolMode, upstream: ProtocolMode, message: &str) -> String {
+        let message = request(client, upstream, message.into(), &client_info(), Some("info"));
         String::from_utf8(message).unwrap()
     }
 
     #[test]
     fn requests_gain_and_lose_what_makes_them_stand_for_themselves() {
-        let legacy = r#"{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1.50},"_meta":{"progressToken":3}}}"#;
-        let modern = translated(Era::Legacy, Era::Modern, legacy);
-        let head = Head::read(modern.as_bytes()).unwrap();
+        let stateful = r#"{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1.50},"_meta":{"progressToken":3}}}"#;
+        let stateless = translated(ProtocolMode::Stateful, ProtocolMode::Stateless, stateful);
+        let head = Head::read(stateless.as_bytes()).unwrap();
         assert_eq!(head.parameters().version().as_deref(), Some("2026-07-28"));
         assert_eq!(head.parameters().meta(LOG_LEVEL_KEY), Some("info".into()));
-        assert!(modern.contains(r#""arguments":{"a":1.50}"#));
-        assert_eq!(translated(Era::Modern, Era::Legacy, &modern), legacy);
-        assert_eq!(translated(Era::Legacy, Era::Legacy, legacy), legacy);
-        let bare = translated(Era::Legacy, Era::Modern, r#"{"id":1,"method":"tools/list"}"#);
+        assert!(stateless.contains(r#""arguments":{"a":1.50}"#));
+        assert_eq!(
+            translated(ProtocolMode::Stateless, ProtocolMode::Stateful, &stateless),
+            stateful
+        );
+        assert_eq!(translated(ProtocolMode::Stateful, ProtocolMode::Stateful, stateful), stateful);
+        let bare = translated(
+            ProtocolMode::Stateful,
+            ProtocolMode::Stateless,
+            r#"{"id":1,"method":"tools/list"}"#,
+        );
         assert!(Head::read(bare.as_bytes()).unwrap().parameters().version().is_some());
     }
 
     #[test]
     fn results_gain_what_the_stateless_era_has() {
-        let modern = |method, message: &str| {
-            String::from_utf8(response(Era::Modern, Era::Legacy, method, message.into())).unwrap()
+        let stateless = |method, message: &str| {
+            String::from_utf8(response(
+                ProtocolMode::Stateless,
+                ProtocolMode::Stateful,
+                method,
+                message.into(),
+            ))
+            .unwrap()
         };
         assert_eq!(
-            modern("tools/call", r#"{"id":1,"result":{"content":[]}}"#),
+            stateless("tools/call", r#"{"id":1,"result":{"content":[]}}"#),
             r#"{"id":1,"result":{"content":[],"resultType":"complete"}}"#
         );
-        assert!(modern("resources/read", r#"{"id":1,"result":{"contents":[]}}"#).contains("ttlMs"));
+        assert!(
+            stateless("resources/read", r#"{"id":1,"result":{"contents":[]}}"#).contains("ttlMs")
+        );
         let missing = r#"{"id":1,"error":{"code":-32002,"message":"x","data":{"uri":"y"}}}"#;
-        assert_eq!(modern("resources/read", missing), missing.replace("-32002", "-32602"));
+        assert_eq!(stateless("resources/read", missing), missing.replace("-32002", "-32602"));
     }
 
     #[test]
@@ -215,21 +238,23 @@ mod tests {
             format!(r#"{{"id":1,"method":"tools/call","params":{{"_meta":{{{meta}}}}}}}"#)
         };
         let info = br#"{"method":"notifications/message","params":{"level":"info","data":1}}"#;
-        let wanted =
-            |era, meta: &str| is_wanted(era, request(meta).as_bytes(), &Head::read(info).unwrap());
-        assert!(wanted(Era::Legacy, ""));
-        assert!(!wanted(Era::Modern, ""));
-        assert!(wanted(Era::Modern, r#""io.modelcontextprotocol/logLevel":"debug""#));
-        assert!(!wanted(Era::Modern, r#""io.modelcontextprotocol/logLevel":"error""#));
+        let wanted = |mode, meta: &str| {
+            is_wanted(mode, request(meta).as_bytes(), &Head::read(info).unwrap())
+        };
+        assert!(wanted(ProtocolMode::Stateful, ""));
+        assert!(!wanted(ProtocolMode::Stateless, ""));
+        assert!(wanted(ProtocolMode::Stateless, r#""io.modelcontextprotocol/logLevel":"debug""#));
+        assert!(!wanted(ProtocolMode::Stateless, r#""io.modelcontextprotocol/logLevel":"error""#));
     }
 
     #[test]
     fn what_stateful_clients_refuse_is_left_out() {
         let list = r#"{"id":1,"result":{"content":[{"type":"text","text":"[1]"}],"structuredContent":[1]}}"#;
-        let legacy = response(Era::Legacy, Era::Modern, "tools/call", list.into());
-        assert!(!String::from_utf8(legacy).unwrap().contains("structuredContent"));
-        assert!(legacy_tool(r#"{"name":"x","outputSchema":{"type":"array"}}"#).is_some());
-        assert!(legacy_tool(r#"{"name":"x","outputSchema":{"type":"object"}}"#).is_none());
-        assert!(legacy_tool(r#"{"name":"x"}"#).is_none());
+        let stateful =
+            response(ProtocolMode::Stateful, ProtocolMode::Stateless, "tools/call", list.into());
+        assert!(!String::from_utf8(stateful).unwrap().contains("structuredContent"));
+        assert!(stateful_tool(r#"{"name":"x","outputSchema":{"type":"array"}}"#).is_some());
+        assert!(stateful_tool(r#"{"name":"x","outputSchema":{"type":"object"}}"#).is_none());
+        assert!(stateful_tool(r#"{"name":"x"}"#).is_none());
     }
 }

@@ -6,11 +6,11 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::lists::{LISTS, READ_TOOLS};
-use super::{Ask, Hub};
+use super::{Aggregator, Ask};
 use crate::engine::CallContext;
 use crate::filter::{Request, Ticket};
-use crate::gateway::offload;
-use crate::gateway::upstream::link::Era;
+use crate::gateway::blocking::run_blocking;
+use crate::gateway::upstream::connection::ProtocolMode;
 use crate::gateway::wire::reply;
 use crate::message::{Head, member, splice, with_member};
 use crate::telemetry::Outcome;
@@ -20,7 +20,7 @@ const READ_URI: &str = "context-guard://read/";
 /// What an upstream answers to a resource that it does not have.
 const NOT_FOUND: [i64; 2] = [-32002, reply::INVALID_PARAMS];
 
-impl Hub {
+impl Aggregator {
     /// The answer to a request.
     pub(super) async fn answer(self: &Arc<Self>, ask: &Ask<'_>, request: &[u8]) -> Vec<u8> {
         let Some(head) = Head::read(request) else {
@@ -33,12 +33,12 @@ impl Hub {
             "ping" => return reply::result(head.raw_id(), "{}"),
             _ => {}
         }
-        if ask.client.era == Era::Legacy
+        if ask.client.mode == ProtocolMode::Stateful
             && matches!(method, "resources/subscribe" | "resources/unsubscribe")
         {
             return self.subscribe(ask, &head, request).await;
         }
-        if method == "logging/setLevel" && ask.client.era == Era::Legacy {
+        if method == "logging/setLevel" && ask.client.mode == ProtocolMode::Stateful {
             return self.set_level(ask, &head, request).await;
         }
         if self.is_plain() {
@@ -72,7 +72,7 @@ impl Hub {
         if head.method() == "tools/call" && READ_TOOLS.contains(&name) {
             return self.of_guard(ask, renamed(request, READ_TOOLS[0])).await;
         }
-        match self.routes.inward(name) {
+        match self.router.from_client_name(name) {
             Some((server, inner)) => {
                 if head.method() == "tools/call" {
                     self.learn_tools(ask, server).await;
@@ -83,7 +83,7 @@ impl Hub {
                 let kind = if head.method() == "tools/call" { "tool" } else { "prompt" };
                 let reason = format!(
                     "Unknown {kind}: {name}. Names here begin with a server's, as in server__{kind}; the servers are {}.",
-                    self.routes.names()
+                    self.router.names()
                 );
                 reply::error(head.raw_id(), reply::INVALID_PARAMS, &reason)
             }
@@ -94,7 +94,7 @@ impl Hub {
     async fn of_guard(self: &Arc<Self>, ask: &Ask<'_>, request: Vec<u8>) -> Vec<u8> {
         let since = Instant::now();
         let cx = self.context(ask, None);
-        match offload::run(&self.filter, request.len(), || self.filter.request(&cx, &request)).await
+        match run_blocking(&self.filter, request.len(), || self.filter.request(&cx, &request)).await
         {
             Request::Answer(answer, decision) => {
                 let bytes = answer.len();
@@ -141,19 +141,23 @@ impl Hub {
         if uri.starts_with(READ_URI) {
             return self.of_guard(ask, request.to_vec()).await;
         }
-        let (owner, inner) = self.routes.of_uri(uri);
+        let (owner, inner) = self.router.uri_owner(uri);
         let request = with_param(request, "uri", inner);
         if let Some(server) = owner {
             return self.exchange(ask, server, request).await;
         }
         let mut last = reply::error_with(
             head.raw_id(),
-            if ask.client.era == Era::Modern { reply::INVALID_PARAMS } else { NOT_FOUND[0] },
+            if ask.client.mode == ProtocolMode::Stateless {
+                reply::INVALID_PARAMS
+            } else {
+                NOT_FOUND[0]
+            },
             "Resource not found: no server behind this gateway has it.",
             &serde_json::json!({ "uri": uri }),
         );
-        for (server, link) in self.open_all(ask.client).await {
-            if !link.is_ok_and(|link| link.hello().can("resources")) {
+        for (server, connection) in self.open_all(ask.client).await {
+            if !connection.is_ok_and(|connection| connection.server_info().can("resources")) {
                 continue;
             }
             let answer = self.exchange(ask, server, request.clone()).await;
@@ -161,7 +165,7 @@ impl Hub {
                 Some(code) if NOT_FOUND.contains(&code) => {}
                 Some(_) => last = answer,
                 None => {
-                    self.routes.learn_uri(server, uri);
+                    self.router.learn_uri(server, uri);
                     return answer;
                 }
             }
@@ -177,9 +181,9 @@ impl Hub {
         let text = |name: &str| parsed.get(name).and_then(Value::as_str);
         let target = match (text("name"), text("uri")) {
             (Some(name), _) => {
-                self.routes.inward(name).map(|(server, inner)| (server, "name", inner))
+                self.router.from_client_name(name).map(|(server, inner)| (server, "name", inner))
             }
-            (None, Some(uri)) => match self.routes.of_uri(uri) {
+            (None, Some(uri)) => match self.router.uri_owner(uri) {
                 (Some(server), inner) => Some((server, "uri", inner)),
                 (None, _) => None,
             },
@@ -200,7 +204,7 @@ impl Hub {
     async fn task(self: &Arc<Self>, ask: &Ask<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let parameters = head.parameters();
         let task = parameters.task_id.as_deref().unwrap_or_default();
-        match self.routes.of_task(&ask.client.principal, task) {
+        match self.router.task_owner(&ask.client.principal, task) {
             Some(server) => self.exchange(ask, server, request.to_vec()).await,
             None => reply::error(
                 head.raw_id(),
@@ -219,7 +223,7 @@ impl Hub {
     ) -> Vec<u8> {
         let parameters = head.parameters();
         let uri = parameters.uri.as_deref().unwrap_or_default();
-        let (owner, inner) = self.routes.of_uri(uri);
+        let (owner, inner) = self.router.uri_owner(uri);
         let Some(server) = owner else {
             return reply::error(
                 head.raw_id(),
@@ -227,14 +231,14 @@ impl Hub {
                 "Resource not found: list the resources first, so that it is known which server has it.",
             );
         };
-        match self.link(ask.client, server).await {
+        match self.connection(ask.client, server).await {
             Err(failure) => reply::error(head.raw_id(), failure.code(), &failure.to_string()),
-            Ok(link) if link.era == Era::Legacy => {
+            Ok(connection) if connection.mode == ProtocolMode::Stateful => {
                 self.exchange(ask, server, with_param(request, "uri", inner)).await
             }
-            Ok(link) => {
+            Ok(connection) => {
                 if head.method() == "resources/subscribe" {
-                    self.watch_resource(ask, &link, inner);
+                    self.watch_resource(ask, &connection, inner);
                 } else if let Some(session) = &ask.client.session {
                     let mut watched =
                         session.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -262,9 +266,10 @@ impl Hub {
             session.set_log_level(level);
         }
         let mut refused = None;
-        for (server, link) in self.open_all(ask.client).await {
-            let Ok(link) = link else { continue };
-            if link.era == Era::Legacy && link.hello().can("logging") {
+        for (server, connection) in self.open_all(ask.client).await {
+            let Ok(connection) = connection else { continue };
+            if connection.mode == ProtocolMode::Stateful && connection.server_info().can("logging")
+            {
                 let answer = self.exchange(ask, server, request.to_vec()).await;
                 if error_code(&answer).is_some() {
                     refused = Some(answer);

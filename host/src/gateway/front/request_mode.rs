@@ -9,31 +9,31 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{METHOD, NAME, PROTOCOL_VERSION};
-use crate::gateway::upstream::http::is_refusal;
-use crate::gateway::upstream::link::Era;
+use crate::gateway::upstream::connection::ProtocolMode;
+use crate::gateway::upstream::http_upstream::is_refusal;
 use crate::gateway::wire::reply;
 use crate::gateway::wire::sse::Framer;
 use crate::message::{Head, Kind, is_modern};
 
 /// The era of a request, and whether its answer shows whether an upstream speaks that.
-pub(crate) fn era(headers: &HeaderMap, heads: &[Head<'_>]) -> (Era, bool) {
+pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode, bool) {
     let named = headers.get(PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
-    let modern = named.is_some_and(is_modern)
+    let stateless = named.is_some_and(is_modern)
         || heads.iter().any(|head| head.parameters().version().is_some());
-    if modern {
+    if stateless {
         let asks = heads.iter().any(|head| head.kind() == Some(Kind::Request));
-        (Era::Modern, asks)
+        (ProtocolMode::Stateless, asks)
     } else {
-        (Era::Legacy, heads.iter().any(|head| head.method() == "initialize"))
+        (ProtocolMode::Stateful, heads.iter().any(|head| head.method() == "initialize"))
     }
 }
 
 /// Errors that only a stateless server knows.
 const OF_STATELESS: [i64; 3] = [reply::HEADER_MISMATCH, -32021, reply::UNSUPPORTED_VERSION];
 /// The longest answer to `server/discover` that is looked at, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
-/// Whether an error says that its server speaks the stateless era.
+/// Whether an error says that its server speaks the stateless mode.
 pub(crate) fn is_of_stateless(error: &RawValue) -> bool {
     let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
     error.get("code").and_then(Value::as_i64).is_some_and(|code| OF_STATELESS.contains(&code))
@@ -46,7 +46,7 @@ pub(crate) async fn shown(response: Response) -> (Response, Option<bool>) {
         return (response, None);
     }
     let (head, body) = response.into_parts();
-    let Ok(body) = axum::body::to_bytes(body, LONGEST).await else {
+    let Ok(body) = axum::body::to_bytes(body, MAX_BYTES).await else {
         return (Response::from_parts(head, Body::empty()), None);
     };
     let mut framer = Framer::default();
@@ -121,8 +121,8 @@ mod tests {
         assert!(mismatch(&headers("other", "tools/call"), &head).unwrap().contains("mcp-name"));
         assert!(mismatch(&headers("=?base64?Z3LDtsOfZQ==?=", "TOOLS/CALL"), &head).is_some());
         assert!(mismatch(&HeaderMap::new(), &head).is_some());
-        let legacy =
+        let stateful =
             Head::read(br#"{"id":1,"method":"tools/call","params":{"name":"x"}}"#).unwrap();
-        assert_eq!(mismatch(&HeaderMap::new(), &legacy), None);
+        assert_eq!(mismatch(&HeaderMap::new(), &stateful), None);
     }
 }

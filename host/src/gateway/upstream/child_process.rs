@@ -10,31 +10,31 @@ use tokio::sync::{Mutex, broadcast};
 use tracing::{debug, info, warn};
 
 use super::Failure;
-use super::calls::Calls;
-use super::link::Link;
+use super::connection::UpstreamConnection;
+use super::request_table::RequestTable;
 use super::server::Server;
 use crate::config::Upstream;
 use crate::gateway::lines::{Lines, Piece};
 use crate::message::{Head, as_text};
 
 /// How long a process that was told to end by the end of its input may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The way to a child process. When it is dropped the process sees the end of its input.
-pub(crate) struct Child {
+pub(crate) struct ChildProcess {
     name: String,
     input: Arc<Mutex<ChildStdin>>,
 }
 
-impl Child {
+impl ChildProcess {
     /// Starts the process of an upstream, and reads it.
     pub(super) fn start(
         server: &Arc<Server>,
         config: &Upstream,
         folder: &std::path::Path,
-        calls: &Arc<Calls>,
+        requests: &Arc<RequestTable>,
         unrelated: &broadcast::Sender<Arc<Vec<u8>>>,
-        longest: usize,
+        max_bytes: usize,
     ) -> Result<Self, Failure> {
         let name = config.name.clone();
         let cannot = |reason: String| {
@@ -63,11 +63,11 @@ impl Child {
         let input = Arc::new(Mutex::new(input));
         let reader = Reader {
             name: name.clone(),
-            calls: Arc::clone(calls),
+            requests: Arc::clone(requests),
             unrelated: unrelated.clone(),
             input: Arc::downgrade(&input),
             server: Arc::downgrade(server),
-            longest,
+            max_bytes,
         };
         tokio::spawn(log(name.clone(), errors));
         tokio::spawn(reader.read(child, output));
@@ -100,17 +100,17 @@ async fn write(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
 
 struct Reader {
     name: String,
-    calls: Arc<Calls>,
+    requests: Arc<RequestTable>,
     unrelated: broadcast::Sender<Arc<Vec<u8>>>,
     /// Weak: the process is to see the end of its input when nobody uses it any more.
     input: std::sync::Weak<Mutex<ChildStdin>>,
     server: std::sync::Weak<Server>,
-    longest: usize,
+    max_bytes: usize,
 }
 
 impl Reader {
     async fn read(self, mut child: tokio::process::Child, output: ChildStdout) {
-        let mut lines = Lines::up_to(BufReader::with_capacity(1 << 16, output), self.longest);
+        let mut lines = Lines::up_to(BufReader::with_capacity(1 << 16, output), self.max_bytes);
         let mut skipped = false;
         loop {
             match lines.next().await {
@@ -120,7 +120,7 @@ impl Reader {
                         warn!(
                             upstream = self.name,
                             "A message of more than {} bytes is passed over (limits.responseBytes).",
-                            self.longest
+                            self.max_bytes
                         );
                         self.too_long(lines.bytes());
                     }
@@ -132,8 +132,8 @@ impl Reader {
         // Whoever waits is told now, not when the process has ended.
         let gone = || Failure::Unavailable(format!("The upstream `{}` ended.", self.name));
         let wanted = self.input.strong_count() > 0;
-        self.calls.end(&gone());
-        let status = match tokio::time::timeout(PATIENCE, child.wait()).await {
+        self.requests.end(&gone());
+        let status = match tokio::time::timeout(TIMEOUT, child.wait()).await {
             Ok(status) => status.ok(),
             Err(_) => {
                 let _ = child.kill().await;
@@ -163,7 +163,8 @@ impl Reader {
             );
             return;
         }
-        let answer = Link::arrived(&self.calls, &self.unrelated, line.into_owned(), None);
+        let answer =
+            UpstreamConnection::arrived(&self.requests, &self.unrelated, line.into_owned(), None);
         if let Some(answer) = answer
             && let Some(input) = self.input.upgrade()
         {
@@ -179,12 +180,12 @@ impl Reader {
         });
         let failure = Failure::TooLarge(format!(
             "The upstream `{}` answered with more than {} bytes (limits.responseBytes). Ask for less.",
-            self.name, self.longest
+            self.name, self.max_bytes
         ));
         match id {
-            Some(id) => self.calls.fail(id, failure),
+            Some(id) => self.requests.fail(id, failure),
             // Whose it was cannot be told: nobody is left to wait for ever.
-            None => self.calls.fail_last(failure),
+            None => self.requests.fail_last(failure),
         }
     }
 }

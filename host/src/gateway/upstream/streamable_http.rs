@@ -1,4 +1,4 @@
-//! An upstream that speaks Streamable HTTP, as a connection: a session of the stateful era, or requests that stand for themselves.
+//! An upstream that speaks Streamable HTTP, as a connection: a session of the stateful mode, or requests that stand for themselves.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use hyper::body::Incoming;
 use tracing::debug;
 
 use super::Failure;
-use super::http::{HttpUpstream, data, is_refusal};
-use super::link::{AbortOnDrop, Era, Link};
+use super::connection::{AbortOnDrop, ProtocolMode, UpstreamConnection};
+use super::http_upstream::{HttpUpstream, data, is_refusal};
 use crate::gateway::front::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
 use crate::gateway::wire::sse::Framer;
 use crate::message::{Head, Kind, MODERN, as_text, each, with_member};
@@ -28,18 +28,18 @@ struct Session {
 }
 
 /// The way to an HTTP upstream.
-pub(crate) struct Remote {
+pub(crate) struct StreamableHttp {
     http: Arc<HttpUpstream>,
-    era: Era,
+    mode: ProtocolMode,
     /// Headers of the client that go along: Authorization, and what proxies added.
     headers: HeaderMap,
     session: Mutex<Session>,
     listener: Mutex<Option<AbortOnDrop>>,
 }
 
-impl Remote {
-    pub(super) fn new(http: Arc<HttpUpstream>, era: Era, headers: HeaderMap) -> Self {
-        Self { http, era, headers, session: Mutex::default(), listener: Mutex::default() }
+impl StreamableHttp {
+    pub(super) fn new(http: Arc<HttpUpstream>, mode: ProtocolMode, headers: HeaderMap) -> Self {
+        Self { http, mode, headers, session: Mutex::default(), listener: Mutex::default() }
     }
 
     fn session(&self) -> std::sync::MutexGuard<'_, Session> {
@@ -55,8 +55,8 @@ impl Remote {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        match self.era {
-            Era::Legacy => {
+        match self.mode {
+            ProtocolMode::Stateful => {
                 let session = self.session();
                 for (name, value) in
                     [(SESSION_ID, &session.id), (PROTOCOL_VERSION, &session.version)]
@@ -66,7 +66,7 @@ impl Remote {
                     }
                 }
             }
-            Era::Modern => {
+            ProtocolMode::Stateless => {
                 headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(MODERN));
                 if let Some(head) = Head::read(message) {
                     let name = head.subject();
@@ -83,31 +83,36 @@ impl Remote {
     }
 
     /// Sends a request. What comes back on its stream is handed to those who wait, until the reader is dropped.
-    pub(super) fn request(&self, link: &Arc<Link>, id: u64, message: Vec<u8>) -> AbortOnDrop {
-        let (link, http) = (Arc::downgrade(link), Arc::clone(&self.http));
+    pub(super) fn request(
+        &self,
+        connection: &Arc<UpstreamConnection>,
+        id: u64,
+        message: Vec<u8>,
+    ) -> AbortOnDrop {
+        let (connection, http) = (Arc::downgrade(connection), Arc::clone(&self.http));
         let headers = self.headers(&message);
         let patient =
             Head::read(&message).is_some_and(|head| head.method() == "subscriptions/listen");
         AbortOnDrop(tokio::spawn(async move {
             let sent = http.send(Method::POST, None, &headers, Bytes::from(message)).await;
             let read = match sent {
-                Ok(response) => read(&link, &http, response, Some(id), patient).await,
+                Ok(response) => read(&connection, &http, response, Some(id), patient).await,
                 Err(failure) => Err(failure),
             };
-            if let Some(link) = link.upgrade() {
+            if let Some(connection) = connection.upgrade() {
                 let failure = read.err().unwrap_or_else(|| {
                     Failure::Unavailable(format!(
                         "The upstream `{}` ended its stream without an answer.",
                         http.name
                     ))
                 });
-                link.calls.fail(id, failure);
+                connection.requests.fail(id, failure);
             }
         }))
     }
 
     /// Sends a notification or an answer.
-    pub(super) async fn tell(&self, message: Vec<u8>) -> Result<(), Failure> {
+    pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
         let headers = self.headers(&message);
         let response = self.http.send(Method::POST, None, &headers, message.into()).await?;
         if response.status().is_success() {
@@ -122,14 +127,14 @@ impl Remote {
     }
 
     /// Reads the stream of messages that belong to no request, where the upstream has one.
-    pub(super) fn listen(&self, link: &Arc<Link>) {
-        if self.era == Era::Modern {
+    pub(super) fn listen(&self, connection: &Arc<UpstreamConnection>) {
+        if self.mode == ProtocolMode::Stateless {
             return;
         }
         let mut headers = self.headers(b"");
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         headers.remove(CONTENT_TYPE);
-        let (weak, http) = (Arc::downgrade(link), Arc::clone(&self.http));
+        let (weak, http) = (Arc::downgrade(connection), Arc::clone(&self.http));
         let task = tokio::spawn(async move {
             while weak.strong_count() > 0 {
                 let sent = http.send(Method::GET, None, &headers, Bytes::new()).await;
@@ -157,7 +162,7 @@ impl Remote {
     }
 }
 
-impl Drop for Remote {
+impl Drop for StreamableHttp {
     fn drop(&mut self) {
         // A session that nobody uses is ended in order.
         if self.session().id.is_some()
@@ -173,15 +178,15 @@ impl Drop for Remote {
 
 /// Reads a response to its end.
 async fn read(
-    link: &Weak<Link>,
+    connection: &Weak<UpstreamConnection>,
     http: &HttpUpstream,
     response: http::Response<Incoming>,
     of: Option<u64>,
     patient: bool,
 ) -> Result<(), Failure> {
     let (head, mut body) = response.into_parts();
-    if let Some(link) = link.upgrade()
-        && let super::link::Carrier::Remote(remote) = &link.carrier
+    if let Some(connection) = connection.upgrade()
+        && let super::connection::Transport::StreamableHttp(remote) = &connection.transport
     {
         remote.opened(&head.headers);
     }
@@ -209,16 +214,16 @@ async fn read(
                 _ => message.to_vec(),
             };
             answered = true;
-            arrived(link, message, of).await;
+            arrived(connection, message, of).await;
         }
         if head.status == StatusCode::NOT_FOUND
-            && let Some(link) = link.upgrade()
-            && link.era == Era::Legacy
+            && let Some(connection) = connection.upgrade()
+            && connection.mode == ProtocolMode::Stateful
         {
             // The upstream has forgotten the session: a new one has to be opened.
             let failure =
                 Failure::Unavailable(format!("The upstream `{}` ended the session.", http.name));
-            link.calls.end(&failure);
+            connection.requests.end(&failure);
             return Err(failure);
         }
         if !answered && of.is_some() {
@@ -244,43 +249,47 @@ async fn read(
             if let Some(data) = event.data() {
                 let data = as_text(&data);
                 for message in each(&data) {
-                    arrived(link, message.to_vec(), of).await;
+                    arrived(connection, message.to_vec(), of).await;
                 }
             }
         }
-        if framer.waiting() > http.longest() {
+        if framer.waiting() > http.max_bytes() {
             return Err(http.too_large());
         }
-        if of.is_some_and(|of| link.upgrade().is_none_or(|link| !link.calls.is_in_flight(of))) {
+        if of.is_some_and(|of| {
+            connection.upgrade().is_none_or(|connection| !connection.requests.is_in_flight(of))
+        }) {
             return Ok(());
         }
     }
 }
 
-async fn arrived(link: &Weak<Link>, message: Vec<u8>, of: Option<u64>) {
-    let Some(link) = link.upgrade() else { return };
+async fn arrived(connection: &Weak<UpstreamConnection>, message: Vec<u8>, of: Option<u64>) {
+    let Some(connection) = connection.upgrade() else { return };
     if of.is_none() && Head::read(&message).is_some_and(|head| head.kind() == Some(Kind::Response))
     {
         // An answer on the common stream: its id tells whose it is.
-        link.calls.arrived(message, None);
+        connection.requests.arrived(message, None);
         return;
     }
     let answer = match of {
-        Some(_) => Link::arrived(&link.calls, &link.unrelated, message, of),
+        Some(_) => {
+            UpstreamConnection::arrived(&connection.requests, &connection.unrelated, message, of)
+        }
         // What comes on the common stream belongs to no request.
         None => {
             let ping = Head::read(&message).filter(|head| head.method() == "ping");
             match ping {
                 Some(head) => Some(crate::gateway::wire::reply::result(head.raw_id(), "{}")),
                 None => {
-                    let _ = link.unrelated.send(Arc::new(message));
+                    let _ = connection.unrelated.send(Arc::new(message));
                     None
                 }
             }
         }
     };
     if let Some(answer) = answer {
-        link.tell_later(answer);
+        connection.send_in_background(answer);
     }
 }
 

@@ -6,29 +6,29 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 
-use super::session::{ClientSession, nobody};
+use super::client_session::{ClientSession, nobody};
 use super::translate;
-use super::{Ask, Hub};
+use super::{Aggregator, Ask};
 use crate::config::Isolation;
 use crate::engine::{CallContext, Decision};
 use crate::filter::{Request, Ticket};
-use crate::gateway::offload;
+use crate::gateway::blocking::run_blocking;
 use crate::gateway::upstream::Failure;
-use crate::gateway::upstream::calls::Reply;
-use crate::gateway::upstream::link::{Call, Era, Link};
+use crate::gateway::upstream::connection::{ProtocolMode, UpstreamConnection, UpstreamRequest};
+use crate::gateway::upstream::request_table::UpstreamReply;
 use crate::gateway::wire::reply;
 use crate::message::{Head, Kind, MODERN, member, members};
 use crate::telemetry::{Answered, Outcome};
 
 /// A request that is on its way.
-pub(super) struct Flight {
+pub(super) struct InFlightRequest {
     pub(super) server: usize,
-    /// As the client's era has it, under the upstream's names.
+    /// As the client's protocol mode has it, under the upstream's names.
     pub(super) request: Vec<u8>,
     pub(super) method: String,
     pub(super) cx: CallContext,
     pub(super) ticket: Ticket,
-    pub(super) call: Call,
+    pub(super) call: UpstreamRequest,
     pub(super) since: Instant,
     /// How often the upstream asked for input.
     pub(super) rounds: usize,
@@ -46,8 +46,13 @@ impl Questions {
     }
 
     /// Puts a question of an upstream to the client: the message for it.
-    fn ask(&mut self, session: &Arc<ClientSession>, link: &Arc<Link>, question: &[u8]) -> Vec<u8> {
-        let (number, message) = session.ask_for(link, question);
+    fn ask(
+        &mut self,
+        session: &Arc<ClientSession>,
+        connection: &Arc<UpstreamConnection>,
+        question: &[u8],
+    ) -> Vec<u8> {
+        let (number, message) = session.ask_for(connection, question);
         self.0 = Some(Arc::clone(session));
         self.1.push(number);
         message
@@ -62,7 +67,7 @@ impl Drop for Questions {
     }
 }
 
-impl Hub {
+impl Aggregator {
     pub(super) fn context(&self, ask: &Ask<'_>, server: Option<usize>) -> CallContext {
         let upstream = server.and_then(|server| self.servers.get(server));
         let session = ask.client.session.as_ref();
@@ -71,16 +76,16 @@ impl Hub {
             session: session.map(|session| session.id.clone()).unwrap_or_default(),
             request_id: self.recorder.next_request(),
             upstream: upstream.map(|upstream| upstream.name.clone()).unwrap_or_default(),
-            protocol_version: match ask.client.era {
-                Era::Modern => MODERN.to_owned(),
-                Era::Legacy => ask.client.hello.version.clone(),
+            protocol_version: match ask.client.mode {
+                ProtocolMode::Stateless => MODERN.to_owned(),
+                ProtocolMode::Stateful => ask.client.info.version.clone(),
             },
-            client_name: ask.client.hello.name(),
+            client_name: ask.client.info.name(),
             ..CallContext::default()
         }
     }
 
-    /// The answer of an upstream to a request under its own names, shaped, in the client's era.
+    /// The answer of an upstream to a request under its own names, shaped, in the client's protocol mode.
     pub(super) async fn exchange(
         self: &Arc<Self>,
         ask: &Ask<'_>,
@@ -88,12 +93,12 @@ impl Hub {
         request: Vec<u8>,
     ) -> Vec<u8> {
         let since = Instant::now();
-        if let Some(state) = Head::read(&request).and_then(|head| self.parked_state(&head)) {
+        if let Some(state) = Head::read(&request).and_then(|head| self.input_state(&head)) {
             return self.resume(ask, &state, &request).await;
         }
         let cx = self.context(ask, Some(server));
         let verdict =
-            offload::run(&self.filter, request.len(), || self.filter.request(&cx, &request)).await;
+            run_blocking(&self.filter, request.len(), || self.filter.request(&cx, &request)).await;
         let (message, ticket) = match verdict {
             Request::Answer(answer, decision) => {
                 let method = Head::read(&request).map(|head| head.method().to_owned());
@@ -110,7 +115,7 @@ impl Hub {
     }
 
     /// Sends on what the guard made of a request, and follows it to its answer.
-    #[allow(clippy::too_many_arguments, reason = "what a flight is made of")]
+    #[allow(clippy::too_many_arguments, reason = "an in-flight request is made of")]
     pub(super) async fn send_and_follow(
         self: &Arc<Self>,
         ask: &Ask<'_>,
@@ -125,7 +130,7 @@ impl Hub {
         match self.send(ask, server, message).await {
             Ok(call) => {
                 let questions = Questions::default();
-                let flight = Flight {
+                let in_flight = InFlightRequest {
                     server,
                     request: request.to_vec(),
                     method,
@@ -136,7 +141,7 @@ impl Hub {
                     rounds: 0,
                     questions,
                 };
-                self.follow(ask, flight).await
+                self.follow(ask, in_flight).await
             }
             Err(failure) => self.fail(&cx, &method, request, since, &failure),
         }
@@ -148,30 +153,34 @@ impl Hub {
         ask: &Ask<'_>,
         server: usize,
         message: Vec<u8>,
-    ) -> Result<Call, Failure> {
-        let link = self.link(ask.client, server).await?;
+    ) -> Result<UpstreamRequest, Failure> {
+        let connection = self.connection(ask.client, server).await?;
         let level = ask.client.session.as_ref().and_then(|session| session.log_level());
         let message = translate::request(
-            ask.client.era,
-            link.era,
+            ask.client.mode,
+            connection.mode,
             message,
-            &ask.client.hello,
+            &ask.client.info,
             level.as_deref(),
         );
-        link.request(&message).await
+        connection.request(&message).await
     }
 
     /// Follows a request to its answer.
-    pub(super) async fn follow(self: &Arc<Self>, ask: &Ask<'_>, mut flight: Flight) -> Vec<u8> {
-        let upstream = Arc::clone(&flight.call.link().server);
-        let Some(_turn) = upstream.turn().await else { return Vec::new() };
+    pub(super) async fn follow(
+        self: &Arc<Self>,
+        ask: &Ask<'_>,
+        mut in_flight: InFlightRequest,
+    ) -> Vec<u8> {
+        let upstream = Arc::clone(&in_flight.call.connection().server);
+        let Some(_permit) = upstream.permit().await else { return Vec::new() };
         loop {
-            match Self::next(&mut flight).await {
-                Reply::Related(message) => {
+            match Self::next(&mut in_flight).await {
+                UpstreamReply::Related(message) => {
                     let head = Head::read(&message);
                     let Some(head) = head else { continue };
                     if head.kind() != Some(Kind::Request) {
-                        if translate::is_wanted(ask.client.era, &flight.request, &head) {
+                        if translate::is_wanted(ask.client.mode, &in_flight.request, &head) {
                             let _ = ask.out.send(message);
                         }
                         continue;
@@ -180,50 +189,54 @@ impl Hub {
                     let shared = upstream.isolation == Isolation::Shared;
                     match &ask.client.session {
                         Some(session) if !shared => {
-                            let link = Arc::clone(flight.call.link());
-                            let _ = ask.out.send(flight.questions.ask(session, &link, &message));
+                            let connection = Arc::clone(in_flight.call.connection());
+                            let _ = ask.out.send(in_flight.questions.ask(
+                                session,
+                                &connection,
+                                &message,
+                            ));
                         }
-                        None if !shared => return self.park(ask, flight, &message),
-                        _ => flight.call.link().tell_later(nobody(head.raw_id())),
+                        None if !shared => return self.suspend(ask, in_flight, &message),
+                        _ => in_flight.call.connection().send_in_background(nobody(head.raw_id())),
                     }
                 }
-                Reply::Failed(failure) => {
+                UpstreamReply::Failed(failure) => {
                     return self.fail(
-                        &flight.cx,
-                        &flight.method,
-                        &flight.request,
-                        flight.since,
+                        &in_flight.cx,
+                        &in_flight.method,
+                        &in_flight.request,
+                        in_flight.since,
                         &failure,
                     );
                 }
-                Reply::Answer(answer) => {
+                UpstreamReply::Answer(answer) => {
                     upstream.succeeded();
-                    if ask.client.era == Era::Legacy
-                        && flight.call.link().era == Era::Modern
-                        && let Some(wanted) = super::rounds::wanted(&answer)
+                    if ask.client.mode == ProtocolMode::Stateful
+                        && in_flight.call.connection().mode == ProtocolMode::Stateless
+                        && let Some(wanted) = super::input_requests::wanted(&answer)
                     {
-                        match self.another_round(ask, &mut flight, &wanted).await {
+                        match self.request_input(ask, &mut in_flight, &wanted).await {
                             Ok(()) => continue,
                             Err(answer) => return answer,
                         }
                     }
-                    return self.finish(ask, &flight, answer).await;
+                    return self.finish(ask, &in_flight, answer).await;
                 }
             }
         }
     }
 
     /// What comes next on a request, in the upstream's time. While the client is asked something, it has all the time it wants.
-    async fn next(flight: &mut Flight) -> Reply {
-        if flight.questions.wait() || flight.call.link().keeps_time() {
-            return flight.call.next().await;
+    async fn next(in_flight: &mut InFlightRequest) -> UpstreamReply {
+        if in_flight.questions.wait() || in_flight.call.connection().enforces_timeout() {
+            return in_flight.call.next().await;
         }
-        let server = Arc::clone(&flight.call.link().server);
-        match tokio::time::timeout(server.timeout(), flight.call.next()).await {
+        let server = Arc::clone(&in_flight.call.connection().server);
+        match tokio::time::timeout(server.timeout(), in_flight.call.next()).await {
             Ok(reply) => reply,
             Err(_) => {
                 server.failed();
-                Reply::Failed(Failure::Timeout(format!(
+                UpstreamReply::Failed(Failure::Timeout(format!(
                     "The upstream `{}` did not answer within {} s.",
                     server.name,
                     server.timeout().as_secs()
@@ -232,21 +245,21 @@ impl Hub {
         }
     }
 
-    /// Shapes an answer and says it in the client's era.
-    async fn finish(&self, ask: &Ask<'_>, flight: &Flight, answer: Vec<u8>) -> Vec<u8> {
-        self.learn_task(ask, flight, &answer);
-        let (shaped, decision) = offload::run(&self.filter, answer.len(), || {
-            self.filter.response_with_decision(&flight.cx, &flight.ticket, &answer)
+    /// Shapes an answer and says it in the client's protocol mode.
+    async fn finish(&self, ask: &Ask<'_>, in_flight: &InFlightRequest, answer: Vec<u8>) -> Vec<u8> {
+        self.learn_task(ask, in_flight, &answer);
+        let (shaped, decision) = run_blocking(&self.filter, answer.len(), || {
+            self.filter.response_with_decision(&in_flight.cx, &in_flight.ticket, &answer)
         })
         .await;
-        let outcome = Outcome::of(&flight.ticket, decision.as_ref());
+        let outcome = Outcome::of(&in_flight.ticket, decision.as_ref());
         let answer = shaped.unwrap_or(answer);
-        let era = flight.call.link().era;
-        let answer = translate::response(ask.client.era, era, &flight.method, answer);
+        let mode = in_flight.call.connection().mode;
+        let answer = translate::response(ask.client.mode, mode, &in_flight.method, answer);
         self.record(
-            &flight.cx,
-            &flight.method,
-            flight.since,
+            &in_flight.cx,
+            &in_flight.method,
+            in_flight.since,
             decision.as_ref(),
             answer.len(),
             outcome,
@@ -255,8 +268,9 @@ impl Hub {
     }
 
     /// Remembers whose a task is that an answer announces.
-    fn learn_task(&self, ask: &Ask<'_>, flight: &Flight, answer: &[u8]) {
-        if flight.method != "tools/call" || memchr::memmem::find(answer, b"\"taskId\"").is_none() {
+    fn learn_task(&self, ask: &Ask<'_>, in_flight: &InFlightRequest, answer: &[u8]) {
+        if in_flight.method != "tools/call" || memchr::memmem::find(answer, b"\"taskId\"").is_none()
+        {
             return;
         }
         let Some(result) = Head::read(answer).and_then(|head| head.result) else { return };
@@ -267,7 +281,7 @@ impl Hub {
                 _ => None,
             };
             if let Some(id) = id.and_then(|id| serde_json::from_str::<String>(id).ok()) {
-                self.routes.learn_task(&ask.client.principal, &id, flight.server);
+                self.router.learn_task(&ask.client.principal, &id, in_flight.server);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A stateful client of the hub: its streams, what it runs, what it was asked.
+//! A stateful client of the aggregator: its streams, what it runs, what it was asked.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::streams::{COMMON, Streams};
-use crate::gateway::upstream::link::{AbortOnDrop, ClientHello, Link};
+use super::event_streams::{COMMON, Streams};
+use crate::gateway::upstream::connection::{AbortOnDrop, ClientInfo, UpstreamConnection};
 use crate::gateway::wire::reply;
 use crate::message::{Head, Kind, with_id};
 
 /// Who waits for the answer to a request that the client was asked.
 enum Asked {
     /// An upstream, which knows it under this id.
-    Upstream(Weak<Link>, String),
+    Upstream(Weak<UpstreamConnection>, String),
     /// The gateway.
     Gateway(oneshot::Sender<Vec<u8>>),
 }
@@ -25,14 +25,14 @@ enum Asked {
 pub(crate) struct ClientSession {
     pub(crate) id: String,
     pub(crate) principal: Arc<str>,
-    pub(crate) hello: ClientHello,
+    pub(crate) info: ClientInfo,
     streams: Mutex<Streams>,
     asked: Mutex<HashMap<u64, Asked>>,
     last_asked: AtomicU64,
     /// Requests in flight, by id as it is spelt.
     running: Mutex<HashMap<String, CancellationToken>>,
     /// What passes on the messages of upstreams that belong to no request.
-    relays: Mutex<HashMap<String, (Weak<Link>, AbortOnDrop)>>,
+    relays: Mutex<HashMap<String, (Weak<UpstreamConnection>, AbortOnDrop)>>,
     /// Resources that are watched on stateless upstreams.
     pub(crate) watched: Mutex<HashMap<String, AbortOnDrop>>,
     log_level: Mutex<Option<String>>,
@@ -46,11 +46,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ClientSession {
-    pub(crate) fn new(id: String, principal: Arc<str>, hello: ClientHello) -> Self {
+    pub(crate) fn new(id: String, principal: Arc<str>, info: ClientInfo) -> Self {
         Self {
             id,
             principal,
-            hello,
+            info,
             streams: Mutex::default(),
             asked: Mutex::default(),
             last_asked: AtomicU64::new(0),
@@ -106,11 +106,15 @@ impl ClientSession {
     }
 
     /// A request of an upstream as the client gets it: under an id that no other upstream uses, which is given with it.
-    pub(crate) fn ask_for(&self, link: &Arc<Link>, request: &[u8]) -> (u64, Vec<u8>) {
+    pub(crate) fn ask_for(
+        &self,
+        connection: &Arc<UpstreamConnection>,
+        request: &[u8],
+    ) -> (u64, Vec<u8>) {
         let id =
             Head::read(request).map_or_else(|| "null".to_owned(), |head| head.raw_id().to_owned());
         let number = self.last_asked.fetch_add(1, Ordering::Relaxed) + 1;
-        lock(&self.asked).insert(number, Asked::Upstream(Arc::downgrade(link), id));
+        lock(&self.asked).insert(number, Asked::Upstream(Arc::downgrade(connection), id));
         (number, with_id(request, &format!("\"cg-{number}\"")))
     }
 
@@ -152,9 +156,9 @@ impl ClientSession {
             return;
         };
         match asked {
-            Asked::Upstream(link, id) => {
-                if let Some(link) = link.upgrade() {
-                    link.tell_later(with_id(answer, &id));
+            Asked::Upstream(connection, id) => {
+                if let Some(connection) = connection.upgrade() {
+                    connection.send_in_background(with_id(answer, &id));
                 }
             }
             Asked::Gateway(waits) => {
@@ -164,15 +168,15 @@ impl ClientSession {
     }
 
     /// Passes on what an upstream says that belongs to no request. Once a connection.
-    pub(crate) fn relay(self: &Arc<Self>, link: &Arc<Link>, shared: bool) {
+    pub(crate) fn relay(self: &Arc<Self>, connection: &Arc<UpstreamConnection>, shared: bool) {
         let mut relays = lock(&self.relays);
-        if let Some((old, _)) = relays.get(&link.server.name)
-            && old.ptr_eq(&Arc::downgrade(link))
+        if let Some((old, _)) = relays.get(&connection.server.name)
+            && old.ptr_eq(&Arc::downgrade(connection))
         {
             return;
         }
-        let mut messages = link.unrelated();
-        let (session, weak) = (Arc::downgrade(self), Arc::downgrade(link));
+        let mut messages = connection.unrelated();
+        let (session, weak) = (Arc::downgrade(self), Arc::downgrade(connection));
         let upstream = weak.clone();
         let task = tokio::spawn(async move {
             loop {
@@ -181,15 +185,16 @@ impl ClientSession {
                     Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => continue,
                     Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
                 };
-                let (Some(session), Some(link)) = (session.upgrade(), upstream.upgrade()) else {
+                let (Some(session), Some(connection)) = (session.upgrade(), upstream.upgrade())
+                else {
                     return;
                 };
                 let Some(head) = Head::read(&message) else { continue };
                 if head.kind() == Some(Kind::Request) {
                     if shared {
-                        link.tell_later(nobody(head.raw_id()));
+                        connection.send_in_background(nobody(head.raw_id()));
                     } else {
-                        let (_, asked) = session.ask_for(&link, &message);
+                        let (_, asked) = session.ask_for(&connection, &message);
                         session.streams().send(COMMON, asked);
                     }
                 } else {
@@ -197,7 +202,7 @@ impl ClientSession {
                 }
             }
         });
-        relays.insert(link.server.name.clone(), (weak, AbortOnDrop(task)));
+        relays.insert(connection.server.name.clone(), (weak, AbortOnDrop(task)));
     }
 }
 

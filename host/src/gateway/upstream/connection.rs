@@ -8,40 +8,44 @@ use tokio::sync::broadcast;
 use tracing::debug;
 
 use super::Failure;
-use super::calls::{Begun, Calls, Reply};
-use super::child::Child;
-use super::remote::Remote;
+use super::child_process::ChildProcess;
+use super::request_table::{RequestTable, StartedRequest, UpstreamReply};
 use super::server::Server;
-use crate::gateway::front::modern;
+use super::streamable_http::StreamableHttp;
+use crate::gateway::front::request_mode;
 use crate::gateway::wire::reply;
 use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, VERSION_KEY, is_modern};
 
 /// Messages that belong to no request and wait to be looked at.
 const WAITING: usize = 256;
-/// The revision that the gateway asks legacy upstreams for where its client speaks none of theirs.
-pub(crate) const LEGACY: &str = "2025-11-25";
+/// The revision that the gateway asks stateful upstreams for where its client speaks none of theirs.
+pub(crate) const LATEST_STATEFUL_VERSION: &str = "2025-11-25";
 
 /// Two ways of speaking MCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Era {
+pub(crate) enum ProtocolMode {
     /// A handshake, then a session.
-    Legacy,
+    Stateful,
     /// Every request stands for itself.
-    Modern,
+    Stateless,
 }
 
 /// What a client says of itself, as it is spelt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ClientHello {
+pub(crate) struct ClientInfo {
     pub(crate) version: String,
     pub(crate) capabilities: String,
-    pub(crate) info: String,
+    pub(crate) implementation: String,
 }
 
-impl ClientHello {
+impl ClientInfo {
     /// The gateway's own.
-    pub(crate) fn of_gateway() -> Self {
-        Self { version: LEGACY.to_owned(), capabilities: "{}".to_owned(), info: own_info() }
+    pub(crate) fn gateway() -> Self {
+        Self {
+            version: LATEST_STATEFUL_VERSION.to_owned(),
+            capabilities: "{}".to_owned(),
+            implementation: own_info(),
+        }
     }
 
     /// Returns the client's name.
@@ -57,7 +61,7 @@ impl ClientHello {
     pub(crate) fn meta(&self) -> String {
         format!(
             r#""{VERSION_KEY}":"{MODERN}","{CAPABILITIES_KEY}":{},"{CLIENT_KEY}":{}"#,
-            self.capabilities, self.info
+            self.capabilities, self.implementation
         )
     }
 }
@@ -69,14 +73,14 @@ pub(crate) fn own_info() -> String {
 
 /// What an upstream says of itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ServerHello {
+pub(crate) struct ServerInfo {
     pub(crate) capabilities: Value,
     pub(crate) instructions: Option<String>,
     /// The whole result of `initialize` or `server/discover`, as it is spelt.
     pub(crate) result: String,
 }
 
-impl ServerHello {
+impl ServerInfo {
     fn of(result: &str) -> Self {
         let parsed: Value = serde_json::from_str(result).unwrap_or_default();
         Self {
@@ -96,26 +100,26 @@ impl ServerHello {
 }
 
 /// What carries messages.
-pub(super) enum Carrier {
-    Child(Child),
-    Remote(Remote),
+pub(super) enum Transport {
+    ChildProcess(ChildProcess),
+    StreamableHttp(StreamableHttp),
 }
 
 /// A connection.
-pub(crate) struct Link {
+pub(crate) struct UpstreamConnection {
     pub(crate) server: Arc<Server>,
-    pub(crate) era: Era,
-    hello: OnceLock<ServerHello>,
-    pub(super) calls: Arc<Calls>,
-    pub(super) carrier: Carrier,
+    pub(crate) mode: ProtocolMode,
+    server_info: OnceLock<ServerInfo>,
+    pub(super) requests: Arc<RequestTable>,
+    pub(super) transport: Transport,
     /// Messages that belong to no request.
     pub(super) unrelated: broadcast::Sender<Arc<Vec<u8>>>,
 }
 
 /// A request that was sent. Dropping it tells the upstream that its answer is of no interest any more.
-pub(crate) struct Call {
-    link: Arc<Link>,
-    begun: Begun,
+pub(crate) struct UpstreamRequest {
+    connection: Arc<UpstreamConnection>,
+    started: StartedRequest,
     /// Ends what still reads for it.
     _reader: Option<AbortOnDrop>,
 }
@@ -128,118 +132,130 @@ impl Drop for AbortOnDrop {
     }
 }
 
-impl Call {
+impl UpstreamRequest {
     /// What comes next.
-    pub(crate) async fn next(&mut self) -> Reply {
-        let reply = self.begun.replies.recv().await;
-        reply.unwrap_or_else(|| Reply::Failed(Failure::Unavailable("the connection ended".into())))
+    pub(crate) async fn next(&mut self) -> UpstreamReply {
+        let reply = self.started.replies.recv().await;
+        reply.unwrap_or_else(|| {
+            UpstreamReply::Failed(Failure::Unavailable("the connection ended".into()))
+        })
     }
 
     /// The connection it was sent on.
-    pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.link
+    pub(crate) fn connection(&self) -> &Arc<UpstreamConnection> {
+        &self.connection
     }
 }
 
-impl Drop for Call {
+impl Drop for UpstreamRequest {
     fn drop(&mut self) {
-        if self.link.calls.forget(self.begun.id) {
+        if self.connection.requests.forget(self.started.id) {
             let cancel = format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{},"reason":"The client is gone or has cancelled."}}}}"#,
-                self.begun.id
+                self.started.id
             );
             // Over stateless HTTP the closed connection says it.
-            if !(self.link.era == Era::Modern && matches!(self.link.carrier, Carrier::Remote(_))) {
-                self.link.tell_later(cancel.into_bytes());
+            if !(self.connection.mode == ProtocolMode::Stateless
+                && matches!(self.connection.transport, Transport::StreamableHttp(_)))
+            {
+                self.connection.send_in_background(cancel.into_bytes());
             }
         }
     }
 }
 
-impl Link {
-    /// Puts a carrier to use: agrees on a revision of this era.
+impl UpstreamConnection {
+    /// Puts a transport to use: agrees on a revision of this mode.
     pub(super) async fn agree(
         server: Arc<Server>,
-        era: Era,
-        client: &ClientHello,
-        carrier: Carrier,
-        calls: Arc<Calls>,
+        mode: ProtocolMode,
+        client: &ClientInfo,
+        transport: Transport,
+        requests: Arc<RequestTable>,
         unrelated: broadcast::Sender<Arc<Vec<u8>>>,
     ) -> Result<Arc<Self>, Failure> {
-        let link = Self { server, era, hello: OnceLock::new(), calls, carrier, unrelated };
-        let link = Arc::new(link);
-        let greeting = match era {
-            Era::Legacy => {
-                let version =
-                    if is_modern(&client.version) { LEGACY } else { client.version.as_str() };
+        let connection =
+            Self { server, mode, server_info: OnceLock::new(), requests, transport, unrelated };
+        let connection = Arc::new(connection);
+        let handshake = match mode {
+            ProtocolMode::Stateful => {
+                let version = if is_modern(&client.version) {
+                    LATEST_STATEFUL_VERSION
+                } else {
+                    client.version.as_str()
+                };
                 format!(
                     r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{},"clientInfo":{}}}}}"#,
-                    client.capabilities, client.info
+                    client.capabilities, client.implementation
                 )
             }
-            Era::Modern => format!(
+            ProtocolMode::Stateless => format!(
                 r#"{{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{{"_meta":{{{}}}}}}}"#,
                 client.meta()
             ),
         };
-        let name = link.server.name.clone();
-        let mut call = link.request(greeting.as_bytes()).await?;
+        let name = connection.server.name.clone();
+        let mut call = connection.request(handshake.as_bytes()).await?;
         let answer = loop {
             match call.next().await {
-                Reply::Related(_) => {}
-                Reply::Answer(answer) => break answer,
-                Reply::Failed(failure) => return Err(failure),
+                UpstreamReply::Related(_) => {}
+                UpstreamReply::Answer(answer) => break answer,
+                UpstreamReply::Failed(failure) => return Err(failure),
             }
         };
         drop(call);
         let head = Head::read(&answer);
         let Some(result) = head.as_ref().and_then(|head| head.result) else {
             let error = head.and_then(|head| head.error);
-            if error.is_some_and(modern::is_of_stateless) {
-                link.server.learnt(Era::Modern, true);
+            if error.is_some_and(request_mode::is_of_stateless) {
+                connection.server.set_mode(ProtocolMode::Stateless, true);
             }
             let error = error.map_or("", RawValue::get);
             return Err(Failure::NotTranslatable(format!(
                 "The upstream `{name}` refused the handshake: {error}"
             )));
         };
-        let hello = ServerHello::of(result);
-        if era == Era::Legacy {
+        let info = ServerInfo::of(result);
+        if mode == ProtocolMode::Stateful {
             let version = serde_json::from_str::<Value>(result).ok();
             let version =
                 version.as_ref().and_then(|result| result.get("protocolVersion")?.as_str());
-            link.agreed_on(version.unwrap_or(LEGACY));
-            link.tell(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec())
+            connection.agreed_on(version.unwrap_or(LATEST_STATEFUL_VERSION));
+            connection
+                .send(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec())
                 .await?;
         }
-        let _ = link.hello.set(hello);
-        if let Carrier::Remote(remote) = &link.carrier {
-            remote.listen(&link);
+        let _ = connection.server_info.set(info);
+        if let Transport::StreamableHttp(remote) = &connection.transport {
+            remote.listen(&connection);
         }
-        Ok(link)
+        Ok(connection)
     }
 
     /// What the upstream said of itself.
-    pub(crate) fn hello(&self) -> &ServerHello {
-        static NOTHING: OnceLock<ServerHello> = OnceLock::new();
-        self.hello.get().unwrap_or_else(|| NOTHING.get_or_init(ServerHello::default))
+    pub(crate) fn server_info(&self) -> &ServerInfo {
+        static NOTHING: OnceLock<ServerInfo> = OnceLock::new();
+        self.server_info.get().unwrap_or_else(|| NOTHING.get_or_init(ServerInfo::default))
     }
 
     fn agreed_on(&self, version: &str) {
-        if let Carrier::Remote(remote) = &self.carrier {
+        if let Transport::StreamableHttp(remote) = &self.transport {
             remote.agreed_on(version);
         }
     }
 
     /// Sends a request, under the client's id.
-    pub(crate) async fn request(self: &Arc<Self>, message: &[u8]) -> Result<Call, Failure> {
-        let mut begun = self.calls.begin(message)?;
-        let message = std::mem::take(&mut begun.message);
-        let id = begun.id;
-        let mut call = Call { link: Arc::clone(self), begun, _reader: None };
-        match &self.carrier {
-            Carrier::Child(child) => child.send(&message).await?,
-            Carrier::Remote(remote) => {
+    pub(crate) async fn request(
+        self: &Arc<Self>,
+        message: &[u8],
+    ) -> Result<UpstreamRequest, Failure> {
+        let mut started = self.requests.begin(message)?;
+        let message = std::mem::take(&mut started.message);
+        let id = started.id;
+        let mut call = UpstreamRequest { connection: Arc::clone(self), started, _reader: None };
+        match &self.transport {
+            Transport::ChildProcess(child) => child.send(&message).await?,
+            Transport::StreamableHttp(remote) => {
                 call._reader = Some(remote.request(self, id, message));
             }
         }
@@ -247,19 +263,19 @@ impl Link {
     }
 
     /// Sends a notification, or the answer to a request of the server.
-    pub(crate) async fn tell(&self, message: Vec<u8>) -> Result<(), Failure> {
-        match &self.carrier {
-            Carrier::Child(child) => child.send(&message).await,
-            Carrier::Remote(remote) => remote.tell(message).await,
+    pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
+        match &self.transport {
+            Transport::ChildProcess(child) => child.send(&message).await,
+            Transport::StreamableHttp(remote) => remote.send(message).await,
         }
     }
 
     /// The same, where nobody can wait.
-    pub(crate) fn tell_later(self: &Arc<Self>, message: Vec<u8>) {
-        let link = Arc::clone(self);
+    pub(crate) fn send_in_background(self: &Arc<Self>, message: Vec<u8>) {
+        let connection = Arc::clone(self);
         tokio::spawn(async move {
-            if let Err(failure) = link.tell(message).await {
-                debug!(upstream = link.server.name, "Not told: {failure}");
+            if let Err(failure) = connection.send(message).await {
+                debug!(upstream = connection.server.name, "Not told: {failure}");
             }
         });
     }
@@ -270,18 +286,18 @@ impl Link {
     }
 
     /// Whether what carries it keeps to the time limit itself: it sees every sign of life.
-    pub(crate) fn keeps_time(&self) -> bool {
-        matches!(self.carrier, Carrier::Remote(_))
+    pub(crate) fn enforces_timeout(&self) -> bool {
+        matches!(self.transport, Transport::StreamableHttp(_))
     }
 
     /// Whether it can be used no more.
     pub(crate) fn has_ended(&self) -> bool {
-        self.calls.has_ended()
+        self.requests.has_ended()
     }
 
     /// A message came from the upstream.
     pub(super) fn arrived(
-        calls: &Calls,
+        requests: &RequestTable,
         unrelated: &broadcast::Sender<Arc<Vec<u8>>>,
         message: Vec<u8>,
         of: Option<u64>,
@@ -293,7 +309,7 @@ impl Link {
         {
             return Some(reply::result(head.raw_id(), "{}"));
         }
-        if let Some(unrelated_message) = calls.arrived(message, of) {
+        if let Some(unrelated_message) = requests.arrived(message, of) {
             let _ = unrelated.send(Arc::new(unrelated_message));
         }
         None

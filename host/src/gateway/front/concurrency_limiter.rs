@@ -1,0 +1,62 @@
+//! How many requests are worked on at once, how many wait, and what is said to the others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// A bounded queue before a bounded number of permits.
+pub(crate) struct ConcurrencyLimiter {
+    permits: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    queue: usize,
+}
+
+/// Takes a waiting request out of the count, however its waiting ends.
+struct QueueGuard<'g>(&'g AtomicUsize);
+
+impl Drop for QueueGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl ConcurrencyLimiter {
+    pub(crate) fn new(permits: usize, queue: usize) -> Self {
+        Self { permits: Arc::new(Semaphore::new(permits)), waiting: AtomicUsize::new(0), queue }
+    }
+
+    /// A permit; none where the queue is full.
+    pub(crate) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Some(permit);
+        }
+        let waits = QueueGuard(&self.waiting);
+        if self.waiting.fetch_add(1, Ordering::AcqRel) >= self.queue {
+            return None;
+        }
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+        drop(waits);
+        permit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_comes_beyond_places_and_queue_is_refused() {
+        let limiter = Arc::new(ConcurrencyLimiter::new(1, 1));
+        let permit = limiter.acquire().await.unwrap();
+        let waiting = tokio::spawn({
+            let limiter = Arc::clone(&limiter);
+            async move { limiter.acquire().await.is_some() }
+        });
+        tokio::task::yield_now().await;
+        assert!(limiter.acquire().await.is_none());
+        drop(permit);
+        assert!(waiting.await.unwrap());
+        assert!(limiter.acquire().await.is_some());
+    }
+}
