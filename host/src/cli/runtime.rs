@@ -11,6 +11,7 @@ use context_guard::document::Issues;
 use context_guard::engine::{
     Component, Engine, EngineOptions, SigningKey, Surroundings, compiled_folder,
 };
+use context_guard::filter::FilterOptions;
 use context_guard::generation::{self, Content, Generations, RolloutOptions, Sources, Trust};
 use context_guard::policy::Source;
 use context_guard::store::{self, CursorStore, MemoryLimits, MemoryStore, StoreOptions};
@@ -74,15 +75,17 @@ impl GuardOptions {
 
     /// Loads component and policy.
     pub(crate) fn build(&self, keys: Vec<SigningKey>, clock: Arc<dyn Clock>) -> Result<Filter> {
-        let surroundings = in_memory(clock);
-        let options = RolloutOptions::default();
-        Ok(Filter::of(generations(
-            &self.content()?,
-            EngineOptions::default(),
-            surroundings,
-            keys,
-            options,
-        )?))
+        Ok(Filter::with_options(self.revisions(keys, clock)?, FilterOptions::default()))
+    }
+
+    /// Loads component and policy as the first revision.
+    pub(crate) fn revisions(
+        &self,
+        keys: Vec<SigningKey>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Generations>> {
+        let (content, options) = (self.content()?, RolloutOptions::default());
+        generations(&content, EngineOptions::default(), in_memory(clock), keys, options)
     }
 
     /// Takes over what changes in the files, while the filter is there.

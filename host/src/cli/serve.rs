@@ -10,6 +10,7 @@ use context_guard::cache::Cache;
 use context_guard::clock::SystemClock;
 use context_guard::config;
 use context_guard::engine::Surroundings;
+use context_guard::filter::FilterOptions;
 use context_guard::gateway::Gateway;
 use context_guard::generation::{self, Generations, Sources};
 use context_guard::recording::Recording;
@@ -78,10 +79,8 @@ impl Serve {
             None => None,
         };
         let sampler = Sampler::start(config.telemetry.sample)?;
-        let filter = Filter::of(Arc::clone(&generations))
-            .with_sampler(sampler, false)
-            .with_cache(cache)
-            .with_recording(recording);
+        let options = FilterOptions { sampler, learn: false, cache, recording };
+        let filter = Filter::with_options(Arc::clone(&generations), options);
         let sources = Arc::new(Sources::new(move || files.content()));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let path = config.path.clone();

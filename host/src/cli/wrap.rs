@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
+use context_guard::Filter;
 use context_guard::clock::SystemClock;
+use context_guard::filter::FilterOptions;
 use context_guard::gateway::{Session, stdio};
 use context_guard::keys;
 use context_guard::sampler::Sampler;
@@ -50,10 +52,13 @@ impl Wrap {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let keys = runtime::keys_or_random(keys::from_environment())?;
         let sampler = Sampler::start(self.sample)?;
-        let filter = self
-            .guard
-            .build(keys, Arc::new(SystemClock))?
-            .with_sampler(sampler.clone(), self.learn);
+        let revisions = self.guard.revisions(keys, Arc::new(SystemClock))?;
+        let options = FilterOptions {
+            sampler: sampler.clone(),
+            learn: self.learn,
+            ..FilterOptions::default()
+        };
+        let filter = Filter::with_options(revisions, options);
         self.guard.watch(&filter)?;
         let session = Session::new(Arc::new(filter), "local", &self.name);
         let runtime =

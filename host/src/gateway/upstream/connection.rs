@@ -54,7 +54,7 @@ impl ClientInfo {
         struct Named {
             name: String,
         }
-        serde_json::from_str(&self.info).ok().map(|Named { name }| name)
+        serde_json::from_str(&self.implementation).ok().map(|Named { name }| name)
     }
 
     /// The members of `_meta` that every stateless request has.

@@ -1,0 +1,44 @@
+//! Measures the duration and the failures of guard calls, per revision.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput, is_guard_fault};
+use super::ticket::GuardTicket;
+use crate::Result;
+use crate::generation::Generations;
+
+/// Feeds the statistics that decide about promotion and rollback.
+pub(super) struct CallMetrics {
+    revisions: Arc<Generations>,
+}
+
+impl CallMetrics {
+    pub(super) fn new(revisions: Arc<Generations>) -> Self {
+        Self { revisions }
+    }
+
+    fn measure<T>(&self, call: GuardCall<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        let started = Instant::now();
+        let result = run();
+        let failed = result.as_ref().is_err_and(is_guard_fault);
+        let window = Duration::from_secs(self.revisions.options().limits.window_seconds);
+        call.revision.numbers.called(started.elapsed(), failed, window);
+        result
+    }
+}
+
+impl Layer for CallMetrics {
+    fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
+        self.measure(call, || next.on_request(call))
+    }
+
+    fn on_response(
+        &self,
+        call: GuardCall<'_>,
+        ticket: &GuardTicket,
+        next: Next<'_>,
+    ) -> Result<ResponseOutput> {
+        self.measure(call, || next.on_response(call, ticket))
+    }
+}

@@ -1,0 +1,52 @@
+//! Reports each decision: in the statistics of the revision, in its options and in the log.
+
+use tracing::info;
+
+use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
+use super::ticket::GuardTicket;
+use crate::Result;
+use crate::engine::{Decision, LossClass};
+
+/// Counts and logs decisions, and names the revision that made them.
+pub(super) struct DecisionLog;
+
+impl DecisionLog {
+    fn report(call: GuardCall<'_>, decision: &mut Decision) {
+        call.revision.numbers.answered(decision);
+        decision.revision = Some(call.revision.number);
+        if decision.loss == LossClass::None && decision.mode == "full" {
+            return;
+        }
+        info!(
+            request = call.cx.request_id,
+            endpoint = decision.endpoint,
+            mode = decision.mode,
+            original_tokens = decision.original_tokens,
+            tokens = decision.estimated_tokens,
+            original_bytes = decision.original_bytes,
+            bytes = decision.response_bytes,
+            "Shaped an answer."
+        );
+    }
+}
+
+impl Layer for DecisionLog {
+    fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
+        let mut output = next.on_request(call)?;
+        if let RequestOutput::Answer(_, decision) = &mut output {
+            Self::report(call, decision);
+        }
+        Ok(output)
+    }
+
+    fn on_response(
+        &self,
+        call: GuardCall<'_>,
+        ticket: &GuardTicket,
+        next: Next<'_>,
+    ) -> Result<ResponseOutput> {
+        let mut output = next.on_response(call, ticket)?;
+        Self::report(call, &mut output.decision);
+        Ok(output)
+    }
+}

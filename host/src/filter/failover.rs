@@ -1,0 +1,108 @@
+//! Repeats a failed guard call on another revision.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::error;
+
+use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput, is_guard_fault};
+use super::ticket::GuardTicket;
+use crate::generation::{Generation, Generations};
+use crate::{Error, Result};
+
+/// The maximum size of a request that is retained until its response, in bytes. A request that is
+/// larger cannot be replayed on another revision.
+pub(super) const MAX_RETAINED_REQUEST_BYTES: usize = 1 << 20;
+
+/// Reports faults and repeats the call once on the fallback revision.
+pub(super) struct Failover {
+    revisions: Arc<Generations>,
+    faults: AtomicU64,
+}
+
+impl Failover {
+    pub(super) fn new(revisions: Arc<Generations>) -> Self {
+        Self { revisions, faults: AtomicU64::new(0) }
+    }
+
+    pub(super) fn faults(&self) -> u64 {
+        self.faults.load(Ordering::Relaxed)
+    }
+
+    fn report(&self, call: GuardCall<'_>, kind: &str, fault: &Error) {
+        self.faults.fetch_add(1, Ordering::Relaxed);
+        error!(
+            request = call.cx.request_id,
+            upstream = call.cx.upstream,
+            generation = call.revision.number,
+            "guard failed on a {kind}: {fault}"
+        );
+        if is_guard_fault(fault) {
+            self.revisions.failed(call.revision);
+        }
+    }
+
+    /// The revision that repeats a call. A fault of the message or the store would only recur.
+    fn fallback_for(&self, revision: &Generation, fault: &Error) -> Option<Arc<Generation>> {
+        self.revisions.instead_of(revision).filter(|_| is_guard_fault(fault))
+    }
+
+    /// Returns true if another revision may have to replay the request. A trial counts, because
+    /// it may be promoted before the response arrives.
+    fn may_replay(&self, revision: &Generation) -> bool {
+        self.revisions.current().trial.is_some() || self.revisions.instead_of(revision).is_some()
+    }
+
+    /// Shapes a response with the fallback revision, which needs a ticket of its own and therefore
+    /// the request.
+    fn replay(
+        &self,
+        call: GuardCall<'_>,
+        ticket: &GuardTicket,
+        next: Next<'_>,
+        fault: &Error,
+    ) -> Option<ResponseOutput> {
+        let request = ticket.request.as_deref()?;
+        let fallback = self.fallback_for(&ticket.revision, fault)?;
+        let call = GuardCall { revision: &fallback, may_use_cache: false, ..call };
+        let RequestOutput::Forward { ticket: mut replayed, .. } =
+            next.on_request(GuardCall { message: request, ..call }).ok()?
+        else {
+            return None;
+        };
+        replayed.request.clone_from(&ticket.request);
+        replayed.cache_key.clone_from(&ticket.cache_key);
+        next.on_response(call, &replayed).ok()
+    }
+}
+
+impl Layer for Arc<Failover> {
+    fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
+        let mut output = next.on_request(call).or_else(|fault| {
+            self.report(call, "request", &fault);
+            let Some(fallback) = self.fallback_for(call.revision, &fault) else {
+                return Err(fault);
+            };
+            next.on_request(GuardCall { revision: &fallback, ..call })
+        })?;
+        if let RequestOutput::Forward { ticket, .. } = &mut output
+            && call.message.len() <= MAX_RETAINED_REQUEST_BYTES
+            && self.may_replay(&ticket.revision)
+        {
+            ticket.retain_request(call.message);
+        }
+        Ok(output)
+    }
+
+    fn on_response(
+        &self,
+        call: GuardCall<'_>,
+        ticket: &GuardTicket,
+        next: Next<'_>,
+    ) -> Result<ResponseOutput> {
+        next.on_response(call, ticket).or_else(|fault| {
+            self.report(call, "response", &fault);
+            self.replay(call, ticket, next, &fault).ok_or(fault)
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! Leaves a share of the sessions unshaped, as the control group of a comparison.
+
+use std::sync::Arc;
+
+use super::layer::{GuardCall, Layer, Next, ResponseOutput};
+use super::ticket::GuardTicket;
+use crate::Result;
+use crate::generation::{Generations, share_of};
+
+/// Sends the original answer to the sessions of the control group (`rollout.unshaped`).
+pub(super) struct Holdback {
+    revisions: Arc<Generations>,
+}
+
+impl Holdback {
+    pub(super) fn new(revisions: Arc<Generations>) -> Self {
+        Self { revisions }
+    }
+}
+
+impl Layer for Holdback {
+    fn on_response(
+        &self,
+        call: GuardCall<'_>,
+        ticket: &GuardTicket,
+        next: Next<'_>,
+    ) -> Result<ResponseOutput> {
+        let mut output = next.on_response(call, ticket)?;
+        let percent = self.revisions.options().unshaped;
+        if percent > 0 && share_of(call.cx, 0) < percent {
+            output.decision.unshaped = true;
+            output.shaped = None;
+        }
+        Ok(output)
+    }
+}

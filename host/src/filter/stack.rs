@@ -1,0 +1,60 @@
+//! The stack of layers that a guard call passes, in the manner of tower: a layer handles both
+//! halves of an exchange and calls the next layer.
+
+use std::sync::Arc;
+
+use super::answer_cache::AnswerCache;
+use super::call_metrics::CallMetrics;
+use super::decision_log::DecisionLog;
+use super::estimate_sampler::EstimateSampler;
+use super::failover::Failover;
+use super::holdback::Holdback;
+use super::layer::{Layer, Next};
+use super::options::FilterOptions;
+use super::output_validator::OutputValidator;
+use super::shadow_mirror::ShadowMirror;
+use super::store_fallback::StoreFallback;
+use super::traffic_recorder::TrafficRecorder;
+use crate::generation::Generations;
+
+/// All layers of a filter.
+pub(super) struct Stack {
+    layers: Vec<Box<dyn Layer>>,
+    failover: Arc<Failover>,
+}
+
+impl Stack {
+    pub(super) fn new(revisions: &Arc<Generations>, options: FilterOptions) -> Self {
+        let failover = Arc::new(Failover::new(Arc::clone(revisions)));
+        // Outermost first. The order carries meaning:
+        // - A layer that must see every attempt (metrics, validation) is inside the failover.
+        // - A layer that must see only answers that are sent (log, sampler, recorder, shadow) is
+        //   outside the cache, which may discard a rendered answer that is too old for its tier.
+        // - The holdback is outside all of these: they describe the shaped answer.
+        let layers: [Option<Box<dyn Layer>>; 10] = [
+            Some(Box::new(Arc::clone(&failover))),
+            Some(Box::new(Holdback::new(Arc::clone(revisions)))),
+            Some(Box::new(ShadowMirror::new(Arc::clone(revisions)))),
+            options.recording.map(|recording| Box::new(TrafficRecorder(recording)) as _),
+            options
+                .sampler
+                .map(|sampler| Box::new(EstimateSampler::new(sampler, options.learn)) as _),
+            Some(Box::new(DecisionLog)),
+            options.cache.map(|cache| Box::new(AnswerCache(cache)) as _),
+            Some(Box::new(CallMetrics::new(Arc::clone(revisions)))),
+            Some(Box::new(OutputValidator)),
+            Some(Box::new(StoreFallback)),
+        ];
+        Self { layers: layers.into_iter().flatten().collect(), failover }
+    }
+
+    /// The outermost layer.
+    pub(super) fn first(&self) -> Next<'_> {
+        Next::new(&self.layers)
+    }
+
+    /// The number of guard calls that failed.
+    pub(super) fn faults(&self) -> u64 {
+        self.failover.faults()
+    }
+}

@@ -1,0 +1,46 @@
+//! Repeats a guard call without the shared store when that store fails.
+
+use std::sync::Arc;
+
+use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
+use super::ticket::GuardTicket;
+use crate::engine::{CallContext, Surroundings};
+use crate::{Error, Result};
+
+/// Uses the local store, if there is one, and reports the failure to the guard.
+pub(super) struct StoreFallback;
+
+fn without_store(call: GuardCall<'_>) -> (Surroundings, CallContext) {
+    let store = &call.services.store;
+    let store = store.instead().unwrap_or_else(|| Arc::clone(store));
+    // The guard then applies the `cursorMode` of the policy.
+    let cx = CallContext { store_unavailable: true, ..call.cx.clone() };
+    (Surroundings { store, clock: Arc::clone(&call.services.clock) }, cx)
+}
+
+impl Layer for StoreFallback {
+    fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
+        match next.on_request(call) {
+            Err(Error::Store(_)) => {
+                let (services, cx) = without_store(call);
+                next.on_request(GuardCall { services: &services, cx: &cx, ..call })
+            }
+            result => result,
+        }
+    }
+
+    fn on_response(
+        &self,
+        call: GuardCall<'_>,
+        ticket: &GuardTicket,
+        next: Next<'_>,
+    ) -> Result<ResponseOutput> {
+        match next.on_response(call, ticket) {
+            Err(Error::Store(_)) => {
+                let (services, cx) = without_store(call);
+                next.on_response(GuardCall { services: &services, cx: &cx, ..call }, ticket)
+            }
+            result => result,
+        }
+    }
+}

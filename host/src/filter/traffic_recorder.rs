@@ -1,0 +1,32 @@
+//! Records exchanges for dry runs.
+
+use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
+use super::ticket::GuardTicket;
+use crate::Result;
+use crate::recording::Recording;
+
+/// Sends each shaped exchange to the recording.
+pub(super) struct TrafficRecorder(pub(super) Recording);
+
+impl Layer for TrafficRecorder {
+    fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
+        let mut output = next.on_request(call)?;
+        if let RequestOutput::Forward { ticket, .. } = &mut output {
+            ticket.retain_request(call.message);
+        }
+        Ok(output)
+    }
+
+    fn on_response(
+        &self,
+        call: GuardCall<'_>,
+        ticket: &GuardTicket,
+        next: Next<'_>,
+    ) -> Result<ResponseOutput> {
+        let output = next.on_response(call, ticket)?;
+        if let Some(request) = &ticket.request {
+            self.0.offer(call.cx, request, call.message, &output.decision);
+        }
+        Ok(output)
+    }
+}
