@@ -188,7 +188,7 @@ impl Aggregator {
                 all.peek(state).is_some_and(|pending| pending.principal == ask.client.principal);
             if own { all.pop(state) } else { None }
         };
-        let Some(PendingInput { mut in_flight, question, .. }) = pending_inputs else {
+        let Some(PendingInput { mut in_flight, question, .. }) = pending else {
             return reply::error(
                 &id,
                 reply::INVALID_PARAMS,

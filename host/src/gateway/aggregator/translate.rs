@@ -176,7 +176,7 @@ fn stateful_tool(tool: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn server_info() -> ClientInfo {
+    fn client_info() -> ClientInfo {
         ClientInfo {
             version: "2025-11-25".into(),
             capabilities: r#"{"sampling":{}}"#.into(),
