@@ -1,8 +1,8 @@
 //! An MCP server for a property manager, over stdio, with long answers. Its data is generated, and
 //! the same in every run.
 //!
-//! Run `cargo run --example property_server`, or `cargo xtask run -- demo` to compare it with and
-//! without the guard.
+//! Run `cargo run -p context-guard-property-server`, or `cargo xtask run -- demo` to compare it
+//! with and without the guard.
 #![allow(clippy::print_stdout, reason = "standard output is the protocol")]
 
 mod data;

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use context_guard::engine::{Component, Surroundings};
-use context_guard_test_support::guards::{component, engine};
+use context_guard::engine::Surroundings;
+use context_guard_test_support::guards::component;
 use context_guard_test_support::{Result, artifacts, ensure};
 use wit_component::DecodedWasm;
 use wit_parser::{Resolve, WorldId};

@@ -1,4 +1,4 @@
-//! Measuring: what is kept of answers, and the making of the estimator's tables.
+//! `cargo xtask bench`: measurements, and the computation of the estimator's tables.
 
 use std::path::{Path, PathBuf};
 
@@ -8,71 +8,76 @@ use clap::Subcommand;
 use crate::build::{self, cargo};
 use crate::packages;
 
-/// What is measured.
+/// The measurements.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
-    /// Tokens before and after, budgets held, needles kept, by class of payload, with the crate shrinkfit beside it. Fails where a budget does not hold, an answer is
-    /// not valid, or an original is not kept.
+    /// Measure tokens before and after, budgets and key facts by class of payload, next to the
+    /// crate shrinkfit. Fails if an answer exceeds its budget, is invalid, or loses its original.
     Quality {
-        /// A folder with `payloads/CLASS/*` and `mcp-captures/*.json`; without one, the captures of the tests.
+        /// A folder with `payloads/CLASS/*` and `mcp-captures/*.json` instead of the captures of
+        /// the tests.
         #[arg(long, env = "CONTEXT_GUARD_CORPUS")]
         corpus: Option<PathBuf>,
-        /// Budgets in tokens, with commas between them.
+        /// Budgets in tokens, separated by commas.
         #[arg(long, default_value = "4000,1000")]
         budgets: String,
-        /// Print a line for each file over budget, too.
+        /// Print a line for each file that exceeds the budget, too.
         #[arg(long)]
         files: bool,
-        /// Print what a model sees of files whose name holds this.
+        /// Print the shaped answers of files whose name contains this.
         #[arg(long)]
         show: Option<String>,
     },
-    /// How long everything takes: core, component and filter beside parsing the same bytes. Prints the tables that stand in benches/results/performance.md; writes target/bench/speed.json.
+    /// Measure the time of core, component and filter next to parsing the same bytes. Prints the
+    /// tables of benches/results/performance.md and writes target/bench/speed.json.
     Speed {
-        /// Print what has changed since an earlier run: its speed.json.
+        /// Print the changes since an earlier run: its speed.json.
         #[arg(long)]
         compare: Option<PathBuf>,
-        /// Measure only what has this in its name.
+        /// Measure only benches whose name contains this.
         filter: Option<String>,
-        /// Measure nothing: check every answer once, in the profile of the tests.
+        /// Check every answer once in the profile of the tests, and measure nothing.
         #[arg(long)]
         check: bool,
     },
-    /// The guard beside other proxies, on the same real servers: latency added, calls a second, memory, tokens. Installs them into target/. Prints the tables that stand in
-    /// benches/results/performance.md.
+    /// Compare with other proxies on the same real servers: latency, calls per second, memory,
+    /// tokens. Installs them into target/. Prints the tables of benches/results/performance.md.
     Comparison,
-    /// How time and memory grow with payload, snapshots, tools and sessions. Prints tables and draws the plots of benches/results/performance.md.
+    /// Measure how time and memory grow with payload, snapshots, tools and sessions. Prints tables
+    /// and draws the plots of benches/results/performance.md.
     Scale,
-    /// Many clients on one gateway: errors, latencies, memory over time. Fails where there is an error, or memory grows. Prints the report that stands in benches/results/load.md.
+    /// Measure many clients on one gateway: errors, latency, memory over time. Fails on errors or
+    /// growing memory. Prints the report of benches/results/load.md.
     Load {
-        /// Clients at once.
+        /// The number of clients.
         #[arg(long, default_value_t = 500)]
         clients: u32,
-        /// How long, in seconds.
+        /// The duration in seconds.
         #[arg(long, default_value_t = 300)]
         seconds: u32,
         /// Milliseconds between the requests of a client.
         #[arg(long, default_value_t = 2_500)]
         pause_ms: u32,
     },
-    /// Swaps of policy and component under many clients, beside the same without swaps. Fails where a request fails, or memory grows. Prints the report that stands in benches/results/swap.md.
+    /// Measure swaps of policy and component under many clients, next to a run without swaps. Fails
+    /// if a request fails, or memory grows. Prints the report of benches/results/swap.md.
     Swap {
-        /// Clients at once.
+        /// The number of clients.
         #[arg(long, default_value_t = 200)]
         clients: u32,
-        /// Swaps, every other one of the policy.
+        /// The number of swaps; every second one swaps the policy.
         #[arg(long, default_value_t = 1_000)]
         swaps: u32,
     },
 }
 
 impl Bench {
-    /// The quality of what is kept of the captures of the tests.
+    /// Returns the quality bench of the captures of the tests.
     pub(crate) fn captures() -> Self {
         Bench::Quality { corpus: None, budgets: "4000,1000".to_owned(), files: false, show: None }
     }
 
-    /// Every answer of the speed bench, once, without a clock.
+    /// Returns the speed bench that checks every answer and measures nothing.
     pub(crate) fn checked() -> Self {
         Bench::Speed { compare: None, filter: None, check: true }
     }
@@ -84,24 +89,25 @@ impl Bench {
             }
             Bench::Speed { compare, filter, check } => speed(compare, filter, check),
             Bench::Comparison => {
-                let beside = packages::beside()?;
-                let places = ["CONTEXT_GUARD_BENCH_PEERS", "CONTEXT_GUARD_PEERS"];
-                of_release("comparison", &places.map(|name| (name, beside.as_path())))
+                let proxies = packages::proxies()?;
+                let variables = ["CONTEXT_GUARD_BENCH_PEERS", "CONTEXT_GUARD_PEERS"];
+                run_with_release("comparison", &variables.map(|name| (name, proxies.as_path())))
             }
-            Bench::Scale => of_release("scale", &[]),
+            Bench::Scale => run_with_release("scale", &[]),
             Bench::Load { clients, seconds, pause_ms } => {
                 let arguments =
                     [("--clients", clients), ("--seconds", seconds), ("--pause-ms", pause_ms)];
-                of_program("load", &arguments)
+                run_with_program("load", &arguments)
             }
             Bench::Swap { clients, swaps } => {
-                of_program("swap", &[("--clients", clients), ("--swaps", swaps)])
+                run_with_program("swap", &[("--clients", clients), ("--swaps", swaps)])
             }
         }
     }
 }
 
-/// Measures in the profile of a release; checks in that of the tests, which is compiled anyway.
+/// Measures in the release profile, and checks in the profile of the tests, which is compiled
+/// anyway.
 fn speed(compare: Option<PathBuf>, filter: Option<String>, check: bool) -> Result<()> {
     let component = build::component()?;
     let mut command = build::embed(cargo(), &component);
@@ -116,18 +122,19 @@ fn speed(compare: Option<PathBuf>, filter: Option<String>, check: bool) -> Resul
         command.args(["--profile", "dev"]).args(build::native());
     } else {
         eprintln!(
-            "Building the bench. The first time this compiles wasmtime for a release, and takes some minutes."
+            "Building the bench. The first build compiles wasmtime in the release profile and takes \
+             some minutes."
         );
         command.args(["--package", "context-guard-suite"]);
     }
     command.arg("--").args(check.then_some("--test")).args(filter);
-    // A line for each turn of each side.
+    // This format prints a line for each side of each comparison.
     command.args(["--output-format", "bencher"]);
     build::run(&mut command)
 }
 
-/// Measures component and program as they are handed out.
-fn of_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
+/// Runs a bench against the component and the binary in their released form.
+fn run_with_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
     let built = build::all(true)?;
     let mut command = build::embed(cargo(), &built.component);
     command.env("CONTEXT_GUARD_PROGRAM", &built.binary).envs(environment.iter().copied());
@@ -135,8 +142,8 @@ fn of_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
     build::run(&mut command)
 }
 
-/// Runs a bench that starts the program.
-fn of_program(bench: &str, arguments: &[(&str, u32)]) -> Result<()> {
+/// Runs a bench that starts the binary of the tests.
+fn run_with_program(bench: &str, arguments: &[(&str, u32)]) -> Result<()> {
     let built = build::for_tests()?;
     let mut command = build::embed(cargo(), &built.component);
     command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
@@ -172,7 +179,8 @@ fn quality(
     build::run(&mut command)
 }
 
-/// Makes tables from texts; fails unless `least` of 100 others are estimated within a tenth.
+/// Computes tables from texts. Fails unless they estimate `least` percent of the other texts within
+/// a tenth.
 pub(crate) fn train(texts: &Path, tokenizer: &str, out: &Path, least: u32) -> Result<()> {
     let mut command = cargo();
     command.args([

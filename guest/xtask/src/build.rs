@@ -1,12 +1,11 @@
-//! The guard component, and the binary with it inside.
+//! Builds the guard component, the other guests, and the binary that embeds the component.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use wit_component::ComponentEncoder;
 
-/// Where things are.
+/// The files that a build made.
 pub(crate) struct Built {
     pub(crate) component: PathBuf,
     pub(crate) binary: PathBuf,
@@ -21,34 +20,37 @@ impl Built {
     }
 }
 
-/// The workspace.
+/// Returns the root folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
+/// Returns cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// Returns a command that runs cargo in the root folder.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
     cargo
 }
 
-/// Runs a command, showing what it prints.
+/// Runs a command, showing its output, and fails if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let name = format!("{command:?}").replace('"', "");
-    let status = command.status().with_context(|| format!("could not start: {name}"))?;
+    let status = command.status().with_context(|| format!("cannot be started: {name}"))?;
     if !status.success() {
         bail!("failed ({status}): {name}");
     }
     Ok(())
 }
 
-/// Makes sure that the wasm targets are there: rustup installs those of rust-toolchain.toml with a new toolchain, not with one that was there before.
-pub(crate) fn targets() -> Result<()> {
+/// Installs the wasm targets that are missing. rustup installs the targets of rust-toolchain.toml
+/// together with a new toolchain, but not if the toolchain was there before.
+pub(crate) fn install_targets() -> Result<()> {
     let installed =
         Command::new("rustup").current_dir(root()).args(["target", "list", "--installed"]).output();
     let installed = installed
@@ -64,12 +66,14 @@ pub(crate) fn targets() -> Result<()> {
     eprintln!("Installing the Rust targets {}.", missing.join(", "));
     let add =
         || run(Command::new("rustup").current_dir(root()).args(["target", "add"]).args(&missing));
+    // Downloads fail at times; a second attempt often succeeds.
     add()
         .or_else(|_| add())
-        .context("the wasm targets could not be installed: is rustup there, and the network?")
+        .context("the wasm targets cannot be installed: check that rustup is installed and online")
 }
 
-/// The crates that are built for wasm alone, each with its target and the features that it is looked over with: native linkers know nothing of what they import and export.
+/// The crates that are built for wasm only, each with its target and the features to check it with.
+/// Native linkers do not know what they import and export.
 pub(crate) const GUESTS: [(&str, &str, &str); 7] = [
     ("context-guard-component", "wasm32-unknown-unknown", ""),
     ("context-guard-browser", "wasm32-unknown-unknown", ""),
@@ -80,116 +84,125 @@ pub(crate) const GUESTS: [(&str, &str, &str); 7] = [
     ("context-guard-store", "wasm32-wasip2", "draft"),
 ];
 
-/// Builds the crate of the component for a target, by plain cargo.
-pub(crate) fn guest(triple: &str) -> Result<PathBuf> {
-    crate_for("context-guard-component", "guest", triple, &[])
-}
-
-/// Builds a crate for a target, by plain cargo.
-pub(crate) fn crate_for(
+/// Builds a guest for its target and returns the path of the wasm file.
+pub(crate) fn guest(
     package: &str,
     profile: &str,
     triple: &str,
-    more: &[&str],
+    options: &[&str],
 ) -> Result<PathBuf> {
-    crate_in(&target(), package, profile, triple, more)
+    guest_in(&target(), package, profile, triple, options)
 }
 
-fn crate_in(
+fn guest_in(
     folder: &Path,
     package: &str,
     profile: &str,
     triple: &str,
-    more: &[&str],
+    options: &[&str],
 ) -> Result<PathBuf> {
     run(cargo()
-        .args(["build", "--quiet", "--profile", profile])
+        .args(["rustc", "--quiet", "--profile", profile])
         .args(["--package", package, "--target", triple])
         .arg("--target-dir")
         .arg(folder)
-        .args(more))?;
+        .args(options))?;
     let file = format!("{}.wasm", package.replace('-', "_"));
     Ok(folder.join(triple).join(profile).join(file))
 }
 
-/// Builds the component that ships.
+/// Makes the linker of the guard component write a component instead of a core module. The
+/// toolchain ships it for wasm32-wasip2. It encodes the world that wit-bindgen embeds, and adds
+/// no import.
+const LINK_COMPONENT: [&str; 3] = ["--", "-C", "linker=wasm-component-ld"];
+
+/// Builds the guard component that is released.
 pub(crate) fn component() -> Result<PathBuf> {
-    targets()?;
+    install_targets()?;
     eprintln!("Building the guard component.");
-    encode(&guest("wasm32-unknown-unknown")?, "context-guard.wasm")
+    let built =
+        guest("context-guard-component", "guest", "wasm32-unknown-unknown", &LINK_COMPONENT)?;
+    copy_changed(&built, "context-guard.wasm")
 }
 
-/// Builds a component that does harm on demand, for the tests of hot swap.
-pub(crate) fn sabotaged() -> Result<PathBuf> {
-    let module = harmful("context-guard-component", "wasm32-unknown-unknown")?;
-    encode(&module, "sabotaged.wasm")
+/// Builds the guard component with fault injection, for the tests of revisions.
+pub(crate) fn faulty_component() -> Result<PathBuf> {
+    let options = [&["--features", "sabotage"], LINK_COMPONENT.as_slice()].concat();
+    let built = with_faults("context-guard-component", "wasm32-unknown-unknown", &options)?;
+    copy_changed(&built, "sabotaged.wasm")
 }
 
-/// Builds a filter of Envoy that panics on demand.
-pub(crate) fn sabotaged_filter() -> Result<PathBuf> {
-    harmful("context-guard-envoy", "wasm32-wasip1")
+/// Builds the Envoy filter with fault injection: it panics on demand.
+pub(crate) fn faulty_filter() -> Result<PathBuf> {
+    with_faults("context-guard-envoy", "wasm32-wasip1", &["--features", "sabotage"])
 }
 
-/// Builds a crate that does harm on demand. In a folder of its own, so that neither build undoes the other.
-fn harmful(package: &str, triple: &str) -> Result<PathBuf> {
-    eprintln!("Building {package} so that it does harm on demand.");
-    crate_in(&target().join("sabotage"), package, "guest", triple, &["--features", "sabotage"])
+/// Builds a guest with fault injection, in a folder of its own, so that neither build replaces the
+/// other.
+fn with_faults(package: &str, triple: &str, options: &[&str]) -> Result<PathBuf> {
+    eprintln!("Building {package} with fault injection.");
+    guest_in(&target().join("sabotage"), package, "guest", triple, options)
 }
 
-/// Makes core wasm without WASI a component, with its world.
-fn encode(module: &Path, name: &str) -> Result<PathBuf> {
-    let module = std::fs::read(module)?;
-    let component = ComponentEncoder::default()
-        .module(&module)?
-        .validate(true)
-        .encode()
-        .context("the module could not be made a component")?;
+/// Copies a file to the target folder. An unchanged file keeps its time of modification, so that
+/// the binary is not linked again.
+fn copy_changed(from: &Path, name: &str) -> Result<PathBuf> {
+    let bytes = std::fs::read(from).with_context(|| from.display().to_string())?;
     let path = target().join(name);
-    // An unchanged file keeps its time, so that the binary is not linked anew.
-    if std::fs::read(&path).ok().as_deref() != Some(&component) {
-        std::fs::write(&path, component)?;
+    if std::fs::read(&path).ok().as_deref() != Some(&bytes) {
+        std::fs::write(&path, bytes).with_context(|| path.display().to_string())?;
     }
     Ok(path)
 }
 
-/// Builds the component, then the binary with it inside, and the example upstream beside it.
+/// The packages of the binary and of the example server beside it.
+const PROGRAMS: [&str; 4] =
+    ["--package", "context-guard", "--package", "context-guard-property-server"];
+
+/// Builds the component, the binary with all features, and the example server.
 pub(crate) fn all(release: bool) -> Result<Built> {
-    binary(release, &[])
+    binary(release, &PROGRAMS)
 }
 
-/// The same with the programs of the tests, in the selection of packages in which the tests are run: another would have other features, and compile wasmtime again.
+/// Builds the binary as quickly as possible: without the optional features, except for these.
+pub(crate) fn lean(features: &[String]) -> Result<Built> {
+    let features: Vec<String> =
+        features.iter().map(|feature| format!("context-guard/{feature}")).collect();
+    let features = features.join(",");
+    let lean = ["--no-default-features", "--features", features.as_str()];
+    binary(false, &[PROGRAMS.as_slice(), &lean].concat())
+}
+
+/// Builds the same with the programs of the tests. Another selection of packages than that of the
+/// tests would have other features, and compile wasmtime a second time.
 pub(crate) fn for_tests() -> Result<Built> {
-    binary(false, &native())
+    binary(false, &[&["--examples"], native().as_slice()].concat())
 }
 
-/// The selection of packages for tests and benches: all but the crates that are built for wasm alone, and the fuzz targets.
+/// Selects the packages of tests and benches: all but the guests and the fuzz targets.
 pub(crate) fn native() -> Vec<&'static str> {
     let mut packages = without_guests();
     packages.extend(["--exclude", "context-guard-fuzz"]);
     packages
 }
 
-/// All packages but the crates that are built for wasm alone.
+/// Selects all packages but the guests.
 pub(crate) fn without_guests() -> Vec<&'static str> {
     let guests = GUESTS.iter().flat_map(|(guest, ..)| ["--exclude", *guest]);
     ["--workspace"].into_iter().chain(guests).collect()
 }
 
-fn binary(release: bool, packages: &[&str]) -> Result<Built> {
+fn binary(release: bool, selection: &[&str]) -> Result<Built> {
     let component = component()?;
     let profile: &[&str] = if release { &["--release"] } else { &[] };
-    eprintln!(
-        "Building the binary. The first time this compiles wasmtime, and takes some minutes."
-    );
-    run(embed(cargo(), &component)
-        .args(["build", "--bins", "--examples"])
-        .args(packages)
-        .args(profile))?;
+    eprintln!("Building the binary. The first build compiles wasmtime and takes some minutes.");
+    run(embed(cargo(), &component).args(["build", "--bins"]).args(selection).args(profile))?;
     let folder = target().join(if release { "release" } else { "debug" });
-    Ok(Built { component, binary: folder.join("context-guard") })
+    let file = format!("context-guard{}", std::env::consts::EXE_SUFFIX);
+    Ok(Built { component, binary: folder.join(file) })
 }
 
-/// Tells the host's build script which component to take in.
+/// Names the component to the host's build script, which embeds it in the binary.
 pub(crate) fn embed(mut cargo: Command, component: &Path) -> Command {
     cargo.env("CONTEXT_GUARD_EMBED", component);
     cargo

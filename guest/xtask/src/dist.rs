@@ -1,4 +1,5 @@
-//! Everything that is handed out. Composing and binding are another program's, which the front door does not wait for.
+//! `cargo xtask dist`: all release artifacts. A program of its own composes components and binds
+//! JavaScript, because its dependencies would delay the task runner.
 
 use std::path::PathBuf;
 
@@ -6,9 +7,9 @@ use anyhow::Result;
 
 use crate::build::{self, cargo, target};
 
-/// Makes it: the folder.
+/// Builds the artifacts and returns their folder.
 pub(crate) fn run() -> Result<PathBuf> {
-    build::targets()?;
+    build::install_targets()?;
     let program = ["--package", "context-guard-xtask", "--features", "dist", "--bin", "dist"];
     build::run(cargo().args(["run", "--quiet"]).args(program))?;
     Ok(target().join("dist"))

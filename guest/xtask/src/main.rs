@@ -1,4 +1,4 @@
-//! `cargo xtask`: the one front door. Builds the guests and the binary, runs it, tests, fuzzes, checks.
+//! `cargo xtask`: the task runner. Builds, runs, tests, checks and packages context-guard.
 #![allow(clippy::print_stderr, reason = "a command line tool")]
 
 mod bench;
@@ -7,14 +7,20 @@ mod check;
 mod dist;
 mod docs;
 mod fuzz;
+mod generate;
+mod lint;
 mod packages;
 mod run;
 mod test;
+mod tools;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Builds, runs and tests context-guard. Needs rustup; `test` also node 20 and python 3.11 or later.
+/// Builds, runs and tests context-guard. Needs rustup and a C compiler; `test` also needs node 20
+/// and Python 3.11 or later.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -24,66 +30,79 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Build the guard component and the binary; print where they are.
+    /// Build the guard component and the binary, and print their paths.
     Build {
-        /// Optimise the binary too.
+        /// Optimize the binary as well.
         #[arg(long)]
         release: bool,
     },
-    /// Build, then run the binary: `cargo xtask run -- demo`.
+    /// Build and run the binary: `cargo xtask run -- demo`.
     Run {
-        /// Optimise the binary too.
+        /// Build the released form: optimized, with all features.
         #[arg(long)]
         release: bool,
-        /// What the binary gets.
+        /// Features of a development build: `exact-tokens`, `jwt`, `redis`.
+        #[arg(long, value_delimiter = ',')]
+        features: Vec<String>,
+        /// The arguments of the binary.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Set up all that the tests need, and run every test.
+    /// Set up everything that the tests need, and run every test.
     Test {
-        /// Skip the checks, the fuzzing and the other builds of the component: the quick round while working.
+        /// Skip the checks and the fuzzing.
         #[arg(long)]
         quick: bool,
+        /// Install missing system packages without asking.
+        #[arg(long)]
+        yes: bool,
         /// A folder of captured MCP messages to replay as well.
         #[arg(long, env = "CONTEXT_GUARD_CORPUS")]
-        corpus: Option<std::path::PathBuf>,
-        /// Run only tests whose name holds this.
+        corpus: Option<PathBuf>,
+        /// Run only tests whose name contains this.
         filter: Option<String>,
     },
     /// Check format, lints, documentation, licences and advisories.
     Check,
-    /// Write the generated files anew: policy schema, golden vectors.
+    /// Check the language rules alone, of these files or of all: takes a second.
+    Lint {
+        /// Files and folders.
+        paths: Vec<PathBuf>,
+    },
+    /// Build the documentation as a book, and check its links.
     Docs,
-    /// Make everything that is handed out, in target/dist, with sizes and digests: the component, the filter of Envoy, the wasi:http middleware, the npm package.
+    /// Write the generated files: policy schema, gateway settings, golden vectors.
+    Generate,
+    /// Build all release artifacts in target/dist, with sizes and digests.
     Dist,
     /// Measure, and print tables: `cargo xtask bench quality --corpus DIR`.
     Bench {
         #[command(subcommand)]
         bench: bench::Bench,
     },
-    /// Make the tables of the `lexical` estimator anew from a folder of text.
+    /// Compute the tables of the `lexical` estimator from a folder of text.
     Train {
-        /// A folder of UTF-8 text; every fifth file is kept back to judge the tables by.
+        /// A folder of UTF-8 text. Every fifth file is left out to evaluate the tables.
         #[arg(long)]
-        texts: std::path::PathBuf,
+        texts: PathBuf,
         /// `o200k` or `cl100k`.
         #[arg(long, default_value = "o200k")]
         tokenizer: String,
-        /// Where the tables go: guest/core/src/tokens/lexical/tables/NAME.bin puts them to use.
+        /// The file to write. The guard uses guest/core/src/tokens/lexical/tables/NAME.bin.
         #[arg(long)]
-        out: std::path::PathBuf,
+        out: PathBuf,
     },
     /// Fuzz each target for a while.
     Fuzz {
-        /// Seconds a target.
+        /// Seconds for each target.
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },
 }
 
 fn main() -> std::process::ExitCode {
-    let done = fuzz::compile_if_called_to().unwrap_or_else(|| Arguments::parse().command.run());
-    match done {
+    let result = fuzz::compile_if_wrapper().unwrap_or_else(|| Arguments::parse().command.run());
+    match result {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cargo xtask: {error:#}");
@@ -96,13 +115,17 @@ impl Command {
     fn run(self) -> Result<()> {
         match self {
             Command::Build { release } => build::all(release).map(|built| built.print()),
-            Command::Run { release, arguments } => run::run(release, &arguments),
-            Command::Test { quick, corpus, filter } => {
-                test::run(quick, corpus.as_deref(), filter.as_deref())
+            Command::Run { release, features, arguments } => {
+                run::run(release, &features, &arguments)
             }
-            Command::Check => check::run(),
+            Command::Test { quick, yes, corpus, filter } => {
+                test::run(&test::Options { quick, yes, corpus, filter })
+            }
+            Command::Check => check::run().and_then(|()| tools::report_skipped()),
+            Command::Lint { paths } => lint::run(&paths),
+            Command::Docs => docs::run(),
+            Command::Generate => generate::run(),
             Command::Dist => dist::run().map(drop),
-            Command::Docs => docs::write(),
             Command::Bench { bench } => bench.run(),
             Command::Train { texts, tokenizer, out } => bench::train(&texts, &tokenizer, &out, 0),
             Command::Fuzz { seconds } => fuzz::run(seconds),

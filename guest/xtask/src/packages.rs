@@ -1,4 +1,4 @@
-//! Packages from npm and PyPI, installed below target/.
+//! Installs packages from npm and PyPI below the target folder.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ pub(crate) fn npm(folder: &Path, packages: &[&str]) -> Result<()> {
     install().or_else(|_| install())
 }
 
-/// Installs Python packages into an environment of their own.
+/// Installs Python packages into a virtual environment.
 pub(crate) fn python(environment: &Path, packages: &[&str]) -> Result<()> {
     build::run(Command::new("python3").args(["-m", "venv"]).arg(environment))?;
     let install = || {
@@ -34,23 +34,23 @@ pub(crate) fn python(environment: &Path, packages: &[&str]) -> Result<()> {
     install().or_else(|_| install())
 }
 
-/// What the guard is measured beside, and the servers that it is measured with.
-const BESIDE_NPM: [&str; 4] = [
+/// Other proxies that the guard is compared with, and the servers that they run with.
+const PROXIES_NPM: [&str; 4] = [
     "mcp-proxy@6.7.19",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
     "@modelcontextprotocol/server@2.4.0",
     "zod@4",
 ];
-const BESIDE_PYTHON: [(&str, &str); 3] = [
+const PROXIES_PYTHON: [(&str, &str); 3] = [
     ("fastmcp", "fastmcp==4.1.2"),
     ("mcp-compressor", "mcp-compressor==0.38.2"),
     ("mcp-proxy", "mcp-proxy==0.13.0"),
 ];
 
-/// Installs them, once.
-pub(crate) fn beside() -> Result<std::path::PathBuf> {
+/// Installs the other proxies, once, and returns their folder.
+pub(crate) fn proxies() -> Result<std::path::PathBuf> {
     let folder = build::target().join("bench-peers");
-    let wanted = format!("{BESIDE_NPM:?}{BESIDE_PYTHON:?}");
+    let wanted = format!("{PROXIES_NPM:?}{PROXIES_PYTHON:?}");
     let mark = folder.join("installed");
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
         return Ok(folder);
@@ -59,8 +59,8 @@ pub(crate) fn beside() -> Result<std::path::PathBuf> {
         "Installing other proxies and two servers from npm and PyPI into {}.",
         folder.display()
     );
-    npm(&folder, &BESIDE_NPM)?;
-    for (name, package) in BESIDE_PYTHON {
+    npm(&folder, &PROXIES_NPM)?;
+    for (name, package) in PROXIES_PYTHON {
         python(&folder.join(name), &[package])?;
     }
     std::fs::write(mark, wanted)?;

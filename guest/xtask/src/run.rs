@@ -1,14 +1,17 @@
-//! The binary, built and started.
+//! `cargo xtask run`: builds the binary and starts it.
 
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-pub(crate) fn run(release: bool, arguments: &[String]) -> Result<()> {
-    let built = crate::build::all(release)?;
+use crate::build;
+
+/// Builds the binary, runs it, and ends with its exit code.
+pub(crate) fn run(release: bool, features: &[String], arguments: &[String]) -> Result<()> {
+    let built = if release { build::all(true) } else { build::lean(features) }?;
     let status = Command::new(&built.binary)
         .args(arguments)
         .status()
-        .context("the binary could not be started")?;
+        .context("the binary cannot be started")?;
     std::process::exit(status.code().unwrap_or(1));
 }

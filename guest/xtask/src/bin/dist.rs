@@ -1,7 +1,8 @@
-//! Makes everything that is handed out, in target/dist: the component, the filter of Envoy, the wasi:http middleware, the npm package. Called by `cargo xtask dist`.
+//! Builds the release artifacts in target/dist: the component, the Envoy filter, the wasi:http
+//! middleware and the npm package. Called by `cargo xtask dist`.
 #![allow(clippy::print_stderr, reason = "a command line tool")]
 
-#[allow(dead_code, reason = "shared with the front door")]
+#[allow(dead_code, reason = "shared with the task runner")]
 #[path = "../build.rs"]
 mod build;
 #[path = "../dist/compose.rs"]
@@ -29,10 +30,10 @@ fn run() -> Result<()> {
     let folder = build::target().join("dist");
     std::fs::create_dir_all(&folder)?;
     let component = build::component()?;
-    keep(&component, &folder.join("context-guard.wasm"))?;
-    eprintln!("Building the filter of Envoy.");
-    let envoy = build::crate_for("context-guard-envoy", "guest", "wasm32-wasip1", &[])?;
-    keep(&envoy, &folder.join("context-guard-envoy.wasm"))?;
+    copy_changed(&component, &folder.join("context-guard.wasm"))?;
+    eprintln!("Building the Envoy filter.");
+    let envoy = build::guest("context-guard-envoy", "guest", "wasm32-wasip1", &[])?;
+    copy_changed(&envoy, &folder.join("context-guard-envoy.wasm"))?;
     eprintln!("Building and composing the wasi:http middleware.");
     compose::all(&component, &folder)?;
     eprintln!("Building the npm package.");
@@ -40,12 +41,14 @@ fn run() -> Result<()> {
     manifest::write(&folder)
 }
 
-/// Copies a file, unless it is there already: what is watched by others keeps its time.
-fn keep(from: &Path, to: &Path) -> Result<()> {
+/// Copies a file unless the copy has the same bytes: a copy that somebody watches keeps its time of
+/// modification.
+fn copy_changed(from: &Path, to: &Path) -> Result<()> {
     let bytes = std::fs::read(from).with_context(|| from.display().to_string())?;
     write(to, &bytes)
 }
 
+/// Writes a file unless it has these bytes already.
 fn write(to: &Path, bytes: &[u8]) -> Result<()> {
     if std::fs::read(to).ok().as_deref() != Some(bytes) {
         std::fs::write(to, bytes).with_context(|| to.display().to_string())?;

@@ -1,4 +1,5 @@
-//! Makes the tables of the `lexical` estimator anew from a folder of text, and says how well they do. Called by `cargo xtask train`.
+//! Computes the tables of the `lexical` estimator from a folder of text, and evaluates them. Called
+//! by `cargo xtask train`.
 #![allow(clippy::print_stderr, reason = "a command line tool")]
 
 use std::path::{Path, PathBuf};
@@ -8,26 +9,26 @@ use clap::{Parser, ValueEnum};
 use context_guard_core::tokens::lexical::train::{TABLE_BYTES, Trainer, estimate_with};
 use tiktoken_rs::CoreBPE;
 
-/// Which tokenizer is measured.
+/// The tokenizer that the tables approximate.
 #[derive(Clone, Copy, ValueEnum)]
 enum Tokenizer {
     O200k,
     Cl100k,
 }
 
-/// Makes the tables of the `lexical` estimator from a folder of text.
+/// Computes the tables of the `lexical` estimator from a folder of text.
 #[derive(Parser)]
 struct Arguments {
-    /// A folder; every UTF-8 file in it, and below it, is counted.
+    /// A folder. Every UTF-8 file at any depth counts.
     #[arg(long)]
     texts: PathBuf,
-    /// Which tokenizer is measured.
+    /// The tokenizer that the tables approximate.
     #[arg(long, value_enum, default_value = "o200k")]
     tokenizer: Tokenizer,
-    /// Where the tables go.
+    /// The file to write.
     #[arg(long)]
     out: PathBuf,
-    /// Fail unless so many of 100 texts that were not counted are estimated within a tenth.
+    /// Fail unless this percentage of the other texts is estimated within a tenth.
     #[arg(long, default_value_t = 0)]
     least: usize,
 }
@@ -42,7 +43,7 @@ fn main() -> Result<()> {
     read(&arguments.texts, &mut texts)?;
     ensure!(texts.len() >= 2, "{} holds fewer than two texts", arguments.texts.display());
     texts.sort();
-    // Every fifth text is kept back: what is judged was not counted.
+    // Every fifth text is left out: texts that the tables were made from prove nothing.
     let mut trainer = Trainer::default();
     let mut bytes = 0;
     for (_, text) in texts.iter().enumerate().filter(|(at, _)| at % 5 != 4) {
@@ -64,7 +65,8 @@ fn main() -> Result<()> {
         within_fifth += usize::from(off * 5 <= real);
     }
     eprintln!(
-        "{}: {TABLE_BYTES} bytes from {} texts of {bytes} bytes. Of {judged} others {within_tenth} are estimated within 10 %, {within_fifth} within 20 %.",
+        "{}: {TABLE_BYTES} bytes from {} texts of {bytes} bytes. Of {judged} others, \
+         {within_tenth} are estimated within 10 %, {within_fifth} within 20 %.",
         arguments.out.display(),
         texts.len() - judged
     );
@@ -76,7 +78,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Whether a token begins at each byte of a text.
+/// Returns for each byte of a text true if a token begins there.
 fn starts(tokenizer: &CoreBPE, text: &str) -> Vec<bool> {
     let mut starts = vec![false; text.len()];
     let mut at = 0;

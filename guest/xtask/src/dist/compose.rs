@@ -1,4 +1,4 @@
-//! Components put together: the middleware, the guard, and a cursor store, as one.
+//! Composes the middleware, the guard and a cursor store to one component.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use wac_graph::{CompositionGraph, EncodeOptions, plug};
 
 use crate::{build, write};
 
-/// The target of the parts that are built for WASI.
+/// The target of the parts that use WASI.
 const TRIPLE: &str = "wasm32-wasip2";
 
-/// The middlewares, each before the stores that follow.
+/// The versions of the middleware.
 const FORMS: [&str; 2] = ["p2", "p3"];
-/// Stores, by what they add to the name, and the features that make them.
+/// The suffix of the file name for each store, and the features that select the store.
 const STORES: [(&str, &str); 3] = [("", "draft"), ("-spin", "draft2"), ("-replay", "")];
-/// The end of a chain of handlers, for hosts that have none.
+/// The last component of a chain of handlers, for hosts that provide none.
 const FORWARD: &str = "context-guard-http-forward";
 
-/// Makes every composition.
+/// Composes every combination of middleware and store.
 pub(crate) fn all(guard: &Path, folder: &Path) -> Result<()> {
     let guard = std::fs::read(guard)?;
     let forward = part(FORWARD, "")?;
@@ -31,7 +31,7 @@ pub(crate) fn all(guard: &Path, folder: &Path) -> Result<()> {
             let composed = plugged(&part(&name, "")?, &guard)
                 .with_context(|| format!("{name}: the guard does not fit the middleware"))?;
             write(&folder.join(format!("{name}{suffix}.wasm")), &composed)?;
-            // With the end of a chain behind it, a middleware is a proxy.
+            // A middleware that forwards to the end of the chain is a proxy.
             if form == "p3" {
                 let proxy = plugged(&composed, &forward)?;
                 write(&folder.join(format!("{name}-proxy{suffix}.wasm")), &proxy)?;
@@ -42,11 +42,12 @@ pub(crate) fn all(guard: &Path, folder: &Path) -> Result<()> {
 }
 
 fn part(package: &str, features: &str) -> Result<Vec<u8>> {
-    let built = build::crate_for(package, "guest", TRIPLE, &["--features", features])?;
+    let built = build::guest(package, "guest", TRIPLE, &["--features", features])?;
     Ok(std::fs::read(built)?)
 }
 
-/// What `socket` imports, and `plug` exports, put together; the exports are those of `socket`.
+/// Connects the imports of `socket` to the exports of `plug`. The result exports what `socket`
+/// does.
 fn plugged(socket: &[u8], plugged: &[u8]) -> Result<Vec<u8>> {
     let mut graph = CompositionGraph::new();
     let package = Package::from_bytes("guard:plug", None, plugged.to_vec(), graph.types_mut())?;

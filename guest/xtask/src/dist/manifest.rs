@@ -1,4 +1,4 @@
-//! What was made: sizes, digests, and whether each is within its budget.
+//! Writes the manifest of the artifacts: sizes and digests. Fails if one exceeds its budget.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// The artifacts, each with the bytes it may have. What grows past its budget is looked into before the budget is raised.
+/// The artifacts, each with its maximum size in bytes. Find out why an artifact grew before you
+/// raise its budget.
 const BUDGETS: [(&str, u64); 13] = [
     ("context-guard.wasm", 1_600_000),
     ("context-guard-envoy.wasm", 1_700_000),

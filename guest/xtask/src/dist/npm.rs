@@ -1,4 +1,4 @@
-//! The npm package: the core for a browser, bound to JavaScript, made small, packed.
+//! Builds the npm package: the core for browsers, with JavaScript bindings, optimized for size.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,9 +8,9 @@ use wasm_bindgen_cli_support::Bindgen;
 
 use crate::build;
 
-/// What makes wasm small.
-const OPTIMISER: &str = "binaryen@132.0.0";
-/// Features that every browser of the last years has; more than these are not let in.
+/// The npm package of the program that optimizes wasm for size.
+const OPTIMIZER: &str = "binaryen@132.0.0";
+/// The wasm features that every browser of the last years has. The optimizer uses no others.
 const FEATURES: [&str; 7] = [
     "bulk-memory",
     "simd",
@@ -21,9 +21,9 @@ const FEATURES: [&str; 7] = [
     "multivalue",
 ];
 
-/// Makes `npm/context-guard`, and the package of it.
+/// Builds the folder `npm/context-guard` and its package.
 pub(crate) fn package(folder: &Path) -> Result<()> {
-    let module = build::crate_for("context-guard-browser", "small", "wasm32-unknown-unknown", &[])?;
+    let module = build::guest("context-guard-browser", "small", "wasm32-unknown-unknown", &[])?;
     let package = folder.join("npm/context-guard");
     if package.exists() {
         std::fs::remove_dir_all(&package)?;
@@ -48,7 +48,7 @@ pub(crate) fn package(folder: &Path) -> Result<()> {
     let features = FEATURES.map(|feature| format!("--enable-{feature}"));
     build::run(
         Command::new("node")
-            .arg(optimiser()?)
+            .arg(optimizer()?)
             .args(["-Oz", "--converge", "--strip-debug", "--strip-producers"])
             .args(features)
             .arg(&bytes)
@@ -64,8 +64,8 @@ pub(crate) fn package(folder: &Path) -> Result<()> {
     )
 }
 
-fn optimiser() -> Result<std::path::PathBuf> {
-    let folder = build::target().join("tools").join(OPTIMISER.replace('@', "-"));
+fn optimizer() -> Result<std::path::PathBuf> {
+    let folder = build::target().join("tools").join(OPTIMIZER.replace('@', "-"));
     let program = folder.join("node_modules/binaryen/bin/wasm-opt");
     if !program.exists() {
         std::fs::create_dir_all(&folder)?;
@@ -74,7 +74,7 @@ fn optimiser() -> Result<std::path::PathBuf> {
                 Command::new("npm")
                     .args(["install", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
                     .arg(&folder)
-                    .arg(OPTIMISER),
+                    .arg(OPTIMIZER),
             )
         };
         install().or_else(|_| install()).context("the npm package needs node and npm")?;

@@ -1,0 +1,33 @@
+//! `cargo xtask generate`: writes the files that are generated: schemas, settings, golden vectors.
+
+use anyhow::Result;
+
+use crate::{build, test};
+
+/// The variable that makes a test write its file instead of comparing it.
+const BLESS: (&str, &str) = ("CONTEXT_GUARD_BLESS", "1");
+
+/// Writes the files and names them.
+pub(crate) fn run() -> Result<()> {
+    let environment = [(BLESS.0, BLESS.1.as_ref())];
+    // The component embeds the schema, so the schema comes first.
+    test::cargo_test(
+        None,
+        &environment,
+        &["--package", "context-guard-core", "--features", "schema", "--test", "schema"],
+    )?;
+    let built = build::for_tests()?;
+    for name in ["vectors::native_core", "config_docs"] {
+        let only = ["--test", "suite", "--", name];
+        test::cargo_test(
+            Some(&built),
+            &environment,
+            &[build::native().as_slice(), &only].concat(),
+        )?;
+    }
+    eprintln!(
+        "Written: guest/core/policy.schema.json, docs/reference/*, \
+         tests/vectors/*.expected.json. Read the difference before you commit it."
+    );
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! `cargo xtask lint`: the rules of the project's language that a program can check, one file each.
+
+mod columns;
+mod commits;
+mod doc_start;
+mod files;
+mod idioms;
+mod source;
+mod type_names;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::build::root;
+use source::Source;
+
+/// One violation of a rule.
+struct Finding {
+    rule: &'static str,
+    /// File and line, or a commit.
+    place: String,
+    message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: [{}] {}", self.place, self.rule, self.message)
+    }
+}
+
+/// Checks the files at or below these paths, or all files and the commits if there are none.
+pub(crate) fn run(paths: &[PathBuf]) -> Result<()> {
+    let sources = sources(paths)?;
+    let mut findings = Vec::new();
+    for source in &sources {
+        doc_start::check(source, &mut findings);
+        columns::check(source, &mut findings);
+        idioms::check(source, &mut findings);
+        files::check(source, &mut findings);
+    }
+    type_names::check(&sources, &mut findings);
+    if paths.is_empty() {
+        commits::check(&mut findings)?;
+    }
+    report(&findings)
+}
+
+fn report(findings: &[Finding]) -> Result<()> {
+    let mut by_rule = BTreeMap::<_, usize>::new();
+    for finding in findings {
+        eprintln!("{finding}");
+        *by_rule.entry(finding.rule).or_default() += 1;
+    }
+    if findings.is_empty() {
+        return Ok(());
+    }
+    let counts: Vec<_> = by_rule.iter().map(|(rule, count)| format!("{rule}: {count}")).collect();
+    bail!("{} violations ({})", findings.len(), counts.join(", "))
+}
+
+/// Reads the tracked files, and the new ones that git does not ignore.
+fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "--full-name", "--"]);
+    if paths.is_empty() {
+        git.current_dir(root()).args(["*.rs", "*.md", "*.wit"]);
+    } else {
+        git.args(paths);
+    }
+    let output = git.output().context("git cannot be started")?;
+    if !output.status.success() {
+        bail!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let names = String::from_utf8(output.stdout)?;
+    Ok(names
+        .lines()
+        .filter_map(|name| Source::parse(name, &std::fs::read_to_string(root().join(name)).ok()?))
+        .collect())
+}
+
+/// Returns the rules that a text violates as a file of this name.
+#[cfg(test)]
+fn rules(name: &str, text: &str, check: fn(&Source, &mut Vec<Finding>)) -> Vec<String> {
+    let mut findings = Vec::new();
+    let source = Source::parse(name, text);
+    check(&source.unwrap_or_else(|| panic!("{name} is not checked")), &mut findings);
+    findings.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,75 @@
+//! Programs that the tasks need, and the list of what was skipped without them.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Result, bail};
+
+use crate::build::{self, cargo, target};
+
+static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Returns the path of a program in `PATH`.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|path| path.is_file())
+}
+
+/// Installs a tool from crates.io below the target folder, unless it is there.
+pub(crate) fn install(name: &str, version: &str, options: &[&str]) -> Result<PathBuf> {
+    let folder = target().join("tools");
+    let program = folder.join("bin").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    let mark = folder.join(format!("{name}-{version}"));
+    if !program.is_file() || !mark.is_file() {
+        eprintln!("Installing {name} {version}. This takes some minutes, once.");
+        build::run(
+            cargo()
+                .args(["install", "--quiet", "--locked", "--force", "--version", version, "--root"])
+                .arg(&folder)
+                .arg(name)
+                .args(options),
+        )?;
+        std::fs::write(mark, "")?;
+    }
+    Ok(program)
+}
+
+/// Asks a question on the terminal. Without a terminal, the answer is no.
+pub(crate) fn confirm(question: &str) -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        eprintln!("{question} Nobody can answer: pass --yes, or set CI.");
+        return Ok(false);
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Returns true on a CI server, which must not skip anything.
+pub(crate) fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}
+
+/// Notes that something was left out, and why.
+pub(crate) fn skipped(what: &str, reason: &str) {
+    let note = format!("{what}: {reason}");
+    eprintln!("skipped: {note}");
+    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+}
+
+/// Prints everything that was skipped. Fails on a CI server if there is anything.
+pub(crate) fn report_skipped() -> Result<()> {
+    let skipped = SKIPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    if skipped.is_empty() {
+        return Ok(());
+    }
+    let list = skipped.join("\n  ");
+    if is_ci() {
+        bail!("skipped, which is an error where CI is set:\n  {list}");
+    }
+    eprintln!("Skipped:\n  {list}");
+    Ok(())
+}
