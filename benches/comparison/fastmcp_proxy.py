@@ -1,4 +1,4 @@
-"""FastMCP's proxy with its limiter of answers, in front of a server: `fastmcp_proxy.py [--http PORT] -- URL` or `-- COMMAND...`."""
+"""FastMCP's proxy with its response limiter: `fastmcp_proxy.py [--http PORT] -- URL` or `-- COMMAND...`."""
 
 import sys
 

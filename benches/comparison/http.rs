@@ -79,7 +79,7 @@ impl Drop for Running {
     }
 }
 
-struct Measured {
+struct HttpMeasurement {
     name: &'static str,
     call: Value,
     session: Session,
@@ -91,7 +91,7 @@ struct Measured {
     calls_per_second: [f64; CLIENTS.len()],
 }
 
-impl Measured {
+impl HttpMeasurement {
     fn new(
         name: &'static str,
         url: &str,
@@ -192,21 +192,21 @@ fn start_all(
     proxies: &[Proxy],
     call: &Value,
     expected: &str,
-) -> Result<(Vec<Measured>, Vec<Running>)> {
+) -> Result<(Vec<HttpMeasurement>, Vec<Running>)> {
     let begin = |proxy: &Proxy| {
         eprintln!("Starting {}.", proxy.name);
         let process = start(proxy)?;
         let url = proxy.url.as_deref().context("no address")?;
         let pid = Some(process.0.id());
-        Ok((Measured::new(proxy.name, url, proxy.call(call), pid, expected)?, process))
+        Ok((HttpMeasurement::new(proxy.name, url, proxy.call(call), pid, expected)?, process))
     };
     let all: Result<Vec<_>> = proxies.iter().map(begin).collect();
     Ok(all?.into_iter().unzip())
 }
 
-fn ours(gateway: &Gateway, call: Value, expected: &str) -> Result<Measured> {
+fn ours(gateway: &Gateway, call: Value, expected: &str) -> Result<HttpMeasurement> {
     let pid = Some(gateway.process.pid());
-    Measured::new("context-guard serve", &gateway.url(), call, pid, expected)
+    HttpMeasurement::new("context-guard serve", &gateway.url(), call, pid, expected)
 }
 
 fn before_stdio(folder: &Path, file: &Path) -> Result<()> {
@@ -230,7 +230,7 @@ fn before_http() -> Result<()> {
     let url = archive.output().trim().to_owned();
     let gateway = Gateway::start(json!([{"name": "archive", "url": url}]), json!({}))?;
     let call = json!({"name": "records", "arguments": {"count": 1_350}});
-    let direct = Measured::new("directly", &url, call.clone(), None, "\"text\"")?;
+    let direct = HttpMeasurement::new("directly", &url, call.clone(), None, "\"text\"")?;
     let bytes = direct.session.call(&call)?.body.len();
     let mut all = vec![direct, ours(&gateway, call.clone(), "nextCursor")?];
     let (others, _running) = start_all(&proxies::before_http(url)?, &call, "record 1")?;
@@ -244,7 +244,7 @@ fn before_http() -> Result<()> {
     Ok(())
 }
 
-fn measure(all: &mut [Measured], amount: &Amount) -> Result<()> {
+fn measure(all: &mut [HttpMeasurement], amount: &Amount) -> Result<()> {
     for turn in 1..=amount.turns {
         eprintln!("Turn {turn} of {}.", amount.turns);
         all.iter_mut().try_for_each(|one| one.round(amount.calls))?;
@@ -253,7 +253,7 @@ fn measure(all: &mut [Measured], amount: &Amount) -> Result<()> {
     Ok(())
 }
 
-fn table(all: &mut [Measured]) {
+fn table(all: &mut [HttpMeasurement]) {
     println!(
         "| | median | p95 | calls a second, 1 at once | 16 | 64 | peak memory | tokens to the model |\n|---|--:|--:|--:|--:|--:|--:|--:|"
     );

@@ -17,7 +17,7 @@ const CALLS: usize = 10;
 /// The calls of one throughput measurement.
 const THROUGHPUT_CALLS: usize = 64;
 
-struct Measured {
+struct StdioMeasurement {
     proxy: Proxy,
     client: Client,
     times: Vec<Duration>,
@@ -28,7 +28,7 @@ struct Measured {
 
 pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
     let call = reading(file);
-    let mut all: Vec<Measured> = Vec::new();
+    let mut all: Vec<StdioMeasurement> = Vec::new();
     for proxy in proxies::stdio(folder)? {
         eprintln!("Starting {}.", proxy.name);
         let (program, arguments) = proxy.command.split_first().context("no command")?;
@@ -39,7 +39,7 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
         let text = answer.0.to_string();
         ensure!(text.contains("bk_00001"), "{}: {}", proxy.name, text.get(..600).unwrap_or(&text));
         let (tokens, bytes) = (answer.tokens(), text.len());
-        all.push(Measured {
+        all.push(StdioMeasurement {
             proxy,
             client,
             times: Vec::new(),
@@ -100,7 +100,7 @@ pub(crate) fn run(folder: &Path, file: &Path) -> Result<()> {
 }
 
 /// Measures calls per second with `window` calls in flight on one connection.
-fn calls_per_second(one: &mut Measured, call: &Value, window: usize) -> Result<f64> {
+fn calls_per_second(one: &mut StdioMeasurement, call: &Value, window: usize) -> Result<f64> {
     let params = one.proxy.call(call);
     let message = |id: usize| {
         json!({"jsonrpc": "2.0", "id": 100_000 + id, "method": "tools/call", "params": params})

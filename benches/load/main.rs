@@ -56,12 +56,12 @@ fn report(
         "# Load\n\nMade by `cargo xtask bench load --clients {clients} --seconds {seconds}`.\n"
     );
     println!(
-        "{clients} clients over HTTP on loopback, each with a session of its own and a request every {:.1} s, for {seconds} s: a list of 500 bookings through the guard, then its pages, on one process of the example server. Client and gateway share the machine ({} cores).\n",
+        "{clients} clients over HTTP on loopback, each with its own session and one request every {:.1} s, for {seconds} s: a list of 500 bookings, then its pages, from one process of the example server. Client and gateway share the machine ({} cores).\n",
         pause.as_secs_f64(),
         std::thread::available_parallelism().map_or(0, usize::from)
     );
     println!(
-        "| requests | a second | errors | median | p95 | p99 | longest |\n|--:|--:|--:|--:|--:|--:|--:|"
+        "| requests | per second | errors | median | p95 | p99 | maximum |\n|--:|--:|--:|--:|--:|--:|--:|"
     );
     println!(
         "| {requests} | {:.0} | {errors} | {:.1} ms | {:.1} ms | {:.1} ms | {:.1} ms |\n",

@@ -81,7 +81,7 @@ fn measure(payload: &Payload, budget: u64) -> Result<Sample> {
     let metadata = answer.metadata();
     // The store must hold the original of a shaped answer, byte for byte.
     let recovered =
-        shaped.is_none() || walk::original(&host)?.iter().any(|bytes| payload.contains(bytes));
+        shaped.is_none() || walk::snapshots(&host)?.iter().any(|bytes| payload.contains(bytes));
     let valid = shaped.is_none()
         || payload.json.is_none()
         || answer.texts().iter().all(|text| is_whole(text, metadata));

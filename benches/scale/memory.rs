@@ -29,7 +29,7 @@ pub(crate) fn run() -> Result<()> {
         Series { name: "3 x payload + 4 MB", points: Vec::new() },
     ];
     println!(
-        "\n## Memory of a call\n\nThe most that the process has beyond what it had before, in MB, the copy that the store keeps included.\n\n| bytes of the message | list | of it | log | of it |\n|--:|--:|--:|--:|--:|"
+        "\n## Memory of a call\n\nPeak memory of the process above its memory before the call, in MB, including the copy in the store.\n\n| bytes of the message | list | of it | log | of it |\n|--:|--:|--:|--:|--:|"
     );
     for size in [10_000usize, 100_000, 1_000_000, 10_000_000, 30_000_000, 60_000_000] {
         let mut row = Vec::new();

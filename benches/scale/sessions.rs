@@ -19,7 +19,7 @@ pub(crate) fn run() -> Result<()> {
     let mut sessions: Vec<HttpClient> = Vec::new();
     let mut series = Series { name: "list of 500 bookings", points: Vec::new() };
     println!(
-        "\n## Sessions\n\n| sessions | median of a call, one client at a time | memory of the gateway | of it each idle session |\n|--:|--:|--:|--:|"
+        "\n## Sessions\n\n| sessions | median duration of a call, one client | memory of the gateway | per idle session |\n|--:|--:|--:|--:|"
     );
     let mut base = None;
     for target in [1usize, 10, 100, 500, 1_000, 2_000] {
@@ -52,6 +52,12 @@ pub(crate) fn run() -> Result<()> {
         }
         println!("| {target} | {median:.2} ms | {:.1} MiB | {each} |", kib as f64 / 1024.0);
     }
-    println!("\nExponent of the time: {:.2}.", series.exponent(1.0));
-    draw("scale-sessions", "A call against open sessions", "sessions", "milliseconds", &[series])
+    println!("\nExponent of the duration: {:.2}.", series.exponent(1.0));
+    draw(
+        "scale-sessions",
+        "Duration of a call by open sessions",
+        "sessions",
+        "milliseconds",
+        &[series],
+    )
 }

@@ -97,10 +97,10 @@ fn payloads() -> Result<()> {
         first("first chunk of a log", &sizes, |size| text(&log(size)), &usual)?,
     ];
     println!(
-        "\n## Time against payload\n\nMicroseconds of a whole call, bytes of the message (at most 64 MiB are taken)."
+        "\n## Duration by payload\n\nMicroseconds per call, by message size in bytes (the limit is 64 MiB)."
     );
     table("bytes", "us", &series, 1e6);
-    draw("scale-payload", "A call against the size of its answer", "bytes", "microseconds", &series)
+    draw("scale-payload", "Duration of a call by answer size", "bytes", "microseconds", &series)
 }
 
 fn snapshots() -> Result<()> {
@@ -128,11 +128,11 @@ fn snapshots() -> Result<()> {
             series.points.push((size as f64, micros));
         }
     }
-    println!("\n## Time of a page against its snapshot");
+    println!("\n## Duration of a page by snapshot size");
     table("bytes", "us", &series, 1e6);
     draw(
         "scale-snapshot",
-        "A page against the size of what is kept",
+        "Duration of a page by snapshot size",
         "bytes of the snapshot",
         "microseconds",
         &series,
@@ -151,25 +151,26 @@ fn live() -> Result<()> {
         &json!({"cursor": cursor(&shaped, 3)?, "limit": 3, "fields": "all"}),
     );
     let mut series = Series { name: "second page of 1 MB", points: Vec::new() };
-    let mut kept = 1_000_000u64;
+    let mut stored_bytes = 1_000_000u64;
     for target in [1_000_000u64, 10_000_000, 100_000_000, 300_000_000, 1_000_000_000] {
-        while kept + 65_536 * 16 <= target {
-            let entries =
-                (0..16).map(|at| (format!("other-{kept}-{at}"), vec![7u8; 65_536])).collect();
+        while stored_bytes + 65_536 * 16 <= target {
+            let entries = (0..16)
+                .map(|at| (format!("other-{stored_bytes}-{at}"), vec![7u8; 65_536]))
+                .collect();
             sandbox.surroundings.store.put(
-                &format!("principal {}", kept % 97),
+                &format!("principal {}", stored_bytes % 97),
                 entries,
                 std::time::Duration::from_secs(3_600),
             )?;
-            kept += 65_536 * 16;
+            stored_bytes += 65_536 * 16;
         }
         series.points.push((target as f64, median(|| sandbox.read(&read).map(drop))?));
     }
-    println!("\n## Time of a page against all that is kept");
+    println!("\n## Duration of a page against all that is kept");
     table("bytes in the store", "us", std::slice::from_ref(&series), 1e6);
     draw(
         "scale-store",
-        "A page against all that the store keeps",
+        "Duration of a page by store size",
         "bytes in the store",
         "microseconds",
         &[series],
@@ -185,7 +186,13 @@ fn tools() -> Result<()> {
         let answer = catalogue(tools);
         series.points.push((tools as f64, median(|| sandbox.shape(&ticket, &answer).map(drop))?));
     }
-    println!("\n## Time of tools/list against its tools");
+    println!("\n## Duration of tools/list by number of tools");
     table("tools", "us", std::slice::from_ref(&series), 10.0);
-    draw("scale-tools", "tools/list against the tools in it", "tools", "microseconds", &[series])
+    draw(
+        "scale-tools",
+        "Duration of tools/list by number of tools",
+        "tools",
+        "microseconds",
+        &[series],
+    )
 }

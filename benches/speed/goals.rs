@@ -29,10 +29,10 @@ const OF_CORE: [(&str, &str); 6] = [
 ];
 
 /// A measurement: its group and its side.
-type Side = (&'static str, &'static str);
+type Series = (&'static str, &'static str);
 
 /// Other goals: numerator, denominator, and the maximum ratio.
-const RATIOS: [(&str, Side, Side, f64); 5] = [
+const RATIOS: [(&str, Series, Series, f64); 5] = [
     (
         "page 2, snapshot of 60 MB against 1 MB",
         ("page-first-of-60MB", "component"),

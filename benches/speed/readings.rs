@@ -18,7 +18,7 @@ fn next(answer: &[u8]) -> Result<String> {
 }
 
 /// Returns the same cursor at another offset.
-fn at(cursor: &str, offset: u64) -> Result<String> {
+fn at_offset(cursor: &str, offset: u64) -> Result<String> {
     let keys = keys()?;
     let mut cursor = Cursor::verify(cursor, &keys, PRINCIPAL, NOW_MS, u64::MAX)?;
     cursor.offset = offset;
@@ -30,7 +30,7 @@ fn read(cursor: &str) -> Vec<u8> {
 }
 
 /// A stored answer in each form of the guard.
-struct Kept {
+struct StoredAnswer {
     size: &'static str,
     request: Vec<u8>,
     answer: Vec<u8>,
@@ -39,7 +39,7 @@ struct Kept {
     whole: Whole,
 }
 
-impl Kept {
+impl StoredAnswer {
     fn new(size: &'static str, request: Vec<u8>, answer: Vec<u8>) -> Result<Self> {
         let (core, sandbox, whole) = (Core::new("{}")?, Sandbox::new("{}")?, Whole::new("{}")?);
         Ok(Self { size, request, answer, core, sandbox, whole })
@@ -65,7 +65,7 @@ impl Kept {
     ) -> Result<Bench<'a>> {
         let shaped = side.shape(&side.forward(&self.request)?, &self.answer)?;
         let shaped = shaped.context("it was not cut")?;
-        let read = read(&at(&next(&shaped)?, offset)?);
+        let read = read(&at_offset(&next(&shaped)?, offset)?);
         let page = String::from_utf8(side.read(&read)?)?;
         ensure!(page.contains(says) && !page.contains("isError"), "{group}, {form}: {page}");
         Ok(Bench::new(group, form, move || side.read(&read)))
@@ -80,18 +80,18 @@ pub(crate) fn run(turns: &mut Turns) -> Result<()> {
             let list = bookings(bytes);
             let items = list.matches("\"id\":\"bk_").count() as u64;
             let request = call("list", &json!({"_guard_limit": 3, "_guard_fields": fields}));
-            lists.push((Kept::new(size, request, structured(&list))?, items));
+            lists.push((StoredAnswer::new(size, request, structured(&list))?, items));
         }
         for place in ["first", "last"] {
             let mut benches = Vec::new();
-            for (kept, items) in &lists {
+            for (stored, items) in &lists {
                 let offset = if place == "first" { 3 } else { items - 3 };
                 let says = format!("bk_{:06}", offset + 1);
-                benches.extend(kept.benches(&format!("{what}-{place}"), offset, &says)?);
+                benches.extend(stored.benches(&format!("{what}-{place}"), offset, &says)?);
             }
             turns.run(benches)?;
         }
     }
-    let log = Kept::new("3MB", call("list", &json!({})), text(&log(3_000_000)))?;
+    let log = StoredAnswer::new("3MB", call("list", &json!({})), text(&log(3_000_000)))?;
     turns.run(log.benches("chunk-last", 2_900_000, "request")?.into())
 }

@@ -81,7 +81,7 @@ impl Core {
         }
     }
 
-    fn keep(&self, entries: Vec<Entry<'_>>, ttl_ms: u64) -> Result<()> {
+    fn store(&self, entries: Vec<Entry<'_>>, ttl_ms: u64) -> Result<()> {
         let entries: Vec<_> =
             entries.into_iter().map(|entry| (entry.key, entry.value.into_owned())).collect();
         if !entries.is_empty() {
@@ -110,7 +110,7 @@ impl Side for Core {
         match self.plan(message)? {
             Plan::Answer { message, entries, extend, ttl_ms, .. } => {
                 self.store.extend(PRINCIPAL, &extend, Duration::from_millis(ttl_ms))?;
-                self.keep(entries, ttl_ms)?;
+                self.store(entries, ttl_ms)?;
                 Ok(message)
             }
             plan => bail!("not answered: {plan:?}"),
@@ -119,7 +119,7 @@ impl Side for Core {
 
     fn shape(&self, ticket: &Vec<u8>, message: &[u8]) -> Result<Option<Vec<u8>>> {
         let shaped = self.guard.on_response(&context(), ticket, message, NOW_MS)?;
-        self.keep(shaped.entries, shaped.ttl_ms)?;
+        self.store(shaped.entries, shaped.ttl_ms)?;
         Ok(shaped.message)
     }
 }

@@ -163,7 +163,7 @@ fn main() -> Result<()> {
         reload(1.0)
     );
     println!(
-        "\nMemory after a quarter of the swaps: {:.1} MiB; after all of them: {:.1} MiB. Five generations are kept, with the code of their components. In the last phase {components_swapped} components were compiled, tested and swapped in.",
+        "\nMemory after a quarter of the swaps: {:.1} MiB; after all of them: {:.1} MiB. Five revisions are retained, with their compiled components. In the last phase {components_swapped} components were compiled, tested and swapped in.",
         memory_early as f64 / 1_024.0,
         memory_after as f64 / 1_024.0
     );

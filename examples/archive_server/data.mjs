@@ -1,4 +1,4 @@
-// Bookings, records and a log, made up from their number: the same each time.
+// Bookings, records and a log, generated from their numbers: the same in every run.
 
 const GUESTS = ["Ada Lovelace", "Alan Turing", "Grace Hopper", "Edsger Dijkstra", "Barbara Liskov", "Donald Knuth", "Radia Perlman"];
 const STATUS = ["confirmed", "pending", "cancelled"];

@@ -1,5 +1,7 @@
-// An MCP server over Streamable HTTP whose answers are long, on the official server package: both eras of the protocol, event streams, or with JSON=1 plain bodies.
-// Prints its URL. PORT: where it listens (3001; 0 for any). Pages of other origins may call it: it is an example, on loopback.
+// An MCP server with long answers over Streamable HTTP, built on the official server package. It
+// supports both protocol modes, and answers with event streams, or with JSON if JSON=1 is set.
+// PORT selects the port (default 3001, 0 for any free one). It prints its URL. It accepts requests
+// from any origin, because it is an example and listens on loopback only.
 
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
@@ -7,7 +9,7 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { bookings, booking, log, records } from "./data.mjs";
 
-// Beside this file, or where PEERS says.
+// Packages are next to this file, or in the folder PEERS.
 const { resolve } = createRequire(process.env.PEERS ? `${process.env.PEERS}/` : import.meta.url);
 const load = (name) => import(pathToFileURL(resolve(name)));
 const { McpServer, createMcpHandler, isLegacyRequest, WebStandardStreamableHTTPServerTransport } = await load("@modelcontextprotocol/server");

@@ -1,4 +1,5 @@
-// A guarded session with an MCP server, and what it saves. Everything that guards is these three lines: the import, the guard, the wrapped transport.
+// A guarded session with an MCP server, and its savings. Three lines add the guard: the import, the
+// guard itself, and the wrapped transport.
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { ContextGuard, guardTransport } from "context-guard";
 
@@ -39,7 +40,7 @@ $("connection").addEventListener("submit", async (event) => {
   }
 });
 
-// What a tool is, and arguments to begin with.
+// Shows a tool with sample arguments.
 function describe() {
   const tool = tools.find(({ name }) => name === $("tool").value);
   $("description").textContent = tool?.description ?? "";
@@ -71,7 +72,7 @@ async function call(name, args, label) {
     const result = await client.callTool({ name, arguments: args });
     show(result);
     if (lastRecord) {
-      // What is read on in was not sent by the server again.
+      // Later parts come from the store: the server does not send them again.
       const before = name === "context_guard_read" ? 0 : lastRecord.originalTokens;
       calls.push({ label, before, after: lastRecord.estimatedTokens });
       draw();
@@ -83,7 +84,7 @@ async function call(name, args, label) {
   $("run").disabled = false;
 }
 
-// The answer, as it would stand in a model's context.
+// Shows the answer as a model receives it.
 function show(result) {
   const contract = result._meta?.[RESULT];
   const block = (one) => (one.type === "text" ? one.text : `[${one.type}: ${one.mimeType ?? ""}, untouched]`);
@@ -108,7 +109,7 @@ function draw() {
     const row = document.createElement("div");
     row.className = `bar ${kind}`;
     const line = document.createElement("i");
-    // Room for the number beside the longest.
+    // Leave room for the number next to the longest bar.
     line.style.width = `${(tokens / most) * 84}%`;
     row.append(line, number.format(tokens));
     return row;
@@ -133,6 +134,6 @@ function draw() {
   $("total").textContent = before > after ? `${number.format(before)} tokens became ${number.format(after)}: ${Math.round((1 - after / before) * 100)} % less.` : "";
 }
 
-// Until the guard is there, nothing can be sent.
+// Requests need the guard.
 $("ready").disabled = false;
 say("Not connected.");

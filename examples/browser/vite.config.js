@@ -2,7 +2,7 @@ import { defineConfig } from "vite";
 
 export default defineConfig({
   base: "./",
-  // The package finds its module beside itself.
+  // The package loads its module from its own folder.
   optimizeDeps: { exclude: ["context-guard"] },
   build: { target: "es2022" },
 });

@@ -27,7 +27,7 @@ case $command in start | reload) ;; *) usage >&2; exit 2 ;; esac
 [ -f "$wasm" ] || { echo "envoy.sh: there is no filter at $wasm: build it with \`cargo xtask dist\`, or name one" >&2; exit 1; }
 mkdir -p "$run"
 
-# Named by its content: Envoy loads a file of another name, and not one that was written over.
+# The name contains the digest, because Envoy loads a new file name, but no changed file.
 name=$run/context-guard-$(sha256sum "$wasm" | cut -c 1-16).wasm
 [ -f "$name" ] || { cp "$wasm" "$name.part" && mv "$name.part" "$name"; }
 
@@ -36,7 +36,7 @@ fill() {
     sed -e "s|@RUN@|$run|g" -e "s|@WASM@|$name|g" -e "s|@PORT@|${PORT:-10000}|g" \
         -e "s|@ADMIN_PORT@|${ADMIN_PORT:-9901}|g" -e "s|@HOST@|${upstream%:*}|g" \
         -e "s|@HOST_PORT@|${upstream##*:}|g" -e "s|@CONFIGURATION@|$configuration|g" "$here/$1" >"$run/$1.part"
-    # Moved, not written over: Envoy sees it whole.
+    # A move is atomic, so Envoy never reads half of the file.
     mv "$run/$1.part" "$run/$1"
 }
 fill listener.yaml

@@ -131,7 +131,7 @@ impl Server {
             .collect();
         if documents.is_empty() {
             return Err(format!(
-                "no vendor {vendor:?}: semantic_search tells the vendor of each document"
+                "no vendor {vendor:?}: semantic_search returns the vendor of each document"
             ));
         }
         Ok(json!({"vendor": vendor, "total": documents.len(), "documents": documents}))

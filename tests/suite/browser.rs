@@ -25,8 +25,8 @@ fn package() -> Result<String> {
 
 fn run(program: &str, arguments: &[&str], folder: &Path) -> Result<()> {
     let done = Command::new(program).args(arguments).current_dir(folder).output()?;
-    let said = [done.stdout, done.stderr].concat();
-    ensure!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&said));
+    let printed = [done.stdout, done.stderr].concat();
+    ensure!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&printed));
     Ok(())
 }
 
@@ -163,12 +163,12 @@ fn example_page_works_in_chromium() -> Result<()> {
 #[test]
 fn package_works_without_a_client() -> Result<()> {
     let seen = script("package.mjs", &[&package()?])?;
-    let told = seen["policy"][1].to_string();
+    let errors = seen["policy"][1].to_string();
     ensure!(
         seen["policy"][0] == true
-            && told.contains("did you mean `tokenBudgetThreshold`")
-            && told.contains("defaultPageSize"),
-        "{told}"
+            && errors.contains("did you mean `tokenBudgetThreshold`")
+            && errors.contains("defaultPageSize"),
+        "{errors}"
     );
     ensure!(seen["warnings"] == json!([]));
     ensure!(seen["forms"] == json!(["Object", "String", "Uint8Array"]), "{}", seen["forms"]);

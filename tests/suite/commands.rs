@@ -86,10 +86,10 @@ fn errors_have_a_reason_and_an_exit_code() -> Result<()> {
     ];
     for (arguments, code, reason) in cases {
         let output = program(&home, arguments, "[]")?;
-        let said = text(&output.stderr);
+        let printed = text(&output.stderr);
         ensure!(
-            output.status.code() == Some(code) && said.contains(reason),
-            "{arguments:?}: {:?} {said}",
+            output.status.code() == Some(code) && printed.contains(reason),
+            "{arguments:?}: {:?} {printed}",
             output.status
         );
     }
@@ -119,14 +119,14 @@ fn tokens_are_estimated_and_counted() -> Result<()> {
 #[test]
 fn demo_verifies_its_claims() -> Result<()> {
     let output = program(&std::env::temp_dir(), &["demo"], "")?;
-    let said = text(&output.stdout);
-    ensure!(output.status.success(), "{said}{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    ensure!(output.status.success(), "{printed}{}", text(&output.stderr));
     ensure!(
-        said.contains("500 bookings on 10 pages")
-            && said.contains("they are the same as the 500 of the server"),
-        "{said}"
+        printed.contains("500 bookings on 10 pages")
+            && printed.contains("they are the same as the 500 of the server"),
+        "{printed}"
     );
-    ensure!(said.contains("is, byte for byte, the log of the server"));
+    ensure!(printed.contains("is, byte for byte, the log of the server"));
     Ok(())
 }
 

@@ -68,14 +68,14 @@ fn suite(version: u8, arguments: &[&str], environment: &[(&str, &str)]) -> Resul
         .output()?;
     // The suite exits with 1 if a check fails. Only a difference between the two runs matters here.
     let found = checks(&folder);
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed).into_owned();
     std::fs::remove_dir_all(&folder)?;
-    let found = found.with_context(|| said.clone())?;
-    ensure!(!found.is_empty(), "no scenario was run: {said}");
+    let found = found.with_context(|| printed.clone())?;
+    ensure!(!found.is_empty(), "no scenario was run: {printed}");
     if found.values().flatten().any(|check| !check.ends_with("SUCCESS")) {
         // libtest shows this if the test fails.
-        eprintln!("{said}");
+        eprintln!("{printed}");
     }
     Ok(found)
 }

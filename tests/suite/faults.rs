@@ -61,17 +61,21 @@ fn failing_process_affects_only_its_call() -> Result<()> {
         ("bytes", false, "caf\u{fffd}, all the same"),
     ];
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
-    for (fault, is_error, said) in table {
+    for (fault, is_error, expected) in table {
         let since = Instant::now();
         let params = json!({"name": format!("faulty__{fault}"), "arguments": {}, "_meta": {"progressToken": fault}});
         let answer = client.request("tools/call", params).with_context(|| fault.to_owned())?;
         ensure!(answer.is_error() == is_error, "{fault}: {}", answer.0);
-        ensure!(text(&answer).contains(said), "{fault}: {}", text(&answer));
+        ensure!(text(&answer).contains(expected), "{fault}: {}", text(&answer));
         ensure!(since.elapsed() < Duration::from_secs(20), "{fault} took {:?}", since.elapsed());
         recovers(&mut client, true).with_context(|| format!("after {fault}"))?;
         if fault == "hang" {
-            let told = client.call("faulty__cancelled", json!({}))?;
-            ensure!(text(&told).starts_with('1'), "the upstream was not told: {}", text(&told));
+            let cancelled = client.call("faulty__cancelled", json!({}))?;
+            ensure!(
+                text(&cancelled).starts_with('1'),
+                "the upstream got no cancellation: {}",
+                text(&cancelled)
+            );
         }
     }
     Ok(())
@@ -98,12 +102,12 @@ fn failing_http_server_affects_only_its_call() -> Result<()> {
         ("twice", false, "first"),
         ("bytes", false, "caf\u{fffd}, all the same"),
     ];
-    for (fault, is_error, said) in table {
+    for (fault, is_error, expected) in table {
         let answer = client
             .call(&format!("faulty__{fault}"), json!({}))
             .with_context(|| fault.to_owned())?;
         ensure!(answer.is_error() == is_error, "{fault}: {}", answer.0);
-        ensure!(text(&answer).contains(said), "{fault}: {}", text(&answer));
+        ensure!(text(&answer).contains(expected), "{fault}: {}", text(&answer));
         recovers(&mut client, false).with_context(|| format!("after {fault}"))?;
     }
     for fault in ["die", "half"] {
@@ -149,10 +153,11 @@ fn missing_upstreams_are_reported() -> Result<()> {
     );
     let unknown = client.call("nobody__anything", json!({}))?;
     ensure!(unknown.0["error"]["code"] == -32602, "{}", unknown.0);
-    let (status, said) = gateway.get_admin("/metrics")?;
+    let (status, metrics) = gateway.get_admin("/metrics")?;
     ensure!(
-        status == 200 && said.contains(r#"context_guard_upstream_failures_total{upstream="gone"}"#),
-        "{said}"
+        status == 200
+            && metrics.contains(r#"context_guard_upstream_failures_total{upstream="gone"}"#),
+        "{metrics}"
     );
     Ok(())
 }
@@ -165,13 +170,13 @@ fn repeated_failures_open_the_circuit() -> Result<()> {
     let upstreams = json!([{"name": "well", "command": [artifacts::property_server()?]}, {"name": "faulty", "url": url, "limits": limits}]);
     let gateway = Gateway::start(upstreams, json!({}))?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
-    let mut said = String::new();
+    let mut reason = String::new();
     for _ in 0..6 {
         let answer = client.call("faulty__ok", json!({}))?;
         ensure!(answer.is_error(), "{}", answer.0);
-        said = text(&answer);
+        reason = text(&answer);
     }
-    ensure!(said.contains("left alone for"), "{said}");
+    ensure!(reason.contains("left alone for"), "{reason}");
     let state: Value = serde_json::from_str(&gateway.get_admin("/admin/upstreams")?.1)?;
     ensure!(
         state["upstreams"]

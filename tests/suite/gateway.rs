@@ -133,8 +133,8 @@ fn mcporter_and_inspector_work() -> Result<()> {
         {"name": "time", "command": Server::python("py", "mcp-server-time", &["--local-timezone", "UTC"])?.0},
     ]);
     let gateway = Gateway::start(upstreams, json!({}))?;
-    let said = peers::mcporter(&gateway.url(), "time__get_current_time", &["timezone=UTC"])?;
-    ensure!(said.contains("UTC"), "{said}");
+    let printed = peers::mcporter(&gateway.url(), "time__get_current_time", &["timezone=UTC"])?;
+    ensure!(printed.contains("UTC"), "{printed}");
     let listed = peers::inspect_at(&gateway.url(), "tools/list", &[])?;
     ensure!(listed.contains("houses__") && listed.contains("context_guard_read"), "{listed}");
     Ok(())

@@ -19,8 +19,8 @@ use serde_json::json;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// Returns a module that describes itself, accepts any policy, and runs `deed` for each message.
-fn module(deed: &str) -> String {
+/// Returns a module that describes itself, accepts any policy, and runs `fault` for each message.
+fn module(fault: &str) -> String {
     format!(
         r#"(module
             (import "context-guard:guard/cursor-store@0.1.0" "get" (func (param i32 i32 i32)))
@@ -42,23 +42,23 @@ fn module(deed: &str) -> String {
                 (local.get $at))
             (func (export "context-guard:guard/guard@0.1.0#describe") (result i32) (i32.const 16))
             (func (export "context-guard:guard/guard@0.1.0#compile-policy") (param i32 i32) (result i32) (i32.const 64))
-            (func (export "context-guard:guard/guard@0.1.0#on-request") (param i32) (result i32) {deed})
-            (func (export "context-guard:guard/guard@0.1.0#on-response") (param i32) (result i32) {deed}))"#
+            (func (export "context-guard:guard/guard@0.1.0#on-request") (param i32) (result i32) {fault})
+            (func (export "context-guard:guard/guard@0.1.0#on-response") (param i32) (result i32) {fault}))"#
     )
 }
 
 /// Returns the faulty components with their names.
 pub(crate) fn modules() -> Result<Vec<(&'static str, Vec<u8>)>> {
-    let deeds = ["unreachable", "(i32.const 3)", "(loop $for_ever (br $for_ever)) unreachable"];
-    deeds.into_iter().map(|deed| Ok((deed, bytes(deed)?))).collect()
+    let faults = ["unreachable", "(i32.const 3)", "(loop $for_ever (br $for_ever)) unreachable"];
+    faults.into_iter().map(|fault| Ok((fault, bytes(fault)?))).collect()
 }
 
-fn component(engine: &Engine, deed: &str) -> Result<Component> {
-    Ok(Component::load(engine, &bytes(deed)?)?)
+fn component(engine: &Engine, fault: &str) -> Result<Component> {
+    Ok(Component::load(engine, &bytes(fault)?)?)
 }
 
-fn bytes(deed: &str) -> Result<Vec<u8>> {
-    let mut module = wat::parse_str(module(deed))?;
+fn bytes(fault: &str) -> Result<Vec<u8>> {
+    let mut module = wat::parse_str(module(fault))?;
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(artifacts::root().join("wit"))?;
     let world = resolve.select_world(&[package], Some("context-guard"))?;
@@ -105,21 +105,21 @@ fn list(items: usize) -> Vec<u8> {
 }
 
 /// Asserts what must hold regardless of the fault.
-fn is_survived(deed: &str) -> Result<()> {
+fn is_survived(fault: &str) -> Result<()> {
     let engine = engine()?;
-    let component = component(&engine, deed)?;
+    let component = component(&engine, fault)?;
     let surroundings =
         Surroundings { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
     let settings = Settings { policy: Vec::new(), keys: Vec::new() };
     let bad = filter(component)?;
-    let again = self::component(&engine, deed)?;
+    let next = self::component(&engine, fault)?;
     let call = walk::call("t", &json!({}));
     for round in 1..=3u64 {
         let Request::Forward(None, ticket) = bad.request(&context(), &call) else {
             context_guard_test_support::bail!("a request was not sent on as it came")
         };
         ensure!(ticket.is_limit(), "{ticket:?}");
-        let failed = again.on_response(&surroundings, &settings, &context(), &[1], &list(20));
+        let failed = next.on_response(&surroundings, &settings, &context(), &[1], &list(20));
         ensure!(matches!(failed, Err(Error::Trap(_))), "{failed:?}");
         ensure!(
             bad.response(&context(), &ticket, &list(20)).is_none(),
@@ -137,12 +137,12 @@ fn is_survived(deed: &str) -> Result<()> {
         ensure!(answer.result()["structuredContent"]["context_guard"].is_object());
         ensure!(bad.faults() == round, "{} faults", bad.faults());
     }
-    let sound = filter(Component::load(&engine, &std::fs::read(artifacts::component()?)?)?)?;
-    let Request::Forward(_, ticket) = sound.request(&context(), &call) else {
+    let healthy = filter(Component::load(&engine, &std::fs::read(artifacts::component()?)?)?)?;
+    let Request::Forward(_, ticket) = healthy.request(&context(), &call) else {
         context_guard_test_support::bail!("answered")
     };
-    let shaped = sound.response(&context(), &ticket, &list(5_000)).context("not shaped")?;
-    ensure!(Answer::read(&shaped)?.next_cursor().is_some() && sound.faults() == 0);
+    let shaped = healthy.response(&context(), &ticket, &list(5_000)).context("not shaped")?;
+    ensure!(Answer::read(&shaped)?.next_cursor().is_some() && healthy.faults() == 0);
     Ok(())
 }
 

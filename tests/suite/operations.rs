@@ -28,8 +28,8 @@ fn policy_check_reports_every_error() -> Result<()> {
         "tokenBudgetTreshold: 4000\nhardCap: 100\nadvertise: compct\nendpoints:\n  - match: 'list_*'\n    defaultPageSize: 900\n  - chunkSize: 5\n  - match: x\n    cursorTtl: 700\n",
     )?;
     let checked = run_program(&["policy", "check", &at("bad.yaml")])?;
-    let told = String::from_utf8_lossy(&checked.stderr).into_owned();
-    ensure!(checked.status.code() == Some(3), "{told}");
+    let printed = String::from_utf8_lossy(&checked.stderr).into_owned();
+    ensure!(checked.status.code() == Some(3), "{printed}");
     for expected in [
         "line 1: tokenBudgetTreshold: there is no setting `tokenBudgetTreshold`; did you mean `tokenBudgetThreshold`?",
         "line 2: hardCap: 100 is less than",
@@ -38,7 +38,7 @@ fn policy_check_reports_every_error() -> Result<()> {
         "endpoints[1].match: missing",
         "line 9: endpoints[2].cursorTtl: applies to all endpoints",
     ] {
-        ensure!(told.contains(expected), "{expected} is not in {told}");
+        ensure!(printed.contains(expected), "{expected} is not in {printed}");
     }
     let machine = run_program(&["policy", "check", "--json", &at("bad.yaml")])?;
     let report: Value = serde_json::from_str(&out(&machine))?;
@@ -128,7 +128,7 @@ fn explanation_matches_guard() -> Result<()> {
         let endpoint =
             if upstream.is_empty() { name.to_owned() } else { format!("{upstream}::{name}") };
         let explained = policy::explain(&source, &endpoint);
-        let said = |setting: &str| {
+        let explained = |setting: &str| {
             explained
                 .iter()
                 .find(|one| one.setting == setting)
@@ -149,12 +149,12 @@ fn explanation_matches_guard() -> Result<()> {
             ("estimator.scale", json!(limits.estimator.scale)),
         ] {
             ensure!(
-                said(setting) == applied,
-                "{endpoint}, {setting}: {} is told, {applied} applies",
-                said(setting)
+                explained(setting) == applied,
+                "{endpoint}, {setting}: {} is explained, {applied} applies",
+                explained(setting)
             );
         }
-        ensure!(said("fields").is_null() == limits.fields.is_none(), "{endpoint}: fields");
+        ensure!(explained("fields").is_null() == limits.fields.is_none(), "{endpoint}: fields");
     }
     Ok(())
 }
@@ -249,14 +249,14 @@ fn dry_run_compares_policies() -> Result<()> {
     let rows = report["report"]["endpoints"].as_array().context("no rows")?;
     ensure!(rows.iter().all(|row| row["after"]["largest"].as_u64() <= Some(1_500)), "{rows:?}");
     // Limits fail the command in CI, and name each endpoint above its limit.
-    for (limit, value, told) in
+    for (limit, value, expected) in
         [("--max-tokens", "1000", "has"), ("--min-recall", "0.99", "needles are kept")]
     {
         let past = run_program(&["replay", &traffic, "--policy", &new, limit, value])?;
         ensure!(
             past.status.code() == Some(5)
                 && out(&past).contains("PAST A LIMIT")
-                && out(&past).contains(told),
+                && out(&past).contains(expected),
             "{limit}: {}",
             out(&past)
         );
@@ -303,7 +303,7 @@ fn cache_stores_and_invalidates() -> Result<()> {
     };
     ensure!(read(&mut client)?.contains("one"));
     std::fs::write(&file, "two\n")?;
-    ensure!(read(&mut client)?.contains("one"), "the answer was not kept");
+    ensure!(read(&mut client)?.contains("one"), "the answer was not cached");
     // Another session of the same principal gets the cached answer under its own request ids.
     let mut other = HttpClient::open(&gateway.url(), &[], json!({}))?;
     ensure!(other.request("ping", json!({})).is_ok() && read(&mut other)?.contains("one"));
@@ -354,9 +354,9 @@ fn cache_stores_and_invalidates() -> Result<()> {
     );
     // If the upstream announces that its tools changed, its cached answers are dropped.
     let entries = || -> Result<Value> {
-        let told: Value =
+        let explained: Value =
             serde_json::from_str(&admin_call(&gateway, "GET", "/admin/cache", b"")?.body)?;
-        Ok(told["entries"].clone())
+        Ok(explained["entries"].clone())
     };
     let before = entries()?.as_u64().context("no number")?;
     for _ in 0..2 {

@@ -285,7 +285,7 @@ proptest! {
         if structured {
             prop_assert!(shaped.result()["structuredContent"]["context_guard"]["loss"] == contract["loss"]);
         }
-        prop_assert!(walk::original(&host).unwrap().iter().any(|kept| message.windows(kept.len()).any(|window| window == kept)));
+        prop_assert!(walk::snapshots(&host).unwrap().iter().any(|stored| message.windows(stored.len()).any(|window| window == stored)));
     }
 
     /// Totals cover all records, regardless of how many are shown.
@@ -329,7 +329,7 @@ proptest! {
         let message = answer(&json!({ "rows": items }), pretty, false);
         let shaped = shape(&host, "t", &json!({}), &message).unwrap();
         prop_assert!(shaped.is_some());
-        for stored in walk::original(&host).unwrap() {
+        for stored in walk::snapshots(&host).unwrap() {
             prop_assert!(message.windows(stored.len()).any(|window| window == stored));
         }
     }

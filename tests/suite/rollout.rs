@@ -58,7 +58,7 @@ fn healthy_canary_is_promoted() -> Result<()> {
     wait_until("the promotion", || {
         let share = percent()?;
         let now = served(&mut clients)?;
-        // A session that the new revision serves stays with it.
+        // The new revision keeps the sessions that it serves.
         ensure!(before.iter().zip(&now).all(|(before, now)| before <= now), "{before:?} {now:?}");
         if shares.last() != Some(&share) {
             shares.push(share);
@@ -143,8 +143,11 @@ fn ab_trial_runs_until_decided() -> Result<()> {
     );
     let nothing =
         run_program(&["generations", "--admin", &gateway.admin, "--token", TOKEN, "promote"])?;
-    let told = String::from_utf8_lossy(&nothing.stderr).into_owned();
-    ensure!(nothing.status.code() == Some(1) && told.contains("no trial is running"), "{told}");
+    let printed = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    ensure!(
+        nothing.status.code() == Some(1) && printed.contains("no trial is running"),
+        "{printed}"
+    );
     Ok(())
 }
 

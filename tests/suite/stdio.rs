@@ -169,8 +169,8 @@ fn generated_key_is_reported_once() -> Result<()> {
         .args(["wrap", "--", "true"])
         .env_remove("CONTEXT_GUARD_SIGNING_KEYS")
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(said.matches("No signing key is configured").count() == 1, "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(printed.matches("No signing key is configured").count() == 1, "{printed}");
     Ok(())
 }
 

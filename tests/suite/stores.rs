@@ -272,7 +272,7 @@ fn full_or_frozen_store_fails_in_time() -> Result<()> {
     ensure!(full == Some(StoreFault::QuotaExceeded), "{full:?}");
     ensure!(
         store.get("a", &[key("k0")])?[0].is_some() && store.is_up(),
-        "what is kept can be read"
+        "a full store must serve reads"
     );
     redis.freeze(true)?;
     let since = Instant::now();
@@ -338,16 +338,16 @@ fn two_gateways_share_one_redis() -> Result<()> {
 
 /// The answers that clients received, by kind.
 #[derive(Debug, Default)]
-struct Seen {
+struct AnswerCounts {
     pages: AtomicU64,
-    again: AtomicU64,
-    cut: AtomicU64,
-    told: AtomicU64,
+    replayed: AtomicU64,
+    truncated: AtomicU64,
+    refused: AtomicU64,
     failures: Mutex<Vec<String>>,
 }
 
 /// Reads pages of a list until `stop`.
-fn reads(gateway: &Gateway, stop: &AtomicBool, seen: &Seen) -> Result<()> {
+fn reads(gateway: &Gateway, stop: &AtomicBool, counts: &AnswerCounts) -> Result<()> {
     let mut client = session(gateway)?;
     let mut cursor: Option<String> = None;
     while !stop.load(Ordering::Relaxed) {
@@ -361,15 +361,16 @@ fn reads(gateway: &Gateway, stop: &AtomicBool, seen: &Seen) -> Result<()> {
         if answer.is_error()
             && (text.contains("cursor_unavailable") || text.contains("cursor_expired"))
         {
-            seen.told.fetch_add(1, Ordering::Relaxed);
+            counts.refused.fetch_add(1, Ordering::Relaxed);
         } else if text.contains("PARTIAL: the guard failed") {
-            seen.cut.fetch_add(1, Ordering::Relaxed);
+            counts.truncated.fetch_add(1, Ordering::Relaxed);
         } else if !answer.is_error() && answer.metadata()["kind"] == "page" {
-            let count = if replayed { &seen.again } else { &seen.pages };
+            let count = if replayed { &counts.replayed } else { &counts.pages };
             count.fetch_add(1, Ordering::Relaxed);
             cursor = answer.next_cursor();
         } else {
-            seen.failures
+            counts
+                .failures
                 .lock()
                 .map_err(|_| context_guard_test_support::Error::msg("poisoned"))?
                 .push(text);
@@ -391,8 +392,8 @@ fn restarted_redis_fails_no_call() -> Result<()> {
             json!({"store": store, "policy": policy, "admin": admin_config()}),
         )?;
         let stop = AtomicBool::new(false);
-        let phases = [Seen::default(), Seen::default(), Seen::default()];
-        for (phase, seen) in phases.iter().enumerate() {
+        let phases = [AnswerCounts::default(), AnswerCounts::default(), AnswerCounts::default()];
+        for (phase, counts) in phases.iter().enumerate() {
             match phase {
                 1 => redis.down(),
                 2 => redis.up()?,
@@ -401,10 +402,10 @@ fn restarted_redis_fails_no_call() -> Result<()> {
             stop.store(false, Ordering::Relaxed);
             std::thread::scope(|scope| {
                 let clients: Vec<_> =
-                    (0..8).map(|_| scope.spawn(|| reads(&gateway, &stop, seen))).collect();
+                    (0..8).map(|_| scope.spawn(|| reads(&gateway, &stop, counts))).collect();
                 // Enough answers of the kind that this phase is about, or a client that gave up.
                 let (answers, enough) =
-                    if phase == 1 { (&seen.again, 20) } else { (&seen.pages, 50) };
+                    if phase == 1 { (&counts.replayed, 20) } else { (&counts.pages, 50) };
                 let waited = wait_until("enough answers", || {
                     Ok(answers.load(Ordering::Relaxed) > enough
                         || clients.iter().any(std::thread::ScopedJoinHandle::is_finished))
@@ -422,22 +423,26 @@ fn restarted_redis_fails_no_call() -> Result<()> {
                 })?;
             }
         }
-        for (phase, seen) in ["up", "down", "up again"].iter().zip(&phases) {
-            eprintln!("near copies {local_bytes}, Redis {phase}: {seen:?}");
-            ensure!(seen.failures.lock().is_ok_and(|failures| failures.is_empty()), "{seen:?}");
+        for (phase, counts) in ["up", "down", "restarted"].iter().zip(&phases) {
+            eprintln!("local copies {local_bytes}, Redis {phase}: {counts:?}");
+            ensure!(counts.failures.lock().is_ok_and(|failures| failures.is_empty()), "{counts:?}");
         }
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let [up, down, back] = &phases;
         ensure!(
-            count(&up.pages) > 50 && count(&up.told) + count(&up.cut) + count(&up.again) == 0,
+            count(&up.pages) > 50
+                && count(&up.refused) + count(&up.truncated) + count(&up.replayed) == 0,
             "{up:?}"
         );
         // While the store is down, lists of read-only tools are continued by calling the tool
         // again.
-        ensure!(count(&down.again) > 20 && count(&down.cut) == 0, "{down:?}");
+        ensure!(count(&down.replayed) > 20 && count(&down.truncated) == 0, "{down:?}");
         ensure!(count(&back.pages) > 50, "{back:?}");
-        let said = gateway.process.output();
-        ensure!(said.contains("cannot be reached") && said.contains("there again"), "{said}");
+        let printed = gateway.process.output();
+        ensure!(
+            printed.contains("cannot be reached") && printed.contains("there again"),
+            "{printed}"
+        );
         let mut client = session(&gateway)?;
         let cursor = client
             .call("list_bookings", json!({"limit": 5}))?
@@ -451,7 +456,7 @@ fn restarted_redis_fails_no_call() -> Result<()> {
 #[test]
 fn store_outage_without_replay() -> Result<()> {
     let policy = json!({"endpoints": [{"match": "list_bookings", "readOnly": false}]});
-    for (local_bytes, kept) in [(0, false), (64 << 20, true)] {
+    for (local_bytes, is_cached) in [(0, false), (64 << 20, true)] {
         let mut redis = Redis::start("cut", &[])?;
         let store = json!({"url": redis.url(), "timeoutMs": 300, "localBytes": local_bytes});
         let gateway = Gateway::start(houses()?, json!({"store": store, "policy": policy}))?;
@@ -460,7 +465,7 @@ fn store_outage_without_replay() -> Result<()> {
         redis.down();
         let answer = client.call("list_bookings", json!({}))?;
         let text = answer.all_texts().join("\n");
-        if kept {
+        if is_cached {
             let cursor = answer.next_cursor().with_context(|| text.clone())?;
             for cursor in [&cursor, &before] {
                 let next = client.call("context_guard_read", json!({"cursor": cursor}))?;

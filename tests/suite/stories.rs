@@ -234,11 +234,11 @@ fn us4_3_line_range_is_returned() -> Result<()> {
             && direct.metadata()["metadata"]["endLine"] == 5_010
     );
     let cursor = client.call("read_log", json!({}))?.next_cursor();
-    let kept = client.call(
+    let limited = client.call(
         "context_guard_read",
         json!({"cursor": cursor, "startLine": 5_000, "endLine": 5_010}),
     )?;
-    ensure!(kept.texts().concat() == expected);
+    ensure!(limited.texts().concat() == expected);
     let beyond =
         client.call("context_guard_read", json!({"cursor": cursor, "startLine": 10_001}))?;
     ensure!(beyond.is_error() && beyond.all_texts().concat().contains("10000 lines"));

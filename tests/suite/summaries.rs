@@ -185,7 +185,7 @@ fn edge_binary_text_is_described() -> Result<()> {
         "{text}"
     );
     let whole: String = pages(&host, shaped)?.iter().flat_map(Answer::texts).collect();
-    ensure!(whole == encoded, "what was described is not kept");
+    ensure!(whole == encoded, "the described data is not stored");
     Ok(())
 }
 

@@ -129,14 +129,14 @@ fn us3_4_invalid_policy_is_rejected() -> Result<()> {
         "tokenBudgetThreshold: 4000\nendpoints:\n  - match: a\n    chunksize: 5\n    hardCap: 5\n",
     )?;
     wait_until("an error in the log", || Ok(gateway.process.output().contains("Not taken over")))?;
-    let said = gateway.process.output();
-    for told in [
+    let printed = gateway.process.output();
+    for expected in [
         "policy.yaml",
         "line 4: endpoints[0].chunksize: there is no setting `chunksize`; did you mean `chunkSize`?",
         "line 5: endpoints[0].hardCap",
         "generation 1 serves on",
     ] {
-        ensure!(said.contains(told), "{told} is not in {said}");
+        ensure!(printed.contains(expected), "{expected} is not in {printed}");
     }
     for broken in ["tokenBudgetThreshold: [\n", "", "tokenBudgetThreshold: 100\n"] {
         std::fs::write(&file, broken)?;
@@ -273,8 +273,8 @@ fn cursors_survive_component_swap() -> Result<()> {
         ensure!(table.contains(shown), "{shown} is not in {table}");
     }
     let audit = audit(&folder.join("audit"))?;
-    for told in ["\"event\":\"change\"", "rolled_back", "component"] {
-        ensure!(audit.contains(told), "{told} is not in {audit}");
+    for expected in ["\"event\":\"change\"", "rolled_back", "component"] {
+        ensure!(audit.contains(expected), "{expected} is not in {audit}");
     }
     Ok(())
 }
@@ -284,15 +284,15 @@ fn config(gateway: &Gateway) -> String {
 }
 
 fn audit(folder: &Path) -> Result<String> {
-    let mut said = String::new();
+    let mut printed = String::new();
     wait_until("an audit log", || {
-        said = std::fs::read_dir(folder)?
+        printed = std::fs::read_dir(folder)?
             .map(|entry| std::fs::read_to_string(entry?.path()))
             .collect::<std::io::Result<Vec<_>>>()?
             .concat();
-        Ok(said.contains("change"))
+        Ok(printed.contains("change"))
     })?;
-    Ok(said)
+    Ok(printed)
 }
 
 #[test]
@@ -349,17 +349,17 @@ fn failed_self_test_rejects_component() -> Result<()> {
     let gateway = Gateway::start(houses()?, json!({"admin": admin_config()}))?;
     let mut client = open(&gateway)?;
     let bad = super::hostile::modules()?;
-    for (deed, bytes) in bad {
+    for (fault, bytes) in bad {
         let refused = admin_call(&gateway, "PUT", "/admin/component", &bytes)?;
-        ensure!(refused.status == 422, "{deed}: {} {}", refused.status, refused.body);
-        ensure!(client.call("list_bookings", json!({}))?.metadata()["kind"] == "page", "{deed}");
+        ensure!(refused.status == 422, "{fault}: {} {}", refused.status, refused.body);
+        ensure!(client.call("list_bookings", json!({}))?.metadata()["kind"] == "page", "{fault}");
     }
-    for (bytes, told) in [
+    for (bytes, expected) in [
         (&b"no component"[..], "cannot be used"),
         (&wat::parse_str("(component)")?[..], "cannot be used"),
     ] {
         let refused = admin_call(&gateway, "PUT", "/admin/component", bytes)?;
-        ensure!(refused.status == 422 && refused.body.contains(told), "{}", refused.body);
+        ensure!(refused.status == 422 && refused.body.contains(expected), "{}", refused.body);
     }
     ensure!(active_revision(&gateway)? == 1);
     Ok(())
@@ -369,7 +369,7 @@ fn failed_self_test_rejects_component() -> Result<()> {
 fn failing_component_is_rolled_back() -> Result<()> {
     let everything = Server::npm("server-everything", &["stdio"])?;
     let upstreams = json!([{"name": "everything", "command": everything.0, "isolation": "shared"}]);
-    for deed in ["trap", "garbage", "id", "memory", "loop"] {
+    for fault in ["trap", "garbage", "id", "memory", "loop"] {
         let gateway = Gateway::start(
             upstreams.clone(),
             // A loop runs into this deadline on every call until it is rolled back.
@@ -384,25 +384,25 @@ fn failing_component_is_rolled_back() -> Result<()> {
         )?;
         ensure!(swapped.status == 200, "{}", swapped.body);
         // Ordinary calls work in the faulty revision.
-        let sound = client.call("echo", json!({"message": "hello"}))?;
-        ensure!(sound.texts()[0].contains("hello"), "{}", sound.0);
+        let healthy = client.call("echo", json!({"message": "hello"}))?;
+        ensure!(healthy.texts()[0].contains("hello"), "{}", healthy.0);
         let long: String = (0..4_000).map(|at| format!("line {at} of a text\n")).collect();
         for call in 0..4 {
             let answer =
-                client.call("echo", json!({"message": format!("sabotage:{deed}\n{long}")}))?;
+                client.call("echo", json!({"message": format!("sabotage:{fault}\n{long}")}))?;
             // The healthy revision shaped the answer. The byte limit's fallback would not lead to
             // the whole.
             let contract = answer.metadata();
             ensure!(
                 contract["kind"] == "chunk" && answer.next_cursor().is_some(),
-                "{deed} {call}: {}",
+                "{fault} {call}: {}",
                 answer.0
             );
         }
-        wait_until("the sound generation", || Ok(active_revision(&gateway)? == 1))?;
+        wait_until("a rollback", || Ok(active_revision(&gateway)? == 1))?;
         let state = revision_report(&gateway)?["generations"][0]["state"].clone();
-        ensure!(state == "taken back", "{deed}: {state}");
-        ensure!(gateway.process.output().contains("Generation 2 was taken back"), "{deed}");
+        ensure!(state == "taken back", "{fault}: {state}");
+        ensure!(gateway.process.output().contains("Generation 2 was taken back"), "{fault}");
     }
     Ok(())
 }

@@ -187,7 +187,7 @@ fn agree(form: &str, mut found: impl FnMut(&str, &Case) -> Result<Value>) -> Res
         let cannot = CANNOT.iter().any(|(other, case, _)| (*other, *case) == (form, name));
         match same {
             Ok(()) if cannot => {
-                faults.push(format!("{name} is said not to run in {form}, and does"))
+                faults.push(format!("{name} is listed as not running in {form}, but runs"))
             }
             Err(error) if !cannot => faults.push(format!("{error:#}")),
             _ => {}

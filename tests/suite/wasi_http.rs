@@ -88,15 +88,15 @@ fn events_are_streamed_and_bodies_complete() -> Result<()> {
         ensure!(reply.messages()?.len() == 2 && reply.body.len() < 20_000, "{form}");
         // 5 MB are shaped, with and without a content length. 12 MB exceed the limit, and pass
         // unshaped.
-        for (count, chunked, told) in
+        for (count, chunked, is_refused) in
             [(150_000, false, false), (150_000, true, false), (400_000, true, true)]
         {
             let body = ScriptedResponse::json(answer(&records(count)));
             server.push(if chunked { body.chunked(100_000) } else { body });
             let answer = ask(&served, &json!({}))?;
-            ensure!(answer.is_error() == told, "{form}: {}", answer.0);
+            ensure!(answer.is_error() == is_refused, "{form}: {}", answer.0);
             ensure!(
-                told || answer.metadata()["meta"]["totalCount"] == count,
+                is_refused || answer.metadata()["meta"]["totalCount"] == count,
                 "{form}: {}",
                 answer.0
             );
@@ -165,13 +165,13 @@ fn missing_store_replays_calls() -> Result<()> {
 fn invalid_environment_is_reported() -> Result<()> {
     for form in FORMS {
         let server = ScriptedServer::start()?;
-        for (config, told) in [
+        for (config, expected) in [
             (json!({"policy": {"defaultPageSize": 0}}), "policy.defaultPageSize"),
             (json!({"maxBody": "much"}), "CONTEXT_GUARD_CONFIG"),
         ] {
             let served = served(form, "", &server.url(), &config)?;
             let reply = post(&format!("{}/mcp", served.url), &[], &request(&json!({})))?;
-            ensure!(reply.status == 500 && reply.body.contains(told), "{form}: {}", reply.body);
+            ensure!(reply.status == 500 && reply.body.contains(expected), "{form}: {}", reply.body);
         }
     }
     Ok(())

@@ -101,7 +101,7 @@ fuzz_target!(|input: (u8, u8, u8, bool, &[u8])| {
             Ok(Plan::Forward { ticket, .. }) => {
                 let shaped = match guard.on_response(&cx, &ticket, answer.as_bytes(), 0) {
                     Ok(shaped) => shaped,
-                    Err(fault) => panic!("a sound answer is refused: {fault}"),
+                    Err(fault) => panic!("a valid answer is rejected: {fault}"),
                 };
                 if let Some(message) = shaped.message {
                     let Ok(shaped) = serde_json::from_slice::<Value>(&message) else {
@@ -112,7 +112,7 @@ fuzz_target!(|input: (u8, u8, u8, bool, &[u8])| {
                 }
                 return;
             }
-            other => panic!("a sound call is not sent on: {other:?}"),
+            other => panic!("a valid call is not forwarded: {other:?}"),
         }
     }
 });

@@ -52,7 +52,7 @@ async fn main() -> Result<()> {
     let bucket = Bucket::default();
     let instances =
         Instances::load(&arguments.component, &arguments.env, arguments.now_ms, &bucket)
-            .map_err(told)?;
+            .map_err(from_wasmtime)?;
     let handler = Arc::new(ProxyHandler::new(instances));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}", listener.local_addr()?);
@@ -94,7 +94,7 @@ async fn answer(
     }
     let request = with_authority(request);
     let answered = match request {
-        Ok(request) => handler.handle((), request).await.map_err(told),
+        Ok(request) => handler.handle((), request).await.map_err(from_wasmtime),
         Err(error) => Err(error),
     };
     Ok(answered.unwrap_or_else(|error| {
@@ -113,7 +113,7 @@ fn with_authority(request: Request<Incoming>) -> Result<Request<WasiBody>> {
     Ok(request)
 }
 
-fn told(error: wasmtime::Error) -> anyhow::Error {
+fn from_wasmtime(error: wasmtime::Error) -> anyhow::Error {
     anyhow::anyhow!("{error:?}")
 }
 

@@ -1,17 +1,17 @@
-// A real Chromium, headless, and files served to it over loopback.
+// A headless Chromium, and files that are served to it over loopback.
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { extname, join, normalize } from "node:path";
 import { pathToFileURL } from "node:url";
 
-// Packages are found where the tests installed them, not beside this file.
+// The tests install packages in the folder PEERS.
 const { chromium } = await import(pathToFileURL(createRequire(process.env.PEERS + "/").resolve("playwright-core")).href).then((module) => module.default ?? module);
 
 const KINDS = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".json": "application/json", ".svg": "image/svg+xml" };
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
-/** Serves folders below paths: `{ "/package/": "/a/folder" }`. Answers with the URL, and what ends it. */
+/** Serves folders at paths: `{ "/package/": "/a/folder" }`. Returns the URL, and a function that stops it. */
 export async function serve(folders) {
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
@@ -29,7 +29,7 @@ export async function serve(folders) {
   return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
-/** Opens a page, and gives it to `work`; fails where the page says an error. */
+/** Opens a page, and passes it to `work`. Fails if the page logs an error. */
 export async function withPage(work, options = {}) {
   const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args: FLAGS });
   try {

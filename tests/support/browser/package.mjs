@@ -1,4 +1,4 @@
-// `node package.mjs PACKAGE`: what the package does apart from any client. Prints it, as JSON.
+// `node package.mjs PACKAGE`: the package without a client. Prints the results as JSON.
 import { pathToFileURL } from "node:url";
 
 const { ContextGuard, MemoryStore, PolicyError } = await import(pathToFileURL(`${process.argv[2]}/index.js`));
@@ -10,7 +10,7 @@ const next = ({ message }) => message.result._meta["dev.context-guard/result"].n
 const read = (cursor) => ({ jsonrpc: "2.0", id: 2, method: "tools/call", params: { name: "context_guard_read", arguments: { cursor } } });
 const seen = {};
 
-// A policy with faults is refused, with all of them.
+// An invalid policy is rejected with all of its errors.
 try {
   new ContextGuard({ policy: { tokenBudgetTreshold: 1, defaultPageSize: 0 } });
 } catch (error) {
@@ -18,23 +18,23 @@ try {
 }
 seen.warnings = new ContextGuard({ policy: "" }).warnings;
 
-// Messages come back in the form in which they came.
+// A message has the same form before and after.
 const bytes = new TextEncoder();
 seen.forms = await Promise.all([answer(2000), JSON.stringify(answer(2000)), bytes.encode(JSON.stringify(answer(2000)))].map(async (message) => (await shape(new ContextGuard(), message)).message.constructor.name));
 
-// What fits is the same object, untouched; so is what is no answer of interest.
+// An answer that fits is returned as the same object, and so is any other message.
 const small = answer(3);
 seen.same = (await shape(new ContextGuard(), small)).message === small;
 seen.ping = await new ContextGuard().onRequest({ jsonrpc: "2.0", id: 5, method: "ping" });
 
-// Another guard has another key, unless it is given one.
+// Each guard generates its own key, unless one is configured.
 const [one, other] = [new ContextGuard(), new ContextGuard()];
 seen.forged = (await other.onRequest(read(next(await shape(one))))).answer.result.isError;
 const rotated = [new ContextGuard({ keys: "the first key of all", store: new MemoryStore() })];
 const cursor = next(await shape(rotated[0]));
 seen.rotated = (await new ContextGuard({ keys: ["a second key of them", "the first key of all"], store: new MemoryStore() }).onRequest(read(cursor))).answer.result.content[0].text;
 
-// A store that fails loses nothing: what may be called again is, the rest is cut and says so.
+// If the store fails, read-only tools are called again, and other answers are truncated with a mark.
 const broken = { get: () => Promise.reject(new Error("no store")), put: () => Promise.reject(new Error("no store")) };
 const failing = new ContextGuard({ store: broken, policy: { endpoints: [{ match: "list", readOnly: true }] }, keys: "a key of enough bytes" });
 seen.without = JSON.parse((await shape(failing)).message.result.content[0].text).meta.totalCount;
@@ -48,7 +48,7 @@ seen.changed = (await replaying.onResponse(again.ticket, { ...answer(1999), id: 
 const asked = await new ContextGuard({ store: broken }).onRequest(read(next(first)));
 seen.asked = asked.answer?.result.content[0].text;
 
-// In memory: the least recently used give way, and time passes.
+// The memory store evicts the least recently used entries, and expires entries.
 let now = 1000;
 const store = new MemoryStore({ bytes: 10, now: () => now });
 store.put([{ key: "a", value: new Uint8Array(4) }, { key: "b", value: new Uint8Array(4) }], 100);

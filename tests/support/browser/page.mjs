@@ -1,4 +1,5 @@
-// `node page.mjs SITE SERVER SCREENSHOT`: a guarded session in the example page, by keyboard as far as it goes. Prints what was seen, as JSON.
+// `node page.mjs SITE SERVER SCREENSHOT`: a guarded session in the example page, mostly by keyboard.
+// Prints the observations as JSON.
 import { serve, withPage } from "./chromium.mjs";
 
 const [folder, server, screenshot] = process.argv.slice(2);
@@ -7,7 +8,7 @@ const seen = {};
 const session = async (page, calls) => {
   await page.goto(`${site.url}/`);
   await page.locator("#url").fill(server);
-  // The form is sent by the keyboard.
+  // Submit the form by keyboard.
   await page.locator("#url").press("Enter");
   await page.getByText(/^Connected to archive/).waitFor();
   for (const [tool, args] of calls) {
@@ -44,11 +45,11 @@ await withPage(async (page) => {
   const ground = (scheme) => page.emulateMedia({ colorScheme: scheme }).then(() => page.evaluate(() => getComputedStyle(document.body).backgroundColor));
   seen.grounds = [await ground("light"), await ground("dark")];
   await page.screenshot({ path: screenshot.replace(/\.png$/, "-dark.png") });
-  // Wrong input is told, and breaks nothing.
+  // Invalid input is reported, and the page continues to work.
   await page.locator("#arguments").fill("{");
   await page.locator("#run").press("Enter");
   seen.wrong = await page.locator("#status").textContent();
-  // On a narrow screen nothing stands beside the page.
+  // A narrow screen needs no horizontal scrolling.
   await page.setViewportSize({ width: 390, height: 800 });
   seen.overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 }, { viewport: { width: 1240, height: 900 }, colorScheme: "dark" });

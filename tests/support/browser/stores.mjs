@@ -1,4 +1,5 @@
-// `node stores.mjs PACKAGE BLANK`: cursors that outlive the page, by the browser's database. Prints what was seen, as JSON.
+// `node stores.mjs PACKAGE BLANK`: cursors that survive a page reload in the browser's database.
+// Prints the observations as JSON.
 import { serve, withPage } from "./chromium.mjs";
 
 const [folder, blank] = process.argv.slice(2);
@@ -25,7 +26,7 @@ const seen = await withPage(async (page) => {
     const later = () => Date.now() + 3_600_000;
     const expired = await read({ store: new IndexedDBStore({ now: later }), now: later });
     const other = await read({ store: new IndexedDBStore(), principal: "somebody else" });
-    // What has expired goes with the next that is written.
+    // The next write removes expired entries.
     const store = new IndexedDBStore({ now: later });
     await store.put([{ key: "k", value: new Uint8Array([1, 2]) }], 1000);
     await store.extend(["k"], 5000);

@@ -1,4 +1,5 @@
-// `node transports.mjs PACKAGE SERVER`: clients of both SDKs over a guarded transport. Prints what they saw, as JSON.
+// `node transports.mjs PACKAGE SERVER`: clients of both SDKs over a guarded transport. Prints the
+// observations as JSON.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -16,7 +17,7 @@ async function session({ Client }, { StreamableHTTPClientTransport }, options) {
   await client.connect(transport);
   const { tools } = await client.listTools();
   const call = (name, args = {}, ...more) => client.callTool({ name, arguments: args }, ...more);
-  // Many at once: each gets its own.
+  // Each of several concurrent calls gets its own answer.
   const counts = [5, 700, 40, 900, 1, 650];
   const many = await Promise.all(counts.map((count) => call("records", { count })));
   const pages = [await call("list_bookings")];

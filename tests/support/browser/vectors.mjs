@@ -1,8 +1,8 @@
-// Golden vectors through the npm package, in node and in a page alike: what the upstream and the client get, what was recorded, what is kept.
+// Runs golden vectors through the npm package, in node and in a page.
 
 const base64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 
-// A store that keeps everything, to be looked at.
+// A store without limits whose entries can be read.
 class OpenStore {
   entries = new Map();
   get(keys) {
@@ -32,7 +32,7 @@ async function outcome(ContextGuard, { policy, exchanges }, { key, now }) {
   return { exchanges: seen, stored: Object.fromEntries([...store.entries].map(([key, value]) => [key, base64(value)])) };
 }
 
-/** The outcomes of all cases, by name; of one that fails, why. */
+/** Returns the outcome of each case, or its error, by name. */
 export async function outcomes(ContextGuard, { cases, ...options }) {
   const all = {};
   for (const [name, one] of Object.entries(cases)) {

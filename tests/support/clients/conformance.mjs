@@ -1,5 +1,5 @@
-// The client that the official conformance suite drives: one argument, the URL of the server that a scenario started. With GUARD set to the program, it talks to
-// that server through a gateway of its own.
+// The client that the official conformance suite runs. Its argument is the URL of the server of a
+// scenario. If GUARD names the program, the client starts a gateway before that server.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? "";
 const modern = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION === "2026-07-28";
 const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}");
 
-// Starts a gateway before the server, and tells where it listens.
+// Starts a gateway before the server, and returns its URL.
 async function gateway(url) {
   const folder = mkdtempSync(join(tmpdir(), "context-guard-client-"));
   const config = join(folder, "gateway.json");
@@ -44,7 +44,7 @@ const client = new Client(
     versionNegotiation: { mode: modern ? "auto" : "legacy" },
   },
 );
-// Where a form has no defaults, every field gets something that fits.
+// Fills each field without a default with a value of its type.
 const filled = (schema) => Object.fromEntries(Object.entries(schema?.properties ?? {}).filter(([, field]) => field.default === undefined)
   .map(([name, field]) => [name, { boolean: true, number: 1, integer: 1 }[field.type] ?? "text"]));
 client.setRequestHandler("elicitation/create", (request) => ({ action: "accept", content: filled(request.params.requestedSchema) }));
@@ -58,7 +58,7 @@ const watched = async (input, init) => {
 await client.connect(new StreamableHTTPClientTransport(new URL(url), { fetch: watched }));
 const call = (name, args = {}) => client.callTool({ name, arguments: args });
 
-// Some of the suite's servers ask on the common stream, which has to be open by then: it is when its response has begun.
+// Some servers of the suite send requests on the common stream. It is open when its response begins.
 if (!modern) await Promise.race([common, new Promise((resolve) => setTimeout(resolve, 10_000))]);
 const tools = scenario === "initialize" ? [] : (await client.listTools()).tools;
 const has = (name) => tools.some((tool) => tool.name === name);

@@ -1,9 +1,10 @@
-// What both TypeScript drivers do with a plan: { server: {command, args} or {url, mode}, steps: [{op, name, arguments, walk}] }.
+// Runs a plan, for both TypeScript drivers:
+// { server: {command, args} or {url, mode}, steps: [{op, name, arguments, walk}] }.
 
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-// Packages are found where the tests installed them, not beside these files.
+// The tests install packages in the folder PEERS.
 const load = (name) => import(pathToFileURL(createRequire(process.env.PEERS + "/").resolve(name)));
 
 // Runs the plan with the client of these modules.
@@ -27,7 +28,7 @@ export async function drive(clientModule, stdioModule, httpModule) {
   });
 }
 
-// The cursor to what follows, as a program finds it.
+// Returns the cursor to the next part from the result metadata.
 const nextCursor = (result) => result._meta?.["dev.context-guard/result"]?.nextCursor;
 
 async function runPlan(connect) {

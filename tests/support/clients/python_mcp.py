@@ -1,4 +1,4 @@
-"""Drives the Python client of package mcp. A plan comes in as JSON, an outcome for each of its steps goes out as JSON."""
+"""Drives the Python client of package mcp. Reads a plan and prints outcomes, both as JSON."""
 
 import asyncio
 import json

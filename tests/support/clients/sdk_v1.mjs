@@ -1,4 +1,5 @@
-// Drives the TypeScript SDK v1 client. A plan comes in as JSON, an outcome for each of its steps goes out as JSON.
+// Drives the TypeScript SDK v1 client. Reads a plan as JSON, and
+// prints the outcome of each step as JSON.
 import { drive } from "./plan.mjs";
 
 await drive(

@@ -1,4 +1,4 @@
-"""Makes a key, its JWKS in the given folder, and tokens: one that is good, and several that are not."""
+"""Writes a key set to a folder, and prints a valid token and several invalid ones."""
 
 import json
 import pathlib

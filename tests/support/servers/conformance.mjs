@@ -1,12 +1,13 @@
-// The upstream that the official conformance suite asks for, on the npm server package: both eras, or with ERA=legacy or modern that one alone; over HTTP, or with
-// --stdio over standard input and output. Over HTTP it prints its URL and listens on loopback.
+// The server that the official conformance suite tests, built on the npm server package. It supports
+// both protocol modes, or only that of ERA: legacy (stateful) or modern (stateless). It listens on
+// loopback and prints its URL, or uses standard input and output with --stdio.
 
 import { createHmac, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-// Packages are found where the tests installed them, not beside this file.
+// The tests install packages in the folder PEERS.
 const load = (name) => import(pathToFileURL(createRequire(process.env.PEERS + "/").resolve(name)));
 const sdk = await load("@modelcontextprotocol/server");
 const { z } = await load("zod");
@@ -23,7 +24,7 @@ const SECRET = randomUUID();
 const sign = (state) => `${state}.${createHmac("sha256", SECRET).update(state).digest("hex")}`;
 const signed = (state) => typeof state === "string" && state === sign(state.split(".")[0]);
 
-// A server of this era, and what tells its clients that something changed.
+// Creates a server for a protocol mode, and the function that notifies its clients of changes.
 function build({ era }) {
   const server = new McpServer(
     { name: "conformance-fixture", version: "1.0.0" },
@@ -94,7 +95,7 @@ function contents(tool) {
   }));
 }
 
-// Tools that talk to the client while they work.
+// Tools that send requests and notifications to the client.
 function interactive(tool, server, era) {
   tool("test_tool_with_logging", "Logs while it works", async (_, ctx) => {
     for (const [at, message] of ["Tool execution started", "Tool processing data", "Tool execution completed"].entries()) {
@@ -117,9 +118,9 @@ function interactive(tool, server, era) {
     }
     return text(String(progressToken ?? "none"));
   });
-  // Stateful clients are asked by a request, stateless ones by an answer that is none yet.
+  // A stateful client gets a request, a stateless one an input-required result.
   const stateless = era === "modern";
-  // On the stream of the call: the common one may not be open yet.
+  // Use the stream of the call, because the common one may not be open yet.
   const onStream = (ctx) => ({ relatedRequestId: ctx.mcpReq.id });
   tool("test_sampling", "Asks the client's model", async ({ prompt }, ctx) => {
     const params = { messages: [{ role: "user", content: { type: "text", text: prompt } }], maxTokens: 100 };
@@ -172,7 +173,7 @@ function interactive(tool, server, era) {
   });
 }
 
-// Tools and prompts of several rounds.
+// Tools and prompts that need several rounds of input.
 function rounds(tool, server) {
   const ask = (message, properties) => inputRequired.elicit({ message, requestedSchema: form(properties) });
   const sample = (question, maxTokens) => inputRequired.createMessage({ messages: [{ role: "user", content: { type: "text", text: question } }], maxTokens });
@@ -261,7 +262,7 @@ function prompts(server) {
   }));
 }
 
-// Events of a session, so that a stream can be taken up again.
+// Stores the events of a session, so that a stream can be resumed.
 class EventStore {
   events = [];
   async storeEvent(streamId, message) {

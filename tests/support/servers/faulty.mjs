@@ -1,5 +1,6 @@
-// An MCP server that misbehaves on purpose, which none made with an SDK can: each tool is a fault. Stateful era; over HTTP, or with --stdio over standard input and
-// output. Over HTTP it prints its URL and listens on loopback.
+// An MCP server for fault injection: each tool is a fault, which no SDK would produce. It supports
+// the stateful protocol mode. It listens on loopback and prints its URL, or uses standard input and
+// output with --stdio.
 
 import { createServer } from "node:http";
 
@@ -8,7 +9,7 @@ const text = (text) => ({ content: [{ type: "text", text }] });
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 let cancelled = 0;
 
-// What is answered to a message: pieces to send, each text or { message }, over time.
+// Yields the pieces of the answer to a message, each raw text or { message }, over time.
 async function* answer({ id, method, params }) {
   const say = (result, other = id) => ({ message: { jsonrpc: "2.0", id: other, result } });
   if (method === "notifications/cancelled") cancelled += 1;
@@ -49,7 +50,7 @@ async function* answer({ id, method, params }) {
     yield say(text("first"));
     yield say(text("second"));
   } else if (params.name === "bytes") {
-    // A byte that no UTF-8 has, as of a file in another encoding.
+    // A byte that is invalid in UTF-8, as in a file of another encoding.
     const [before, after] = JSON.stringify(say(text("caf|, all the same")).message).split("|");
     yield { text: Buffer.concat([Buffer.from(before), Buffer.from([0xe9]), Buffer.from(after + "\n")]) };
   } else if (params.name === "cancelled") {

@@ -17,7 +17,7 @@ use crate::wait::wait_until;
 /// A running process that reports its address on one of its streams. It is killed when dropped.
 pub struct Process {
     child: Child,
-    said: Arc<Mutex<String>>,
+    printed: Arc<Mutex<String>>,
     reader: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -37,16 +37,16 @@ impl Process {
         } else {
             Box::new(child.stderr.take().context("no standard error")?)
         };
-        let said = Arc::new(Mutex::new(String::new()));
-        let shared = Arc::clone(&said);
+        let printed = Arc::new(Mutex::new(String::new()));
+        let shared = Arc::clone(&printed);
         let reader = Some(std::thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(std::io::Result::ok) {
-                let mut said = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                said.push_str(&line);
-                said.push('\n');
+                let mut printed = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                printed.push_str(&line);
+                printed.push('\n');
             }
         }));
-        let mut process = Self { child, said, reader };
+        let mut process = Self { child, printed, reader };
         let started = wait_until(mark, || {
             if process.output().contains(mark) {
                 return Ok(true);
@@ -67,7 +67,7 @@ impl Process {
     /// Returns the output so far.
     #[must_use]
     pub fn output(&self) -> String {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the process id.
@@ -245,14 +245,14 @@ impl Gateway {
         let mut command = Command::new(artifacts::program()?);
         command.args(["-v", "serve", "--config"]).arg(&file).envs(environment.iter().copied());
         let process = Process::start(command, false, "telemetry at http://")?;
-        let said = process.output();
+        let printed = process.output();
         let after = |mark: &str| {
-            let rest = said.split_once(mark).map_or("", |(_, rest)| rest);
+            let rest = printed.split_once(mark).map_or("", |(_, rest)| rest);
             rest.split_whitespace().next().unwrap_or_default().to_owned()
         };
         let front = after("context-guard: serving ");
-        ensure!(!front.is_empty(), "{said}");
-        let url = said
+        ensure!(!front.is_empty(), "{printed}");
+        let url = printed
             .lines()
             .find_map(|line| {
                 line.split_once("serving ").and_then(|(_, rest)| rest.rsplit(' ').next())

@@ -71,10 +71,10 @@ pub fn active_revision(gateway: &Gateway) -> Result<u64> {
 /// # Errors
 /// The folder is not writable.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new~");
-    std::fs::write(&beside, bytes)?;
-    Ok(std::fs::rename(beside, path)?)
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new~");
+    std::fs::write(&temporary, bytes)?;
+    Ok(std::fs::rename(temporary, path)?)
 }
 
 /// Runs the program.

@@ -117,7 +117,7 @@ fn plan(client: &str, server: Value, steps: &[Value]) -> Result<Vec<Vec<Answer>>
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{client} failed: {errors}");
     let outcomes: Vec<Value> = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("{client} said no JSON: {errors}"))?;
+        .with_context(|| format!("{client} printed no JSON: {errors}"))?;
     let mut all = Vec::new();
     for (outcome, step) in outcomes.iter().zip(steps) {
         ensure!(outcome["ok"] == true, "{client}, {step}: {}", outcome["error"]);
@@ -164,7 +164,7 @@ pub fn inspect(server: &Server, folder: &Path, tool: &str, arguments: &[&str]) -
     // It may print a notice about itself before the answer.
     let json = text.find("\n{").map_or(text.as_ref(), |at| text.get(at..).unwrap_or_default());
     let result: Value = serde_json::from_str(json)
-        .with_context(|| format!("the inspector said no JSON: {text}"))?;
+        .with_context(|| format!("the inspector printed no JSON: {text}"))?;
     Ok(Answer(json!({ "result": result })))
 }
 
@@ -177,7 +177,7 @@ pub fn inspect_at(url: &str, method: &str, arguments: &[&str]) -> Result<String>
         .join("inspector/node_modules/@modelcontextprotocol/inspector/cli/build/cli.js");
     let mut command = Command::new("node");
     command.arg(inspector).args(["--cli", url, "--transport", "http", "--method", method]);
-    said(command.args(arguments))
+    stdout_of(command.args(arguments))
 }
 
 /// Returns what mcporter prints about the answer of a tool.
@@ -188,10 +188,10 @@ pub fn mcporter(url: &str, tool: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(artifacts::node()?);
     command.arg(artifacts::peers()?.join("mcporter/node_modules/mcporter/dist/cli.js"));
     command.args(["call", &format!("{url}.{tool}")]).args(arguments).arg("--allow-http");
-    said(&mut command)
+    stdout_of(&mut command)
 }
 
-fn said(command: &mut Command) -> Result<String> {
+fn stdout_of(command: &mut Command) -> Result<String> {
     let output = command.output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {errors}");

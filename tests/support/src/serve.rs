@@ -20,7 +20,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves a composition before a server, under a configuration. The clock stands at `now_ms`,
+    /// Serves a composition before a server, under a configuration. The time is fixed at `now_ms`,
     /// if given.
     ///
     /// # Errors

@@ -65,7 +65,7 @@ pub fn pages(host: &dyn TestGuard, first: Answer) -> Result<Vec<Answer>> {
 ///
 /// # Errors
 /// The store has no snapshot.
-pub fn original(host: &dyn TestGuard) -> Result<Vec<Vec<u8>>> {
+pub fn snapshots(host: &dyn TestGuard) -> Result<Vec<Vec<u8>>> {
     let stored = host.stored();
     let snapshots: Vec<&String> = stored
         .keys()
@@ -80,7 +80,7 @@ pub fn original(host: &dyn TestGuard) -> Result<Vec<Vec<u8>>> {
         }
         bytes
     };
-    ensure!(!snapshots.is_empty(), "nothing is kept");
+    ensure!(!snapshots.is_empty(), "the store has no snapshot");
     Ok(snapshots.iter().map(whole).collect())
 }
 
