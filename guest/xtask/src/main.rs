@@ -11,8 +11,10 @@ mod generate;
 mod lint;
 mod packages;
 mod run;
+mod semver;
 mod test;
 mod tools;
+mod workflows;
 
 use std::path::PathBuf;
 
@@ -69,6 +71,10 @@ enum Command {
         /// Files and folders.
         paths: Vec<PathBuf>,
     },
+    /// Check licences, sources, duplicate versions and advisories of the dependencies alone.
+    Dependencies,
+    /// Check that contract and library are compatible with the last release.
+    Semver,
     /// Build the documentation as a book, and check its links.
     Docs,
     /// Write the generated files: policy schema, gateway settings, golden vectors.
@@ -123,6 +129,8 @@ impl Command {
             }
             Command::Check => check::run().and_then(|()| tools::report_skipped()),
             Command::Lint { paths } => lint::run(&paths),
+            Command::Dependencies => check::dependencies().and_then(|()| tools::report_skipped()),
+            Command::Semver => semver::run(),
             Command::Docs => docs::run(),
             Command::Generate => generate::run(),
             Command::Dist => dist::run().map(drop),

@@ -26,7 +26,9 @@ pub(crate) fn install(name: &str, version: &str, options: &[&str]) -> Result<Pat
         eprintln!("Installing {name} {version}. This takes some minutes, once.");
         build::run(
             cargo()
-                .args(["install", "--quiet", "--locked", "--force", "--version", version, "--root"])
+                // Compiling with optimization takes longer than the tool ever runs.
+                .args(["install", "--quiet", "--locked", "--force", "--debug"])
+                .args(["--version", version, "--root"])
                 .arg(&folder)
                 .arg(name)
                 .args(options),

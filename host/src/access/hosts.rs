@@ -1,4 +1,5 @@
-//! Host and Origin checks: a web page in somebody's browser must not reach a gateway on their machine.
+//! Host and Origin checks: a web page in somebody's browser must not reach a gateway on their
+//! machine.
 
 use super::Refusal;
 use crate::config::Access;
@@ -8,7 +9,8 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub(super) struct Hosts {
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// Without a list, a gateway that is reachable from elsewhere takes any name: it cannot know its own.
+    /// Without a list, a gateway that is reachable from elsewhere takes any name: it cannot know
+    /// its own.
     any: bool,
 }
 

@@ -9,6 +9,7 @@ use crate::gateway::HttpClient;
 use crate::{Error, Result};
 
 /// No value of this type exists.
+#[cfg(not(feature = "jwt"))]
 pub(super) enum Jwt {}
 
 impl Jwt {

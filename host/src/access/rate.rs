@@ -50,8 +50,8 @@ impl Rate {
 struct Limiter<K: Hash + Eq> {
     /// Time in which one request drains from the bucket.
     interval: Duration,
-    /// How far the arrival time of a key may be ahead of the clock: the burst without its last
-    /// request.
+    /// Maximum time by which the arrival time of a key may be ahead of the clock: the burst without
+    /// its last request.
     tolerance: Duration,
     /// Theoretical arrival time of each key, since the start of the gateway.
     arrivals: Mutex<LruCache<K, Duration>>,
@@ -93,7 +93,7 @@ mod tests {
         Limiter::new(&RateLimit { per_minute, burst })
     }
 
-    fn at(millis: u64) -> Duration {
+    fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
     }
 
@@ -101,28 +101,28 @@ mod tests {
     fn a_burst_is_admitted_and_then_one_request_per_interval() {
         let limiter = limiter(60, 3);
         for _ in 0..3 {
-            assert_eq!(limiter.check(&1, at(0)), Ok(()));
+            assert_eq!(limiter.check(&1, ms(0)), Ok(()));
         }
-        assert_eq!(limiter.check(&1, at(0)), Err(Refusal::TooMany(at(1_000))));
+        assert_eq!(limiter.check(&1, ms(0)), Err(Refusal::TooMany(ms(1_000))));
         // A refused request does not count.
-        assert_eq!(limiter.check(&1, at(400)), Err(Refusal::TooMany(at(600))));
-        assert_eq!(limiter.check(&1, at(1_000)), Ok(()));
-        assert_eq!(limiter.check(&1, at(1_000)), Err(Refusal::TooMany(at(1_000))));
-        assert_eq!(limiter.check(&2, at(1_000)), Ok(()), "another key has its own bucket");
+        assert_eq!(limiter.check(&1, ms(400)), Err(Refusal::TooMany(ms(600))));
+        assert_eq!(limiter.check(&1, ms(1_000)), Ok(()));
+        assert_eq!(limiter.check(&1, ms(1_000)), Err(Refusal::TooMany(ms(1_000))));
+        assert_eq!(limiter.check(&2, ms(1_000)), Ok(()), "another key has its own bucket");
     }
 
     #[test]
     fn an_idle_key_saves_no_more_than_its_burst() {
         let limiter = limiter(60, 2);
         let day = 86_400_000;
-        let admitted = (0..10).filter(|_| limiter.check(&1, at(day)).is_ok()).count();
+        let admitted = (0..10).filter(|_| limiter.check(&1, ms(day)).is_ok()).count();
         assert_eq!(admitted, 2);
     }
 
     #[test]
     fn a_burst_of_zero_is_the_limit_of_a_minute() {
         let limiter = limiter(7, 0);
-        let admitted = (0..20).filter(|_| limiter.check(&1, at(0)).is_ok()).count();
+        let admitted = (0..20).filter(|_| limiter.check(&1, ms(0)).is_ok()).count();
         assert_eq!(admitted, 7);
     }
 
@@ -131,9 +131,9 @@ mod tests {
         let limiter = limiter(60, 1);
         let keys = u32::try_from(MAX_KEYS).unwrap();
         for key in 0..keys * 2 {
-            assert_eq!(limiter.check(&key, at(0)), Ok(()));
+            assert_eq!(limiter.check(&key, ms(0)), Ok(()));
             // Looking at a key keeps it, even if its request is refused.
-            assert_eq!(limiter.check(&0, at(0)).is_err(), true);
+            assert!(limiter.check(&0, ms(0)).is_err());
         }
         assert_eq!(limiter.arrivals.lock().unwrap().len(), MAX_KEYS);
     }

@@ -9,11 +9,13 @@ use super::document::{Config, Upstream};
 use super::schema;
 use crate::document::{Issue, Issues};
 
-/// Checks a document against the schema, then what a schema cannot say, and gives it as what it means.
+/// Checks a document against the schema, then what a schema cannot say, and gives it as what it
+/// means.
 pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
     let mut issues = schema::check(&super::schema(), &document);
     if !issues.is_empty() {
-        // What is well formed of the rest is still told: a second run for the next fault is a nuisance.
+        // What is well formed of the rest is still told: a second run for the next fault is a
+        // nuisance.
         if let Ok(config) = serde_json::from_value::<Config>(without(document, &issues)) {
             issues.extend(by_meaning(&config));
         }

@@ -13,7 +13,8 @@ pub(super) fn install() {
     static PROVIDER: CryptoProvider = CryptoProvider {
         signer_factory: refuse_to_sign,
         verifier_factory: verifier,
-        // These derive a public key from a private one, or a thumbprint. Verification calls neither.
+        // These derive a public key from a private one, or a thumbprint. Verification calls
+        // neither.
         key_utils: KeyUtils::new_unimplemented(),
     };
     // It fails if the provider is installed already: the first call has done all there is to do.
