@@ -1,4 +1,5 @@
-//! Reading what is kept: a value by its path, chosen fields, records that meet a condition, lines that match, totals over all of it.
+//! Queries over a payload: a value by its path, selected fields, records that meet a condition,
+//! matching lines, totals over all records.
 
 pub mod aggregate;
 pub mod condition;
@@ -26,82 +27,82 @@ use crate::policy::EndpointSettings;
 use crate::shape::lossless::minify;
 use crate::shape::project::{Mask, names};
 
-/// What of an answer is asked for, as the caller spelt it.
+/// A query as the caller wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Query {
-    /// A JSON Pointer, or a small JSONPath.
+    /// A JSON Pointer, or a JSONPath of the supported subset.
     pub path: Option<String>,
     /// Fields of the records, or of the document.
     pub fields: Option<String>,
     /// A regular expression.
     pub grep: Option<String>,
-    /// Lines shown before and after one that matches.
+    /// Number of context lines before and after a matching line.
     pub context: u64,
     /// Totals over all records.
     pub aggregate: Option<String>,
-    /// What records must meet.
+    /// The condition that records must meet.
     pub condition: Option<String>,
-    /// How records are shown.
+    /// The level of detail of records.
     pub mode: Option<ResponseMode>,
-    /// The ids of the records that are meant.
+    /// The ids of the selected records.
     pub filter_ids: Vec<String>,
-    /// The least score.
+    /// The minimum score.
     pub min_score: Option<String>,
 }
 
-/// What a query found.
+/// The result of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryResult {
-    /// JSON, or a text, not escaped.
+    /// JSON or a text, not escaped.
     pub bytes: Vec<u8>,
-    /// Whether it is a text.
-    pub text: bool,
-    /// What this is, in words: "fields id, status of 500 records".
-    pub what: String,
-    /// Where this was enough before all records were looked at: what was chosen of them.
-    pub part: Option<PartialProjection>,
+    /// The bytes are a text, not JSON.
+    pub is_text: bool,
+    /// A description in words: "fields id, status of 500 records".
+    pub description: String,
+    /// The projection, if it ended before all records were read.
+    pub partial: Option<PartialProjection>,
 }
 
-/// Fields of the first records of a list.
+/// A projection of the first records of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialProjection {
-    /// The fields, as they were asked for.
+    /// The fields, as the caller wrote them.
     pub fields: String,
-    /// The keys that lead to the list, where the fields are named from the document on.
+    /// Keys from the document to the list, if the paths of the fields start at the document.
     pub within: Vec<String>,
 }
 
-/// Whether a list of chosen fields, which is not closed yet, is enough.
+/// Returns true if a list of projected records, whose bracket is still open, is long enough.
 pub type IsEnough<'e> = &'e mut dyn FnMut(&[u8]) -> bool;
 
 impl QueryResult {
-    /// JSON, or a text, and what it is.
+    /// Creates a result.
     #[must_use]
-    pub fn new(bytes: Vec<u8>, text: bool, what: String) -> Self {
-        Self { bytes, text, what, part: None }
+    pub fn new(bytes: Vec<u8>, is_text: bool, description: String) -> Self {
+        Self { bytes, is_text, description, partial: None }
     }
 }
 
 impl Query {
-    /// Whether anything is asked for.
+    /// Returns true if the query selects everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        // Whole records are what an answer holds anyway.
+        // Complete records are the default.
         let full = Self { mode: Some(ResponseMode::Full), ..Self::default() };
         *self == Self::default() || *self == full
     }
 
-    /// Whether only records by their ids are asked for, which a caller can only know from an earlier answer.
+    /// Returns true if the query names record ids. A caller knows them only from an earlier answer.
     #[must_use]
     pub fn refers_back(&self) -> bool {
         !self.filter_ids.is_empty()
     }
 
-    /// Checks how it is spelt.
+    /// Checks the syntax.
     ///
     /// # Errors
-    /// With a sentence for the caller.
-    pub fn check(&self) -> Result<(), String> {
+    /// Returns a message for the caller.
+    pub fn validate(&self) -> Result<(), String> {
         if let Some(path) = &self.path {
             Path::parse(path)?;
         }
@@ -124,11 +125,11 @@ impl Query {
         Ok(())
     }
 
-    /// Answers it, checked before, on a payload, and its survey where there is one already; a text is searched from `from_line` on. O(payload); of chosen fields of a list
-    /// O(what is is_enough).
+    /// Runs a validated query on a payload. `survey` saves locating its lists again. A text is
+    /// searched from `from_line`. O(payload); a projection of a list stops at `is_enough`.
     ///
     /// # Errors
-    /// With a sentence for the caller, where the payload has nothing of the kind.
+    /// Returns a message for the caller if the query does not apply to the payload.
     pub fn run(
         &self,
         bytes: &[u8],
@@ -138,15 +139,15 @@ impl Query {
         from_line: u64,
         is_enough: IsEnough<'_>,
     ) -> Result<QueryResult, String> {
-        if let Some(found) = self.projected(bytes, form, survey, limits, is_enough) {
+        if let Some(found) = self.project(bytes, form, survey, limits, is_enough) {
             return Ok(found);
         }
         let raw = visible(bytes, form);
-        let Some(records) = RecordSet::of(&raw, limits) else {
+        let Some(records) = RecordSet::locate(&raw, limits) else {
             return self.run_on_text(&raw, from_line);
         };
         let mut records = match &self.path {
-            Some(path) => match records.at(&Path::parse(path)?)? {
+            Some(path) => match records.follow(&Path::parse(path)?)? {
                 PathTarget::Text(text) => return self.run_on_text(text.as_bytes(), from_line),
                 PathTarget::Records(records) => records,
             },
@@ -204,8 +205,9 @@ impl Query {
         }
     }
 
-    /// Chosen fields, where nothing else is asked for: the rest of the document is passed. None where that needs a closer look.
-    fn projected(
+    /// Answers a query for fields alone without an outline of the document. Returns none if only the
+    /// outline can decide.
+    fn project(
         &self,
         bytes: &[u8],
         form: Form,
@@ -232,12 +234,12 @@ impl Query {
             || "the document".to_owned(),
             |list| format!("{} records", list.items.len()),
         );
-        let part = list.filter(|_| projected.part).map(|list| PartialProjection {
+        let partial = list.filter(|_| projected.is_partial).map(|list| PartialProjection {
             fields: fields.to_owned(),
             within: if projected.within { list.path.clone() } else { Vec::new() },
         });
         let what = format!("fields {fields} of {of}");
-        Some(QueryResult { part, ..QueryResult::new(projected.bytes, false, what) })
+        Some(QueryResult { partial, ..QueryResult::new(projected.bytes, false, what) })
     }
 
     fn filters(&self) -> bool {
@@ -247,24 +249,25 @@ impl Query {
     fn filter(&self, records: &mut RecordSet<'_>, limits: &EndpointSettings) -> Result<(), String> {
         if let Some(condition) = &self.condition {
             let condition = Condition::parse(condition)?;
-            records.keep(|records, id| condition.holds(&records.outline, id));
+            records.retain(|records, id| condition.holds(&records.outline, id));
         }
         if !self.filter_ids.is_empty() {
-            let keys = response_mode::RecordKeys::of(records, limits);
-            records.keep(|records, id| {
+            let keys = response_mode::RecordKeys::detect(records, limits);
+            records.retain(|records, id| {
                 keys.id_of(records, id).is_some_and(|own| self.filter_ids.contains(&own))
             });
         }
         if let Some(least) = &self.min_score {
-            let keys = response_mode::RecordKeys::of(records, limits);
+            let keys = response_mode::RecordKeys::detect(records, limits);
             if !records.ids.is_empty()
                 && !records.ids.iter().any(|id| keys.score_of(records, *id).is_some())
             {
                 return Err("min_score: the records have no score; name its field in policy as itemFields.score".to_owned());
             }
             let least: f64 = least.parse().unwrap_or(0.0);
-            records
-                .keep(|records, id| keys.score_of(records, id).is_some_and(|score| score >= least));
+            records.retain(|records, id| {
+                keys.score_of(records, id).is_some_and(|score| score >= least)
+            });
         }
         Ok(())
     }
@@ -292,7 +295,7 @@ fn minify_if_json(text: &[u8]) -> Vec<u8> {
     if crate::json::scan::is_json(text, Form::Raw) { minify(text) } else { text.to_vec() }
 }
 
-/// Names for a sentence, at most so many.
+/// Joins at most `most` names for a sentence, and counts the rest.
 #[must_use]
 pub fn short_list(names: &[String], most: usize) -> String {
     let shown: Vec<&str> = names.iter().take(most).map(String::as_str).collect();

@@ -103,7 +103,7 @@ pub fn split(
     sorted.rest = Some([b"{".as_slice(), &kept.join(&b','), b"}"].concat());
     match wrong {
         Some(reason) => Err(reason),
-        None => sorted.guarded.query.check().map(|()| sorted),
+        None => sorted.guarded.query.validate().map(|()| sorted),
     }
 }
 
@@ -180,7 +180,7 @@ impl GuardArguments {
                 }
             }
             "response_mode" => {
-                let mode = value.as_str().and_then(ResponseMode::named);
+                let mode = value.as_str().and_then(ResponseMode::from_name);
                 self.query.mode =
                     Some(mode.ok_or("response_mode must be ids_only, metadata, preview or full")?);
             }

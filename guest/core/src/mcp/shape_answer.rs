@@ -73,7 +73,7 @@ pub fn shape<'a>(
             // Telling whether both halves say the same costs as much as reading them: only where one of them has to be cut.
             if !over
                 && context.query.is_empty()
-                && !context.limits.changes()
+                && !context.limits.transforms_answers()
                 && !shaper.may_need_cut(survey, texts)
             {
                 return None;

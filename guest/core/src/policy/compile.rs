@@ -1,4 +1,4 @@
-//! From a document to a policy: every fault is found, ranges are checked here and nowhere else.
+//! Compiles a document to a policy. Reports all issues at once. The only place that checks ranges.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,10 +9,10 @@ use super::endpoint_settings::EndpointSettings;
 use crate::packed::{pack, unpack};
 use crate::shape::project::Mask;
 
-/// Marks the resolved form; changes whenever [`Document`] does.
+/// Identifies the resolved form. Must change whenever [`Document`] does.
 const FORMAT: &[u8; 4] = b"cgp3";
 
-/// The ranges of settings, in the order in which they are checked.
+/// The name, minimum and maximum of each setting with a range, in the order of the check.
 pub const RANGES: [(&str, u64, u64); 9] = [
     ("summaryThreshold", 500, 1_000_000),
     ("previewChars", 20, 10_000),
@@ -25,37 +25,37 @@ pub const RANGES: [(&str, u64, u64); 9] = [
     ("hardByteLimit", 1_024, 100_000_000),
 ];
 
-/// A fault in a policy.
+/// An issue of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Dotted path; empty for the document.
+    /// Dotted path of the setting; empty for the document.
     pub path: String,
-    /// What is wrong, and what would be right.
+    /// The problem and the remedy.
     pub reason: String,
-    /// Whether the policy works all the same.
+    /// The policy is accepted nevertheless.
     pub warning: bool,
 }
 
-/// A policy that may be used.
+/// A valid policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     settings: Settings,
     rules: Vec<(String, Settings)>,
 }
 
-/// What a host needs of a policy, beside its resolved form.
+/// A compiled policy and its warnings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompiledPolicy {
     /// The policy.
     pub policy: Policy,
-    /// What is odd but allowed.
+    /// Issues that do not stop the policy.
     pub warnings: Vec<Issue>,
 }
 
 /// Checks and resolves a policy. An empty text is the default policy.
 ///
 /// # Errors
-/// All faults of the document, not the first alone.
+/// Returns all issues of the document, not only the first.
 pub fn compile(json: &str) -> Result<CompiledPolicy, Vec<Issue>> {
     let mut issues = Vec::new();
     let document = if json.trim().is_empty() {
@@ -95,21 +95,23 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Reads members one by one, so that each fault is found and has its path.
+/// Parses each member on its own, so that every issue is found and carries its path.
 fn settings(members: Map<String, Value>, path: &str, issues: &mut Vec<Issue>) -> Settings {
     let mut good = Map::new();
     for (name, value) in members {
         let one: Map<_, _> = [(name.clone(), value.clone())].into_iter().collect();
         match serde_json::from_value::<Settings>(Value::Object(one)) {
             Ok(_) => drop(good.insert(name, value)),
-            Err(error) => issues.push(fault(&join(path, &name), &meant(&error.to_string()))),
+            Err(error) => {
+                issues.push(fault(&join(path, &name), &explain_error(&error.to_string())))
+            }
         }
     }
     serde_json::from_value(Value::Object(good)).unwrap_or_default()
 }
 
-/// What serde says of a value; of an unknown name, the known one that comes nearest.
-fn meant(reason: &str) -> String {
+/// Returns the message of a serde error. For an unknown name, suggests the nearest known one.
+fn explain_error(reason: &str) -> String {
     let mut quoted = reason.split('`').skip(1).step_by(2);
     let unknown =
         ["unknown field", "unknown variant"].iter().find(|kind| reason.starts_with(*kind));
@@ -121,7 +123,7 @@ fn meant(reason: &str) -> String {
         .min();
     let what = if *unknown == "unknown field" { "setting" } else { "value" };
     match nearest {
-        // Another word of the same length is none that was mistyped.
+        // A larger distance means another word, not a typing error.
         Some((distance, known)) if distance * 2 < given.len().max(3) => {
             format!("there is no {what} `{given}`; did you mean `{known}`?")
         }
@@ -211,65 +213,67 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
             ));
         }
     }
-    let mut limits = EndpointSettings::default();
-    limits.apply_overrides(base);
-    limits.apply_overrides(settings);
-    if limits.default_page_size > limits.max_page_size {
+    let mut merged = EndpointSettings::default();
+    merged.apply_overrides(base);
+    merged.apply_overrides(settings);
+    if merged.default_page_size > merged.max_page_size {
         let reason = format!(
             "{} is more than maxPageSize, {}",
-            limits.default_page_size, limits.max_page_size
+            merged.default_page_size, merged.max_page_size
         );
         issues.push(fault(&join(path, "defaultPageSize"), &reason));
     }
-    if limits.hard_cap < limits.threshold {
+    if merged.hard_cap < merged.threshold {
         let reason =
-            format!("{} is less than tokenBudgetThreshold, {}", limits.hard_cap, limits.threshold);
+            format!("{} is less than tokenBudgetThreshold, {}", merged.hard_cap, merged.threshold);
         issues.push(fault(&join(path, "hardCap"), &reason));
     }
 }
 
 impl Policy {
-    /// The resolved form: opaque, cheap to load.
+    /// Returns the resolved form: opaque and cheap to load.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         pack(FORMAT, self)
     }
 
-    /// Reads the resolved form; none where another version wrote it.
+    /// Reads the resolved form. Returns none if another version wrote it.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         unpack(FORMAT, bytes)
     }
 
-    /// What applies to the endpoint `upstream::name`; rules may name it with or without the upstream.
+    /// Returns the settings of the endpoint `upstream::name`. Rules may name it with or without the
+    /// upstream.
     #[must_use]
     pub fn settings_for(&self, upstream: &str, name: &str) -> EndpointSettings {
-        let mut limits = EndpointSettings::default();
-        limits.apply_overrides(&self.settings);
+        let mut merged = EndpointSettings::default();
+        merged.apply_overrides(&self.settings);
         let full = crate::endpoint(upstream, name);
+        // Exact names override globs, whatever their order in the document.
         let (globs, exact): (Vec<_>, Vec<_>) =
             self.rules.iter().partition(|(pattern, _)| pattern.contains(['*', '?']));
         for (pattern, settings) in globs {
             let glob = WildMatch::new(pattern);
             if glob.matches(&full) || glob.matches(name) {
-                limits.apply_overrides(settings);
+                merged.apply_overrides(settings);
             }
         }
         for (pattern, settings) in exact {
             if *pattern == full || pattern == name {
-                limits.apply_overrides(settings);
+                merged.apply_overrides(settings);
             }
         }
-        limits
+        merged
     }
 
-    /// What the host does on a fault.
+    /// Returns the treatment of an answer on which the guard fails.
     #[must_use]
     pub fn on_fault(&self) -> OnFault {
         self.settings.on_fault.unwrap_or_default()
     }
 
-    /// The byte limit that decides when the guard cannot.
+    /// Returns the maximum bytes of an answer on which the guard fails.
     #[must_use]
     pub fn hard_byte_limit(&self) -> u64 {
         self.settings.hard_byte_limit.unwrap_or(10_240)
@@ -296,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_policy_is_the_defaults() {
+    fn empty_policy_gives_the_defaults() {
         let policy = compile("").unwrap().policy;
         assert_eq!(policy.settings_for("", "anything"), EndpointSettings::default());
         assert_eq!((policy.hard_byte_limit(), policy.on_fault()), (10_240, OnFault::Limit));
@@ -304,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_listed_with_its_path() {
+    fn every_issue_is_reported_with_its_path() {
         let found = paths(
             r#"{"tokenBudgetThreshold": 10, "chunkSize": "x", "pageSize": 5,
                 "endpoints": [{"match": "a", "hardCap": 5}, {"shape": true}, {"match": "b", "onFault": "pass"}]}"#,
@@ -332,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_names_win_over_globs() {
+    fn exact_names_override_globs() {
         let policy = compile(
             r#"{"defaultPageSize": 40, "endpoints": [
                 {"match": "crm::list_bookings", "defaultPageSize": 10},
@@ -341,9 +345,9 @@ mod tests {
         )
         .unwrap()
         .policy;
-        let limits = policy.settings_for("crm", "list_bookings");
+        let settings = policy.settings_for("crm", "list_bookings");
         assert_eq!(
-            (limits.default_page_size, limits.max_page_size, limits.chunk_size),
+            (settings.default_page_size, settings.max_page_size, settings.chunk_size),
             (10, 100, 50)
         );
         assert_eq!(policy.settings_for("other", "list_bookings").default_page_size, 20);

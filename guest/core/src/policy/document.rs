@@ -1,4 +1,5 @@
-//! The policy as it is written: every setting optional, every default in `endpoint_settings.rs`.
+//! The policy as operators write it. Every setting is optional; `endpoint_settings.rs` holds the
+//! defaults.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +14,11 @@ use crate::tokens::{Method, Profile};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    /// What applies to every endpoint.
+    /// The settings of every endpoint.
     #[serde(flatten)]
     pub settings: Settings,
-    /// What applies to some: all rules that match are laid over the settings above, globs in their order, then exact names.
+    /// Settings of some endpoints. All matching rules override the settings above: first globs, in
+    /// their order, then exact names.
     #[serde(default)]
     pub endpoints: Vec<Rule>,
 }
@@ -26,97 +28,110 @@ pub struct Document {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
-    /// `tool`, `upstream::tool` or a resource URI; `*` stands for any characters, `?` for one.
+    /// `tool`, `upstream::tool` or a resource URI; `*` matches any characters, `?` matches one.
     #[serde(rename = "match")]
     pub pattern: String,
-    /// What applies to them.
+    /// The settings of the matching endpoints.
     #[serde(flatten)]
     pub settings: Settings,
 }
 
-/// What can be set, for all endpoints or for some.
+/// The settings of all endpoints or of some.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Settings {
-    /// Whether answers are shaped at all. Default true.
+    /// Shape answers. Default true.
     pub shape: Option<bool>,
-    /// Whether lists are paged. Default true.
+    /// Page lists. Default true.
     pub pagination: Option<bool>,
-    /// Whether long texts are chunked. Default true.
+    /// Chunk long texts. Default true.
     pub chunking: Option<bool>,
-    /// Items on a page. Default 50.
+    /// Items per page. Default 50.
     pub default_page_size: Option<u64>,
-    /// The largest `limit` a caller may ask for. Default 200, at most 1000.
+    /// The maximum `limit` of a caller. Default 200, at most 1000.
     pub max_page_size: Option<u64>,
-    /// Tokens that an answer may cost. Default 4000, at least 200.
+    /// Maximum tokens of an answer. Default 4000, at least 200.
     pub token_budget_threshold: Option<u64>,
-    /// Tokens that nothing may exceed, whatever a caller asks for. Default 12000, at least the threshold.
+    /// Maximum tokens of an answer, whatever a caller asks for. Default 12000, at least
+    /// `tokenBudgetThreshold`.
     pub hard_cap: Option<u64>,
-    /// Whether the hard cap holds. Default true.
+    /// Enforce the hard cap. Default true.
     pub enforce_hard_cap: Option<bool>,
-    /// Lines in a chunk. Default 200.
+    /// Lines per chunk. Default 200.
     pub chunk_size: Option<u64>,
-    /// Tokens from which a text is chunked. Default 2000, at least 1000. A text over the budget is chunked in any case.
+    /// Tokens above which a text is chunked. Default 2000, at least 1000. A text over the budget is
+    /// always chunked.
     pub chunk_threshold: Option<u64>,
-    /// Dotted path to the list of an answer, such as `data.items`. Default: the array that dominates it.
+    /// Dotted path to the list of an answer, such as `data.items`. Default: the array that makes up
+    /// most of the answer.
     pub items_path: Option<String>,
-    /// The order of a list. Default: the upstream's.
+    /// The order of lists. Default: the upstream's order.
     pub order_by: Option<OrderBy>,
-    /// Whether what does not fit whole is condensed: every record stays, with fewer fields and shorter values. Default true.
+    /// Condense what does not fit: show every record, with fewer fields and shorter values. Default
+    /// true.
     pub summarization: Option<bool>,
-    /// Tokens from which a single object is summarised. Default 2000, at least 500.
+    /// Tokens above which a single object is summarized. Default 2000, at least 500.
     pub summary_threshold: Option<u64>,
-    /// The fields that a summary keeps, as dotted paths such as `price.total` or `guests[].name`. Default: told from names and costs.
+    /// Fields that a summary keeps, as dotted paths such as `price.total` or `guests[].name`.
+    /// Default: chosen by their names and costs.
     pub fields: Option<Vec<String>>,
-    /// Words whose sentences stay when a long text is shortened.
+    /// Words whose sentences are kept when a long text is shortened.
     pub keywords: Option<Vec<String>>,
-    /// What is taken out of every JSON answer, since it says nothing. Default: nothing.
+    /// Members to remove from every JSON answer, because they carry no information. Default: none.
     pub strip: Option<Vec<Strip>>,
-    /// Names of members that are taken out of every JSON answer, such as `debug_*`; `*` stands for any characters. Default: none.
+    /// Names of members to remove from every JSON answer, such as `debug_*`; `*` matches any
+    /// characters. Default: none.
     pub strip_fields: Option<Vec<String>>,
-    /// Whether a uniform list that does not fit is written as a header and rows where that makes it fit. Default false.
+    /// Write a uniform list that does not fit as a header and rows, if that makes it fit. Default
+    /// false.
     pub compact: Option<bool>,
-    /// Whether the first chunk of a text comes with what stands out in the rest: errors of a log, an outline, the end. Default true.
+    /// Add highlights of the rest to the first chunk of a text: errors of a log, an outline, the
+    /// end. Default true.
     pub highlights: Option<bool>,
-    /// Which members of an item are its id, title, type, score and content, for `response_mode`. Default: told from their names.
+    /// Paths of an item's id, title, type, score and content, for `response_mode`. Default: found by
+    /// their names.
     pub item_fields: Option<ItemFields>,
     /// Characters of a preview. Default 200.
     pub preview_chars: Option<u64>,
-    /// Whether the tool changes nothing, so that an answer may be given from what is kept. Default: what the tool says of itself.
+    /// The tool changes nothing, so stored answers may be served. Default: the tool's
+    /// `readOnlyHint`.
     pub read_only: Option<bool>,
-    /// Whether a call is refused whose arguments hold marks of what was left out, such as ` ... [12 more words]`. Default true.
+    /// Refuse calls whose arguments contain truncation marks, such as ` ... [12 more words]`.
+    /// Default true.
     pub refuse_marks: Option<bool>,
-    /// Seconds that a cursor lives. Default and least 600. Applies to all endpoints.
+    /// Lifetime of a cursor in seconds. Default and minimum 600. Applies to all endpoints.
     pub cursor_ttl: Option<u64>,
-    /// Where the rest of an answer is: kept, or fetched from the upstream again and compared. Default `snapshot`. `replay` is for tools that change nothing (`readOnly`, or the tool's own hint);
-    /// answers of others are kept all the same.
+    /// Source of the rest of an answer: the store (`snapshot`), or the upstream, which is called
+    /// again (`replay`). Default `snapshot`. `replay` applies to tools that change nothing
+    /// (`readOnly`, or the tool's own hint); answers of other tools are always stored.
     pub cursor_mode: Option<CursorMode>,
-    /// How tokens are estimated.
+    /// The token estimator.
     pub estimator: Option<EstimatorSettings>,
-    /// How much of the guard's own arguments is shown in the schemas of tools. Default `compact`.
+    /// Detail of the guard's own arguments in the schemas of tools. Default `compact`.
     pub advertise: Option<Advertise>,
-    /// Whether `limit`, `cursor`, `startLine`, `endLine` and `pages` are the guard's on a tool whose parameters it has not seen. Default false.
+    /// Treat `limit`, `cursor`, `startLine`, `endLine` and `pages` as the guard's arguments on tools
+    /// whose parameters it has not seen. Default false.
     pub plain_arguments: Option<bool>,
-    /// What becomes of an answer that the guard fails on. Default `limit`. Applies to all endpoints.
+    /// Treatment of an answer on which the guard fails. Default `limit`. Applies to all endpoints.
     pub on_fault: Option<OnFault>,
-    /// Bytes that decide where tokens cannot be counted. Default 10240. Applies to all endpoints.
+    /// Maximum bytes of an answer on which the guard fails. Default 10240. Applies to all endpoints.
     pub hard_byte_limit: Option<u64>,
 }
 
-/// Where the rest of an answer is.
+/// The source of the rest of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CursorMode {
-    /// In the cursor store.
+    /// The cursor store.
     #[default]
     Snapshot,
-    /// At the upstream, which is called again: pages agree, or the caller is told that the data changed.
+    /// The upstream, which is called again. If its answer differs, the caller gets an error.
     Replay,
 }
 
-/// The order of a list.
+/// An order of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -124,15 +139,15 @@ pub struct OrderBy {
     /// Dotted path to a member of each item, such as `createdAt`.
     pub field: String,
     /// Largest or latest first. Default true.
-    #[serde(default = "yes")]
+    #[serde(default = "descending_by_default")]
     pub descending: bool,
 }
 
-fn yes() -> bool {
+fn descending_by_default() -> bool {
     true
 }
 
-/// What may be taken out of an answer without a loss.
+/// Members that can be removed from an answer without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -141,65 +156,65 @@ pub enum Strip {
     Nulls,
     /// Members that are an empty object, list or string.
     Empty,
-    /// Objects that stand in the answer before: they become `{"$ref": "#/path/to/the/first"}`.
+    /// Objects that occur earlier in the answer: they become `{"$ref": "#/path/to/the/first"}`.
     Repeats,
 }
 
-/// Which members of an item are what, as dotted paths.
+/// Dotted paths of the members of an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ItemFields {
-    /// What tells it from the others.
+    /// The member that identifies it.
     pub id: Option<String>,
-    /// What people call it.
+    /// Its title.
     pub title: Option<String>,
     /// Its kind.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// How well it matches.
+    /// Its relevance.
     pub score: Option<String>,
     /// Its long text.
     pub content: Option<String>,
 }
 
-/// How tokens are estimated.
+/// Settings of the token estimator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct EstimatorSettings {
     /// `lexical` (default) or `chars4`.
     pub method: Option<Method>,
-    /// The tokenizer that `lexical` stands for: `o200k` (default), `cl100k` or `claude-legacy`.
+    /// The tokenizer that `lexical` imitates: `o200k` (default), `cl100k` or `claude-legacy`.
     pub profile: Option<Profile>,
     /// A factor on the estimate, 0.5 to 4. Default 1.
     pub scale: Option<f64>,
 }
 
-/// How much of the guard's own arguments is shown in the schemas of tools.
+/// The detail of the guard's own arguments in the schemas of tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Advertise {
-    /// Nothing; they are accepted all the same.
+    /// None; the arguments are still accepted.
     None,
-    /// One property, about 25 tokens a tool.
+    /// One property, about 25 tokens per tool.
     #[default]
     Compact,
-    /// A property for each argument.
+    /// One property per argument.
     Full,
 }
 
-/// What becomes of an answer that the guard fails on.
+/// The treatment of an answer on which the guard fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnFault {
-    /// It passes, whatever its size.
+    /// Send it unchanged, whatever its size.
     Pass,
-    /// It passes up to the byte limit, and is cut to a labelled answer beyond.
+    /// Send it unchanged up to the byte limit; truncate a longer one to a labelled answer.
     #[default]
     Limit,
-    /// The client gets an error.
+    /// Send an error.
     Block,
 }

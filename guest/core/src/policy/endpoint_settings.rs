@@ -1,72 +1,72 @@
-//! What applies to one endpoint, with every default.
+//! The settings of one endpoint, with all defaults.
 
 use super::document::{Advertise, CursorMode, ItemFields, OrderBy, Settings, Strip};
 use crate::shape::project::Mask;
 use crate::tokens::{Budget, Estimator};
 
-/// The least tokens that a part of an answer with its contract can do with.
-const LEAST_BUDGET: u64 = 200;
+/// The minimum tokens for an excerpt with its result notice.
+const MIN_BUDGET_TOKENS: u64 = 200;
 
-/// The settings of one endpoint, complete and within their ranges.
+/// The complete settings of one endpoint, within their ranges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointSettings {
-    /// Whether answers are shaped at all.
+    /// Answers are shaped.
     pub shape: bool,
-    /// Whether lists are paged.
+    /// Lists are paged.
     pub pagination: bool,
-    /// Whether long texts are chunked.
+    /// Long texts are chunked.
     pub chunking: bool,
-    /// Items on a page.
+    /// Items per page.
     pub default_page_size: u64,
-    /// The largest `limit`.
+    /// The maximum `limit` of a caller.
     pub max_page_size: u64,
-    /// Tokens of an answer.
+    /// Token budget of an answer.
     pub threshold: u64,
-    /// Tokens that nothing exceeds.
+    /// Token budget of an answer, whatever a caller asks for.
     pub hard_cap: u64,
-    /// Whether the hard cap holds.
+    /// The hard cap is enforced.
     pub enforce_hard_cap: bool,
-    /// Lines in a chunk.
+    /// Lines per chunk.
     pub chunk_size: u64,
-    /// Tokens from which a text is chunked.
+    /// Tokens above which a text is chunked.
     pub chunk_threshold: u64,
-    /// Where the list is, if the policy says.
+    /// Keys that lead to the list, if the policy names them.
     pub items_path: Option<Vec<String>>,
-    /// The order of a list, if the policy says.
+    /// The order of lists, if the policy names one.
     pub order_by: Option<OrderBy>,
-    /// Whether what does not fit whole is condensed.
+    /// Payloads that do not fit are condensed.
     pub summarization: bool,
-    /// Tokens from which a single object is summarised.
+    /// Tokens above which a single object is summarized.
     pub summary_threshold: u64,
-    /// The fields that a summary keeps, if the policy says.
+    /// Fields that a summary keeps, if the policy names them.
     pub fields: Option<Mask>,
-    /// Words whose sentences stay.
+    /// Words whose sentences are kept when a text is shortened.
     pub keywords: Vec<String>,
-    /// What is taken out of every answer.
+    /// Kinds of members that are removed from every answer.
     pub strip: Vec<Strip>,
-    /// Names of members that are.
+    /// Names of members that are removed from every answer.
     pub strip_fields: Vec<String>,
-    /// Whether uniform lists may become rows.
+    /// Uniform lists may be written as rows.
     pub compact: bool,
-    /// Whether the first chunk comes with what stands out in the rest.
+    /// The first chunk of a text carries highlights of the rest.
     pub highlights: bool,
-    /// Which members of an item are what.
+    /// Paths of the members of an item.
     pub item_fields: ItemFields,
     /// Characters of a preview.
     pub preview_chars: usize,
-    /// Whether the tool changes nothing, if the policy says.
+    /// The tool changes nothing, if the policy determines it.
     pub read_only: Option<bool>,
-    /// Whether calls with the guard's marks in them are refused.
+    /// Calls with truncation marks in their arguments are refused.
     pub refuse_marks: bool,
-    /// Milliseconds that a cursor lives.
+    /// Lifetime of a cursor in milliseconds.
     pub cursor_ttl_ms: u64,
-    /// Where the rest of an answer is.
+    /// The source of the rest of an answer.
     pub cursor_mode: CursorMode,
-    /// How tokens are estimated.
+    /// The token estimator.
     pub estimator: Estimator,
-    /// What schemas show of the guard's arguments.
+    /// Detail of the guard's arguments in the schemas of tools.
     pub advertise: Advertise,
-    /// Whether plain argument names are the guard's on unknown tools.
+    /// Plain argument names belong to the guard on unknown tools.
     pub plain_arguments: bool,
 }
 
@@ -107,15 +107,15 @@ impl Default for EndpointSettings {
 }
 
 impl EndpointSettings {
-    /// Whether every answer is given another shape, whatever its size.
-    pub(crate) fn changes(&self) -> bool {
+    /// Returns true if every JSON answer is transformed, whatever its size.
+    pub(crate) fn transforms_answers(&self) -> bool {
         !self.strip.is_empty()
             || !self.strip_fields.is_empty()
             || self.order_by.is_some()
             || self.compact
     }
 
-    /// Lays settings over these.
+    /// Replaces each value that `settings` sets.
     pub(super) fn apply_overrides(&mut self, settings: &Settings) {
         fn set<T: Clone>(target: &mut T, value: Option<&T>) {
             if let Some(value) = value {
@@ -150,7 +150,7 @@ impl EndpointSettings {
         if let Some(chars) = settings.preview_chars {
             self.preview_chars = usize::try_from(chars).unwrap_or(usize::MAX);
         }
-        // An empty list takes the fields of a wider rule back.
+        // An empty list resets the fields that a wider rule has set.
         if let Some(fields) = &settings.fields {
             self.fields =
                 Mask::of(fields.iter().map(String::as_str)).ok().filter(|_| !fields.is_empty());
@@ -165,19 +165,21 @@ impl EndpointSettings {
         }
     }
 
-    /// The budget of an answer for which the caller may have named one itself: within the hard cap, and never below the least useful.
+    /// Returns the budget of an answer. `wanted` is the budget that the caller names, if any: it is
+    /// clamped to the range from the minimum useful budget to the hard cap.
     #[must_use]
     pub fn budget_for(&self, pages: u64, wanted: Option<u64>) -> Budget {
         match wanted {
             Some(tokens) => Budget {
                 estimator: self.estimator,
-                threshold: tokens.clamp(LEAST_BUDGET, self.hard_cap.max(LEAST_BUDGET)),
+                threshold: tokens.clamp(MIN_BUDGET_TOKENS, self.hard_cap.max(MIN_BUDGET_TOKENS)),
             },
             None => self.budget(pages),
         }
     }
 
-    /// The budget of an answer that may hold `pages` pages or chunks: that many thresholds, within the hard cap.
+    /// Returns the budget of an answer of `pages` pages or chunks: that many times the token budget,
+    /// within the hard cap.
     #[must_use]
     pub fn budget(&self, pages: u64) -> Budget {
         let wanted = self.threshold.saturating_mul(pages.max(1));

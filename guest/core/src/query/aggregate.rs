@@ -1,4 +1,5 @@
-//! Totals over all records of what is kept, so that they are right although rows are hidden: `count by status, sum(price.total), distinct(city)`.
+//! Totals over all records, such as `count by status, sum(price.total), distinct(city)`. They are
+//! correct although an excerpt hides rows.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use super::decimal::Sum;
 use super::records::RecordSet;
 use crate::json::text::quoted;
 
-/// Distinct values, and groups, that are told one by one.
+/// Maximum number of distinct values, or of groups, that are listed.
 const MAX_LISTED_VALUES: usize = 1_000;
 
-/// Some totals.
+/// A list of totals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregates(Vec<Aggregate>);
 
@@ -19,7 +20,7 @@ struct Aggregate {
     function: Function,
     field: Vec<String>,
     by: Option<Vec<String>>,
-    spelt: String,
+    verbatim: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,27 +34,27 @@ enum Function {
 }
 
 impl Aggregates {
-    /// Reads totals, separated by commas.
+    /// Parses totals, separated by commas.
     ///
     /// # Errors
-    /// With a sentence that shows how they are written.
+    /// Returns a message for the caller that shows the syntax.
     pub fn parse(text: &str) -> Result<Self, String> {
-        text.split(',').map(aggregate).collect::<Option<Vec<_>>>().map(Self).ok_or_else(|| {
+        text.split(',').map(parse_aggregate).collect::<Option<Vec<_>>>().map(Self).ok_or_else(|| {
             format!(
                 "aggregate {text:?} cannot be read: write \"count\", \"count by status\", \"sum(price.total) by city\", \"distinct(city)\", \"min(price)\", \"max(price)\" or \"avg(price)\", separated by commas"
             )
         })
     }
 
-    /// Computes them, as a JSON object. O(records).
+    /// Computes the totals as a JSON object. O(records).
     ///
     /// # Errors
-    /// With a sentence, where no record has one of the fields.
+    /// Returns a message for the caller if no record has one of the fields.
     pub fn run(&self, records: &RecordSet<'_>) -> Result<Vec<u8>, String> {
         let mut out = format!("{{\"records\":{}", records.ids.len()).into_bytes();
         for aggregate in &self.0 {
             out.push(b',');
-            out.extend(quoted(&aggregate.spelt));
+            out.extend(quoted(&aggregate.verbatim));
             out.push(b':');
             aggregate.run(records, &mut out)?;
         }
@@ -62,7 +63,7 @@ impl Aggregates {
     }
 }
 
-fn aggregate(text: &str) -> Option<Aggregate> {
+fn parse_aggregate(text: &str) -> Option<Aggregate> {
     let text = text.trim();
     let (what, by) = match text.split_once(" by ") {
         Some((what, by)) => {
@@ -88,7 +89,7 @@ fn aggregate(text: &str) -> Option<Aggregate> {
         function,
         field,
         by,
-        spelt: text.to_owned(),
+        verbatim: text.to_owned(),
     })
 }
 
@@ -130,7 +131,7 @@ impl Aggregate {
             all.write(self.function, out);
             return Ok(());
         }
-        // The largest groups first: where there are too many, the smallest are left out, and counted.
+        // Largest groups first: if there are too many, the smallest are omitted, and counted.
         let mut groups: Vec<(String, Group)> = groups.into_iter().collect();
         groups.sort_by(|left, right| {
             right.1.count.cmp(&left.1.count).then_with(|| left.0.cmp(&right.0))
@@ -158,8 +159,8 @@ struct Group {
     count: u64,
     sum: Sum,
     numbers: u64,
-    least: Option<String>,
-    most: Option<String>,
+    lowest: Option<String>,
+    highest: Option<String>,
     distinct: BTreeMap<String, u64>,
 }
 
@@ -172,14 +173,21 @@ impl Group {
                 Function::Distinct => *self.distinct.entry(value.clone()).or_default() += 1,
                 Function::Sum | Function::Average => self.numbers += u64::from(self.sum.add(value)),
                 Function::Min => {
-                    if self.least.as_ref().is_none_or(|least| compare_values(value, least).is_lt())
+                    if self
+                        .lowest
+                        .as_ref()
+                        .is_none_or(|lowest| compare_values(value, lowest).is_lt())
                     {
-                        self.least = Some(value.clone());
+                        self.lowest = Some(value.clone());
                     }
                 }
                 Function::Max => {
-                    if self.most.as_ref().is_none_or(|most| compare_values(most, value).is_lt()) {
-                        self.most = Some(value.clone());
+                    if self
+                        .highest
+                        .as_ref()
+                        .is_none_or(|highest| compare_values(highest, value).is_lt())
+                    {
+                        self.highest = Some(value.clone());
                     }
                 }
             }
@@ -198,8 +206,8 @@ impl Group {
                     if average.is_finite() { average.to_string() } else { "null".to_owned() };
                 out.extend_from_slice(text.as_bytes());
             }
-            Function::Min => value(self.least.as_deref(), out),
-            Function::Max => value(self.most.as_deref(), out),
+            Function::Min => write_value(self.lowest.as_deref(), out),
+            Function::Max => write_value(self.highest.as_deref(), out),
             Function::Distinct => {
                 out.extend_from_slice(
                     format!("{{\"count\":{},\"values\":[", self.distinct.len()).as_bytes(),
@@ -208,7 +216,7 @@ impl Group {
                     if at > 0 {
                         out.push(b',');
                     }
-                    value(Some(name), out);
+                    write_value(Some(name), out);
                 }
                 out.extend_from_slice(b"]}");
             }
@@ -216,8 +224,8 @@ impl Group {
     }
 }
 
-/// A value as JSON: a number as it is spelt, anything else as a string.
-fn value(value: Option<&str>, out: &mut Vec<u8>) {
+/// Writes a value as JSON: a number verbatim, all else as a string.
+fn write_value(value: Option<&str>, out: &mut Vec<u8>) {
     match value {
         None => out.extend_from_slice(b"null"),
         Some(value)
@@ -237,7 +245,7 @@ mod tests {
 
     fn run(aggregate: &str) -> String {
         let json = br#"{"rows":[{"s":"open","p":0.1,"t":["a","b"]},{"s":"done","p":0.2,"t":["a"]},{"s":"open","p":10},{"p":null}]}"#;
-        let records = RecordSet::of(json, &EndpointSettings::default()).unwrap();
+        let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
         match Aggregates::parse(aggregate).and_then(|aggregates| aggregates.run(&records)) {
             Ok(bytes) => String::from_utf8(bytes).unwrap(),
             Err(reason) => reason,
@@ -264,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn invalid_aggregates_are_explained() {
         assert!(run("sum(x)").starts_with("no record has a field x; there are: s, p, t"));
         for text in ["total", "sum", "sum(p", "count by "] {
             assert!(run(text).contains("cannot be read"), "{text}");

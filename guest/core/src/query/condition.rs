@@ -1,11 +1,11 @@
-//! Conditions on records: `status=confirmed`, `price.total>=100, city~lis`.
+//! Conditions on records, such as `status=confirmed` and `price.total>=100, city~lis`.
 
 use std::cmp::Ordering;
 
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 
-/// All of these must hold.
+/// Comparisons that must all hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition(Vec<Comparison>);
 
@@ -27,7 +27,7 @@ enum Operator {
     Contains,
 }
 
-/// The longer ones first, so that none is read as the beginning of another.
+/// Operators and their signs. Longer signs come first, because the first prefix match wins.
 const OPERATORS: [(&str, Operator); 8] = [
     (">=", Operator::AtLeast),
     ("<=", Operator::AtMost),
@@ -40,22 +40,24 @@ const OPERATORS: [(&str, Operator); 8] = [
 ];
 
 impl Condition {
-    /// Reads tests, separated by commas.
+    /// Parses comparisons, separated by commas.
     ///
     /// # Errors
-    /// With a sentence that shows how they are written.
+    /// Returns a message for the caller that shows the syntax.
     pub fn parse(text: &str) -> Result<Self, String> {
-        text.split(',').map(test).collect::<Option<Vec<_>>>().map(Self).ok_or_else(|| {
+        text.split(',').map(parse_comparison).collect::<Option<Vec<_>>>().map(Self).ok_or_else(|| {
             format!("where {text:?} cannot be read: write tests such as \"status=confirmed, price.total>=100, city~lis\" (=, !=, <, <=, >, >=, ~ for contains)")
         })
     }
 
-    /// Whether a record meets all of them. Numbers are compared as such, anything else as text; a list meets a test where one of its elements does.
+    /// Returns true if a record meets every comparison. Numbers are compared by value, all else as
+    /// text. A list meets a comparison if one of its elements does.
     #[must_use]
     pub fn holds(&self, outline: &Outline<'_>, id: Id) -> bool {
         self.0.iter().all(|test| {
             let values = values_at(outline, id, &test.keys);
             match test.operator {
+                // `!=` must hold for every element, or a list would meet both `=` and `!=`.
                 Operator::Unequal => values.iter().all(|value| test.compare(value)),
                 _ => values.iter().any(|value| test.compare(value)),
             }
@@ -63,16 +65,16 @@ impl Condition {
     }
 }
 
-fn test(text: &str) -> Option<Comparison> {
+fn parse_comparison(text: &str) -> Option<Comparison> {
     let at = text.find(['=', '!', '<', '>', '~'])?;
     let (field, rest) = text.split_at_checked(at)?;
     let (sign, operator) = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign))?;
     let value = rest.get(sign.len()..)?.trim().trim_matches(['"', '\'']);
-    let keys: Vec<String> = split_path(field);
+    let keys = split_path(field);
     (!keys.is_empty()).then(|| Comparison { keys, operator: *operator, value: value.to_owned() })
 }
 
-/// The keys of a dotted path.
+/// Returns the keys of a dotted path.
 #[must_use]
 pub fn split_path(path: &str) -> Vec<String> {
     path.trim()
@@ -82,7 +84,7 @@ pub fn split_path(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// The plain values at these keys of a record, as text; lists are looked through.
+/// Returns the scalar values at these keys of a record, as text. Descends into lists.
 #[must_use]
 pub fn values_at(outline: &Outline<'_>, id: Id, keys: &[String]) -> Vec<String> {
     let mut found = Vec::new();
@@ -109,7 +111,8 @@ fn collect(outline: &Outline<'_>, id: Id, keys: &[String], found: &mut Vec<Strin
     }
 }
 
-/// Values in order: numbers as such, before anything else; the rest as text. A total order, whatever stands beside what.
+/// Compares two values: numbers by value and before all else, the rest as text. A total order, so
+/// that sorting mixed values is well defined.
 #[must_use]
 pub fn compare_values(left: &str, right: &str) -> Ordering {
     match (left.parse::<f64>(), right.parse::<f64>()) {
@@ -144,7 +147,7 @@ mod tests {
     use crate::json::text::Form;
 
     #[test]
-    fn tests_compare_numbers_and_text() {
+    fn comparisons_handle_numbers_and_text() {
         let json =
             br#"{"status":"confirmed","price":{"total":99.5},"tags":["sea","dog"],"open":true}"#;
         let outline = Outline::of(json, Form::Raw, &(0..json.len())).unwrap();
@@ -163,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_text_have_one_order() {
+    fn mixed_values_have_a_total_order() {
         let mut values = ["1a", "10", "9", "a", "-1", "NaN", "2"];
         values.sort_by(|left, right| compare_values(left, right));
         assert_eq!(values, ["-1", "2", "9", "10", "NaN", "1a", "a"]);
     }
 
     #[test]
-    fn what_cannot_be_read_is_shown_how() {
+    fn invalid_conditions_show_the_syntax() {
         for text in ["status", "=x", "a ? b"] {
             assert!(Condition::parse(text).unwrap_err().contains("status=confirmed"), "{text}");
         }

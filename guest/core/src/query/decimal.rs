@@ -1,9 +1,10 @@
-//! Sums that are exact: decimal numbers as they are spelt, not as floating point has them.
+//! Exact sums of decimal numbers. Floating point would show `0.1 + 0.2` as `0.30000000000000004`.
 
-/// Digits after the point that are kept exactly.
+/// Decimal places that a sum keeps exactly.
 const EXACT_DECIMAL_PLACES: u32 = 18;
 
-/// A sum: exact while all numbers are decimals of at most 18 places and the sum holds in 128 bits, else in floating point.
+/// A sum. It is exact while all numbers have at most 18 decimal places and the sum fits 128 bits;
+/// after that it is a floating-point number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sum {
     Exact(i128),
@@ -17,9 +18,10 @@ impl Default for Sum {
 }
 
 impl Sum {
-    /// Adds a number as it is spelt; false where it is none.
+    /// Adds a number. Returns false if the text is not one.
     pub(super) fn add(&mut self, number: &str) -> bool {
         let Ok(float) = number.parse::<f64>() else { return false };
+        // Rust parses `inf` and `NaN`, which are not JSON numbers.
         if !number.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
             return false;
         }
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_exact_where_floats_are_not() {
+    fn decimal_sums_are_exact() {
         assert_eq!(sum(&["0.1", "0.2"]), "0.3");
         assert_eq!(sum(&["9007199254740993", "1"]), "9007199254740994");
         assert_eq!(sum(&["-0.75", "0.25"]), "-0.5");
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_no_numbers() {
+    fn words_are_not_numbers() {
         assert!(
             !Sum::default().add("NaN")
                 && !Sum::default().add("inf")

@@ -1,4 +1,5 @@
-//! Lines of a text, or values of a document, that match a regular expression. The engine takes linear time, and reads no more than so much.
+//! Lines of a text, or values of a document, that match a regular expression. The engine runs in
+//! linear time, and the searched bytes are limited.
 
 use regex_lite::{Regex, RegexBuilder};
 
@@ -9,41 +10,43 @@ use crate::json::text::{Form, boundary, quoted};
 use crate::shape::extract::mark;
 use crate::text::lines::Lines;
 
-/// The most bytes that are searched.
+/// Maximum number of bytes to search.
 const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
-/// Bytes that are searched for a pattern of a kilobyte: the engine takes at most some 300 ns a byte and kilobyte, so that the worst patterns take a second.
+/// Maximum number of bytes to search for a compiled pattern of one KiB. The engine takes at most
+/// about 300 ns per byte and KiB of pattern, so the worst patterns take about a second.
 const SEARCHED_BYTES_PER_PATTERN_KIB: usize = 2 * 1024 * 1024;
-/// The most bytes of a compiled pattern.
+/// Maximum size of a compiled pattern in bytes.
 const MAX_COMPILED_PATTERN_BYTES: usize = 64 * 1024;
-/// Matches that are shown.
+/// Maximum number of matches in the answer.
 const MAX_SHOWN_MATCHES: usize = 2_000;
-/// Lines before and after a match.
+/// Maximum number of context lines before and after a match.
 const MAX_CONTEXT_LINES: u64 = 50;
-/// Bytes of one line, or value, that are searched and shown.
+/// Maximum number of bytes of one line or value that are searched and shown.
 const MAX_LINE_BYTES: usize = 4_096;
 
-/// A pattern, ready to be searched for.
+/// A compiled pattern.
 pub struct Pattern {
     regex: Regex,
-    /// Bytes that may be searched for it.
+    /// Maximum number of bytes to search for it.
     max_bytes: usize,
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Compiles a pattern.
     ///
     /// # Errors
-    /// With a sentence for the caller.
+    /// Returns a message for the caller.
     pub fn new(pattern: &str) -> Result<Self, String> {
         if pattern.is_empty() || pattern.len() > 1_000 {
             return Err("grep takes a regular expression of 1 to 1000 characters".to_owned());
         }
-        // How large it is compiled tells how long it takes: the least limit under which it compiles.
+        // The engine does not report the compiled size, which determines the search time. So find
+        // the smallest power of two under which the pattern compiles.
         let mut size = 256;
         loop {
             match RegexBuilder::new(pattern).size_limit(size).build() {
                 Ok(regex) => {
-                    // Small patterns take less than in proportion.
+                    // Small patterns take less time than their size suggests.
                     let factor = if size <= 1_024 { 2 } else { 1 };
                     let max_bytes = (SEARCHED_BYTES_PER_PATTERN_KIB / size * 1_024 * factor)
                         .min(MAX_SEARCHED_BYTES);
@@ -57,7 +60,8 @@ impl Pattern {
         }
     }
 
-    /// The lines from `from` on, counted from 1, that match with those round them, numbered as grep does: `12:` matches, `13-` stands by. And what they are, in words.
+    /// Returns the matching lines from line `from` (1-based) with their context, and a summary in
+    /// words. Lines are numbered in the style of grep: `12:` is a match, `13-` is context.
     #[must_use]
     pub fn search_text(&self, text: &[u8], context: u64, from: u64) -> (Vec<u8>, String) {
         let around = usize::try_from(context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
@@ -71,7 +75,7 @@ impl Pattern {
         let matches: Vec<usize> = lines
             .iter()
             .enumerate()
-            .filter(|(_, line)| self.regex.is_match(&shown(line)))
+            .filter(|(_, line)| self.regex.is_match(&shorten_line(line)))
             .map(|(at, _)| at)
             .collect();
         let mut out = Vec::new();
@@ -81,11 +85,11 @@ impl Pattern {
             if number > 0 && around > 0 && from > next {
                 out.extend_from_slice(b"--\n");
             }
-            // Lines up to the next match belong to this one, as far as the context goes.
+            // The context of a match ends where the next match begins, so no line is shown twice.
             let until = matches.get(number + 1).map_or(usize::MAX, |next| *next);
             for line in from..(at + around + 1).min(until).min(lines.len()) {
                 let sign = if line == *at { ':' } else { '-' };
-                let text = lines.get(line).map(|line| shown(line)).unwrap_or_default();
+                let text = lines.get(line).map(|line| shorten_line(line)).unwrap_or_default();
                 out.extend_from_slice(format!("{}{sign}{}\n", before + line + 1, text).as_bytes());
                 next = line + 1;
             }
@@ -103,7 +107,7 @@ impl Pattern {
         (out, what)
     }
 
-    /// The values that match, each with its path; and what they are, in words.
+    /// Returns the matching values, each with its path, and a summary in words.
     #[must_use]
     pub fn search_json(&self, records: &RecordSet<'_>) -> (Vec<u8>, String) {
         let mut search = Search {
@@ -176,7 +180,7 @@ impl Search<'_, '_> {
         if self.count > 1 {
             self.out.push(b',');
         }
-        let short = shown(value.as_bytes());
+        let short = shorten_line(value.as_bytes());
         self.out.extend_from_slice(b"{\"path\":");
         self.out.extend(quoted(&self.path));
         self.out.extend_from_slice(b",\"value\":");
@@ -185,8 +189,8 @@ impl Search<'_, '_> {
     }
 }
 
-/// A line, or the beginning of a long one.
-fn shown(line: &[u8]) -> String {
+/// Returns a line without its ending, shortened if it is long.
+fn shorten_line(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
@@ -200,7 +204,7 @@ mod tests {
     use crate::policy::EndpointSettings;
 
     #[test]
-    fn lines_come_with_their_numbers_and_neighbours() {
+    fn matching_lines_have_numbers_and_context() {
         let text = b"one\ntwo\nERROR three\nfour\nfive\nsix\nERROR seven\n";
         let grep = |context| {
             let (bytes, what) = Pattern::new("ERR.R").unwrap().search_text(text, context, 1);
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_searched_in_parts() {
+    fn slow_patterns_search_in_parts() {
         let text = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n".repeat(20_000) + "aab\n";
         let slow = Pattern::new("(a?){60}(a|b|c){60}z").unwrap();
         let (found, what) = slow.search_text(text.as_bytes(), 0, 1);
@@ -226,7 +230,7 @@ mod tests {
         assert!(found.is_empty() && next > 1_000 && next < 20_000, "{what}");
         let (_, what) = slow.search_text(text.as_bytes(), 0, next);
         assert!(what.split("startLine ").nth(1).unwrap().parse::<u64>().unwrap() > next, "{what}");
-        // A line that is longer than that is passed over.
+        // A line beyond the limit is skipped.
         let (_, what) = slow.search_text(&b"a".repeat(600_000), 0, 1);
         assert!(what.ends_with("startLine 2"), "{what}");
         let quick = Pattern::new("b$").unwrap();
@@ -234,9 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn values_come_with_their_paths() {
+    fn matching_values_have_paths() {
         let json = br#"{"rows":[{"a/b":"x1"},{"c":["y","x2"]}]}"#;
-        let records = RecordSet::of(json, &EndpointSettings::default()).unwrap();
+        let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
         let (bytes, what) = Pattern::new("^x").unwrap().search_json(&records);
         assert_eq!(
             (String::from_utf8(bytes).unwrap().as_str(), what.as_str()),
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_cannot_be_are_refused() {
+    fn invalid_patterns_are_rejected() {
         assert!(
             Pattern::new("(").is_err()
                 && Pattern::new("").is_err()

@@ -1,22 +1,23 @@
-//! Paths into a document: JSON Pointer (`/items/0/name`), and a small JSONPath (`$.items[0].name`, `$.items[*].id`, `$..email`).
+//! Paths into a document: JSON Pointer (`/items/0/name`) and a subset of JSONPath
+//! (`$.items[0].name`, `$.items[*].id`, `$..email`).
 
 use super::records::RecordSet;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 
-/// Values that a path may reach.
+/// Maximum number of values that a path may select.
 const MAX_REACHED_VALUES: usize = 100_000;
 
 /// A step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// A member; or an element, where it is a number and stands in a list.
+    /// A member of an object, or the element of a list if the name is a number.
     Name(String),
-    /// An element, from the end where it is negative.
+    /// An element; a negative index counts from the end.
     Index(i64),
     /// All members or elements.
     All,
-    /// This member, at any depth.
+    /// Members of this name at any depth.
     Deep(String),
 }
 
@@ -27,7 +28,7 @@ pub struct Path {
     many: bool,
 }
 
-/// What a path leads to.
+/// The target of a path.
 pub enum PathTarget<'a> {
     /// A string, decoded.
     Text(String),
@@ -36,20 +37,21 @@ pub enum PathTarget<'a> {
 }
 
 impl Path {
-    /// Reads a path.
+    /// Parses a path.
     ///
     /// # Errors
-    /// With a sentence that shows how paths are written.
+    /// Returns a message for the caller that shows the syntax.
     pub fn parse(path: &str) -> Result<Self, String> {
         let steps = if path.is_empty() || path == "$" {
             Vec::new()
         } else if let Some(pointer) = path.strip_prefix('/') {
             pointer
                 .split('/')
+                // RFC 6901, section 4: `~1` before `~0`, so that `~01` becomes `~1`.
                 .map(|step| Step::Name(step.replace("~1", "/").replace("~0", "~")))
                 .collect()
         } else {
-            json_path(path).ok_or_else(|| {
+            parse_json_path(path).ok_or_else(|| {
                 format!("path {path:?} cannot be read: write a JSON Pointer such as /items/0/name, or a JSONPath such as $.items[*].name")
             })?
         };
@@ -57,13 +59,13 @@ impl Path {
         Ok(Self { steps, many })
     }
 
-    /// Whether it may lead to several values.
+    /// Returns true if the path may select several values.
     #[must_use]
     pub fn is_many(&self) -> bool {
         self.many
     }
 
-    /// The values that it leads to from `root`.
+    /// Returns the values that the path selects from `root`.
     #[must_use]
     pub fn follow(&self, outline: &Outline<'_>, root: Id) -> Vec<Id> {
         let mut at = vec![root];
@@ -103,6 +105,7 @@ impl Step {
             }
             Step::Index(_) => {}
             Step::Deep(name) => {
+                // Nodes are in document order: the descendants of a node follow it.
                 let inside = (id + 1)..node.end;
                 out.extend(inside.filter(|id| {
                     outline.node(*id).is_some_and(|node| {
@@ -114,13 +117,13 @@ impl Step {
     }
 }
 
-fn json_path(path: &str) -> Option<Vec<Step>> {
+fn parse_json_path(path: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     if !rest.starts_with(['.', '[']) {
-        // `items[0].name` without the dollar.
+        // `items[0].name`, without the leading `$`.
         let end = rest.find(['.', '[']).unwrap_or(rest.len());
-        steps.push(name(rest.get(..end)?)?);
+        steps.push(name_step(rest.get(..end)?)?);
         rest = rest.get(end..)?;
     }
     while !rest.is_empty() {
@@ -131,7 +134,7 @@ fn json_path(path: &str) -> Option<Vec<Step>> {
             rest = after.get(end..)?;
         } else if let Some(after) = rest.strip_prefix('.') {
             let end = after.find(['.', '[']).unwrap_or(after.len());
-            steps.push(name(after.get(..end)?)?);
+            steps.push(name_step(after.get(..end)?)?);
             rest = after.get(end..)?;
         } else {
             let inside = rest.strip_prefix('[')?;
@@ -158,7 +161,7 @@ fn json_path(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-fn name(name: &str) -> Option<Step> {
+fn name_step(name: &str) -> Option<Step> {
     match name {
         "" => None,
         "*" => Some(Step::All),
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_and_paths_lead_to_values() {
+    fn pointers_and_paths_select_values() {
         assert_eq!(reach("/items/1/user/id"), ["9"]);
         assert_eq!(reach("/items/0/a~1b"), ["\"x\""]);
         assert_eq!(reach("/0"), ["\"zero\""]);
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_refused_with_an_example() {
+    fn invalid_paths_show_an_example() {
         for path in ["$.", "$[", "$.items[?(@.id>1)]", "$..", "$.a..[0]"] {
             assert!(Path::parse(path).unwrap_err().contains("JSON Pointer such as"), "{path}");
         }

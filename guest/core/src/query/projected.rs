@@ -1,4 +1,4 @@
-//! Chosen fields of a document: of its records, or of itself.
+//! Projections of a document or of its records to selected fields.
 
 use super::IsEnough;
 use crate::json::scan::{Kind, Scanner};
@@ -6,35 +6,36 @@ use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
 use crate::shape::project::{Mask, Projection};
 
-/// Chosen fields.
+/// The result of a projection.
 pub struct Projected {
-    /// JSON that is not escaped: those of the records as a list, or of the document.
+    /// Unescaped JSON: a list with the fields of each record, or the fields of the document.
     pub bytes: Vec<u8>,
-    /// Whether they are those of the document.
+    /// The fields are those of the document.
     pub of_document: bool,
-    /// Whether they are named from the document on, though they are of records.
+    /// The paths start at the document, although the fields are those of records.
     pub within: bool,
-    /// Whether they are of the first records alone, which were enough.
-    pub part: bool,
+    /// The projection ends early: the caller needs no more records.
+    pub is_partial: bool,
 }
 
-/// What fields are chosen of.
+/// The document to project, and its records.
 pub(super) struct Source<'a> {
     /// The document.
     pub bytes: &'a [u8],
-    /// How it stands.
+    /// The form of its bytes.
     pub form: Form,
-    /// Where it begins, or the value that a path led to.
+    /// Byte offset of the document, or of the value that a path selected.
     pub root: usize,
-    /// Where its records begin, if it has a list of them.
+    /// Byte offsets of its records, if it has a list of them.
     pub records: Option<&'a [usize]>,
-    /// The keys that lead to the list, where it stands inside the document.
+    /// Keys from the document to the list, if the list is not the document itself.
     pub keys: Option<&'a [String]>,
 }
 
 impl Source<'_> {
-    /// The fields: where the document has all of them its own, else those of each record, as far as they are not `enough`. None where neither has any, or is broken.
-    /// `names`: of the members of the document. O(document).
+    /// Projects the document if it has all of the fields, and otherwise each record, until
+    /// `is_enough`. Returns none if neither has any of the fields, or if the JSON is invalid.
+    /// `names` returns the names of the document's members. O(document).
     pub(super) fn project(
         &self,
         mask: &Mask,
@@ -43,7 +44,7 @@ impl Source<'_> {
     ) -> Option<Projected> {
         let Some(records) = self.records else { return self.document(mask) };
         let Some(keys) = self.keys else { return self.each(records, mask, is_enough) };
-        // `bookings.id` and `id` are the same on a list of bookings.
+        // On a list under `bookings`, the paths `bookings.id` and `id` mean the same.
         if let Some(inner) = mask.at(keys).filter(|inner| !inner.holds(&[])) {
             let each = self.each(records, inner, is_enough)?;
             return Some(Projected { within: true, ..each });
@@ -59,7 +60,7 @@ impl Source<'_> {
         let mut projection = Projection::of(mask, self.form);
         let copied = projection.copy(self.bytes, self.root).ok()?;
         let bytes = projection.out;
-        copied.then_some(Projected { bytes, of_document: true, within: false, part: false })
+        copied.then_some(Projected { bytes, of_document: true, within: false, is_partial: false })
     }
 
     fn each(&self, records: &[usize], mask: &Mask, is_enough: IsEnough<'_>) -> Option<Projected> {
@@ -82,11 +83,12 @@ impl Source<'_> {
         }
         projection.out.push(b']');
         let bytes = projection.out;
-        any.then_some(Projected { bytes, of_document: false, within: false, part: left > 0 })
+        any.then_some(Projected { bytes, of_document: false, within: false, is_partial: left > 0 })
     }
 }
 
-/// Chosen fields of a document that was surveyed, and of the list whose items are its records, if it has one. None where that needs a closer look.
+/// Projects a document whose lists are located. `list` is the list of its records, if it has one.
+/// Returns none if only the outline of the document can decide.
 pub(super) fn project(
     bytes: &[u8],
     form: Form,
@@ -104,12 +106,18 @@ pub(super) fn project(
         records: starts.as_deref(),
         keys: list.map(|list| list.path.as_slice()).filter(|path| !path.is_empty()),
     };
-    let names = || names(bytes, form, survey, list).unwrap_or_default();
+    let names = || member_names(bytes, form, survey, list).unwrap_or_default();
     source.project(mask, names, is_enough)
 }
 
-/// The names of the members of a document, whose list is not read again. None where it is broken.
-fn names(bytes: &[u8], form: Form, survey: &Survey, list: Option<&List>) -> Option<Vec<String>> {
+/// Returns the names of a document's members. Skips the list, which was read before. Returns none
+/// if the JSON is invalid.
+fn member_names(
+    bytes: &[u8],
+    form: Form,
+    survey: &Survey,
+    list: Option<&List>,
+) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut scanner = Scanner::starting_at(bytes, form, survey.root.start);
     scanner

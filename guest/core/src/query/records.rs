@@ -1,4 +1,4 @@
-//! The records of a payload: elements of its list, lines of NDJSON, or the document alone.
+//! The records of a payload: the elements of its list, the lines of NDJSON, or the document itself.
 
 use super::path::{Path, PathTarget};
 use super::projected::{Projected, Source};
@@ -17,28 +17,28 @@ use crate::text::lines::Lines;
 pub struct RecordSet<'a> {
     /// The document.
     pub outline: Outline<'a>,
-    /// What is looked at: the document, or what a path led to.
+    /// The document, or the value that a path selected.
     pub root: Id,
     /// The records.
     pub ids: Vec<Id>,
-    /// Whether they are elements of a list.
+    /// The records are elements of a list.
     pub is_list: bool,
-    /// The keys from the document to the list.
+    /// Keys from the document to the list.
     list_keys: Vec<String>,
 }
 
 impl<'a> RecordSet<'a> {
-    /// The records of a document that is not escaped; none where it is a text.
+    /// Finds the records of an unescaped document. Returns none if it is a text.
     #[must_use]
-    pub fn of(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
+    pub fn locate(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
         let survey = Survey::of(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar);
         match survey {
-            Some(survey) => Self::surveyed(raw, &survey, limits),
-            None => Self::of_lines(raw),
+            Some(survey) => Self::from_document(raw, &survey, limits),
+            None => Self::from_lines(raw),
         }
     }
 
-    fn surveyed(raw: &'a [u8], survey: &Survey, limits: &EndpointSettings) -> Option<Self> {
+    fn from_document(raw: &'a [u8], survey: &Survey, limits: &EndpointSettings) -> Option<Self> {
         let outline = Outline::of(raw, Form::Raw, &survey.root).ok()?;
         let Some(list) = record_list(survey, limits) else {
             let list_keys = Vec::new();
@@ -53,19 +53,19 @@ impl<'a> RecordSet<'a> {
         Some(Self { list_keys, outline, root: 0, ids, is_list: true })
     }
 
-    /// NDJSON: every line that is not empty is a document.
-    fn of_lines(raw: &'a [u8]) -> Option<Self> {
+    /// Reads NDJSON: every line that is not empty is a document.
+    fn from_lines(raw: &'a [u8]) -> Option<Self> {
         let spans = ndjson(raw, Form::Raw)?;
         let outline = Outline::of_all(raw, Form::Raw, &spans).ok()?;
         let ids = outline.children(0).map(|(id, _)| id).collect();
         Some(Self { outline, root: 0, ids, is_list: true, list_keys: Vec::new() })
     }
 
-    /// What a path leads to.
+    /// Returns the target of a path.
     ///
     /// # Errors
-    /// With a sentence, where it leads nowhere.
-    pub fn at(mut self, path: &Path) -> Result<PathTarget<'a>, String> {
+    /// Returns a message for the caller if the path selects nothing.
+    pub fn follow(mut self, path: &Path) -> Result<PathTarget<'a>, String> {
         let found = path.follow(&self.outline, self.root);
         if path.is_many() {
             self.ids = found;
@@ -83,7 +83,7 @@ impl<'a> RecordSet<'a> {
         };
         match node.kind {
             Kind::String => Ok(PathTarget::Text(self.outline.decoded(&node.span))),
-            // The root keeps the list that dominates it.
+            // A path to the root changes nothing: the records remain those of its list.
             _ if id == self.root => Ok(PathTarget::Records(self)),
             kind => {
                 self.is_list = kind == Kind::Array;
@@ -99,19 +99,19 @@ impl<'a> RecordSet<'a> {
         }
     }
 
-    /// Keeps the records for which this is true.
-    pub fn keep(&mut self, test: impl Fn(&Self, Id) -> bool) {
+    /// Retains the records that meet a test.
+    pub fn retain(&mut self, test: impl Fn(&Self, Id) -> bool) {
         let ids: Vec<Id> = self.ids.iter().copied().filter(|id| test(self, *id)).collect();
         self.ids = ids;
     }
 
-    /// A record as JSON without white space.
+    /// Returns a record as JSON without white space.
     #[must_use]
     pub fn raw(&self, id: Id) -> Vec<u8> {
         self.outline.node(id).map_or_else(Vec::new, |node| minify(&self.outline.raw(node)))
     }
 
-    /// All of it: the records as a list, or the document.
+    /// Returns the records as a list, or the document, as JSON without white space.
     #[must_use]
     pub fn whole(&self) -> Vec<u8> {
         if !self.is_list {
@@ -121,7 +121,7 @@ impl<'a> RecordSet<'a> {
         [b"[".as_slice(), &records.join(&b','), b"]"].concat()
     }
 
-    /// Chosen fields. None where neither the document nor its records have any.
+    /// Projects the document or its records. Returns none if neither has any of the fields.
     #[must_use]
     pub fn project(&self, mask: &Mask) -> Option<Projected> {
         let start = |id: &Id| self.outline.node(*id).map(|node| self.outline.start(node));
@@ -139,7 +139,8 @@ impl<'a> RecordSet<'a> {
     }
 }
 
-/// The list whose elements are the records: the one that policy names, else the one that dominates.
+/// Returns the list whose elements are the records: the one that policy names, or else one that
+/// makes up at least half of the document.
 pub(crate) fn record_list<'s>(survey: &'s Survey, limits: &EndpointSettings) -> Option<&'s List> {
     let list = match &limits.items_path {
         Some(path) => survey.lists.iter().find(|list| list.path == *path),
@@ -150,7 +151,8 @@ pub(crate) fn record_list<'s>(survey: &'s Survey, limits: &EndpointSettings) -> 
     list.or(survey.lists.first().filter(|_| survey.kind == Kind::Array))
 }
 
-/// The lines of a text each of which is a JSON object or list; none where it is not NDJSON.
+/// Returns the lines of NDJSON: at least two, each a JSON object or list. Returns none for any
+/// other text.
 #[must_use]
 pub fn ndjson(bytes: &[u8], form: Form) -> Option<Vec<Span>> {
     let mut spans = Vec::new();
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_ndjson_are_found_in_both_forms() {
+    fn ndjson_lines_are_found_in_both_forms() {
         assert_eq!(ndjson(b"{\"a\":1}\n\n[2]\n", Form::Raw), Some(vec![0..7, 9..12]));
         assert_eq!(ndjson(br#"{\"a\":1}\n{}\n"#, Form::Escaped), Some(vec![0..9, 11..13]));
         assert_eq!(ndjson(b"{}\nnot json\n", Form::Raw), None);

@@ -1,4 +1,4 @@
-//! Response modes: the records of a list as ids, as metadata, with a preview, or whole (requirements section 5).
+//! Response modes: the records of a list as ids, as metadata, with a preview, or complete.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,31 +12,31 @@ use crate::shape::condense::names::{FieldPriority, field_priority};
 use crate::shape::extract::shorten;
 use crate::shape::project::{Mask, Projection};
 
-/// How records are shown.
+/// The level of detail of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseMode {
-    /// Their ids.
+    /// The id of each record.
     IdsOnly,
-    /// What tells them apart, and short fields; no content.
+    /// Identifying and short fields; no content.
     Metadata,
-    /// Metadata, and the beginning of the content.
+    /// The metadata and the beginning of the content.
     Preview,
-    /// All of them.
+    /// Complete records.
     Full,
 }
 
-/// Tokens of a record's metadata.
+/// Token budget of a record's metadata.
 const METADATA_TOKENS: u64 = 40;
-/// Tokens of it that are left for short fields, however long id and title are.
+/// Minimum tokens of that budget for short fields, however long id and title are.
 const MIN_SHORT_FIELD_TOKENS: u64 = 12;
-/// Characters of a title.
+/// Maximum number of characters of a title.
 const MAX_TITLE_CHARS: usize = 120;
 /// RecordSet whose members are looked at to find out which is what.
 const SAMPLED_RECORDS: usize = 20;
 
 impl ResponseMode {
-    /// The public names.
+    /// The names in the `response_mode` argument.
     pub const NAMES: [(&'static str, ResponseMode); 4] = [
         ("ids_only", ResponseMode::IdsOnly),
         ("metadata", ResponseMode::Metadata),
@@ -44,20 +44,21 @@ impl ResponseMode {
         ("full", ResponseMode::Full),
     ];
 
-    /// The mode of this name.
+    /// Returns the mode of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 
-    /// Its name.
+    /// Returns the name of the mode.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, mode)| *mode == self).map_or("full", |(name, _)| name)
     }
 }
 
-/// Which members of the records are what, as keys: as policy says, else told from names.
+/// Keys of the id, title, type, score and content of records: those that policy names, or else
+/// those that are detected by name.
 #[derive(Clone, Debug, Default)]
 pub struct RecordKeys {
     id: Vec<String>,
@@ -120,18 +121,18 @@ const CONTENT_NAMES: &[&str] = &[
 ];
 
 impl RecordKeys {
-    /// Finds out which members are what.
+    /// Detects the keys.
     #[must_use]
-    pub fn of(records: &RecordSet<'_>, limits: &EndpointSettings) -> Self {
+    pub fn detect(records: &RecordSet<'_>, limits: &EndpointSettings) -> Self {
         let said = &limits.item_fields;
         let choose = |said: &Option<String>, names: &[&str]| match said {
             Some(path) => split_path(path),
-            None => first_of(records, names).into_iter().collect(),
+            None => first_present(records, names).into_iter().collect(),
         };
         let content = match &said.content {
             Some(path) => split_path(path),
-            None => first_long(records)
-                .or_else(|| first_of(records, CONTENT_NAMES))
+            None => longest_text_member(records)
+                .or_else(|| first_present(records, CONTENT_NAMES))
                 .into_iter()
                 .collect(),
         };
@@ -145,16 +146,16 @@ impl RecordKeys {
         }
     }
 
-    /// A record's id as text.
+    /// Returns a record's id as text.
     #[must_use]
     pub fn id_of(&self, records: &RecordSet<'_>, id: Id) -> Option<String> {
         if records.outline.node(id)?.kind == Kind::String {
             return Some(records.outline.decoded(&records.outline.node(id)?.span));
         }
-        one(records, id, &self.id)
+        first_value(records, id, &self.id)
     }
 
-    /// A record's id as it is spelt.
+    /// Returns a record's id verbatim, as JSON.
     fn raw_id_of(&self, records: &RecordSet<'_>, id: Id) -> Option<Vec<u8>> {
         let reached =
             self.id.iter().try_fold(id, |at, key| Some(records.outline.member(at, key)?.0));
@@ -167,19 +168,19 @@ impl RecordKeys {
         }
     }
 
-    /// A record's score.
+    /// Returns a record's score.
     #[must_use]
     pub fn score_of(&self, records: &RecordSet<'_>, id: Id) -> Option<f64> {
-        one(records, id, &self.score)?.parse().ok()
+        first_value(records, id, &self.score)?.parse().ok()
     }
 }
 
-fn one(records: &RecordSet<'_>, id: Id, keys: &[String]) -> Option<String> {
+fn first_value(records: &RecordSet<'_>, id: Id, keys: &[String]) -> Option<String> {
     if keys.is_empty() { None } else { values_at(&records.outline, id, keys).into_iter().next() }
 }
 
-/// The first of these names that the records have.
-fn first_of(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
+/// Returns the first of these names that the records have.
+fn first_present(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
     let has = |name: &&&str| {
         records.ids.iter().take(SAMPLED_RECORDS).any(|id| {
             records.outline.member(*id, name).is_some_and(|(_, node)| {
@@ -190,8 +191,8 @@ fn first_of(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
     names.iter().find(has).map(|name| (*name).to_owned())
 }
 
-/// The member that holds the longest strings, where they are long.
-fn first_long(records: &RecordSet<'_>) -> Option<String> {
+/// Returns the member with the longest string of more than 120 bytes.
+fn longest_text_member(records: &RecordSet<'_>) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
     for id in records.ids.iter().take(SAMPLED_RECORDS) {
         for (_, node) in records.outline.children(*id) {
@@ -205,17 +206,17 @@ fn first_long(records: &RecordSet<'_>) -> Option<String> {
     best.map(|(_, name)| name)
 }
 
-/// The records in a mode, as JSON. O(records).
+/// Renders the records in a mode, as JSON. O(records).
 ///
 /// # Errors
-/// With a sentence, where the records have no ids to show, or none of the fields.
+/// Returns a message for the caller if the records lack ids, or all of the fields.
 pub fn render(
     mode: ResponseMode,
     records: &RecordSet<'_>,
     limits: &EndpointSettings,
     fields: Option<&str>,
 ) -> Result<Vec<u8>, String> {
-    let keys = RecordKeys::of(records, limits);
+    let keys = RecordKeys::detect(records, limits);
     let mask = fields.map(Mask::parse).transpose()?;
     let mut elements: Vec<Vec<u8>> = Vec::with_capacity(records.ids.len());
     for id in &records.ids {
@@ -236,7 +237,7 @@ pub fn render(
     Ok([head, list, format!("],\"estimated_tokens\":{tokens}}}").into_bytes()].concat())
 }
 
-/// What tells a record apart, then short fields while they are within the tokens of a record.
+/// Renders the identifying fields of a record, then short fields while they fit its token budget.
 fn metadata(
     records: &RecordSet<'_>,
     id: Id,
@@ -271,7 +272,7 @@ fn metadata(
             _ => continue,
         };
         let mut value = outline.raw(node).into_owned();
-        // A title may be long; what it begins with tells it apart.
+        // The beginning of a long title identifies it.
         if node.kind == Kind::String && value.len() > MAX_TITLE_CHARS {
             value = quoted(&shorten(&outline.decoded(&node.span), MAX_TITLE_CHARS, &[]));
         }
@@ -280,7 +281,7 @@ fn metadata(
         member.extend_from_slice(&value);
         members.push((at, rank, member));
     }
-    // The best first, as long as there is room; then in the order in which they stood.
+    // Choose the best members within the budget, then restore the order of the document.
     members.sort_by_key(|(at, rank, _)| (*rank, *at));
     let mut room = METADATA_TOKENS;
     members.retain(|(_, rank, value)| {
@@ -328,7 +329,7 @@ fn content(outline: &Outline<'_>, id: Id, keys: &RecordKeys) -> String {
     }
 }
 
-/// The beginning of a text, cut at a word, and whether there is more.
+/// Returns the beginning of a text, cut at a word, and true if there is more.
 fn first_words(text: &str, characters: usize) -> (&str, bool) {
     let Some((cut, _)) = text.char_indices().nth(characters) else { return (text, false) };
     let head = text.get(..cut).unwrap_or(text);
@@ -372,12 +373,12 @@ mod tests {
             .collect();
         let document = json!({ "results": results }).to_string();
         let limits = EndpointSettings::default();
-        let records = RecordSet::of(document.as_bytes(), &limits).unwrap();
+        let records = RecordSet::locate(document.as_bytes(), &limits).unwrap();
         serde_json::from_slice(&render(mode, &records, &limits, None).unwrap()).unwrap()
     }
 
     #[test]
-    fn each_mode_holds_what_it_says() {
+    fn each_mode_has_its_fields() {
         let ids = shown(ResponseMode::IdsOnly);
         assert_eq!((&ids["ids"], &ids["count"]), (&json!(["d0", "d1", "d2"]), &json!(3)));
         let metadata = &shown(ResponseMode::Metadata)["results"][1];
@@ -390,16 +391,16 @@ mod tests {
     }
 
     #[test]
-    fn metadata_holds_states() {
+    fn metadata_has_states() {
         let json = br#"[{"id":1,"kind":"guide","severity":"high"},{"id":2,"kind":"guide","severity":"low"}]"#;
         let limits = EndpointSettings::default();
-        let records = RecordSet::of(json, &limits).unwrap();
+        let records = RecordSet::locate(json, &limits).unwrap();
         let shown = render(ResponseMode::Metadata, &records, &limits, None).unwrap();
         assert!(String::from_utf8(shown).unwrap().contains(r#""severity":"high""#));
     }
 
     #[test]
-    fn estimates_are_of_the_answer() {
+    fn estimate_describes_the_answer() {
         let preview = shown(ResponseMode::Preview);
         let real = crate::tokens::Estimator::default().price(preview.to_string().as_bytes());
         let said = preview["estimated_tokens"].as_u64().unwrap();

@@ -40,8 +40,8 @@ impl From<QueryResult> for Transformed {
     fn from(found: QueryResult) -> Self {
         Self {
             bytes: found.bytes,
-            text: found.text,
-            coverage: Coverage::Found { what: found.what },
+            text: found.is_text,
+            coverage: Coverage::Found { what: found.description },
             asked: true,
             typed: false,
             view: None,
@@ -76,7 +76,7 @@ impl Transformed {
         let from_line = context.options.start_line;
         match context.query.run(bytes, form, survey, context.limits, from_line, &mut enough) {
             Ok(mut found) => {
-                let part = found.part.take();
+                let part = found.partial.take();
                 let view =
                     part.zip(list).map(|(part, list)| ProjectedList::new(payload, list, part));
                 Self { view, ..found.into() }
@@ -115,7 +115,7 @@ impl Transformed {
     #[must_use]
     pub fn by_policy(context: &ShapeContext<'_>, payload: &Payload<'_, '_>) -> Option<Self> {
         let limits = context.limits;
-        if !limits.changes() {
+        if !limits.transforms_answers() {
             return None;
         }
         let survey = payload.survey.filter(|survey| {
@@ -181,7 +181,7 @@ fn blocks(content: &[u8]) -> Vec<u8> {
 
 /// The document with its list in another order; none where it has no list, or no item has the field.
 fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Vec<u8>> {
-    let records = RecordSet::of(bytes, limits).filter(|records| records.is_list)?;
+    let records = RecordSet::locate(bytes, limits).filter(|records| records.is_list)?;
     let keys = split_path(&order.field);
     let mut items: Vec<(Option<String>, Id)> = records
         .ids
