@@ -2,22 +2,24 @@
 
 pub mod chunk;
 pub mod condense;
-mod condensed;
-pub mod describe;
+pub mod context;
 pub mod extract;
 pub mod highlight;
+mod index;
 pub mod item;
 pub mod list;
 pub mod lossless;
 pub mod notice;
+mod others;
 pub mod page;
 pub mod payload;
 pub mod plan;
+pub mod pricing;
 pub mod project;
 pub mod projected_list;
 pub mod range;
 pub mod render;
-pub mod summary;
+mod strategy;
 pub mod transform;
 mod wording;
 
@@ -53,7 +55,7 @@ impl Excerpt {
 
     /// Whether both are the same part, whatever else is said of it.
     #[must_use]
-    pub fn is_alike(&self, other: &Self) -> bool {
+    pub fn has_same_content(&self, other: &Self) -> bool {
         let Self { coverage, next, more, body, highlights: _, about: _ } = self;
         (coverage, next, more, body) == (&other.coverage, &other.next, &other.more, &other.body)
     }

@@ -7,7 +7,7 @@ use crate::mcp::read::{ReadError, SnapshotReader};
 use crate::mcp::reply::Envelope;
 use crate::mcp::serve_part::{ServedPart, part};
 use crate::record::Record;
-use crate::shape::plan::ShapeContext;
+use crate::shape::context::ShapeContext;
 use crate::snapshot::{Cursor, CursorError, Loaded, Scope};
 use crate::tokens::Original;
 

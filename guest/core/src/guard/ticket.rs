@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::mcp::tool_info::OutputSchema;
 use crate::packed::{pack, unpack};
 use crate::query::Query;
-use crate::shape::plan::RequestOptions;
+use crate::shape::context::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
 
 const FORMAT: &[u8; 4] = b"cgt3";

@@ -9,7 +9,7 @@ use crate::json::text::Form;
 use crate::policy::EndpointSettings;
 use crate::query::Query;
 use crate::query::response_mode::ResponseMode;
-use crate::shape::plan::RequestOptions;
+use crate::shape::context::RequestOptions;
 
 /// All names; each is taken as `_guard_` + name and as a member of `_guard`. Their order is that of [`ToolInfo::own`].
 pub const ARGUMENT_NAMES: [&str; 14] = [

@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use crate::json::Span;
 use crate::json::text::Form;
-use crate::shape::plan::ShapeContext;
+use crate::shape::context::ShapeContext;
 use crate::tokens::Original;
 
 /// What an answer costs as it came.

@@ -3,11 +3,12 @@
 use super::arguments::GuardArguments;
 use crate::json::text::Form;
 use crate::policy::Policy;
+use crate::shape::context::{RequestOptions, ShapeContext};
 use crate::shape::item::Item;
 use crate::shape::list::{self, PageRequest};
-use crate::shape::plan::{RequestOptions, ShapeContext};
+use crate::shape::pricing::ExcerptPricer;
 use crate::shape::range::{self, TextPosition};
-use crate::shape::render::{RenderContext, Rendered, SchemaConstraint};
+use crate::shape::render::{Rendered, SchemaConstraint};
 use crate::shape::{Excerpt, projected_list, transform};
 use crate::snapshot::cursor::CursorError;
 use crate::snapshot::index::{Body, Index, ListIndex, TextIndex};
@@ -141,7 +142,7 @@ impl SnapshotReader<'_> {
             schema_constraint: self.schema_constraint,
             replay: self.replay,
         };
-        let renderer = context.renderer(
+        let pricer = context.pricer(
             budget.allowance(),
             true,
             stored.index.structured.as_ref().filter(|_| self.structured),
@@ -149,16 +150,14 @@ impl SnapshotReader<'_> {
         let base = Cursor::new(&cursor.snapshot, 0, self.now_ms);
         let (excerpt, rendered, transformed) = if guarded.query.is_empty() {
             let excerpt = match &stored.index.body {
-                Body::List(list) => page(&stored, list, &cursor, &context, &base, &renderer)?,
-                Body::Text(text) => {
-                    chunk(&stored, text, &cursor, guarded.options, &base, &renderer)?
-                }
+                Body::List(list) => page(&stored, list, &cursor, &context, &base, &pricer)?,
+                Body::Text(text) => chunk(&stored, text, &cursor, guarded.options, &base, &pricer)?,
                 Body::Projected(view) => {
                     let request = page_request(&cursor, &context)?;
-                    projected_list::page(&stored, view, request, &base, &renderer)?
+                    projected_list::page(&stored, view, request, &base, &pricer)?
                 }
             };
-            let rendered = renderer.render(&excerpt);
+            let rendered = pricer.render(&excerpt);
             (excerpt, rendered, Vec::new())
         } else {
             let (bytes, form) = match &stored.index.body {
@@ -172,14 +171,14 @@ impl SnapshotReader<'_> {
                 .map_err(ReadError::InvalidRequest)?;
             // Whoever gave a cursor has it still; whoever did not, gets one.
             let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });
-            let placement = renderer.structured.map(|_| Placement::Document);
+            let placement = pricer.context.structured.map(|_| Placement::Document);
             let cut = transform::fit(
                 &context,
                 &found.into(),
                 whole.as_ref(),
                 placement.as_ref(),
                 true,
-                renderer.allowance,
+                pricer.token_limit(),
             );
             (cut.excerpt, cut.rendered, cut.entries)
         };
@@ -225,10 +224,10 @@ fn page(
     cursor: &Cursor,
     context: &ShapeContext<'_>,
     base: &Cursor,
-    renderer: &RenderContext<'_>,
+    pricer: &ExcerptPricer<'_>,
 ) -> Result<Excerpt, ReadError> {
     let request = page_request(cursor, context)?;
-    let (bytes, items) = list::stored(stored, list, request, renderer.allowance)?;
+    let (bytes, items) = list::read_items(stored, list, request, pricer.token_limit())?;
     let items = items
         .into_iter()
         .map(|(at, span)| Item::new(at, bytes.get(span).unwrap_or_default(), stored.index.form))
@@ -239,7 +238,7 @@ fn page(
         items,
         request,
         base,
-        renderer,
+        pricer,
         context.condense_options(),
     ))
 }
@@ -274,7 +273,7 @@ fn chunk(
     cursor: &Cursor,
     options: RequestOptions,
     base: &Cursor,
-    renderer: &RenderContext<'_>,
+    pricer: &ExcerptPricer<'_>,
 ) -> Result<Excerpt, ReadError> {
     let total = stored.index.bytes;
     let ranged = options.ranged();
@@ -300,7 +299,7 @@ fn chunk(
     };
     let mark = text.chunks.get(text.chunk_at(from)).copied().ok_or(Missing::Gone)?;
     // Never more than can fit, however long the range: a token is at most 16 bytes, and an escape at most six.
-    let most = from.saturating_add(renderer.allowance.saturating_mul(96));
+    let most = from.saturating_add(pricer.token_limit().saturating_mul(96));
     let bytes = stored.bytes(mark.offset, end.min(most))?;
     let skip = usize::try_from(from - mark.offset).unwrap_or(usize::MAX).min(bytes.len());
     let (before, mut content) = bytes.split_at_checked(skip).unwrap_or((&bytes, &[]));
@@ -308,15 +307,15 @@ fn chunk(
         let cut = crate::json::text::boundary(content, content.len(), stored.index.form);
         content = content.get(..cut).unwrap_or(content);
     }
-    let line = mark.line + range::ended_lines(before, stored.index.form);
+    let line = mark.line + range::count_line_ends(before, stored.index.form);
     let range_end = (ranged || cursor.end > 0).then_some(end);
-    Ok(range::chunk_of(
+    Ok(range::show(
         text,
         content,
         stored.index.form,
         TextPosition { from, line, total, range_end },
         base,
-        renderer,
+        pricer,
     ))
 }
 

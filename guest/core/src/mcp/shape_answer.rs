@@ -17,8 +17,9 @@ use crate::json::text::{Form, boundary, visible};
 use crate::query::Query;
 use crate::record::Loss;
 use crate::shape::Coverage;
+use crate::shape::context::ShapeContext;
 use crate::shape::payload::Payload;
-use crate::shape::plan::{ShapeContext, ShapedPayload, cut};
+use crate::shape::plan::{ShapedPayload, shape_payload};
 use crate::shape::render::{Rendered, SchemaConstraint, plain_block, with_contract};
 use crate::shape::transform::{self, Transformed};
 use crate::snapshot::stored::Entry;
@@ -160,7 +161,7 @@ impl<'a> Shaper<'_, 'a> {
             Some(Transformed::by_query(context, payload, copies, allowance))
         };
         let Some(mut transformed) = transformed else {
-            let mut cut = cut(context, payload, cost, placement, text, allowance)?;
+            let mut cut = shape_payload(context, payload, cost, placement, text, allowance)?;
             // A caller that has seen ids may ask for the records by them.
             let page = matches!(cut.excerpt.coverage, Coverage::Page { .. });
             let noted = cut.excerpt.next.as_ref().filter(|_| page).and_then(|next| self.note(next));
@@ -176,8 +177,8 @@ impl<'a> Shaper<'_, 'a> {
         let placement = shown_home.as_ref();
         let mut cut = match transformed.view.take() {
             Some(view) => {
-                let renderer = context.renderer(allowance, text, placement);
-                transform::fit_page(&transformed, view, payload, cost, &whole, context, &renderer)
+                let pricer = context.pricer(allowance, text, placement);
+                transform::fit_page(&transformed, view, payload, cost, &whole, context, &pricer)
             }
             None => transform::fit(context, &transformed, Some(&whole), placement, text, allowance),
         };
@@ -440,10 +441,7 @@ impl<'a> Shaper<'_, 'a> {
             self.context.read_tool,
         );
         if let Some(whole) = &cut.whole {
-            coverage.insert(
-                "original".to_owned(),
-                self.context.renderer(0, true, None).sign(whole).into(),
-            );
+            coverage.insert("original".to_owned(), self.context.sign(whole).into());
         }
         let threshold = self
             .context

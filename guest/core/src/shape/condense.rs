@@ -86,7 +86,7 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
     /// The document in at most about `allowance` tokens; lists of records are cut where that leaves room for more fields that matter, or where all of their elements
     /// do not fit. None where that leaves nothing of it.
     #[must_use]
-    pub fn some(&mut self, allowance: u64) -> Option<Condensed> {
+    pub fn condense(&mut self, allowance: u64) -> Option<Condensed> {
         let mut best: Option<(Condensed, usize)> = None;
         for records in [usize::MAX, 256, 64, 24, 10, 5, 3, 2, 1] {
             let Some((condensed, unknown)) = self.within(allowance, records) else { continue };

@@ -62,7 +62,7 @@ impl<'i> Item<'i> {
 }
 
 /// From now on items are shown without the white space between their values, where there is much of it in the first of them: it goes before anything else does. O(3 items).
-pub fn compact(items: &mut [Item<'_>]) {
+pub fn minify_items(items: &mut [Item<'_>]) {
     let (mut before, mut after) = (0, 0);
     for item in items.iter().take(SAMPLE_ITEMS) {
         let compact = Item { compact: true, ..Item::new(item.list, item.original, item.form) };
@@ -101,7 +101,7 @@ mod tests {
             let mut items: Vec<Item<'_>> =
                 originals.iter().map(|original| Item::new(0, original, form)).collect();
             assert!(items.iter().zip(&originals).all(|(item, came)| item.bytes() == came));
-            compact(&mut items);
+            minify_items(&mut items);
             for ((item, came), text) in items.iter().zip(&originals).zip(expected) {
                 assert_eq!(
                     (item.bytes(), item.original),
@@ -114,7 +114,7 @@ mod tests {
         for texts in [&[slightly][..], &[br#"{"a":1}"#, b"{\n\n\n\n}"]] {
             let mut dense: Vec<Item<'_>> =
                 texts.iter().map(|text| Item::new(0, text, Form::Raw)).collect();
-            compact(&mut dense);
+            minify_items(&mut dense);
             assert!(dense.iter().all(|item| item.bytes() == item.original));
         }
     }

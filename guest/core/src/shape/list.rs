@@ -1,12 +1,14 @@
-//! A page of a list: as many items as fit, or a piece of the one that does not.
+//! Lists: the items of a page, and reading them from a snapshot.
 
-use super::chunk::trim;
+use std::cell::OnceCell;
+
 use super::condense::CondenseOptions;
 use super::condense::records::RecordCondenser;
-use super::condensed::{condensed, with_others};
-use super::item::{Item, compact};
-use super::page::{Pieces, estimate_fit, fit_count};
-use super::render::{RenderContext, block_text};
+use super::item::{Item, minify_items};
+use super::page::Pieces;
+use super::pricing::ExcerptPricer;
+use super::render::block_text;
+use super::strategy::{Content, Task, reduce};
 use super::{Body, Coverage, Excerpt};
 use crate::json::scan::{ScanError, Scanner};
 use crate::json::text::{Form, visible};
@@ -14,115 +16,179 @@ use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
 use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::Weighed;
 
-/// What is wanted of a list.
+/// A request for items of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest {
-    /// The first item.
+    /// The number of the first item, from 0.
     pub first: u64,
-    /// Bytes of it that were already shown.
+    /// The bytes of the first item that were shown before.
     pub within: u64,
-    /// The most items.
+    /// The maximum number of items.
     pub limit: u64,
-    /// Items a page, as reported.
+    /// The number of items on a page, as reported.
     pub page_size: u64,
-    /// What later cursors say of the limit: 0 for the policy's own.
+    /// The limit that later cursors carry. 0: as policy says.
     pub carried_limit: u64,
-    /// Whether items must be whole: what does not fit goes to the next page.
+    /// If true, items are shown whole: those that do not fit are left to the next page.
     pub whole: bool,
-    /// Whether more items than a page may be shown, where all of them fit when condensed.
+    /// If true, all items are shown if they fit when condensed, even if they are more than a page.
     pub all: bool,
 }
 
-/// A stretch of a snapshot, and the items in it.
-pub type Stretch = (Vec<u8>, Vec<(usize, crate::json::Span)>);
+/// A part of a snapshot, and the spans of the items in it, each with the number of its list.
+pub type StoredItems = (Vec<u8>, Vec<(usize, crate::json::Span)>);
 
-/// Items that are priced where it need not be known well what the others cost.
-const MIN_PRICED_ITEMS: usize = 4;
+/// Number of items that are priced for a rough estimate.
+const ROUGHLY_PRICED_ITEMS: usize = 4;
 
-/// Makes a page. `items` begin with the first item asked for: all of them where [`PageRequest::all`], else at most as many as the limit; `base` is a
-/// cursor into the snapshot, `taste` how items are condensed that do not fit whole.
+/// Minimum cost of an item, however short it is.
+pub(super) const MIN_ITEM_TOKENS: u64 = 3;
+
+/// Shows a page of a list. `items` begin with the first requested one: all of them if
+/// [`PageRequest::all`], else at most as many as the limit. `base` is a cursor into the snapshot.
 #[must_use]
 pub fn show(
-    list: &ListIndex,
+    index: &ListIndex,
     form: Form,
-    mut items: Vec<Item<'_>>,
+    items: Vec<Item<'_>>,
     request: PageRequest,
     base: &Cursor,
-    renderer: &RenderContext<'_>,
-    condense_options: Option<CondenseOptions<'_>>,
+    pricer: &ExcerptPricer<'_>,
+    options: Option<CondenseOptions<'_>>,
 ) -> Excerpt {
-    let limit = usize::try_from(request.limit).unwrap_or(usize::MAX).min(items.len());
-    if !list.blocks && request.within == 0 {
-        compact(&mut items);
-    }
-    let items = items.as_slice();
-    let page = |count: usize| page(list, form, items.iter().take(count), request, base);
-    if request.within == 0 {
-        let fixed = renderer.render(&page(0)).cost;
-        // How many fit, where no more than so many of them are priced.
-        let fitting = |priced: usize| {
-            let costs = costs(list, items.get(..limit).unwrap_or_default(), renderer, priced);
-            estimate_fit(&costs, fixed, renderer.allowance)
-        };
-        let condense_options = condense_options.filter(|_| !list.blocks);
-        // Where it is far from all of them they are condensed, and how many it is exactly does not matter.
-        let may_condense = condense_options.is_some() && !request.whole;
-        let few = may_condense.then(|| fitting(MIN_PRICED_ITEMS)).filter(|few| few * 2 < limit);
-        let mut count = few.unwrap_or_else(|| fitting(usize::MAX));
-        let fitted = |count| {
-            fit_count(count, renderer.allowance, |count| renderer.render(&page(count)).cost)
-        };
-        // Nearly all of a page in whole items is better than all of it in pieces.
-        let mostly = |count: usize| count * 10 >= limit * 9;
-        if mostly(count) {
-            count = fitted(count);
-        }
-        let condense = !request.whole && !mostly(count);
-        let condense_options = condense_options.filter(|_| condense || request.all);
-        let records = condense_options
-            .and_then(|condense_options| RecordCondenser::new(items, condense_options));
-        if let Some(excerpt) = records.as_ref().filter(|_| condense).and_then(|records| {
-            condensed(list, form, items, request, base, renderer, records, count)
-        }) {
-            return excerpt;
-        }
-        count = fitted(if few.is_some() { fitting(usize::MAX) } else { count });
-        if count > 0 || items.is_empty() {
-            return match records.filter(|_| request.all) {
-                Some(records) => {
-                    let others = items.get(count..).unwrap_or_default();
-                    with_others(page(count), others, renderer, &records)
-                }
-                None => page(count),
-            };
-        }
-    }
-    part(list, form, items, request, base, renderer)
+    let list = ListTask::new(index, form, items, request, options);
+    reduce(&Task { pricer, base, content: Content::List(list), whole: None })
 }
 
-/// What the first items cost, up to a full page of them; those after `priced` by what a byte of the others does.
-fn costs(
-    list: &ListIndex,
-    items: &[Item<'_>],
-    renderer: &RenderContext<'_>,
-    priced: usize,
-) -> Vec<u64> {
-    let (mut room, mut known) = (renderer.allowance, Weighed::default());
-    let costs = items.iter().enumerate().map_while(|(at, item)| {
-        // Pricing stops where the page is full: an item costs at least a token for each 16 of its bytes.
-        (room > 0).then_some(())?;
-        let cost = known.weight(item.original.len(), at < priced, || {
-            let (bytes, form) = item.read();
-            let text = if list.blocks { block_text(bytes) } else { visible(bytes, form) };
-            renderer.estimator.cost(&text) + u64::from(!list.blocks)
-        });
-        let cost = cost.saturating_mul(renderer.copies());
-        room = room.saturating_sub(cost);
-        Some(cost)
-    });
-    costs.collect()
+/// Items of lists that are to be shown.
+pub(super) struct ListTask<'t> {
+    /// The index of the lists.
+    pub index: &'t ListIndex,
+    /// The form of the items.
+    pub form: Form,
+    /// The items, from the first requested one.
+    pub items: Vec<Item<'t>>,
+    /// The request.
+    pub request: PageRequest,
+    options: Option<CondenseOptions<'t>>,
+    whole_items: OnceCell<CountEstimate>,
+    records: OnceCell<Option<RecordCondenser<'t>>>,
 }
 
+/// The estimated number of whole items that fit.
+#[derive(Clone, Copy)]
+pub(super) struct CountEstimate {
+    /// The number.
+    pub count: usize,
+    /// True if only a few items were priced.
+    is_rough: bool,
+}
+
+impl<'t> ListTask<'t> {
+    /// Creates a task. Much white space inside the items is removed. O(3 items).
+    pub(super) fn new(
+        index: &'t ListIndex,
+        form: Form,
+        mut items: Vec<Item<'t>>,
+        request: PageRequest,
+        options: Option<CondenseOptions<'t>>,
+    ) -> Self {
+        if !index.blocks && request.within == 0 {
+            minify_items(&mut items);
+        }
+        // Content blocks have fields of the protocol, not of records.
+        let options = options.filter(|_| !index.blocks);
+        let (whole_items, records) = (OnceCell::new(), OnceCell::new());
+        Self { index, form, items, request, options, whole_items, records }
+    }
+
+    /// The maximum number of items on the page.
+    pub(super) fn limit(&self) -> usize {
+        usize::try_from(self.request.limit).unwrap_or(usize::MAX).min(self.items.len())
+    }
+
+    /// Returns true if so many items nearly fill the page.
+    pub(super) fn is_nearly_full(&self, count: usize) -> bool {
+        count * 10 >= self.limit() * 9
+    }
+
+    /// Returns a page of the first `count` items.
+    pub(super) fn page(&self, base: &Cursor, count: usize) -> Excerpt {
+        page(self.index, self.form, self.items.iter().take(count), self.request, base)
+    }
+
+    /// The fields of the items, if they may be condensed. O(32 items), once.
+    pub(super) fn records(&self) -> Option<&RecordCondenser<'t>> {
+        let new = || RecordCondenser::new(&self.items, self.options?);
+        self.records.get_or_init(new).as_ref()
+    }
+
+    /// Estimates how many whole items fit.
+    pub(super) fn whole_items(&self, task: &Task<'_>) -> CountEstimate {
+        *self.whole_items.get_or_init(|| {
+            // If far from all items fit, they are condensed, and a rough estimate is enough.
+            let may_condense = self.options.is_some() && !self.request.whole;
+            let rough = may_condense.then(|| self.estimate_fit(task, ROUGHLY_PRICED_ITEMS));
+            if let Some(count) = rough.filter(|count| count * 2 < self.limit()) {
+                return CountEstimate { count, is_rough: true };
+            }
+            let mut count = self.estimate_fit(task, usize::MAX);
+            if self.is_nearly_full(count) {
+                count = self.fit(task, count);
+            }
+            CountEstimate { count, is_rough: false }
+        })
+    }
+
+    /// Returns the number of whole items that fit.
+    pub(super) fn exact_count(&self, task: &Task<'_>, estimate: CountEstimate) -> usize {
+        let count =
+            if estimate.is_rough { self.estimate_fit(task, usize::MAX) } else { estimate.count };
+        self.fit(task, count)
+    }
+
+    /// Estimates how many items fit by their single costs, of which the first `priced` are exact.
+    fn estimate_fit(&self, task: &Task<'_>, priced: usize) -> usize {
+        let mut sum = task.pricer.cost(&self.page(task.base, 0));
+        let fits = |cost: &u64| {
+            sum = sum.saturating_add(*cost);
+            sum <= task.pricer.token_limit()
+        };
+        self.item_costs(task.pricer, priced).take_while(fits).count()
+    }
+
+    /// The costs of the first items. Those after `priced` are estimated by the costs before them.
+    fn item_costs(&self, pricer: &ExcerptPricer<'_>, priced: usize) -> impl Iterator<Item = u64> {
+        let mut model = Weighed::default();
+        let items = self.items.iter().take(self.limit()).enumerate();
+        items.map(move |(number, item)| {
+            let cost = model.weight(item.original.len(), number < priced, || {
+                let (bytes, form) = item.read();
+                let text = if self.index.blocks { block_text(bytes) } else { visible(bytes, form) };
+                // The comma after an element is a token.
+                pricer.estimator.cost(&text) + u64::from(!self.index.blocks)
+            });
+            cost.saturating_mul(pricer.copies())
+        })
+    }
+
+    /// Returns how many of `count` items fit, by the cost of whole pages. 0 if not one does.
+    fn fit(&self, task: &Task<'_>, mut count: usize) -> usize {
+        let limit = task.pricer.token_limit();
+        while count > 0 {
+            let cost = task.pricer.cost(&self.page(task.base, count));
+            if cost <= limit {
+                break;
+            }
+            // Items cost about the same: the excess says how many are too many.
+            let over = (cost - limit).saturating_mul(count as u64) / cost.max(1);
+            count = count.saturating_sub(usize::try_from(over).unwrap_or(1).max(1));
+        }
+        count
+    }
+}
+
+/// Returns a page of these items.
 pub(super) fn page<'i>(
     list: &ListIndex,
     form: Form,
@@ -174,65 +240,21 @@ fn per_list(
         .collect()
 }
 
-/// A piece of an item that is larger than a page, as text: of the item as it came, in whose bytes its place is counted.
-fn part(
-    list: &ListIndex,
-    form: Form,
-    items: &[Item<'_>],
-    request: PageRequest,
-    base: &Cursor,
-    renderer: &RenderContext<'_>,
-) -> Excerpt {
-    let item = items.first().map_or(&[][..], |item| item.original);
-    let from = usize::try_from(request.within).unwrap_or(usize::MAX).min(item.len());
-    let rest = item.get(from..).unwrap_or_default();
-    let total = list.total();
-    let make = |length: usize| {
-        let to = (from + length) as u64;
-        let (offset, within) =
-            if to < item.len() as u64 { (request.first, to) } else { (request.first + 1, 0) };
-        let coverage = Coverage::Part {
-            item: request.first,
-            total,
-            from: from as u64,
-            to,
-            bytes: item.len() as u64,
-        };
-        let next = (offset < total).then(|| Cursor {
-            offset,
-            within,
-            limit: request.carried_limit,
-            whole: u64::from(request.whole),
-            ..base.clone()
-        });
-        Excerpt::new(coverage, next, Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form))
-    };
-    let mut room =
-        renderer.allowance.saturating_sub(renderer.render(&make(0)).cost) / renderer.copies();
-    loop {
-        let excerpt = make(trim(rest, form, &renderer.estimator, room.max(1)));
-        let cost = renderer.render(&excerpt).cost;
-        if cost <= renderer.allowance || room <= 1 {
-            return excerpt;
-        }
-        room -= (cost - renderer.allowance).div_ceil(renderer.copies()).min(room - 1).max(1);
-    }
-}
-
 /// Reads the items that were asked for from a snapshot, no more than a page can hold.
 ///
 /// # Errors
 /// [`Missing`].
-pub fn stored(
+pub fn read_items(
     stored: &StoredSnapshot<'_>,
     list: &ListIndex,
     request: PageRequest,
-    allowance: u64,
-) -> Result<Stretch, Missing> {
+    token_limit: u64,
+) -> Result<StoredItems, Missing> {
     let mark = list.mark(request.first).ok_or(Missing::Gone)?;
     // Whole items: a token is at most 16 bytes. Condensed ones are made from more.
     let bytes_a_token = if request.whole { 16 } else { 160 };
-    let most_bytes = usize::try_from(allowance.saturating_mul(bytes_a_token)).unwrap_or(usize::MAX);
+    let most_bytes =
+        usize::try_from(token_limit.saturating_mul(bytes_a_token)).unwrap_or(usize::MAX);
     let mut length = (SEGMENT_BYTES + most_bytes / 2) as u64;
     loop {
         let bytes = stored.bytes(mark.offset, mark.offset.saturating_add(length))?;
@@ -255,7 +277,7 @@ pub fn stored(
 }
 
 /// The items that were asked for; none where the window ends before they do.
-#[allow(clippy::too_many_arguments, reason = "one step of `stored`, which has them all at hand")]
+#[allow(clippy::too_many_arguments, reason = "one step of `read_items`, which has all of them")]
 fn window(
     bytes: &[u8],
     form: Form,

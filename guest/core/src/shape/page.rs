@@ -115,30 +115,6 @@ fn has_key(piece: &[u8], form: Form, key: &str) -> bool {
     memchr::memmem::find(piece, &needle).is_some()
 }
 
-/// How many of the first items may fit beside what costs `fixed`, by their costs one by one.
-pub fn estimate_fit(costs: &[u64], fixed: u64, allowance: u64) -> usize {
-    let mut sum = fixed;
-    let fits = |cost: &&u64| {
-        sum = sum.saturating_add(**cost);
-        sum <= allowance
-    };
-    costs.iter().take_while(fits).count()
-}
-
-/// How many of `count` items fit, by what a page of them really costs. 0 where not even one does.
-pub fn fit_count(mut count: usize, allowance: u64, measure: impl Fn(usize) -> u64) -> usize {
-    while count > 0 {
-        let real = measure(count);
-        if real <= allowance {
-            break;
-        }
-        let over = usize::try_from((real - allowance).saturating_mul(count as u64) / real.max(1))
-            .unwrap_or(1);
-        count = count.saturating_sub(over.max(1));
-    }
-    count
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

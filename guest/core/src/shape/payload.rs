@@ -1,31 +1,38 @@
-//! What is cut: a document or a text of an answer, and what is known of it.
+//! A payload: a document or a text of an answer, and what is known of it.
 
+use crate::json::scan::Kind;
 use crate::json::survey::Survey;
 use crate::json::text::Form;
 use crate::text::ends::Ends;
 use crate::text::lines::Lined;
 
-/// A payload: a document or text, and where it stands.
+/// A document or text that may be reduced.
 pub struct Payload<'a, 's> {
-    /// Its bytes.
+    /// The bytes.
     pub bytes: &'a [u8],
-    /// How they stand.
+    /// The form of the bytes.
     pub form: Form,
-    /// What it holds, where it is JSON.
+    /// The structure of the document, if the bytes are JSON.
     pub survey: Option<&'s Survey>,
-    /// Where its lines end, where that is known.
+    /// The ends of the lines, if they are known.
     pub ends: Option<&'s Ends>,
-    /// Whether its items are content blocks.
+    /// True if the items are content blocks.
     pub blocks: bool,
 }
 
 impl Payload<'_, '_> {
-    /// Its lines. O(n), where it is not known where they end.
+    /// Returns the lines. O(n) if their ends are not known.
     #[must_use]
     pub fn lined(&self) -> Lined<'_> {
         match self.ends {
             Some(ends) => Lined::known(self.bytes, self.form, ends),
             None => Lined::of(self.bytes, self.form),
         }
+    }
+
+    /// Returns true if this is a text: no JSON, or a JSON scalar.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        self.survey.is_none_or(|survey| survey.kind == Kind::Scalar)
     }
 }

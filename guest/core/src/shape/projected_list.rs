@@ -1,12 +1,14 @@
 //! Chosen fields of a list, page for page: the list itself is kept, and what a page shows is read out of it (FR-015, FR-017).
 
 use super::Excerpt;
+use super::context::ShapeContext;
+use super::index::{index, list_index};
 use super::item::Item;
 use super::list::{self, PageRequest};
 use super::payload::Payload;
-use super::plan::{ShapeContext, ShapedPayload, first_page, list_index};
+use super::plan::ShapedPayload;
+use super::pricing::ExcerptPricer;
 use super::project::{Mask, Projection};
-use super::render::RenderContext;
 use crate::json::scan::Scanner;
 use crate::json::survey::List;
 use crate::json::text::{Form, visible};
@@ -30,7 +32,7 @@ impl ProjectedList {
 #[must_use]
 pub fn first(
     context: &ShapeContext<'_>,
-    renderer: &RenderContext<'_>,
+    pricer: &ExcerptPricer<'_>,
     payload: &Payload<'_, '_>,
     cost: Original,
     view: ProjectedList,
@@ -39,7 +41,7 @@ pub fn first(
     let content = [view.source.as_bytes(), view.fields.as_bytes()].concat();
     let content = xxhash_rust::xxh3::xxh3_128(&content);
     let snapshot = context.keys.snapshot(context.scope, context.arguments, content);
-    let request = first_page(context);
+    let request = context.first_page();
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     // Elements are read one by one from behind the bracket on.
     let mut scanner = Scanner::starting_at(first, Form::Raw, 1);
@@ -48,18 +50,10 @@ pub fn first(
         .map(|item| Item::new(0, first.get(item).unwrap_or_default(), Form::Raw))
         .collect();
     let base = Cursor::new(&snapshot, 0, context.now_ms);
-    let excerpt = list::show(&view.list, Form::Raw, items, request, &base, renderer, None);
-    let rendered = renderer.render(&excerpt);
-    let index = Index {
-        endpoint: context.name.to_owned(),
-        form: payload.form,
-        bytes: payload.bytes.len() as u64,
-        expires_ms: context.expires_ms(),
-        tokens: cost.tokens,
-        sampled: cost.sampled,
-        structured: renderer.structured.cloned(),
-        body: Body::Projected(view),
-    };
+    let excerpt = list::show(&view.list, Form::Raw, items, request, &base, pricer, None);
+    let rendered = pricer.render(&excerpt);
+    let structured = pricer.context.structured.cloned();
+    let index = Index { structured, ..index(context, payload, cost, Body::Projected(view)) };
     let entry = Entry { key: snapshot, value: index.to_bytes().into() };
     ShapedPayload { excerpt, rendered, entries: vec![entry], whole: None }
 }
@@ -73,13 +67,13 @@ pub fn page(
     view: &ProjectedList,
     request: PageRequest,
     base: &Cursor,
-    renderer: &RenderContext<'_>,
+    pricer: &ExcerptPricer<'_>,
 ) -> Result<Excerpt, Missing> {
     // A token is at most 16 bytes.
-    let most = usize::try_from(renderer.allowance.saturating_mul(16)).unwrap_or(usize::MAX);
+    let most = usize::try_from(pricer.token_limit().saturating_mul(16)).unwrap_or(usize::MAX);
     let items = items(stored, view, request, most)?;
     let items = items.iter().map(|item| Item::new(0, item, Form::Raw)).collect();
-    Ok(list::show(&view.list, Form::Raw, items, request, base, renderer, None))
+    Ok(list::show(&view.list, Form::Raw, items, request, base, pricer, None))
 }
 
 /// All of it, as JSON that is not escaped. O(list).
@@ -123,7 +117,7 @@ fn items(
         }
         let next =
             PageRequest { first: request.first + read, limit: request.limit - read, ..request };
-        let (bytes, records) = list::stored(stored, &view.list, next, stretch)?;
+        let (bytes, records) = list::read_items(stored, &view.list, next, stretch)?;
         for (_, record) in records {
             projection.out.clear();
             let item = match projection.copy(&bytes, record.start) {

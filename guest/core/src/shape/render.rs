@@ -1,117 +1,116 @@
-//! A part, written into the halves of a result: text that models read, structured content that programs and some models read.
+//! Rendering: an excerpt, written as text content and structured content of a result.
+//!
+//! Text content is what models read. Structured content is what programs and some models read. Each
+//! has the content of the excerpt, and a notice that says what is missing and how to get it.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 
 use serde_json::Value;
 
 use super::{Body, Coverage, Excerpt};
-use crate::json::scan::Scanner;
 use crate::json::text::{Form, convert, escape, visible};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
-use crate::tokens::{Estimator, Measure};
 
-/// Allowances from which the paging fields stand both beside the list and in the contract; below, a cursor is too dear to be written twice.
+/// Minimum limit, in tokens, for paging fields beside a list as well as in the notice. Below it a
+/// cursor costs too much to be written twice.
 const MIN_FULL_NOTICE_TOKENS: u64 = 1_200;
-/// Allowances, for each half, below which the contract is as brief as can be.
+/// Limit, in tokens for each copy, below which notices are brief.
 const MAX_BRIEF_TOKENS: u64 = 400;
-
-/// Allowances below which the content is not sent twice.
+/// Limit, in tokens, below which content is not sent twice.
 const MAX_TEXT_ONLY_TOKENS: u64 = 440;
-/// Allowances below which two cursors, one in each half, leave no room for anything but them.
+/// Limit, in tokens, below which two cursors leave no room for counts.
 const MAX_SINGLE_CURSOR_TOKENS: u64 = 220;
 
-/// Under what a part is written.
+/// Everything besides the excerpt that determines the rendering.
 pub struct RenderContext<'a> {
-    /// How tokens are counted.
-    pub estimator: Estimator,
-    /// Tokens for all that the part brings along.
-    pub allowance: u64,
-    /// Whether it goes into the text half.
+    /// The tokens that the rendering may cost. Small limits get brief notices.
+    pub token_limit: u64,
+    /// If true, the excerpt is written as text content.
     pub text: bool,
-    /// How it goes into the structured half, if it does.
+    /// The place of the excerpt in structured content, if it is written there.
     pub structured: Option<&'a Placement>,
-    /// What the schema of the tool lets stand in structured content.
+    /// The members that the tool's output schema accepts in structured content.
     pub schema_constraint: SchemaConstraint,
-    /// The live keys.
+    /// The live keys, which sign cursors.
     pub keys: &'a Keys,
-    /// Whose cursors these are.
+    /// The principal that cursors are bound to.
     pub principal: &'a str,
-    /// The name of the tool that reads on.
+    /// The name of the tool that reads the rest.
     pub read_tool: &'a str,
-    /// The call that cursors lead back to, where nothing is kept.
+    /// The call that cursors repeat, if the answer is not stored.
     pub replay: Option<&'a Replay>,
-    /// What was written last: what is found to fit is what is sent.
-    pub last: RefCell<Option<RenderCache>>,
 }
 
-/// A part that was written.
-pub struct RenderCache {
-    excerpt: Excerpt,
-    rendered: Rendered,
-    /// What its text half comes to.
-    text: Measure,
-}
-
-/// What the schema of a tool lets stand in structured content.
+/// The members that the output schema of a tool accepts in structured content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaConstraint {
-    /// There is no schema.
+    /// Any: the tool has no output schema.
     None,
-    /// Fields may stand beside a list; values must be of their types.
+    /// Additional members. Named members must have their types.
     AllowsExtra,
-    /// Nothing but what the schema names, and the contract.
+    /// Only the members that the schema names, and the guard's own.
     Closed,
 }
 
-/// A part, written.
+/// An excerpt as it is sent.
 #[derive(Clone, Debug, Default)]
 pub struct Rendered {
-    /// The content of a text block, escaped.
+    /// The text of one text block, JSON-escaped.
     pub text: Option<Vec<u8>>,
-    /// Whole content blocks.
+    /// Whole content blocks, separated by commas.
     pub blocks: Option<Vec<u8>>,
-    /// The contract, as the last text block.
+    /// The result notice, for the last text block.
     pub notice: String,
     /// The value of `structuredContent`.
     pub structured: Option<Vec<u8>>,
-    /// The cursor to what follows.
+    /// The signed cursor.
     pub cursor: Option<String>,
-    /// Estimated tokens of all of it.
+    /// The estimated tokens of all parts.
     pub tokens: u64,
-    /// What all of it counts against the budget.
-    pub cost: u64,
 }
 
 impl RenderContext<'_> {
-    /// How often the same content is sent, and paid for.
+    /// The number of times that the content is sent, and paid for.
     #[must_use]
     pub fn copies(&self) -> u64 {
-        if self.text_alone() { 1 } else { self.sent_copies() }
+        if self.is_text_only() { 1 } else { self.targets() }
     }
 
-    fn sent_copies(&self) -> u64 {
+    /// The number of times that text about the content is sent: in the notice, and in structured
+    /// content if the content is there too.
+    #[must_use]
+    pub fn notices(&self) -> u64 {
+        1 + u64::from(self.structured.is_some() && !self.is_text_only())
+    }
+
+    /// The number of times that a cursor is written.
+    pub(super) fn cursor_copies(&self) -> u64 {
+        self.targets() + u64::from(self.has_paging_fields())
+    }
+
+    /// The number of parts of the result that the excerpt goes into.
+    pub(super) fn targets(&self) -> u64 {
         (u64::from(self.text) + u64::from(self.structured.is_some())).max(1)
     }
 
-    /// How often what is said of the content is sent, and paid for: beside it in any case, and in the contract.
-    #[must_use]
-    pub fn notices(&self) -> u64 {
-        1 + u64::from(self.structured.is_some() && !self.text_alone())
+    /// Returns true if paging fields are written beside a list too.
+    fn has_paging_fields(&self) -> bool {
+        self.token_limit >= MIN_FULL_NOTICE_TOKENS
     }
 
-    /// Whether there is no room for words.
+    /// Returns true if there is no room for full notices.
     fn is_brief(&self) -> bool {
-        self.allowance < MAX_BRIEF_TOKENS * self.sent_copies()
+        self.token_limit < MAX_BRIEF_TOKENS * self.targets()
     }
 
-    /// Whether there is no room for the content twice: then the structured half has the contract alone.
-    fn text_alone(&self) -> bool {
-        self.allowance < MAX_TEXT_ONLY_TOKENS && self.text && self.structured.is_some()
+    /// Returns true if there is no room for two copies: structured content gets the metadata alone.
+    fn is_text_only(&self) -> bool {
+        self.token_limit < MAX_TEXT_ONLY_TOKENS && self.text && self.structured.is_some()
     }
 
-    /// Whether a summary or page has to stand under the contract in structured content, since the schema would refuse it elsewhere.
-    fn apart(&self, placement: &Placement, excerpt: &Excerpt) -> bool {
+    /// Returns true if the content must be a member of `context_guard`, because the output schema
+    /// would reject it in its own place.
+    fn is_nested(&self, placement: &Placement, excerpt: &Excerpt) -> bool {
         *placement == Placement::Document
             || (matches!(excerpt.coverage, Coverage::Page { condensed: Some(_), .. })
                 && self.schema_constraint != SchemaConstraint::None)
@@ -127,41 +126,39 @@ impl RenderContext<'_> {
         }
     }
 
-    /// Writes a part. Costs what the part is long; next to nothing where it is the one that was written last, and half of it where it says the same in other words.
-    #[must_use]
-    pub fn render(&self, excerpt: &Excerpt) -> Rendered {
-        let mut last = self.last.borrow_mut();
-        if let Some(last) = &*last
-            && last.excerpt == *excerpt
-        {
-            return last.rendered.clone();
-        }
-        let alike = last.as_ref().filter(|last| last.excerpt.is_alike(excerpt));
-        let (rendered, text) = self.write(excerpt, alike);
-        *last = Some(RenderCache { excerpt: excerpt.clone(), rendered: rendered.clone(), text });
-        rendered
-    }
-
-    /// `alike`: another part with the same text half and cursor.
-    fn write(&self, excerpt: &Excerpt, alike: Option<&RenderCache>) -> (Rendered, Measure) {
-        let cursor = match alike {
-            Some(last) => last.rendered.cursor.clone(),
-            None => excerpt.next.as_ref().map(|next| self.sign(next)),
+    /// Writes an excerpt. `known` is the rendering of an excerpt with the same content and cursor,
+    /// whose text is used again. O(excerpt).
+    pub(super) fn render(&self, excerpt: &Excerpt, known: Option<Rendered>) -> Rendered {
+        let reuse = known.is_some();
+        let known = known.unwrap_or_default();
+        let cursor = match reuse {
+            true => known.cursor,
+            false => excerpt.next.as_ref().map(|next| self.sign(next)),
         };
         let link =
             CursorLink { cursor: cursor.as_deref(), more: excerpt.more, read_tool: self.read_tool };
-        let brief = self.is_brief();
-        let mut notice = if brief {
-            excerpt.coverage.brief_text(link.cursor, link.more, link.read_tool)
-        } else {
-            excerpt.coverage.text(
-                link.cursor,
-                link.more,
-                link.read_tool,
-                self.allowance >= MIN_FULL_NOTICE_TOKENS * self.sent_copies(),
-            )
+        let beside = self.has_paging_fields().then_some((&excerpt.coverage, link));
+        let (text, blocks) = match reuse {
+            true => (known.text, known.blocks),
+            false if self.text => text_content(excerpt, beside),
+            false => (None, None),
         };
-        if let Some(about) = excerpt.about.as_ref().filter(|_| !brief) {
+        let notice = self.notice(excerpt, link);
+        let structured =
+            self.structured.map(|placement| self.structured(placement, excerpt, link, beside));
+        Rendered { text, blocks, notice, structured, cursor, tokens: 0 }
+    }
+
+    /// The notice of an excerpt, with its highlights.
+    fn notice(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> String {
+        let CursorLink { cursor, more, read_tool } = link;
+        let mut notice = if self.is_brief() {
+            excerpt.coverage.brief_text(cursor, more, read_tool)
+        } else {
+            let roomy = self.token_limit >= MIN_FULL_NOTICE_TOKENS * self.targets();
+            excerpt.coverage.text(cursor, more, read_tool, roomy)
+        };
+        if let Some(about) = excerpt.about.as_ref().filter(|_| !self.is_brief()) {
             notice =
                 notice.replacen("[context-guard] ", &format!("[context-guard] Of {about}: "), 1);
         }
@@ -169,57 +166,10 @@ impl RenderContext<'_> {
             notice.push('\n');
             notice.push_str(highlights);
         }
-        let beside =
-            (self.allowance >= MIN_FULL_NOTICE_TOKENS).then_some((&excerpt.coverage, link));
-        let mut rendered = Rendered { notice, ..Rendered::default() };
-        let text = match alike {
-            Some(RenderCache {
-                rendered: Rendered { text, blocks, .. }, text: measure, ..
-            }) => {
-                (rendered.text, rendered.blocks) = (text.clone(), blocks.clone());
-                *measure
-            }
-            None => {
-                if self.text {
-                    (rendered.text, rendered.blocks) = text_half(excerpt, beside);
-                }
-                measure_text(&rendered, &self.estimator)
-            }
-        };
-        rendered.structured = self.structured.map(|placement| {
-            if self.text_alone() {
-                return with_contract(
-                    b"{}",
-                    Value::Object(excerpt.coverage.brief(
-                        link.cursor,
-                        link.more,
-                        self.allowance >= MAX_SINGLE_CURSOR_TOKENS,
-                    ))
-                    .to_string()
-                    .as_bytes(),
-                );
-            }
-            self.structured(
-                placement,
-                excerpt,
-                link,
-                beside.filter(|_| self.schema_constraint != SchemaConstraint::Closed),
-            )
-        });
-        let others = [rendered.structured.as_deref(), Some(rendered.notice.as_bytes())];
-        let others = others.into_iter().flatten().map(|text| self.estimator.measure(text));
-        Measure { tokens: rendered.tokens, cost: rendered.cost } = others.fold(text, Measure::plus);
-        if let Some(cursor) = &cursor {
-            // What a cursor costs is known well: it needs less of a margin than text does.
-            let count = self.sent_copies() + u64::from(beside.is_some());
-            let spare = self.estimator.price(cursor.as_bytes()) * count;
-            rendered.cost =
-                rendered.cost.saturating_sub((spare - self.estimator.allowance(spare)) * 2 / 3);
-        }
-        rendered.cursor = cursor;
-        (rendered, text)
+        notice
     }
 
+    /// The structured content of an excerpt.
     fn structured(
         &self,
         placement: &Placement,
@@ -227,6 +177,12 @@ impl RenderContext<'_> {
         link: CursorLink<'_>,
         beside: Option<(&Coverage, CursorLink<'_>)>,
     ) -> Vec<u8> {
+        if self.is_text_only() {
+            let counts = self.token_limit >= MAX_SINGLE_CURSOR_TOKENS;
+            let brief = excerpt.coverage.brief(link.cursor, link.more, counts);
+            return with_contract(b"{}", Value::Object(brief).to_string().as_bytes());
+        }
+        let beside = beside.filter(|_| self.schema_constraint != SchemaConstraint::Closed);
         let mut contract = if self.is_brief() {
             excerpt.coverage.brief(link.cursor, link.more, true)
         } else {
@@ -234,7 +190,7 @@ impl RenderContext<'_> {
                 link.cursor,
                 link.more,
                 link.read_tool,
-                beside.is_some() && !self.apart(placement, excerpt),
+                beside.is_some() && !self.is_nested(placement, excerpt),
             )
         };
         if let Some(highlights) = &excerpt.highlights {
@@ -247,7 +203,7 @@ impl RenderContext<'_> {
             value.push(b'"');
             value
         };
-        let apart =
+        let nested =
             |content: &[u8]| with_contract(b"{}", &with_member(&contract, "content", content));
         let wrapped = |before: &[u8], content: &[u8], form: Form, after: &[u8]| {
             let mut value = before.to_vec();
@@ -267,9 +223,9 @@ impl RenderContext<'_> {
             }
             (_, Body::Page(pieces)) => {
                 let mut value = Vec::new();
-                if self.apart(placement, excerpt) {
+                if self.is_nested(placement, excerpt) {
                     convert(&mut value, &pieces.beside(None), pieces.form, Form::Raw);
-                    return apart(&value);
+                    return nested(&value);
                 }
                 convert(&mut value, &pieces.beside(beside), pieces.form, Form::Raw);
                 with_contract(&value, &contract)
@@ -277,25 +233,25 @@ impl RenderContext<'_> {
             (Placement::Whole, Body::Json(json)) if json.first() == Some(&b'{') => {
                 with_contract(json, &contract)
             }
-            (_, Body::Json(json) | Body::Summary(json)) => apart(json),
-            (_, Body::Text(bytes, form)) => apart(&string(bytes, *form)),
+            (_, Body::Json(json) | Body::Summary(json)) => nested(json),
+            (_, Body::Text(bytes, form)) => nested(&string(bytes, *form)),
             (_, Body::Blocks(_)) => with_contract(b"{}", &contract),
         }
     }
 }
 
-/// Where a part leads to.
+/// A signed cursor, and what it leads to.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorLink<'l> {
-    /// The cursor.
+    /// The signed cursor.
     pub cursor: Option<&'l str>,
-    /// Whether it leads on, not to the whole.
+    /// True if it leads to the rest; false if it leads to the whole.
     pub more: bool,
     /// The tool that takes it.
     pub read_tool: &'l str,
 }
 
-/// `{"summary":…,"meta":{…}}` (FR-011); where room is scarce the contract alone says how to read on.
+/// `{"summary":…,"meta":{…}}` (FR-011). Without paging fields, only the notice says how to read on.
 fn summary(
     json: &[u8],
     beside: Option<(&Coverage, CursorLink<'_>)>,
@@ -322,26 +278,26 @@ fn summary(
     .concat()
 }
 
-/// `object` with the contract as its last member.
+/// Appends the metadata to an object, as its last member `context_guard`.
 #[must_use]
 pub fn with_contract(object: &[u8], contract: &[u8]) -> Vec<u8> {
     with_member(object, "context_guard", contract)
 }
 
-/// `object` with one more member, last.
+/// Appends a member to an object.
 fn with_member(object: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
     let open = object.trim_ascii_end().strip_suffix(b"}").unwrap_or(object).trim_ascii_end();
     let comma: &[u8] = if open.ends_with(b"{") { b"" } else { b"," };
     [open, comma, b"\"", name.as_bytes(), b"\":", value, b"}"].concat()
 }
 
-/// A text block.
+/// Returns a text block with this escaped text.
 #[must_use]
 pub fn text_block(escaped: &[u8]) -> Vec<u8> {
     [b"{\"type\":\"text\",\"text\":\"".as_slice(), escaped, b"\"}"].concat()
 }
 
-/// A text block of plain text.
+/// Returns a text block with this text, which is escaped.
 #[must_use]
 pub fn plain_block(text: &str) -> Vec<u8> {
     let mut escaped = Vec::new();
@@ -349,8 +305,9 @@ pub fn plain_block(text: &str) -> Vec<u8> {
     text_block(&escaped)
 }
 
-/// The text half: the content of a text block, or whole content blocks. `beside`: the paging fields, where they stand there too.
-fn text_half(
+/// The text content of an excerpt: the text of one block, or whole blocks. `beside` are the paging
+/// fields, if they are written beside a list too.
+fn text_content(
     excerpt: &Excerpt,
     beside: Option<(&Coverage, CursorLink<'_>)>,
 ) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
@@ -367,22 +324,7 @@ fn text_half(
     (Some(text), None)
 }
 
-/// What the text half comes to.
-fn measure_text(rendered: &Rendered, estimator: &Estimator) -> Measure {
-    let text = rendered
-        .text
-        .as_ref()
-        .map_or(Measure::default(), |text| estimator.measure(&visible(text, Form::Escaped)));
-    let bytes = rendered.blocks.as_deref().unwrap_or_default();
-    let mut blocks = Scanner::new(bytes, Form::Raw);
-    let mut sum = text;
-    while let Ok(Some(block)) = blocks.next_element() {
-        sum = sum.plus(estimator.measure(&block_text(bytes.get(block).unwrap_or_default())));
-    }
-    sum
-}
-
-/// The text of a content block as a model reads it. Images and the like have none.
+/// Returns the text of a content block as a model reads it. Empty for images and the like.
 #[must_use]
 pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
     let span = crate::mcp::block::text_of(block).unwrap_or(0..0);
@@ -392,21 +334,26 @@ pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shape::pricing::ExcerptPricer;
+    use crate::tokens::Estimator;
 
     #[test]
-    fn what_is_said_beside_a_part_is_written_as_if_it_had_been_from_the_beginning() {
+    fn reused_text_renders_like_new_text() {
         let keys = Keys::new([b"0123456789abcdef".as_slice()]).unwrap();
-        let renderer = |text| RenderContext {
-            estimator: Estimator::default(),
-            allowance: 4_000,
-            text,
-            structured: Some(&Placement::Whole),
-            schema_constraint: SchemaConstraint::None,
-            keys: &keys,
-            principal: "a",
-            read_tool: "r",
-            replay: None,
-            last: RefCell::default(),
+        let pricer = |text| {
+            ExcerptPricer::new(
+                Estimator::default(),
+                RenderContext {
+                    token_limit: 4_000,
+                    text,
+                    structured: Some(&Placement::Whole),
+                    schema_constraint: SchemaConstraint::None,
+                    keys: &keys,
+                    principal: "a",
+                    read_tool: "r",
+                    replay: None,
+                },
+            )
         };
         let coverage = |to| Coverage::Part { item: 0, total: 2, from: 0, to, bytes: 9 };
         let next = Cursor::new("snapshot", 1, 1_000);
@@ -427,11 +374,11 @@ mod tests {
             part(5, r"a\nc").complete(),
         ];
         for text in [true, false] {
-            let one = renderer(text);
+            let one = pricer(text);
             for part in &parts {
                 assert_eq!(
                     format!("{:?}", one.render(part)),
-                    format!("{:?}", renderer(text).render(part))
+                    format!("{:?}", pricer(text).render(part))
                 );
             }
         }

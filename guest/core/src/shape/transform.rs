@@ -1,10 +1,13 @@
 //! Answers in another shape than the upstream's: what a query found, a list in another order, a document without what policy strips. They take the same ladder; the
 //! original is kept as well.
 
+use super::context::{RequestOptions, ShapeContext};
+use super::index::payload_index;
 use super::lossless::{columns, minify, strip};
 use super::payload::Payload;
-use super::plan::{RequestOptions, ShapeContext, ShapedPayload, cut, payload_index};
-use super::render::{RenderContext, block_text};
+use super::plan::{ShapedPayload, shape_payload};
+use super::pricing::ExcerptPricer;
+use super::render::block_text;
 use super::{Body, Coverage, Excerpt, projected_list};
 use crate::json::edit::Edits;
 use crate::json::outline::{Id, Outline};
@@ -50,14 +53,14 @@ impl From<QueryResult> for Transformed {
 }
 
 impl Transformed {
-    /// What a query finds; of a list of chosen fields the beginning, where all of it would cost more than `allowance` in so many copies. What it cannot find is said in its
+    /// What a query finds; of a list of chosen fields the beginning, where all of it would cost more than `token_limit` in so many copies. What it cannot find is said in its
     /// place: an answer is never made an error.
     #[must_use]
     pub fn by_query(
         context: &ShapeContext<'_>,
         payload: &Payload<'_, '_>,
         copies: u64,
-        allowance: u64,
+        token_limit: u64,
     ) -> Self {
         let texts = payload.blocks.then(|| blocks(payload.bytes));
         let (bytes, form) =
@@ -65,13 +68,13 @@ impl Transformed {
         let survey = payload.survey.filter(|_| !payload.blocks);
         let list = survey.and_then(|survey| record_list(survey, context.limits));
         // A token is three bytes and more in most JSON: so many bytes are likely to cost too much, and it is asked again when there are twice as many.
-        let mut next = allowance / copies.max(1) * 4;
+        let mut next = token_limit / copies.max(1) * 4;
         let mut enough = |chosen: &[u8]| {
             if list.is_none() || !context.limits.pagination || (chosen.len() as u64) < next {
                 return false;
             }
             next = next.saturating_mul(2);
-            context.limits.estimator.cost(chosen).saturating_mul(copies.max(1)) > allowance
+            context.limits.estimator.cost(chosen).saturating_mul(copies.max(1)) > token_limit
         };
         let from_line = context.options.start_line;
         match context.query.run(bytes, form, survey, context.limits, from_line, &mut enough) {
@@ -93,22 +96,20 @@ impl Transformed {
         context.with(RequestOptions { whole, start_line: 0, end_line: 0, ..context.options }, true)
     }
 
-    /// A cut of it that says what it is of, if there is room.
-    fn tell(
+    /// Adds to an excerpt of this what it is a part of, if that fits.
+    fn name_source(
         &self,
-        mut cut: ShapedPayload<'static>,
-        renderer: &RenderContext<'_>,
+        mut shaped: ShapedPayload<'static>,
+        pricer: &ExcerptPricer<'_>,
     ) -> ShapedPayload<'static> {
         if let Coverage::Found { what } = &self.coverage {
-            cut.excerpt.about = Some(what.clone());
-            let rendered = renderer.render(&cut.excerpt);
-            if rendered.cost <= renderer.allowance {
-                cut.rendered = rendered;
-            } else {
-                cut.excerpt.about = None;
+            let excerpt = Excerpt { about: Some(what.clone()), ..shaped.excerpt.clone() };
+            if pricer.fits(&excerpt) {
+                shaped.rendered = pricer.render(&excerpt);
+                shaped.excerpt = excerpt;
             }
         }
-        cut
+        shaped
     }
 
     /// What policy makes of an answer; none where it changes nothing.
@@ -137,8 +138,8 @@ impl Transformed {
                 done.push("without what says nothing");
             }
         }
-        let allowance = limits.budget_for(context.options.pages, context.budget).allowance();
-        if limits.compact && limits.estimator.cost(&bytes) > allowance {
+        let token_limit = limits.budget_for(context.options.pages, context.budget).allowance();
+        if limits.compact && limits.estimator.cost(&bytes) > token_limit {
             let outline = Outline::of(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
             let several = outline.node(0).is_some_and(|root| root.children > 1);
             // Rows are shown where they fit; else the list is paged as it is.
@@ -229,7 +230,7 @@ pub fn keep<'a>(
     (whole, entries(&snapshot, &index, payload.bytes))
 }
 
-/// Fits what was made from an answer into `allowance`; `whole` leads to the original, where the caller has nothing that does. `home`: whether, and how, it goes into structured content.
+/// Fits what was made from an answer into `token_limit`; `whole` leads to the original, where the caller has nothing that does. `home`: whether, and how, it goes into structured content.
 #[must_use]
 pub fn fit(
     context: &ShapeContext<'_>,
@@ -237,7 +238,7 @@ pub fn fit(
     whole: Option<&Cursor>,
     placement: Option<&Placement>,
     text: bool,
-    allowance: u64,
+    token_limit: u64,
 ) -> ShapedPayload<'static> {
     let survey = if transformed.text { None } else { Survey::of(&transformed.bytes, Form::Raw) };
     let payload = Payload {
@@ -248,37 +249,31 @@ pub fn fit(
         blocks: false,
     };
     let cost = Original::price(&context.limits.estimator, &transformed.bytes, Form::Raw);
-    let as_it_is = || {
-        let renderer = context.renderer(allowance, text, placement);
-        let body = if transformed.text {
-            Body::Text(transformed.bytes.clone(), Form::Raw)
-        } else {
-            Body::Json(transformed.bytes.clone())
-        };
-        let excerpt = Excerpt::new(transformed.coverage.clone(), whole.cloned(), body).complete();
-        let rendered = renderer.render(&excerpt);
-        ShapedPayload { excerpt, rendered, entries: Vec::new(), whole: None }
+    let pricer = context.pricer(token_limit, text, placement);
+    let body = match transformed.text {
+        true => Body::Text(transformed.bytes.clone(), Form::Raw),
+        false => Body::Json(transformed.bytes.clone()),
     };
-    // A frame that has no room for its content but that of its contract is no answer: then the ladder is gone down.
-    let copies = u64::from(text) + u64::from(placement.is_some());
-    if transformed.asked && cost.cost.saturating_mul(copies.max(1)) <= allowance {
-        let whole = as_it_is();
-        if whole.rendered.cost <= allowance {
-            return whole;
-        }
+    let excerpt = Excerpt::new(transformed.coverage.clone(), whole.cloned(), body).complete();
+    let unchanged = || {
+        let rendered = pricer.render(&excerpt);
+        ShapedPayload { excerpt: excerpt.clone(), rendered, entries: Vec::new(), whole: None }
+    };
+    // With a small limit, the notice may leave no room for content that fits by itself.
+    if transformed.asked
+        && cost.cost.saturating_mul(pricer.copies()) <= token_limit
+        && pricer.fits(&excerpt)
+    {
+        return unchanged();
     }
     let context = transformed.context(context);
-    match cut(&context, &payload, cost, placement.cloned(), text, allowance) {
-        Some(cut) => {
-            let cut = ShapedPayload {
-                excerpt: cut.excerpt,
-                rendered: cut.rendered,
-                entries: cut.entries.into_iter().map(Entry::into_owned).collect(),
-                whole: None,
-            };
-            transformed.tell(cut, &context.renderer(allowance, text, placement))
+    match shape_payload(&context, &payload, cost, placement.cloned(), text, token_limit) {
+        Some(ShapedPayload { excerpt, rendered, entries, whole }) => {
+            let entries = entries.into_iter().map(Entry::into_owned).collect();
+            let shaped = ShapedPayload { excerpt, rendered, entries, whole };
+            transformed.name_source(shaped, &context.pricer(token_limit, text, placement))
         }
-        None => as_it_is(),
+        None => unchanged(),
     }
 }
 
@@ -291,10 +286,10 @@ pub fn fit_page(
     cost: Original,
     whole: &Cursor,
     context: &ShapeContext<'_>,
-    renderer: &RenderContext<'_>,
+    pricer: &ExcerptPricer<'_>,
 ) -> ShapedPayload<'static> {
     let context = transformed.context(context);
     let view = ProjectedList { source: whole.snapshot.clone(), ..view };
-    let cut = projected_list::first(&context, renderer, payload, cost, view, &transformed.bytes);
-    transformed.tell(cut, renderer)
+    let shaped = projected_list::first(&context, pricer, payload, cost, view, &transformed.bytes);
+    transformed.name_source(shaped, pricer)
 }

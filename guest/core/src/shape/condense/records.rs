@@ -51,7 +51,7 @@ impl<'r> RecordCondenser<'r> {
 
     /// These records in at most about `allowance` tokens; none where that leaves nothing of them. O(n), once for each of at most five tries.
     #[must_use]
-    pub fn all(&self, items: &[Item<'_>], allowance: u64) -> Option<Condensed> {
+    pub fn condense(&self, items: &[Item<'_>], allowance: u64) -> Option<Condensed> {
         let mut seen = RecordCache::default();
         let (values, written, selection) = self.within(items, allowance, usize::MAX, &mut seen)?;
         let mut condensed = report(&self.schema, values, written, &selection);
@@ -217,11 +217,11 @@ pub struct IdentitySummarizer<'s, 'r> {
 impl IdentitySummarizer<'_, '_> {
     /// The first so many in at most about `allowance` tokens; none where that is too much. O(n), and what was read for one count is not read again for another.
     #[must_use]
-    pub fn first(&mut self, count: usize, allowance: u64) -> Option<IdentitySummary> {
+    pub fn summarize(&mut self, count: usize, allowance: u64) -> Option<IdentitySummary> {
         let items = self.items.get(..count)?;
         let (values, _, selection) = self.records.within(items, allowance, 1, &mut self.seen)?;
         let kept = paths(&self.records.schema, |at| selection.cap(at).is_some());
-        Some(IdentitySummary { values, kept: kept.map(|(_, path)| path).collect() })
+        Some(IdentitySummary { values, fields: kept.map(|(_, path)| path).collect() })
     }
 }
 
@@ -230,7 +230,7 @@ pub struct IdentitySummary {
     /// Each as JSON that is not escaped.
     pub values: Vec<Vec<u8>>,
     /// Paths of the fields that stayed.
-    pub kept: Vec<String>,
+    pub fields: Vec<String>,
 }
 
 /// RecordCondenser as far as their fields stay in one try or another: what one has read, the next need not read again.

@@ -1,18 +1,20 @@
-//! What has no sensible short form: binary data in text. It is described, and kept.
+//! A description of data that has no readable short form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Body, Coverage, Excerpt};
+use super::{Strategy, Task};
 use crate::json::text::{Form, prefix, visible};
+use crate::shape::payload::Payload;
+use crate::shape::{Body, Coverage, Excerpt};
 use crate::snapshot::Cursor;
 
-/// Bytes that are looked at.
+/// The bytes of a text that decide whether it is binary.
 const SAMPLE_BYTES: usize = 4_096;
-/// Characters that are shown.
+/// The characters of the data that a description shows.
 const MAX_PREVIEW_CHARS: usize = 48;
 
-/// What kind of data begins with these bytes.
+/// The first bytes of well-known binary formats.
 const MAGIC_NUMBERS: [(&[u8], &str); 10] = [
     (b"\x89PNG", "a PNG image"),
     (b"\xFF\xD8\xFF", "a JPEG image"),
@@ -26,16 +28,26 @@ const MAGIC_NUMBERS: [(&[u8], &str); 10] = [
     (b"OggS", "Ogg audio"),
 ];
 
-/// A description of a payload that is binary data; none where it can be read. O(1) where it is not.
-#[must_use]
-pub fn describe_binary(bytes: &[u8], form: Form, whole: &Cursor) -> Option<Excerpt> {
-    // An escape is at most six bytes: this is what would be looked at of it.
-    binary(&prefix(bytes, 6 * SAMPLE_BYTES, form), whole)?;
-    binary(&visible(bytes, form), whole)
+/// Describes binary data that is sent as text.
+pub(super) struct Describe;
+
+impl Strategy for Describe {
+    fn reduce(&self, task: &Task<'_>) -> Option<Excerpt> {
+        let whole =
+            task.whole.as_ref().filter(|whole| whole.is_over_limit && !whole.is_document)?;
+        let options = whole.context.options;
+        if task.list().is_some() || !whole.payload.is_text() || options.whole || options.ranged() {
+            return None;
+        }
+        let Payload { bytes, form, .. } = *whole.payload;
+        // An escape has at most six bytes, so this prefix has all the bytes that are sampled.
+        describe(&prefix(bytes, 6 * SAMPLE_BYTES, form), task.base)?;
+        describe(&visible(bytes, form), task.base)
+    }
 }
 
-/// A description of a text that is binary data; none where it can be read.
-fn binary(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
+/// Returns the description of a text that is binary data; `None` if it is readable.
+fn describe(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
     let what = base64(text).or_else(|| control(text))?;
     let head: String = String::from_utf8_lossy(text)
         .chars()
@@ -44,13 +56,11 @@ fn binary(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
         .collect();
     let body = format!("[{what}, {} bytes, not shown; it begins {head}]", text.len());
     let coverage = Coverage::Described { what, bytes: text.len() as u64 };
-    Some(
-        Excerpt::new(coverage, Some(whole.clone()), Body::Text(body.into_bytes(), Form::Raw))
-            .complete(),
-    )
+    let body = Body::Text(body.into_bytes(), Form::Raw);
+    Some(Excerpt::new(coverage, Some(whole.clone()), body).complete())
 }
 
-/// Base64, with or without line breaks, or a data URI.
+/// Describes base64, with or without line breaks, and data URIs.
 fn base64(text: &[u8]) -> Option<String> {
     let (mime, data) = match text.strip_prefix(b"data:") {
         Some(rest) => {
@@ -69,7 +79,7 @@ fn base64(text: &[u8]) -> Option<String> {
         byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_')
     });
     let spaces = head.contains(&b' ');
-    // Words and hex digits are of the alphabet as well: base64 mixes cases and digits.
+    // Words and hexadecimal digits use the same alphabet, but base64 mixes cases and digits.
     let mixed =
         [u8::is_ascii_lowercase as fn(&u8) -> bool, u8::is_ascii_uppercase, u8::is_ascii_digit]
             .iter()
@@ -90,7 +100,7 @@ fn base64(text: &[u8]) -> Option<String> {
     Some(format!("base64{kind}, about {} bytes decoded", data.len() / 4 * 3))
 }
 
-/// Text in which a tenth is control characters or what no decoder could read.
+/// Describes text in which more than a tenth are control characters or invalid UTF-8.
 fn control(text: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(text.get(..SAMPLE_BYTES.min(text.len()))?).into_owned();
     let odd = |character: &char| {
@@ -106,7 +116,7 @@ mod tests {
     use super::*;
 
     fn described(text: &str) -> Option<String> {
-        binary(text.as_bytes(), &Cursor::new("snapshot", 0, 0)).map(|excerpt| {
+        describe(text.as_bytes(), &Cursor::new("snapshot", 0, 0)).map(|excerpt| {
             match excerpt.coverage {
                 Coverage::Described { what, .. } => what,
                 other => format!("{other:?}"),
@@ -115,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_data_is_told_from_text() {
+    fn binary_data_is_described() {
         let bytes: Vec<u8> =
             b"\x89PNG".iter().copied().chain((0..600u32).map(|at| (at * 97 % 251) as u8)).collect();
         let encoded = STANDARD.encode(&bytes);

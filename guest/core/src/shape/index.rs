@@ -1,0 +1,138 @@
+//! Indexes: where the pages and chunks of a payload begin, as they are stored.
+
+use super::context::ShapeContext;
+use super::payload::Payload;
+use super::range;
+use crate::json::scan::Kind;
+use crate::json::survey::{List, Survey};
+use crate::snapshot::Placement;
+use crate::snapshot::index::{Body, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES};
+use crate::tokens::Original;
+
+/// Returns the snapshot and index of a payload that is stored but not shown itself.
+#[must_use]
+pub(super) fn payload_index(
+    context: &ShapeContext<'_>,
+    payload: &Payload<'_, '_>,
+    cost: Original,
+    placement: Option<Placement>,
+) -> (String, Index) {
+    let lists = payload.survey.map(|survey| pageable_lists(context, payload, survey));
+    let lists = lists.unwrap_or_default();
+    let body = if lists.is_empty() {
+        let limit = context.limits.budget(1).allowance();
+        Body::Text(range::text_index(context, &payload.lined(), limit, None))
+    } else {
+        Body::List(list_index(payload, &lists))
+    };
+    snapshot_index(context, payload, cost, placement, body)
+}
+
+/// Returns the snapshot and index of a payload with this body.
+pub(super) fn snapshot_index(
+    context: &ShapeContext<'_>,
+    payload: &Payload<'_, '_>,
+    cost: Original,
+    placement: Option<Placement>,
+    body: Body,
+) -> (String, Index) {
+    let placement = match (&body, placement) {
+        // A part of a document's text is no value that the output schema accepts.
+        (Body::Text(_), Some(Placement::Whole)) => Some(Placement::Document),
+        (_, placement) => placement,
+    };
+    let content = xxhash_rust::xxh3::xxh3_128(payload.bytes);
+    let snapshot = context.keys.snapshot(context.scope, context.arguments, content);
+    (snapshot, Index { structured: placement, ..index(context, payload, cost, body) })
+}
+
+/// Returns the index of a payload that is not in structured content.
+pub(super) fn index(
+    context: &ShapeContext<'_>,
+    payload: &Payload<'_, '_>,
+    cost: Original,
+    body: Body,
+) -> Index {
+    Index {
+        endpoint: context.name.to_owned(),
+        form: payload.form,
+        bytes: payload.bytes.len() as u64,
+        expires_ms: context.expires_ms(),
+        tokens: cost.tokens,
+        sampled: cost.sampled,
+        structured: None,
+        body,
+    }
+}
+
+/// The lists that are paged: the one that policy names, or the one that dominates, with others as large as to matter. None where what stands around
+/// them would not leave room for them.
+pub(super) fn pageable_lists<'s>(
+    context: &ShapeContext<'_>,
+    payload: &Payload<'_, '_>,
+    survey: &'s Survey,
+) -> Vec<&'s List> {
+    let whole = survey.root.len();
+    let bytes = |lists: &[&List]| lists.iter().map(|list| list.span.len()).sum::<usize>();
+    let filled = || survey.lists.iter().filter(|list| !list.items.is_empty());
+    let dominant = survey
+        .longest()
+        .filter(|longest| !longest.items.is_empty() && longest.span.len() * 2 >= whole);
+    let lists: Vec<&List> = match (&context.limits.items_path, dominant) {
+        (Some(path), _) => {
+            survey.lists.iter().find(|list| list.path == *path).into_iter().collect()
+        }
+        (None, Some(longest)) => {
+            filled().filter(|list| list.span.len() * 8 >= longest.span.len()).collect()
+        }
+        // Several lists may dominate together.
+        (None, None) if bytes(&survey.lists.iter().collect::<Vec<_>>()) * 2 >= whole => {
+            filled().filter(|list| list.span.len() * 16 >= whole).collect()
+        }
+        (None, None) => Vec::new(),
+    };
+    let around = u64::try_from(whole.saturating_sub(bytes(&lists))).unwrap_or(u64::MAX);
+    // A token is three bytes and more in most JSON.
+    let room = context.limits.budget_for(context.options.pages, context.budget).allowance();
+    if payload.blocks || around / 3 <= room / 6 { lists } else { Vec::new() }
+}
+
+/// Bytes of a bracket, in either form.
+const BRACKET_BYTES: usize = 1;
+
+pub(super) fn list_index(payload: &Payload<'_, '_>, lists: &[&List]) -> ListIndex {
+    let Some(survey) = payload.survey else { return ListIndex::default() };
+    let mut index = ListIndex {
+        blocks: payload.blocks,
+        bare: survey.kind == Kind::Array,
+        ..ListIndex::default()
+    };
+    let mut at = survey.root.start;
+    for (number, list) in lists.iter().enumerate() {
+        let (open, close) = (list.span.start + BRACKET_BYTES, list.span.end - BRACKET_BYTES);
+        index.skeleton.push(payload.bytes.get(at..open).unwrap_or_default().to_vec());
+        index.lists.push(ListMark {
+            path: list.path.join("."),
+            start: open as u64,
+            count: list.items.len() as u64,
+        });
+        at = close;
+        if lists
+            .get(usize::try_from(index.main).unwrap_or(0))
+            .is_some_and(|main| main.span.len() < list.span.len())
+        {
+            index.main = number as u64;
+        }
+    }
+    index.skeleton.push(payload.bytes.get(at..survey.root.end).unwrap_or_default().to_vec());
+    let items = lists.iter().flat_map(|list| list.items.iter());
+    let mut segment = None;
+    for (item, span) in items.enumerate() {
+        let here = span.start / SEGMENT_BYTES;
+        if segment != Some(here) {
+            segment = Some(here);
+            index.marks.push(ItemMark { item: item as u64, offset: span.start as u64 });
+        }
+    }
+    index
+}

@@ -1,0 +1,83 @@
+//! Identity summaries of the items after a page, as highlights.
+
+use super::Excerpt;
+use super::condense::records::{IdentitySummary, RecordCondenser};
+use super::item::Item;
+use super::list::MIN_ITEM_TOKENS;
+use super::pricing::ExcerptPricer;
+
+/// Limit, in tokens for each copy, from which other items are summarized.
+const MIN_TOKENS_FOR_OTHERS: u64 = 400;
+
+/// Minimum number of other items that are summarized, if there are as many.
+pub(super) const MIN_OTHERS: usize = 5;
+
+/// Tokens for the words before the summaries.
+const HEADING_TOKENS: u64 = 24;
+
+/// Number of tries close to the estimated number of items. Later tries take larger steps.
+const MAX_CLOSE_TRIES: usize = 3;
+
+/// The number of items from which the cost of the others is estimated.
+const PROBE_ITEMS: usize = 24;
+
+/// More tokens than the probed items can cost.
+const UNLIMITED_TOKENS: u64 = 1_000_000;
+
+/// Adds to a page what identifies the items after it: all of them, or as many as fit.
+pub(super) fn with_others(
+    page: Excerpt,
+    others: &[Item<'_>],
+    pricer: &ExcerptPricer<'_>,
+    records: &RecordCondenser<'_>,
+) -> Excerpt {
+    let each = pricer.token_limit() / pricer.copies();
+    if each < MIN_TOKENS_FOR_OTHERS {
+        return page;
+    }
+    let tokens = pricer.remaining(&page) / pricer.context.notices();
+    let tokens = tokens.min(each * 2 / 5).saturating_sub(HEADING_TOKENS);
+    let most = usize::try_from(tokens / MIN_ITEM_TOKENS).unwrap_or(usize::MAX);
+    let mut count = most.min(others.len());
+    let probe = PROBE_ITEMS.min(others.len());
+    let mut summarizer = records.identity_summarizer(others);
+    if let Some(summary) = summarizer.summarize(probe, UNLIMITED_TOKENS) {
+        let cost = pricer.estimator.cost(&summary.values.join(&b','));
+        // A tenth more than estimated: too many cost one more try, too few cost items.
+        let fit = (tokens * probe as u64 / cost.max(1)).saturating_mul(11) / 10;
+        count = count.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
+    }
+    let mut tries = 0;
+    while count >= MIN_OTHERS.min(others.len()).max(1) {
+        // The ids of some items say nothing to a reader; names do, and so do the ids of all items.
+        let says_enough = |summary: &IdentitySummary| {
+            count == others.len() || summary.fields.iter().any(|name| !is_id(name))
+        };
+        // The first items are tried first, with their share of the tokens: that costs little.
+        let share = (tokens * probe as u64 / count as u64).max(1);
+        if summarizer.summarize(probe, share).is_some_and(|summary| says_enough(&summary))
+            && let Some(summary) = summarizer.summarize(count, tokens).filter(says_enough)
+        {
+            let highlights = Some(text(&summary, count, count == others.len()));
+            let longer = Excerpt { highlights, ..page.clone() };
+            if pricer.fits(&longer) {
+                return longer;
+            }
+        }
+        tries += 1;
+        count = if tries < MAX_CLOSE_TRIES { count * 9 / 10 } else { count * 2 / 3 };
+    }
+    page
+}
+
+fn text(summary: &IdentitySummary, count: usize, is_all: bool) -> String {
+    let which = if is_all { "other" } else { "next" };
+    let list = summary.values.join(&b',');
+    format!("The {which} {count} items in short: [{}]", String::from_utf8_lossy(&list))
+}
+
+/// Returns true if a field holds ids, which say nothing to a reader.
+fn is_id(path: &str) -> bool {
+    let name = path.rsplit('.').next().unwrap_or(path).to_lowercase();
+    matches!(name.as_str(), "id" | "_id" | "uuid" | "guid" | "number" | "iid")
+}

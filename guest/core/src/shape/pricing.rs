@@ -1,0 +1,172 @@
+//! Pricing: the cost of an excerpt against the budget.
+//!
+//! Strategies ask the pricer for costs only. The excerpt that is priced last is rendered already, so
+//! the chosen one is written once.
+
+use std::cell::RefCell;
+
+use super::Excerpt;
+use super::render::{RenderContext, Rendered, block_text};
+use crate::json::scan::Scanner;
+use crate::json::text::{Form, visible};
+use crate::tokens::{Estimator, Measure};
+
+/// Maximum number of attempts to shrink an excerpt until it fits.
+const MAX_SHRINK_ATTEMPTS: usize = 6;
+
+/// Prices excerpts under one render context.
+pub struct ExcerptPricer<'a> {
+    /// The token estimator.
+    pub estimator: Estimator,
+    /// The context that excerpts are rendered in.
+    pub context: RenderContext<'a>,
+    /// The excerpt that was priced last.
+    last: RefCell<Option<PricedExcerpt>>,
+}
+
+/// An excerpt with its rendering and its cost.
+struct PricedExcerpt {
+    excerpt: Excerpt,
+    rendered: Rendered,
+    /// The measure of the text content.
+    text: Measure,
+    cost: u64,
+}
+
+impl<'a> ExcerptPricer<'a> {
+    /// Creates a pricer.
+    #[must_use]
+    pub fn new(estimator: Estimator, context: RenderContext<'a>) -> Self {
+        Self { estimator, context, last: RefCell::default() }
+    }
+
+    /// The tokens that an answer may cost.
+    #[must_use]
+    pub fn token_limit(&self) -> u64 {
+        self.context.token_limit
+    }
+
+    /// The number of times that content is sent, and paid for.
+    #[must_use]
+    pub fn copies(&self) -> u64 {
+        self.context.copies()
+    }
+
+    /// The number of parts of the result that an excerpt goes into.
+    pub(super) fn targets(&self) -> u64 {
+        self.context.targets()
+    }
+
+    /// Returns what an excerpt counts against the budget. O(excerpt); O(1) for the last one.
+    #[must_use]
+    pub fn cost(&self, excerpt: &Excerpt) -> u64 {
+        self.priced(excerpt, |priced| priced.cost)
+    }
+
+    /// Returns true if an excerpt fits the limit.
+    #[must_use]
+    pub fn fits(&self, excerpt: &Excerpt) -> bool {
+        self.cost(excerpt) <= self.token_limit()
+    }
+
+    /// Returns the tokens that remain beside an excerpt.
+    #[must_use]
+    pub fn remaining(&self, excerpt: &Excerpt) -> u64 {
+        self.token_limit().saturating_sub(self.cost(excerpt))
+    }
+
+    /// Returns the rendering of an excerpt.
+    #[must_use]
+    pub fn render(&self, excerpt: &Excerpt) -> Rendered {
+        self.priced(excerpt, |priced| priced.rendered.clone())
+    }
+
+    /// Returns the longest beginning of `bytes` that fits as `make` shows it, at least one character.
+    /// `trim` cuts bytes to a number of tokens.
+    pub(super) fn longest_prefix(
+        &self,
+        make: impl Fn(usize) -> Excerpt,
+        trim: impl Fn(u64) -> usize,
+    ) -> Excerpt {
+        let mut tokens = self.remaining(&make(0)) / self.copies();
+        loop {
+            let excerpt = make(trim(tokens.max(1)));
+            let cost = self.cost(&excerpt);
+            if cost <= self.token_limit() || tokens <= 1 {
+                return excerpt;
+            }
+            tokens -= self.excess(cost, self.token_limit()).min(tokens - 1).max(1);
+        }
+    }
+
+    /// Returns the first excerpt that costs at most `limit`. `make` gets the tokens for the content,
+    /// reduced by the excess after each attempt.
+    pub(super) fn shrink(
+        &self,
+        limit: u64,
+        mut tokens: u64,
+        mut make: impl FnMut(u64) -> Option<Excerpt>,
+    ) -> Option<Excerpt> {
+        for _ in 0..MAX_SHRINK_ATTEMPTS {
+            let excerpt = make(tokens)?;
+            let cost = self.cost(&excerpt);
+            if cost <= limit {
+                return Some(excerpt);
+            }
+            tokens = tokens.saturating_sub(self.excess(cost, limit).max(1));
+            if tokens == 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// The tokens that each copy of the content must lose.
+    fn excess(&self, cost: u64, limit: u64) -> u64 {
+        (cost - limit).div_ceil(self.copies())
+    }
+
+    fn priced<T>(&self, excerpt: &Excerpt, read: impl FnOnce(&PricedExcerpt) -> T) -> T {
+        let mut last = self.last.borrow_mut();
+        match last.take().filter(|last| last.excerpt.has_same_content(excerpt)) {
+            Some(same) if same.excerpt == *excerpt => read(last.insert(same)),
+            same => read(last.insert(self.price(excerpt, same))),
+        }
+    }
+
+    /// Renders and prices an excerpt. `same` is an excerpt with the same content and cursor: only what
+    /// is said beside the content is written and priced again.
+    fn price(&self, excerpt: &Excerpt, same: Option<PricedExcerpt>) -> PricedExcerpt {
+        let (known, text) = match same {
+            Some(same) => (Some(same.rendered), Some(same.text)),
+            None => (None, None),
+        };
+        let mut rendered = self.context.render(excerpt, known);
+        let text = text.unwrap_or_else(|| self.measure_text(&rendered));
+        let others = [rendered.structured.as_deref(), Some(rendered.notice.as_bytes())];
+        let others = others.into_iter().flatten().map(|text| self.estimator.measure(text));
+        let Measure { tokens, mut cost } = others.fold(text, Measure::plus);
+        if let Some(cursor) = &rendered.cursor {
+            // Two thirds of the safety margin are given back for cursors: their length is known
+            // exactly, and their random characters are estimated better than text.
+            let margin = self.estimator.price(cursor.as_bytes()) * self.context.cursor_copies();
+            cost = cost.saturating_sub((margin - self.estimator.allowance(margin)) * 2 / 3);
+        }
+        rendered.tokens = tokens;
+        PricedExcerpt { excerpt: excerpt.clone(), rendered, text, cost }
+    }
+
+    fn measure_text(&self, rendered: &Rendered) -> Measure {
+        let text = rendered.text.as_ref().map_or(Measure::default(), |text| {
+            self.estimator.measure(&visible(text, Form::Escaped))
+        });
+        let bytes = rendered.blocks.as_deref().unwrap_or_default();
+        let mut blocks = Scanner::new(bytes, Form::Raw);
+        let mut sum = text;
+        while let Ok(Some(block)) = blocks.next_element() {
+            let text = block_text(bytes.get(block).unwrap_or_default());
+            sum = sum.plus(self.estimator.measure(&text));
+        }
+        sum
+    }
+}

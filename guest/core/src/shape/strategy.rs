@@ -1,0 +1,95 @@
+//! Reduction strategies: each is one type in one file, behind the trait [`Strategy`].
+
+mod chunk;
+mod condense_page;
+mod describe;
+mod item_part;
+mod page;
+mod remove_whitespace;
+mod summarize;
+
+pub(super) use self::remove_whitespace::whole_document;
+use super::context::ShapeContext;
+use super::list::ListTask;
+use super::payload::Payload;
+use super::pricing::ExcerptPricer;
+use super::range::TextTask;
+use super::{Body, Coverage, Excerpt};
+use crate::json::text::Form;
+use crate::snapshot::Cursor;
+
+/// A way to make a payload fit the token limit.
+trait Strategy: Sync {
+    /// Returns the excerpt to show. `None` if the strategy does not apply, or nothing useful fits.
+    fn reduce(&self, task: &Task<'_>) -> Option<Excerpt>;
+}
+
+/// All strategies, in the order in which they are tried: cheapest loss first.
+///
+/// A payload that needs no reduction passes through before (see [`super::plan`]). Chunking is last
+/// because it shows a part of any text, also of one that is better described or summarized.
+const STRATEGIES: [&dyn Strategy; 8] = [
+    &remove_whitespace::RemoveWhitespace,
+    &page::Page { nearly_full: true },
+    &condense_page::CondensePage,
+    &page::Page { nearly_full: false },
+    &item_part::ItemPart,
+    &summarize::Summarize,
+    &describe::Describe,
+    &chunk::Chunk,
+];
+
+/// A reduction: the content and everything that strategies need to know about it.
+pub(super) struct Task<'t> {
+    /// The pricer, which knows the token limit.
+    pub pricer: &'t ExcerptPricer<'t>,
+    /// A cursor to the beginning of the stored payload.
+    pub base: &'t Cursor,
+    /// The content.
+    pub content: Content<'t>,
+    /// The whole payload. `None` for a later part of a stored payload.
+    pub whole: Option<WholePayload<'t>>,
+}
+
+/// The content of a task.
+pub(super) enum Content<'t> {
+    /// Items of lists.
+    List(ListTask<'t>),
+    /// Lines of a text.
+    Text(TextTask<'t>),
+}
+
+/// A payload that is reduced for the first time.
+pub(super) struct WholePayload<'t> {
+    pub context: &'t ShapeContext<'t>,
+    pub payload: &'t Payload<'t, 't>,
+    /// True if the payload costs more than the limit. False if it is only longer than policy allows.
+    pub is_over_limit: bool,
+    /// True if the payload is a document that is summarized.
+    pub is_document: bool,
+}
+
+/// Applies the first strategy that has a result.
+pub(super) fn reduce(task: &Task<'_>) -> Excerpt {
+    STRATEGIES.iter().find_map(|strategy| strategy.reduce(task)).unwrap_or_else(|| {
+        // Part and chunk always have a result. Should neither, nothing is shown.
+        let coverage = Coverage::Described { what: "content".to_owned(), bytes: 0 };
+        let body = Body::Text(Vec::new(), Form::Raw);
+        Excerpt::new(coverage, Some(task.base.clone()), body).complete()
+    })
+}
+
+impl<'t> Task<'t> {
+    /// The list of the task, if it is one.
+    fn list(&self) -> Option<&ListTask<'t>> {
+        match &self.content {
+            Content::List(list) => Some(list),
+            Content::Text(_) => None,
+        }
+    }
+
+    /// The list of the task, unless a part of its first item was shown before.
+    fn list_of_whole_items(&self) -> Option<&ListTask<'t>> {
+        self.list().filter(|list| list.request.within == 0)
+    }
+}

@@ -1,0 +1,83 @@
+//! A chunk of a text.
+
+use super::{Content, Strategy, Task};
+use crate::json::text::visible;
+use crate::shape::chunk::trim;
+use crate::shape::highlight::Highlights;
+use crate::shape::pricing::ExcerptPricer;
+use crate::shape::range::{TextTask, count_line_ends, ends_line};
+use crate::shape::{Body, Coverage, Excerpt};
+use crate::snapshot::Cursor;
+
+/// Shows lines of a text, as many as fit, with highlights of the others.
+pub(super) struct Chunk;
+
+impl Strategy for Chunk {
+    fn reduce(&self, task: &Task<'_>) -> Option<Excerpt> {
+        let Content::Text(text) = &task.content else { return None };
+        let chunk = chunk(text, task.base, task.pricer);
+        Some(match text.highlights.filter(|_| chunk.more) {
+            Some(highlights) => with_highlights(chunk, highlights, task.pricer),
+            None => chunk,
+        })
+    }
+}
+
+fn chunk(text: &TextTask<'_>, base: &Cursor, pricer: &ExcerptPricer<'_>) -> Excerpt {
+    let TextTask { index, bytes, form, position, .. } = *text;
+    let make = |length: usize| {
+        let content = bytes.get(..length).unwrap_or(bytes);
+        let to = position.from + length as u64;
+        let end = position.range_end.unwrap_or(position.total);
+        let ended = count_line_ends(content, form);
+        // The line after the last line end is not shown, unless the chunk ends inside it.
+        let last = if content.is_empty() || ends_line(content, form) {
+            (position.line + ended).saturating_sub(1)
+        } else {
+            position.line + ended
+        };
+        // In a cursor, 0 stands for the end of the text.
+        let cursor_end = position.range_end.filter(|end| *end < position.total).unwrap_or(0);
+        let coverage = Coverage::Chunk {
+            index: index.chunk_at(position.from) as u64,
+            total: index.chunks.len() as u64,
+            start_line: position.line,
+            end_line: last.max(position.line),
+            lines: index.lines,
+            bytes: visible(content, form).len() as u64,
+            range: position.range_end.is_some(),
+        };
+        let next = (to < end).then(|| Cursor { offset: to, end: cursor_end, ..base.clone() });
+        Excerpt::new(coverage, next, Body::Text(content.to_vec(), form))
+    };
+    // A token has at most 16 bytes, and an escape at most six: a longer text cannot fit.
+    if (bytes.len() as u64) < pricer.token_limit().saturating_mul(96) {
+        let whole = make(bytes.len());
+        if pricer.fits(&whole) {
+            return whole;
+        }
+    }
+    pricer.longest_prefix(make, |tokens| trim(bytes, form, &pricer.estimator, tokens))
+}
+
+/// Adds highlights of the lines after a chunk, as many as fit.
+fn with_highlights(
+    chunk: Excerpt,
+    highlights: &Highlights<'_>,
+    pricer: &ExcerptPricer<'_>,
+) -> Excerpt {
+    let Coverage::Chunk { end_line, .. } = &chunk.coverage else { return chunk };
+    let from = usize::try_from(*end_line).unwrap_or(usize::MAX);
+    let errors = highlights.after(from);
+    let tokens = pricer.remaining(&chunk) / pricer.copies();
+    let highlighted = pricer.shrink(pricer.token_limit(), tokens, |tokens| {
+        // A text of one long line has no other lines: the end of that line is shown.
+        let text = if from < highlights.lines() {
+            highlights.excerpt(from, &errors, &pricer.estimator, tokens)
+        } else {
+            highlights.tail(&pricer.estimator, tokens)
+        };
+        Some(Excerpt { highlights: Some(text?.text), ..chunk.clone() })
+    });
+    highlighted.unwrap_or(chunk)
+}

@@ -1,0 +1,34 @@
+//! A page of whole items.
+
+use super::{Strategy, Task};
+use crate::shape::Excerpt;
+use crate::shape::others::with_others;
+
+/// Shows whole items, as many as fit.
+pub(super) struct Page {
+    /// If true, applies only to pages that are nearly full, or must have whole items: those are
+    /// better than a full page of condensed items.
+    pub nearly_full: bool,
+}
+
+impl Strategy for Page {
+    fn reduce(&self, task: &Task<'_>) -> Option<Excerpt> {
+        let list = task.list_of_whole_items()?;
+        let estimate = list.whole_items(task);
+        if self.nearly_full && !list.request.whole && !list.is_nearly_full(estimate.count) {
+            return None;
+        }
+        let count = list.exact_count(task, estimate);
+        if count == 0 && !list.items.is_empty() {
+            return None;
+        }
+        let page = list.page(task.base, count);
+        Some(match list.records().filter(|_| list.request.all) {
+            Some(records) => {
+                let others = list.items.get(count..).unwrap_or_default();
+                with_others(page, others, task.pricer, records)
+            }
+            None => page,
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! The whole document, without the white space between its tokens.
+
+use super::{Strategy, Task};
+use crate::json::scan::{Kind, is_json};
+use crate::json::survey::Survey;
+use crate::json::text::{Form, visible};
+use crate::shape::lossless::minify;
+use crate::shape::payload::Payload;
+use crate::shape::{Body, Coverage, Excerpt};
+use crate::snapshot::Cursor;
+
+/// Sample size, in bytes, for detecting pretty-printed lists.
+const WHITESPACE_SAMPLE_BYTES: usize = 1_024;
+
+/// The description of what is removed.
+const WITHOUT_SPACE: &str = "without white space between its values";
+
+/// Shows the whole document without insignificant white space, if that makes it fit.
+pub(super) struct RemoveWhitespace;
+
+impl Strategy for RemoveWhitespace {
+    fn reduce(&self, task: &Task<'_>) -> Option<Excerpt> {
+        let whole = task.whole.as_ref().filter(|whole| whole.is_over_limit)?;
+        // A list of more items than a page holds is paged, however short it is.
+        if task.list().is_some_and(|list| list.index.total() > whole.context.first_page().limit) {
+            return None;
+        }
+        let payload = whole.payload;
+        payload.survey.filter(|survey| survey.kind != Kind::Scalar && !payload.blocks)?;
+        // A token is at most 16 bytes. Beyond 48 bytes a token, two thirds would have to be white space.
+        if payload.bytes.len() as u64 > task.pricer.token_limit().saturating_mul(48)
+            || !has_excess_whitespace(payload)
+        {
+            return None;
+        }
+        let raw = visible(payload.bytes, payload.form);
+        // White space may be removed between tokens only, so the tokens must be valid.
+        if !is_json(&raw, Form::Raw) {
+            return None;
+        }
+        let minified = minify(&raw);
+        // Less than a tenth is not worth the pricing.
+        if minified.len() * 10 > raw.len() * 9 {
+            return None;
+        }
+        let excerpt = whole_document(Body::Json(minified), task.base);
+        task.pricer.fits(&excerpt).then_some(excerpt)
+    }
+}
+
+/// An excerpt that has the whole document. The cursor leads to the original bytes.
+pub(in crate::shape) fn whole_document(body: Body, original: &Cursor) -> Excerpt {
+    let coverage = Coverage::Lossless { what: WITHOUT_SPACE.to_owned() };
+    Excerpt::new(coverage, Some(original.clone()), body).complete()
+}
+
+/// Returns true if the list that dominates a document begins pretty-printed, or no list dominates it.
+fn has_excess_whitespace(payload: &Payload<'_, '_>) -> bool {
+    let list = payload.survey.and_then(Survey::longest);
+    let Some(list) = list.filter(|list| list.span.len() * 4 >= payload.bytes.len() * 3) else {
+        return true;
+    };
+    let Some((first, last)) = list.items.first().zip(list.items.last()) else { return true };
+    let far = list
+        .items
+        .iter()
+        .find(|item| item.end >= first.start + WHITESPACE_SAMPLE_BYTES)
+        .unwrap_or(last);
+    let raw = visible(payload.bytes.get(first.start..far.end).unwrap_or_default(), payload.form);
+    minify(&raw).len() * 20 < raw.len() * 19
+}

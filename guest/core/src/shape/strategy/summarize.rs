@@ -1,0 +1,108 @@
+//! A summary of a document that is no list: fewer fields, shorter values (FR-010, FR-011).
+
+use super::{Strategy, Task, WholePayload};
+use crate::json::outline::Outline;
+use crate::json::scan::Kind;
+use crate::json::text::quoted;
+use crate::query::short_list;
+use crate::shape::condense::{CondenseOptions, DocumentCondenser};
+use crate::shape::payload::Payload;
+use crate::shape::pricing::ExcerptPricer;
+use crate::shape::project::names;
+use crate::shape::{Body, Coverage, Excerpt, FieldCoverage};
+use crate::snapshot::Cursor;
+
+/// Maximum number of values in a document that is summarized: some ten megabytes of small ones.
+/// Choosing among more takes longer than an answer may.
+const MAX_SUMMARIZED_VALUES: usize = 700_000;
+
+/// Tokens that are reserved for the names of fields in a notice.
+const FIELD_NAME_TOKENS: u64 = 40;
+
+/// Shows the fields of a document that matter most, with shortened values. A document whose fields
+/// do not fit is described.
+pub(super) struct Summarize;
+
+impl Strategy for Summarize {
+    fn reduce(&self, task: &Task<'_>) -> Option<Excerpt> {
+        let whole = task.whole.as_ref().filter(|whole| whole.is_document)?;
+        let (pricer, payload, limit) = (task.pricer, whole.payload, token_limit(task, whole));
+        let survey = payload.survey.filter(|survey| survey.kind != Kind::Scalar)?;
+        let outline = Outline::of(payload.bytes, payload.form, &survey.root).ok()?;
+        if outline.len() > MAX_SUMMARIZED_VALUES {
+            return described(&outline, payload, task.base, limit, pricer);
+        }
+        let settings = whole.context.limits;
+        let options = CondenseOptions {
+            estimator: &settings.estimator,
+            map: settings.fields.as_ref(),
+            keywords: &settings.keywords,
+        };
+        let mut condenser = DocumentCondenser::new(&outline, options);
+        let excerpt = |json: Vec<u8>, fields: FieldCoverage| {
+            let coverage = Coverage::Summary(fields);
+            Excerpt::new(coverage, Some(task.base.clone()), Body::Summary(json)).complete()
+        };
+        // A total of four digits, so that the notice of no summary is longer.
+        let fields = FieldCoverage { total: 1_000, ..FieldCoverage::default() };
+        let fixed = pricer.cost(&excerpt(b"{}".to_vec(), fields)) + FIELD_NAME_TOKENS;
+        let tokens = limit.saturating_sub(fixed) / pricer.copies();
+        let mut nothing_fits = false;
+        let summary = pricer.shrink(limit, tokens, |tokens| {
+            let condensed = condenser.condense(tokens);
+            nothing_fits = condensed.is_none();
+            let condensed = condensed?;
+            Some(excerpt(condensed.values.concat(), FieldCoverage::from(&condensed)))
+        });
+        // Where no field fits, the first lines of the document say more than its description.
+        match summary {
+            None if !nothing_fits => described(&outline, payload, task.base, limit, pricer),
+            summary => summary,
+        }
+    }
+}
+
+/// The tokens that a summary may cost. A document that fits the limit is summarized because it
+/// exceeds the summary threshold, so its summary must not.
+fn token_limit(task: &Task<'_>, whole: &WholePayload<'_>) -> u64 {
+    let (limit, settings) = (task.pricer.token_limit(), whole.context.limits);
+    if whole.is_over_limit {
+        return limit;
+    }
+    let threshold = settings.estimator.allowance(settings.summary_threshold);
+    threshold.saturating_mul(task.pricer.targets()).min(limit)
+}
+
+/// Returns a description of a document: kind, size, and names of members as far as they fit.
+fn described(
+    outline: &Outline<'_>,
+    payload: &Payload<'_, '_>,
+    whole: &Cursor,
+    token_limit: u64,
+    pricer: &ExcerptPricer<'_>,
+) -> Option<Excerpt> {
+    let root = outline.node(0)?;
+    let kind = if root.kind == Kind::Object { "object" } else { "list" };
+    let known = names(outline, 0);
+    for most in [40, 12, 4, 0] {
+        let members = short_list(&known, most);
+        let json = [
+            format!(
+                "{{\"type\":\"{kind}\",\"size\":{},\"bytes\":{},\"members\":",
+                root.children,
+                payload.bytes.len()
+            )
+            .as_bytes(),
+            &quoted(&members),
+            b"}",
+        ]
+        .concat();
+        let what = format!("a JSON {kind} of {} values", root.children);
+        let coverage = Coverage::Described { what, bytes: payload.bytes.len() as u64 };
+        let excerpt = Excerpt::new(coverage, Some(whole.clone()), Body::Summary(json)).complete();
+        if pricer.cost(&excerpt) <= token_limit {
+            return Some(excerpt);
+        }
+    }
+    None
+}
