@@ -1,4 +1,4 @@
-//! The configuration of the filter: JSON, checked as a whole, every fault told.
+//! The configuration of the filter: a JSON document. All its faults are reported at once.
 
 use context_guard_core::policy::{self, Policy};
 use context_guard_core::snapshot::Keys;
@@ -9,56 +9,44 @@ use serde_json::{Map, Value};
 
 use crate::store::Slots;
 
-/// Where signing keys are read from, separated by white space, unless the configuration has them: `environment_variables` of the VM lets it through.
+/// The variable with the signing keys, separated by white space, if the configuration has none.
+/// `environment_variables` of the VM has to pass it to the filter.
 const KEYS_VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
-/// Every member.
-const MEMBERS: [&str; 12] = [
-    "policy",
-    "signingKeys",
-    "store",
-    "nowMs",
-    "upstream",
-    "principal",
-    "principalHeaders",
-    "mcp",
-    "apis",
-    "maxBody",
-    "maxBuffered",
-    "overMaxBody",
-];
+/// Members of the configuration beside those of [`Settings`].
+const OWN_MEMBERS: [&str; 4] = ["policy", "signingKeys", "store", "nowMs"];
 
-/// A configuration that was found right.
+/// A valid configuration.
 pub(crate) struct Config {
     pub(crate) policy: Policy,
     pub(crate) keys: Keys,
     pub(crate) settings: Settings,
     pub(crate) store: Option<Slots>,
-    /// A clock that stands still, in milliseconds since 1970: for tests.
+    /// A fixed time for tests, in milliseconds since 1970.
     pub(crate) now_ms: Option<u64>,
 }
 
-/// What is the filter's alone.
+/// The members that only this filter has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Own {
+struct EnvoySettings {
     signing_keys: Vec<String>,
     store: Store,
     now_ms: Option<u64>,
 }
 
-impl Default for Own {
+impl Default for EnvoySettings {
     fn default() -> Self {
         Self { signing_keys: Vec::new(), store: Store::Shared { bytes: 64 << 20 }, now_ms: None }
     }
 }
 
-/// Where snapshots are kept.
+/// The cursor store.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Store {
-    /// Nowhere: the upstream is called again.
+    /// No store: the guard calls the upstream again.
     None,
-    /// In Envoy, for all its workers, up to so many bytes.
+    /// Envoy's shared data, for all workers, of at most this many bytes.
     Shared { bytes: usize },
 }
 
@@ -67,11 +55,12 @@ impl Config {
     pub(crate) fn read(json: &[u8]) -> Result<Self, Vec<String>> {
         let json = if json.trim_ascii().is_empty() { b"{}" } else { json };
         let document: Map<String, Value> = serde_json::from_slice(json)
-            .map_err(|error| vec![format!("it is no object of JSON: {error}")])?;
+            .map_err(|error| vec![format!("expected a JSON object: {error}")])?;
+        let members = [OWN_MEMBERS.as_slice(), &Settings::MEMBERS].concat();
         let mut faults: Vec<String> = document
             .keys()
-            .filter(|name| !MEMBERS.contains(&name.as_str()))
-            .map(|name| format!("there is no member `{name}`; there are {}", MEMBERS.join(", ")))
+            .filter(|name| !members.contains(&name.as_str()))
+            .map(|name| format!("unknown member \"{name}\" (known: {})", members.join(", ")))
             .collect();
         let policy = document.get("policy").map(Value::to_string).unwrap_or_default();
         let policy = match policy::compile(&policy) {
@@ -91,7 +80,7 @@ impl Config {
         let mut note = |error: serde_json::Error| faults.push(error.to_string());
         let document = Value::Object(document);
         let settings = Settings::deserialize(&document).map_err(&mut note).ok();
-        let own = Own::deserialize(&document).map_err(note).ok();
+        let own = EnvoySettings::deserialize(&document).map_err(note).ok();
         let keys = own.as_ref().map(|own| keys(&own.signing_keys));
         let keys = keys.and_then(|keys| keys.map_err(|fault| faults.push(fault)).ok());
         match (policy, keys, settings, own) {
@@ -115,9 +104,10 @@ fn keys(configured: &[String]) -> Result<Keys, String> {
         configured.iter().map(|key| key.as_bytes()).collect()
     };
     if secrets.is_empty() {
-        // Each worker is a sandbox of its own: a key that one makes up is none of the others'.
+        // Each worker runs in its own sandbox. The others could not read the cursors that a generated
+        // key signs.
         return Err(format!(
-            "signingKeys: at least one secret of 16 bytes or more is needed, here or in the variable {KEYS_VARIABLE} (see environment_variables of vm_config): all workers read each other's cursors"
+            "signingKeys: no signing key: set at least one secret of 16 bytes or more here or in {KEYS_VARIABLE} (see environment_variables of vm_config), because all workers read each other's cursors"
         ));
     }
     Keys::new(secrets).map_err(|fault| format!("signingKeys: {fault}"))

@@ -1,9 +1,9 @@
-//! The core behind the face that `context-guard-protocol` knows: a loop round the store, and what happens on a fault.
+//! The core as a message filter: it reads and writes the store for the core, and handles faults.
 
 use context_guard_core::policy::OnFault;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
 use context_guard_core::{Context, Fault, Guard, Plan, Record};
-use context_guard_protocol::{Caller, Filter, Settings, Ticket, Verdict, fallback};
+use context_guard_protocol::{Caller, MessageFilter, Settings, Ticket, Verdict, fallback};
 use log::warn;
 use proxy_wasm::hostcalls::get_current_time;
 
@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::store::Slots;
 
-/// What all exchanges of a worker share.
+/// The state that all exchanges of a worker share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
@@ -22,8 +22,8 @@ pub(crate) struct Shared {
     hard_byte_limit: usize,
 }
 
-/// A request that was looked at.
-enum Seen {
+/// The core's decision on a request.
+enum RequestDecision {
     Forward(Option<Vec<u8>>, Vec<u8>),
     Answer(Vec<u8>, Record),
 }
@@ -62,7 +62,8 @@ impl Shared {
         }
     }
 
-    fn ask(&self, caller: &Caller, message: &[u8]) -> Result<Seen, Fault> {
+    /// Passes a request to the core, and loads what it asks for from the store.
+    fn decide(&self, caller: &Caller, message: &[u8]) -> Result<RequestDecision, Fault> {
         let (mut loaded, now_ms) = (Loaded::new(), self.now_ms());
         loop {
             match self.guard.on_request(&self.context(caller), message, &loaded, now_ms)? {
@@ -70,80 +71,88 @@ impl Shared {
                     let value = self.store.and_then(|store| store.get(&key, now_ms));
                     (key, value)
                 })),
-                Plan::Forward { message, ticket } => return Ok(Seen::Forward(message, ticket)),
+                Plan::Forward { message, ticket } => {
+                    return Ok(RequestDecision::Forward(message, ticket));
+                }
                 Plan::Answer { message, entries, extend, ttl_ms, record } => {
                     for key in extend {
                         self.store.inspect(|store| store.extend(&key, now_ms + ttl_ms));
                     }
-                    self.keep(&entries, ttl_ms)?;
-                    return Ok(Seen::Answer(message, record));
+                    self.store_entries(&entries, ttl_ms)?;
+                    return Ok(RequestDecision::Answer(message, record));
                 }
             }
         }
     }
 
-    fn tell(
+    /// Passes a response to the core, and stores what it withholds.
+    fn shape(
         &self,
         cx: &Context<'_>,
         ticket: &[u8],
         message: &[u8],
     ) -> Result<(Option<Vec<u8>>, Record), Fault> {
         let shaped = self.guard.on_response(cx, ticket, message, self.now_ms())?;
-        let kept = self.keep(&shaped.entries, shaped.ttl_ms);
+        let stored = self.store_entries(&shaped.entries, shaped.ttl_ms);
         if shaped.must_be_stored {
-            kept?;
+            stored?;
         }
         Ok((shaped.message, shaped.record))
     }
 
-    fn keep(&self, entries: &[Entry<'_>], ttl_ms: u64) -> Result<(), Fault> {
+    fn store_entries(&self, entries: &[Entry<'_>], ttl_ms: u64) -> Result<(), Fault> {
         let now_ms = self.now_ms();
         for entry in entries {
-            let kept = self
+            let stored = self
                 .store
                 .map(|store| store.put(&entry.key, &entry.value, now_ms + ttl_ms, now_ms));
-            if !matches!(kept, Some(Ok(()))) {
+            if !matches!(stored, Some(Ok(()))) {
                 self.metrics.store_full();
                 return Err(Fault::Other(
-                    "there is no room to keep the rest of the answer".to_owned(),
+                    "the store has no room for the rest of the answer".to_owned(),
                 ));
             }
         }
         Ok(())
     }
 
-    fn fault(&self, fault: &Fault) {
+    fn log_fault(&self, fault: &Fault) {
         self.metrics.fault();
-        warn!("context-guard: a message was not shaped: {fault}");
+        warn!("context-guard: the guard failed on a message: {fault}");
     }
 }
 
-/// The guard, for one exchange.
-pub(crate) struct Asking<'a>(pub(crate) &'a Shared);
+/// Calls the core for one exchange.
+pub(crate) struct CoreFilter<'a>(pub(crate) &'a Shared);
 
-impl Filter for Asking<'_> {
-    fn request(&mut self, caller: &Caller, message: &[u8]) -> Verdict {
-        match self.0.ask(caller, message) {
-            Ok(Seen::Forward(message, ticket)) if ticket.is_empty() => {
+impl MessageFilter for CoreFilter<'_> {
+    fn on_request(&mut self, caller: &Caller, message: &[u8]) -> Verdict {
+        match self.0.decide(caller, message) {
+            Ok(RequestDecision::Forward(message, ticket)) if ticket.is_empty() => {
                 Verdict::Forward(message, Ticket::Pass)
             }
-            Ok(Seen::Forward(message, ticket)) => Verdict::Forward(message, Ticket::Guard(ticket)),
-            Ok(Seen::Answer(answer, record)) => {
+            Ok(RequestDecision::Forward(message, ticket)) => {
+                Verdict::Forward(message, Ticket::Guard(ticket))
+            }
+            Ok(RequestDecision::Answer(answer, record)) => {
                 self.0.metrics.answered(&record);
                 Verdict::Answer(answer)
             }
-            // What is no JSON is the upstream's to refuse.
+            // A malformed request is no fault of the guard. The upstream refuses it.
             Err(Fault::Malformed(_)) => Verdict::Forward(None, Ticket::Limit),
             Err(fault) => {
-                self.0.fault(&fault);
+                self.0.log_fault(&fault);
                 Verdict::Forward(None, Ticket::Limit)
             }
         }
     }
 
-    fn response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>> {
+    fn on_response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>> {
         #[cfg(feature = "sabotage")]
-        assert!(!String::from_utf8_lossy(message).contains("sabotage:panic"), "as was wanted");
+        assert!(
+            !String::from_utf8_lossy(message).contains("sabotage:panic"),
+            "a test requested this panic"
+        );
         let shared = self.0;
         let limited = || fallback::limit(message, shared.on_fault, shared.hard_byte_limit);
         let ticket = match ticket {
@@ -152,26 +161,26 @@ impl Filter for Asking<'_> {
             Ticket::Guard(ticket) => ticket,
         };
         let cx = shared.context(caller);
-        // What finds no room may still be fetched again.
-        let told = shared.tell(&cx, ticket, message).or_else(|fault| match fault {
+        // Without room in the store, the guard can still offer to repeat the upstream's call.
+        let shaped = shared.shape(&cx, ticket, message).or_else(|fault| match fault {
             Fault::Other(_) if !cx.store_unavailable => {
-                shared.tell(&Context { store_unavailable: true, ..cx }, ticket, message)
+                shared.shape(&Context { store_unavailable: true, ..cx }, ticket, message)
             }
             fault => Err(fault),
         });
-        match told {
+        match shaped {
             Ok((message, record)) => {
                 shared.metrics.answered(&record);
                 message
             }
             Err(fault) => {
-                shared.fault(&fault);
+                shared.log_fault(&fault);
                 limited()
             }
         }
     }
 
-    fn over_limit(&mut self) {
+    fn on_limit_exceeded(&mut self) {
         self.0.metrics.over_limit();
     }
 }

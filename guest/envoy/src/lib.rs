@@ -1,13 +1,14 @@
-//! The core as a filter of Envoy, for MCP over Streamable HTTP and for plain JSON APIs.
+//! The guard as an Envoy filter, for MCP over Streamable HTTP and for plain JSON APIs.
 //!
-//! Callbacks and nothing else: what lies between HTTP and messages is `context-guard-protocol`, all shaping is the core.
+//! This crate contains proxy-wasm callbacks only. `context-guard-protocol` makes the decisions about
+//! HTTP and messages, and the core shapes answers.
 //!
-//! - [`config`]: what stands in the configuration of the filter, checked before it is taken.
-//! - [`stream`]: an exchange. Bodies are copied out of Envoy's buffers chunk by chunk, so that these stay empty; a body that is put back is never longer than one
-//!   that Envoy has held already.
-//! - [`guard`]: the loop round the store.
-//! - [`store`]: shared data of all workers, in slots, since nothing in it can be removed and nothing expires.
-//! - [`metrics`]: Envoy stats.
+//! - [`config`]: the configuration of the filter, validated as a whole.
+//! - [`stream`]: an exchange. It moves bodies out of Envoy's buffers chunk by chunk, and never puts back
+//!   more than a buffer holds.
+//! - [`guard`]: the core as a message filter, with its cursor store.
+//! - [`store`]: the cursor store in Envoy's shared data.
+//! - [`metrics`]: Envoy statistics.
 
 mod config;
 mod guard;
@@ -25,7 +26,7 @@ use config::Config;
 use guard::Shared;
 use stream::Stream;
 
-#[allow(unsafe_code, missing_docs, reason = "the entry point of a module of proxy-wasm")]
+#[allow(unsafe_code, missing_docs, reason = "the entry point of a proxy-wasm module")]
 mod entry {
     use super::{LogLevel, Root, RootContext};
 
@@ -35,7 +36,7 @@ mod entry {
     }}
 }
 
-/// What all exchanges of a worker share.
+/// The root context of a worker.
 #[derive(Default)]
 struct Root {
     shared: Option<Rc<Shared>>,
@@ -44,7 +45,7 @@ struct Root {
 impl Context for Root {}
 
 impl RootContext for Root {
-    /// A configuration that is refused leaves the one before it in use.
+    /// Applies a configuration. If it is invalid, the previous one remains in use.
     fn on_configure(&mut self, size: usize) -> bool {
         let bytes = if size == 0 { None } else { self.get_plugin_configuration() };
         match Config::read(bytes.as_deref().unwrap_or_default()).and_then(Shared::new) {
@@ -54,7 +55,7 @@ impl RootContext for Root {
             }
             Err(faults) => {
                 for fault in faults {
-                    error!("context-guard: the configuration is refused: {fault}");
+                    error!("context-guard: invalid configuration: {fault}");
                 }
                 false
             }

@@ -1,13 +1,14 @@
-//! What the filter did, as Envoy stats (`wasmcustom.context_guard_…`), and of the last answer of an exchange as filter state for access logs.
+//! Envoy statistics (`wasmcustom.context_guard_…`), and the record of an exchange's last answer as filter
+//! state for access logs.
 
 use context_guard_core::{Loss, Record};
 use proxy_wasm::hostcalls::{define_metric, increment_metric, record_metric, set_property};
 use proxy_wasm::types::MetricType;
 
-/// The property that holds the record of an answer: `%FILTER_STATE(wasm.context_guard:PLAIN)%` in an access log.
-const RECORD: &str = "context_guard";
+/// The property with the record of an answer: `%FILTER_STATE(wasm.context_guard:PLAIN)%` in an access log.
+const RECORD_PROPERTY: &str = "context_guard";
 
-/// Ids of the stats.
+/// The ids of the metrics.
 pub(crate) struct Metrics {
     answers: u32,
     shaped: u32,
@@ -23,6 +24,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
+    /// Defines the metrics.
     pub(crate) fn new() -> Self {
         let define = |kind, name: &str| {
             define_metric(kind, &format!("context_guard_{name}")).unwrap_or(u32::MAX)
@@ -43,7 +45,7 @@ impl Metrics {
         }
     }
 
-    /// An answer was looked at.
+    /// Counts an answer that the guard has seen.
     pub(crate) fn answered(&self, record: &Record) {
         let add = |id: u32, by: u64| {
             let _ = increment_metric(id, i64::try_from(by).unwrap_or(0));
@@ -57,18 +59,21 @@ impl Metrics {
         add(self.sent_tokens, record.estimated_tokens);
         let _ = record_metric(self.answer_tokens, record.estimated_tokens);
         if let Ok(record) = serde_json::to_vec(record) {
-            let _ = set_property(vec![RECORD], Some(&record));
+            let _ = set_property(vec![RECORD_PROPERTY], Some(&record));
         }
     }
 
+    /// Counts a fault of the guard.
     pub(crate) fn fault(&self) {
         let _ = increment_metric(self.faults, 1);
     }
 
+    /// Counts an entry for which the store had no room.
     pub(crate) fn store_full(&self) {
         let _ = increment_metric(self.store_full, 1);
     }
 
+    /// Counts a body that exceeded a limit.
     pub(crate) fn over_limit(&self) {
         let _ = increment_metric(self.over_limit, 1);
     }

@@ -1,28 +1,29 @@
-//! Shared data as a cursor store: slots in sets, since Envoy removes nothing and expires nothing.
+//! A cursor store in Envoy's shared data, which neither removes nor expires values.
 //!
-//! A set is a directory of its entries, changed by compare-and-swap, and a value for each. A key belongs to one set; there the oldest entries give way. So no more than the bytes
-//! that were allowed are ever held, a read costs a directory and a value, and workers need no lock.
+//! The store is a set-associative cache. A key belongs to one set. A set has a directory, which is changed
+//! by compare-and-swap, and a slot for each value. A new entry evicts the oldest of its set. The store
+//! therefore never exceeds its size, a read costs a directory and a value, and workers need no lock.
 
 use proxy_wasm::hostcalls::{get_shared_data, set_shared_data};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Sets of slots.
+/// The number of sets.
 const SETS: usize = 64;
-/// Slots of a set.
+/// The number of slots of a set.
 const WAYS: usize = 32;
-/// Bytes of an entry in a directory: tag, expiry, when it was written, length.
-const ENTRY: usize = 40;
-/// How often a directory is tried that others change at the same time.
-const TRIES: usize = 16;
+/// Bytes of a directory entry: tag (16), then expiry, time of writing and length (8 each).
+const ENTRY_BYTES: usize = 40;
+/// Maximum number of attempts to change a directory that other workers change too.
+const MAX_SWAP_ATTEMPTS: usize = 16;
 
-/// The slots.
+/// The store.
 #[derive(Clone, Copy)]
 pub(crate) struct Slots {
-    /// Bytes that the values of a set may take.
-    bytes_of_set: usize,
+    /// Maximum size of the values of a set, in bytes.
+    set_bytes: usize,
 }
 
-/// A slot in use.
+/// A directory entry. The default marks a free slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     tag: u128,
@@ -31,25 +32,26 @@ struct Entry {
     bytes: u64,
 }
 
-/// The store is full of what may not give way, or changes too fast.
+/// The value is too large for a set, or other workers change the set too often.
 #[derive(Debug)]
 pub(crate) struct Full;
 
 impl Slots {
-    /// Slots for this many bytes.
+    /// A store of at most this many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { bytes_of_set: bytes / SETS }
+        Self { set_bytes: bytes / SETS }
     }
 
     pub(crate) fn get(self, key: &str, now_ms: u64) -> Option<Vec<u8>> {
-        let (set, tag) = place(key);
-        let (directory, _) = read(set);
+        let (set, tag) = locate(key);
+        let (directory, _) = read_directory(set);
         let way =
             directory.iter().position(|entry| entry.tag == tag && entry.expires_ms > now_ms)?;
-        let mut value = get_shared_data(&slot(set, way)).ok()?.0?;
-        // Another value may have come here since.
-        let at = value.len().checked_sub(size_of::<u128>())?;
-        let found = value.split_off(at);
+        let mut value = get_shared_data(&slot_key(set, way)).ok()?.0?;
+        // Directory and value are separate reads. Another worker may have replaced the value between
+        // them, so the value carries its tag at its end.
+        let tag_start = value.len().checked_sub(size_of::<u128>())?;
+        let found = value.split_off(tag_start);
         (found == tag.to_le_bytes()).then_some(value)
     }
 
@@ -60,19 +62,19 @@ impl Slots {
         expires_ms: u64,
         now_ms: u64,
     ) -> Result<(), Full> {
-        let (set, tag) = place(key);
+        let (set, tag) = locate(key);
         let entry = Entry { tag, expires_ms, written_ms: now_ms, bytes: value.len() as u64 };
         let (way, emptied) =
-            change(set, |directory| make_room(directory, entry, self.bytes_of_set, now_ms))?;
+            change(set, |directory| make_room(directory, entry, self.set_bytes, now_ms))?;
         for way in emptied {
-            let _ = set_shared_data(&slot(set, way), Some(&[]), None);
+            let _ = set_shared_data(&slot_key(set, way), Some(&[]), None);
         }
         let value = [value, &tag.to_le_bytes()].concat();
-        set_shared_data(&slot(set, way), Some(&value), None).map_err(|_| Full)
+        set_shared_data(&slot_key(set, way), Some(&value), None).map_err(|_| Full)
     }
 
     pub(crate) fn extend(self, key: &str, expires_ms: u64) {
-        let (set, tag) = place(key);
+        let (set, tag) = locate(key);
         let _ = change(set, |directory| {
             for entry in directory.iter_mut().filter(|entry| entry.tag == tag) {
                 entry.expires_ms = entry.expires_ms.max(expires_ms);
@@ -82,7 +84,7 @@ impl Slots {
     }
 }
 
-/// Where an entry goes, and which slots are emptied for it.
+/// Adds an entry to a directory. Returns its slot, and the slots that were emptied for it.
 fn make_room(
     directory: &mut [Entry; WAYS],
     entry: Entry,
@@ -94,8 +96,8 @@ fn make_room(
     }
     let mut emptied = Vec::new();
     for (way, old) in directory.iter_mut().enumerate() {
-        let is_over = old.bytes > 0 && old.expires_ms <= now_ms;
-        if is_over || old.tag == entry.tag {
+        let is_expired = old.bytes > 0 && old.expires_ms <= now_ms;
+        if is_expired || old.tag == entry.tag {
             *old = Entry::default();
             emptied.push(way);
         }
@@ -115,41 +117,46 @@ fn make_room(
     }
 }
 
-/// Changes a directory, again and again until nobody else did in between.
-fn change<T>(set: usize, mut by: impl FnMut(&mut [Entry; WAYS]) -> Option<T>) -> Result<T, Full> {
-    for _ in 0..TRIES {
-        let (mut directory, cas) = read(set);
-        let done = by(&mut directory).ok_or(Full)?;
-        if set_shared_data(&name(set), Some(&bytes(&directory)), cas).is_ok() {
+/// Changes a directory by compare-and-swap, and retries if another worker was faster.
+fn change<T>(
+    set: usize,
+    mut update: impl FnMut(&mut [Entry; WAYS]) -> Option<T>,
+) -> Result<T, Full> {
+    for _ in 0..MAX_SWAP_ATTEMPTS {
+        let (mut directory, cas) = read_directory(set);
+        let done = update(&mut directory).ok_or(Full)?;
+        if set_shared_data(&directory_key(set), Some(&encode(&directory)), cas).is_ok() {
             return Ok(done);
         }
     }
     Err(Full)
 }
 
-fn place(key: &str) -> (usize, u128) {
+/// The set of a key, and its tag.
+fn locate(key: &str) -> (usize, u128) {
     let tag = xxh3_128(key.as_bytes());
     ((tag % SETS as u128) as usize, tag)
 }
 
-fn name(set: usize) -> String {
+fn directory_key(set: usize) -> String {
     format!("context-guard.{set}")
 }
 
-fn slot(set: usize, way: usize) -> String {
+fn slot_key(set: usize, way: usize) -> String {
     format!("context-guard.{set}.{way}")
 }
 
-fn read(set: usize) -> ([Entry; WAYS], Option<u32>) {
-    let (bytes, cas) = get_shared_data(&name(set)).unwrap_or_default();
-    (entries(&bytes.unwrap_or_default()), cas)
+fn read_directory(set: usize) -> ([Entry; WAYS], Option<u32>) {
+    let (bytes, cas) = get_shared_data(&directory_key(set)).unwrap_or_default();
+    (decode(&bytes.unwrap_or_default()), cas)
 }
 
-fn entries(bytes: &[u8]) -> [Entry; WAYS] {
+fn decode(bytes: &[u8]) -> [Entry; WAYS] {
     let mut directory = [Entry::default(); WAYS];
-    for (entry, bytes) in directory.iter_mut().zip(bytes.chunks_exact(ENTRY)) {
+    for (entry, bytes) in directory.iter_mut().zip(bytes.chunks_exact(ENTRY_BYTES)) {
         let (tag, rest) = bytes.split_at(size_of::<u128>());
-        let number = |at: usize| rest.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+        let number =
+            |offset: usize| rest.get(offset..offset + 8)?.try_into().ok().map(u64::from_le_bytes);
         if let (Ok(tag), Some(expires_ms), Some(written_ms), Some(bytes)) =
             (tag.try_into(), number(0), number(8), number(16))
         {
@@ -159,8 +166,8 @@ fn entries(bytes: &[u8]) -> [Entry; WAYS] {
     directory
 }
 
-fn bytes(directory: &[Entry; WAYS]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(WAYS * ENTRY);
+fn encode(directory: &[Entry; WAYS]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(WAYS * ENTRY_BYTES);
     for entry in directory {
         bytes.extend(entry.tag.to_le_bytes());
         for number in [entry.expires_ms, entry.written_ms, entry.bytes] {

@@ -1,67 +1,70 @@
-//! An exchange, as Envoy's callbacks have it.
+//! An exchange, driven by Envoy's callbacks.
 //!
-//! Of answers in JSON nothing is held back in Envoy: their bytes are taken out of each chunk, and given to the last. Only an answer of an API, whose status and headers may change, is
-//! held, within `maxBuffered`.
+//! Envoy buffers nothing of MCP answers: the filter takes the bytes out of each chunk, and replaces the
+//! last chunk by the shaped body. Envoy buffers only answers of an API, up to `maxBuffered`, because
+//! their status and headers may change.
 
 use std::rc::Rc;
 
-use context_guard_protocol::{
-    Exchange, OF_A_PART, OF_THE_WHOLE, Onward, Reply, RequestHead, ResponseHead, Way,
+use context_guard_protocol::header as headers;
+use context_guard_protocol::http::{
+    HttpExchange, HttpResponse, RequestAction, RequestHead, ResponseAction, ResponseHead,
 };
 use proxy_wasm::hostcalls::{
-    get_buffer, get_map_value_bytes, reset_http_response, send_http_response, set_buffer,
-    set_map_value,
+    add_map_value, get_buffer, get_map_value_bytes, reset_http_response, send_http_response,
+    set_buffer, set_map_value,
 };
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::{Action, BufferType, MapType};
 
-use crate::guard::{Asking, Shared};
+use crate::guard::{CoreFilter, Shared};
 
-/// An exchange.
+/// The stream context of one exchange.
 pub(crate) struct Stream {
     shared: Rc<Shared>,
-    exchange: Option<Exchange>,
-    /// The request is being held.
-    holds_request: bool,
-    response: Response,
+    exchange: Option<HttpExchange>,
+    /// Envoy buffers the request until its end.
+    is_request_held: bool,
+    response: BodyState,
 }
 
-/// What becomes of the body of a response.
-enum Response {
+/// The treatment of the response body.
+enum BodyState {
     Pass,
-    /// It is collected here.
+    /// The filter collects the body.
     Collect {
         body: Vec<u8>,
-        most: usize,
+        max_bytes: usize,
         with_head: bool,
     },
     Events,
-    /// Something else was sent in its place.
+    /// The body was replaced, so its remaining chunks are dropped.
     Drop,
 }
 
 impl Stream {
     pub(crate) fn new(shared: Rc<Shared>) -> Self {
-        Self { shared, exchange: None, holds_request: false, response: Response::Pass }
+        Self { shared, exchange: None, is_request_held: false, response: BodyState::Pass }
     }
 
-    /// Sends a request on as the guard has it, or answers it. `body`: what Envoy holds of it.
-    fn onward(&mut self, body: &[u8]) -> Action {
-        self.holds_request = false;
+    /// Forwards or answers the request. `body` is the part that Envoy buffers.
+    fn finish_request(&mut self, body: &[u8]) -> Action {
+        self.is_request_held = false;
         let shared = Rc::clone(&self.shared);
         let Some(exchange) = &mut self.exchange else { return Action::Continue };
-        match exchange.request(&mut Asking(&shared), body) {
-            Onward::Answer(reply) => self.answer(&reply),
-            Onward::Forward { body: changed, target, subject } => {
+        match exchange.on_request(&mut CoreFilter(&shared), body) {
+            RequestAction::Respond(response) => self.respond(&response),
+            RequestAction::Forward { body: changed, target, mcp_name } => {
                 if let Some(target) = target {
                     set(MapType::HttpRequestHeaders, ":path", &target);
                 }
-                let named = header(MapType::HttpRequestHeaders, "mcp-name").is_some();
-                if let Some(subject) = subject.filter(|_| named) {
-                    set(MapType::HttpRequestHeaders, "mcp-name", &subject);
+                let has_name = header(MapType::HttpRequestHeaders, headers::MCP_NAME).is_some();
+                if let Some(name) = mcp_name.filter(|_| has_name) {
+                    set(MapType::HttpRequestHeaders, headers::MCP_NAME, &name);
                 }
                 if let Some(changed) = changed {
-                    // A length that is not right leaks what is too much into the next request of the connection.
+                    // With a wrong length, the upstream would read the rest of this body as its next
+                    // request.
                     set(MapType::HttpRequestHeaders, "content-length", &changed.len().to_string());
                     let _ = set_buffer(BufferType::HttpRequestBody, 0, body.len(), &changed);
                 }
@@ -70,21 +73,21 @@ impl Stream {
         }
     }
 
-    /// Answers a request at once.
-    fn answer(&mut self, reply: &Reply) -> Action {
+    /// Sends a local reply.
+    fn respond(&mut self, response: &HttpResponse) -> Action {
         self.exchange = None;
-        let mut headers = vec![("content-type", reply.content_type)];
-        headers.extend(reply.headers.iter().map(|(name, value)| (*name, value.as_str())));
-        let _ = send_http_response(reply.status.into(), headers, Some(&reply.body));
+        let mut headers = vec![("content-type", response.content_type)];
+        headers.extend(response.headers.iter().map(|(name, value)| (*name, value.as_str())));
+        let _ = send_http_response(response.status.into(), headers, Some(&response.body));
         Action::Pause
     }
 
-    /// A request that is longer than is looked into.
-    fn too_long(&mut self) -> Action {
-        self.holds_request = false;
+    /// Refuses or forwards a request that exceeds `maxBuffered`.
+    fn on_oversized_request(&mut self) -> Action {
+        self.is_request_held = false;
         self.shared.metrics.over_limit();
-        match Reply::request_too_long(&self.shared.settings) {
-            Some(reply) => self.answer(&reply),
+        match HttpResponse::request_too_long(&self.shared.settings) {
+            Some(response) => self.respond(&response),
             None => {
                 self.exchange = None;
                 Action::Continue
@@ -92,10 +95,10 @@ impl Stream {
         }
     }
 
-    /// A chunk of a body that is collected.
+    /// Collects a chunk, and replaces the last one by the shaped body.
     fn collect(&mut self, chunk: Vec<u8>, end: bool) -> Action {
         let shared = Rc::clone(&self.shared);
-        let (Response::Collect { body, most, with_head }, Some(exchange)) =
+        let (BodyState::Collect { body, max_bytes, with_head }, Some(exchange)) =
             (&mut self.response, &mut self.exchange)
         else {
             return Action::Continue;
@@ -106,31 +109,36 @@ impl Stream {
         } else {
             body.extend_from_slice(&chunk);
         }
-        let too_long = body.len() > *most;
-        if !end && !too_long {
+        let is_too_long = body.len() > *max_bytes;
+        if !end && !is_too_long {
             let _ = set_buffer(BufferType::HttpResponseBody, 0, size, b"");
             return if with_head { Action::Pause } else { Action::Continue };
         }
-        // To put more into a stream that is held than its buffer takes ends the process. What was not taken out needs not be put back; of the rest, twice `maxBuffered` is what the buffer
-        // takes at least.
-        let most_held = 2 * shared.settings.max_buffered;
-        let fits = !with_head || body.len() == size || body.len() <= most_held;
-        let filter = &mut Asking(&shared);
-        let shaped =
-            if too_long { exchange.too_long(filter, fits) } else { exchange.answer(filter, body) };
+        // Envoy's process ends if a paused stream receives more than its buffer holds, which is at
+        // least twice `maxBuffered`. A body that consists of this chunk only is in the buffer already.
+        let max_paused_bytes = 2 * shared.settings.max_buffered;
+        let can_forward = !with_head || body.len() == size || body.len() <= max_paused_bytes;
+        let filter = &mut CoreFilter(&shared);
+        let replacement = if is_too_long {
+            exchange.on_oversized_body(filter, can_forward)
+        } else {
+            exchange.on_body(filter, body)
+        };
         let body = std::mem::take(body);
-        let shaped = shaped.filter(|shaped| !with_head || shaped.body.len() <= most_held);
-        let sent = shaped.as_ref().map_or(&body, |shaped| &shaped.body);
-        if let Some(head) = shaped.as_ref().and_then(|shaped| shaped.head.as_ref()) {
+        let replacement =
+            replacement.filter(|new| !with_head || new.body().len() <= max_paused_bytes);
+        let sent = replacement.as_ref().map_or(body.as_slice(), |new| new.body());
+        if let Some(head) = replacement.as_ref().and_then(|new| new.head()) {
             change_head(head);
         }
-        if with_head && (end || shaped.is_some()) {
+        if with_head && (end || replacement.is_some()) {
             set(MapType::HttpResponseHeaders, "content-length", &sent.len().to_string());
         }
-        if shaped.is_some() || sent.len() != size {
+        if replacement.is_some() || sent.len() != size {
             let _ = set_buffer(BufferType::HttpResponseBody, 0, size, sent);
         }
-        self.response = if too_long && shaped.is_some() { Response::Drop } else { Response::Pass };
+        self.response =
+            if is_too_long && replacement.is_some() { BodyState::Drop } else { BodyState::Pass };
         Action::Continue
     }
 }
@@ -143,103 +151,103 @@ impl HttpContext for Stream {
         let (method, target) =
             (request(":method").unwrap_or_default(), request(":path").unwrap_or_default());
         let head = RequestHead { method: &method, target: &target, header: &request };
-        let exchange = Exchange::open(&self.shared.settings, &head);
-        let reads = exchange.reads_request();
-        if exchange.passes() || (reads && end) {
+        let exchange = HttpExchange::open(&self.shared.settings, &head);
+        let needs_body = exchange.needs_request_body();
+        if exchange.is_ignored() || (needs_body && end) {
             return Action::Continue;
         }
         self.exchange = Some(exchange);
-        // What comes compressed cannot be looked into.
+        // A compressed response could not be read.
         remove(MapType::HttpRequestHeaders, "accept-encoding");
-        if !reads {
-            OF_A_PART.iter().for_each(|name| remove(MapType::HttpRequestHeaders, name));
-            return self.onward(b"");
+        if !needs_body {
+            headers::PARTIAL_REQUEST_HEADERS
+                .iter()
+                .for_each(|name| remove(MapType::HttpRequestHeaders, name));
+            return self.finish_request(b"");
         }
-        if length(MapType::HttpRequestHeaders)
-            .is_some_and(|it| it > self.shared.settings.max_buffered)
+        if content_length(MapType::HttpRequestHeaders)
+            .is_some_and(|length| length > self.shared.settings.max_buffered)
         {
-            return self.too_long();
+            return self.on_oversized_request();
         }
-        self.holds_request = true;
+        self.is_request_held = true;
         Action::Pause
     }
 
     fn on_http_request_body(&mut self, size: usize, end: bool) -> Action {
-        if !self.holds_request {
+        if !self.is_request_held {
             return Action::Continue;
         }
         if size > self.shared.settings.max_buffered {
-            return self.too_long();
+            return self.on_oversized_request();
         }
         if !end {
             return Action::Pause;
         }
         let body = buffer(BufferType::HttpRequestBody, size);
-        self.onward(&body)
+        self.finish_request(&body)
     }
 
     fn on_http_request_trailers(&mut self, _: usize) -> Action {
-        if self.holds_request {
-            let most = self.shared.settings.max_buffered;
-            let body = buffer(BufferType::HttpRequestBody, most);
-            return self.onward(&body);
+        if self.is_request_held {
+            let max_bytes = self.shared.settings.max_buffered;
+            let body = buffer(BufferType::HttpRequestBody, max_bytes);
+            return self.finish_request(&body);
         }
         Action::Continue
     }
 
     fn on_http_response_headers(&mut self, _: usize, end: bool) -> Action {
-        let Some(exchange) = self.exchange.as_mut().filter(|_| !end) else {
-            return Action::Continue;
-        };
+        let Some(exchange) = self.exchange.as_mut() else { return Action::Continue };
         let response = |name: &str| header(MapType::HttpResponseHeaders, name);
         let content_type = response("content-type").unwrap_or_default();
         let status = response(":status").and_then(|status| status.parse().ok()).unwrap_or_default();
         let head = ResponseHead {
             status,
             content_type: &content_type,
-            encoded: response("content-encoding").is_some_and(|encoding| encoding != "identity"),
-            length: length(MapType::HttpResponseHeaders),
+            is_encoded: headers::is_encoded(response("content-encoding").as_deref()),
+            content_length: content_length(MapType::HttpResponseHeaders),
         };
-        let way = exchange.response(&head);
-        let (response, with_head) = match way {
-            Way::Pass => (Response::Pass, false),
-            Way::Events => (Response::Events, false),
-            Way::Collect { most, with_head } => {
-                (Response::Collect { body: Vec::new(), most, with_head }, with_head)
+        let (response, with_head) = match exchange.on_response(&head) {
+            ResponseAction::Respond(response) => return self.respond(&response),
+            ResponseAction::Pass => return Action::Continue,
+            // No body callback follows.
+            _ if end => return Action::Continue,
+            ResponseAction::Events => (BodyState::Events, false),
+            ResponseAction::Collect { max_bytes, with_head } => {
+                (BodyState::Collect { body: Vec::new(), max_bytes, with_head }, with_head)
             }
-            // Nothing of it is kept: the first chunk decides.
-            Way::TooLong => {
-                (Response::Collect { body: Vec::new(), most: 0, with_head: true }, true)
+            // The first chunk exceeds this limit, so the replacement is sent in its place.
+            ResponseAction::TooLong => {
+                (BodyState::Collect { body: Vec::new(), max_bytes: 0, with_head: true }, true)
             }
         };
         self.response = response;
         if with_head {
             return Action::Pause;
         }
-        if way != Way::Pass {
-            remove(MapType::HttpResponseHeaders, "content-length");
-        }
+        remove(MapType::HttpResponseHeaders, "content-length");
         Action::Continue
     }
 
     fn on_http_response_body(&mut self, size: usize, end: bool) -> Action {
         match &self.response {
-            Response::Pass => Action::Continue,
-            Response::Drop => {
+            BodyState::Pass => Action::Continue,
+            BodyState::Drop => {
                 let _ = set_buffer(BufferType::HttpResponseBody, 0, size, b"");
                 Action::Continue
             }
-            Response::Events => {
+            BodyState::Events => {
                 let shared = Rc::clone(&self.shared);
                 let Some(exchange) = &mut self.exchange else { return Action::Continue };
                 let chunk = buffer(BufferType::HttpResponseBody, size);
-                let sent = exchange.events(&mut Asking(&shared), &chunk, end);
+                let sent = exchange.on_events(&mut CoreFilter(&shared), &chunk, end);
                 if sent != chunk {
                     let _ = set_buffer(BufferType::HttpResponseBody, 0, size, &sent);
                 }
                 Action::Continue
             }
-            Response::Collect { .. } => {
+            BodyState::Collect { .. } => {
                 let chunk = buffer(BufferType::HttpResponseBody, size);
                 self.collect(chunk, end)
             }
@@ -247,27 +255,27 @@ impl HttpContext for Stream {
     }
 
     fn on_http_response_trailers(&mut self, _: usize) -> Action {
-        // The body has ended without word of it, and nothing can be added to it any more: an error is better than a part of it.
-        if matches!(&self.response, Response::Collect { body, .. } if !body.is_empty()) {
+        // With trailers, no chunk was marked as the last, and Envoy accepts no more body now. A reset
+        // is better than a truncated answer.
+        if matches!(&self.response, BodyState::Collect { body, .. } if !body.is_empty()) {
             let _ = reset_http_response();
         }
         Action::Continue
     }
 }
 
-/// Puts a head of the guard's in the place of the upstream's.
-fn change_head(head: &Reply) {
-    OF_THE_WHOLE.iter().for_each(|name| remove(MapType::HttpResponseHeaders, name));
-    if head.status != 200 {
-        set(MapType::HttpResponseHeaders, ":status", &head.status.to_string());
-    }
-    set(MapType::HttpResponseHeaders, "content-type", head.content_type);
+/// Replaces status and content type, and adds the further headers.
+fn change_head(head: &HttpResponse) {
+    let map = MapType::HttpResponseHeaders;
+    headers::WHOLE_BODY_HEADERS.iter().for_each(|name| remove(map, name));
+    set(map, ":status", &head.status.to_string());
+    set(map, "content-type", head.content_type);
     for (name, value) in &head.headers {
-        set(MapType::HttpResponseHeaders, name, value);
+        let _ = add_map_value(map, name, value);
     }
 }
 
-/// A header, whatever its bytes are.
+/// Reads a header, which may hold any bytes.
 fn header(map: MapType, name: &str) -> Option<String> {
     let value = get_map_value_bytes(map, name).ok()??;
     Some(String::from_utf8_lossy(&value).into_owned())
@@ -281,7 +289,7 @@ fn remove(map: MapType, name: &str) {
     let _ = set_map_value(map, name, None);
 }
 
-fn length(map: MapType) -> Option<usize> {
+fn content_length(map: MapType) -> Option<usize> {
     header(map, "content-length")?.trim().parse().ok()
 }
 

@@ -1,6 +1,6 @@
-//! The guard component behind the face that `context-guard-protocol` knows.
+//! The guard component as a message filter.
 
-use context_guard_protocol::{Caller, Filter, Ticket, Verdict, fallback};
+use context_guard_protocol::{Caller, MessageFilter, Ticket, Verdict, fallback};
 
 use crate::bindings::context_guard::guard::guard;
 use crate::bindings::context_guard::guard::types::{
@@ -8,11 +8,11 @@ use crate::bindings::context_guard::guard::types::{
 };
 use crate::config::Config;
 
-/// The guard, under a configuration.
+/// Calls the guard component under a configuration.
 #[derive(Clone, Copy)]
-pub(crate) struct Asking(pub(crate) &'static Config);
+pub(crate) struct ComponentFilter(pub(crate) &'static Config);
 
-/// Does a call; where the store fails, once more in the knowledge that it does.
+/// Calls the guard. If the store fails, calls it once more with the store marked as unavailable.
 fn with_store<T>(
     caller: &Caller,
     call: impl Fn(&CallContext) -> Result<T, Fault>,
@@ -44,15 +44,14 @@ fn changed(outcome: Outcome) -> Option<Vec<u8>> {
     }
 }
 
-#[allow(clippy::print_stderr, reason = "the log of a component is its standard error")]
-fn say(fault: &Fault) {
-    eprintln!("context-guard: a message was not shaped: {fault:?}");
+#[allow(clippy::print_stderr, reason = "a component logs to its standard error")]
+fn log_fault(fault: &Fault) {
+    eprintln!("context-guard: the guard failed on a message: {fault:?}");
 }
 
-impl Filter for Asking {
-    fn request(&mut self, caller: &Caller, message: &[u8]) -> Verdict {
-        let asked = with_store(caller, |cx| guard::on_request(&self.0.settings, cx, message));
-        match asked {
+impl MessageFilter for ComponentFilter {
+    fn on_request(&mut self, caller: &Caller, message: &[u8]) -> Verdict {
+        match with_store(caller, |cx| guard::on_request(&self.0.settings, cx, message)) {
             Ok(RequestVerdict::Answer(answer)) => Verdict::Answer(answer.message),
             Ok(RequestVerdict::Forward(forward)) if forward.ticket.is_empty() => {
                 Verdict::Forward(changed(forward.message), Ticket::Pass)
@@ -61,21 +60,25 @@ impl Filter for Asking {
                 Verdict::Forward(changed(forward.message), Ticket::Guard(forward.ticket))
             }
             Err(fault) => {
-                // What is no JSON is the upstream's to refuse.
+                // A malformed request is no fault of the guard. The upstream refuses it.
                 if !matches!(fault, Fault::Malformed(_)) {
-                    say(&fault);
+                    log_fault(&fault);
                 }
                 Verdict::Forward(None, Ticket::Limit)
             }
         }
     }
 
-    fn response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>> {
+    fn on_response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>> {
         let Config { settings, compiled, .. } = self.0;
-        if let Ticket::Guard(ticket) = ticket {
-            match with_store(caller, |cx| guard::on_response(settings, cx, ticket, message)) {
-                Ok(verdict) => return changed(verdict.message),
-                Err(fault) => say(&fault),
+        match ticket {
+            Ticket::Pass => return None,
+            Ticket::Limit => {}
+            Ticket::Guard(ticket) => {
+                match with_store(caller, |cx| guard::on_response(settings, cx, ticket, message)) {
+                    Ok(verdict) => return changed(verdict.message),
+                    Err(fault) => log_fault(&fault),
+                }
             }
         }
         let on_fault = match compiled.on_fault {
@@ -84,6 +87,6 @@ impl Filter for Asking {
             OnFault::Block => fallback::OnFault::Block,
         };
         let bytes = usize::try_from(compiled.hard_byte_limit).unwrap_or(usize::MAX);
-        (*ticket != Ticket::Pass).then(|| fallback::limit(message, on_fault, bytes)).flatten()
+        fallback::limit(message, on_fault, bytes)
     }
 }

@@ -1,16 +1,18 @@
-//! The wasi:http middleware, but for what WASI 0.2 and 0.3 do in different ways: `p2` and `p3` beside it bind each.
+//! The wasi:http middleware, independent of the WASI version. The crates `p2` and `p3` bind it to WASI
+//! 0.2 and 0.3.
 //!
-//! The guard is another component, put together with this one (`cargo xtask dist`); so is its cursor store.
+//! The guard and its cursor store are components of their own. `cargo xtask dist` composes them with
+//! this one.
 //!
-//! - [`serve`]: an exchange, whatever its bodies are made of.
-//! - [`config`]: what the environment says.
+//! - [`serve`]: an exchange, for any body type.
+//! - `config`: the configuration in the environment.
 
-pub mod config;
+mod body;
+mod config;
 mod filter;
-mod sent;
 mod serve;
 
-pub use sent::Sent;
+pub use body::ForwardedBody;
 pub use serve::serve;
 
 #[allow(

@@ -1,9 +1,11 @@
-//! An exchange: a request of a client, through the guard, to the next handler, and its response back.
+//! An exchange: a request on its way to the next handler, and its response on the way back.
 
 use bytes::Bytes;
-use context_guard_protocol::{
-    Exchange, OF_A_PART, OF_THE_WHOLE, Onward, Reply, RequestHead, ResponseHead, Shaped, Way,
+use context_guard_protocol::http::{
+    HttpExchange, HttpResponse, Replacement, RequestAction, RequestHead, ResponseAction,
+    ResponseHead,
 };
+use context_guard_protocol::{code, header as headers, response};
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
     HeaderValue,
@@ -12,20 +14,18 @@ use http::{Request, Response, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::BodyExt;
 
+use crate::body::ForwardedBody;
 use crate::config::config;
-use crate::filter::Asking;
-use crate::sent::Sent;
+use crate::filter::ComponentFilter;
 
-/// The tool, prompt or resource of a stateless request.
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// Serves a request; `next` sends one on.
+/// Serves a request. `next` forwards it to the next handler.
 ///
 /// # Errors
-/// What bodies and `next` end with.
+/// Returns the errors of the bodies and of `next`.
 pub async fn serve<I, O, E>(
     request: Request<I>,
-    next: impl AsyncFnOnce(Request<Sent<I>>) -> Result<Response<O>, E>,
-) -> Result<Response<Sent<O>>, E>
+    next: impl AsyncFnOnce(Request<ForwardedBody<I>>) -> Result<Response<O>, E>,
+) -> Result<Response<ForwardedBody<O>>, E>
 where
     I: Body<Data = Bytes> + Unpin,
     O: Body<Data = Bytes> + Unpin,
@@ -34,72 +34,72 @@ where
     let config = match config() {
         Ok(config) => config,
         Err(fault) => {
-            let fault =
-                serde_json::Value::from(format!("context-guard is not configured: {fault}"));
-            let body = format!(
-                r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-31006,"message":{fault}}}}}"#
-            );
-            return Ok(replied(Reply::json(500, body.into_bytes())));
+            let reason = format!("context-guard is not configured: {fault}");
+            let body = response::error("null", code::NOT_CONFIGURED, &reason);
+            return Ok(respond(HttpResponse::json(500, body)));
         }
     };
     let (mut head, body) = request.into_parts();
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-    let named = |name: &str| header(&head.headers, name);
-    let request = RequestHead { method: head.method.as_str(), target, header: &named };
-    let mut exchange = Exchange::open(&config.protocol, &request);
-    if exchange.passes() {
-        let response = next(Request::from_parts(head, Sent::same(body))).await?;
-        return Ok(response.map(Sent::same));
+    let lookup = |name: &str| header(&head.headers, name);
+    let request = RequestHead { method: head.method.as_str(), target, header: &lookup };
+    let mut exchange = HttpExchange::open(&config.protocol, &request);
+    if exchange.is_ignored() {
+        let response = next(Request::from_parts(head, ForwardedBody::original(body))).await?;
+        return Ok(response.map(ForwardedBody::original));
     }
+    // A compressed response could not be read.
     head.headers.remove(ACCEPT_ENCODING);
-    let mut asking = Asking(config);
-    let (onward, sent) = if exchange.reads_request() {
-        let most = config.protocol.max_buffered;
-        match read(body, length(&head.headers), most).await? {
-            Read::Whole(body) => (exchange.request(&mut asking, &body), Sent::whole(body)),
+    let mut filter = ComponentFilter(config);
+    let (action, sent) = if exchange.needs_request_body() {
+        let max_bytes = config.protocol.max_buffered;
+        match read(body, content_length(&head.headers), max_bytes).await? {
+            Read::Whole(body) => {
+                (exchange.on_request(&mut filter, &body), ForwardedBody::whole(body))
+            }
             Read::TooLong(read, rest) => {
-                if let Some(reply) = Reply::request_too_long(&config.protocol) {
-                    return Ok(replied(reply));
+                if let Some(response) = HttpResponse::request_too_long(&config.protocol) {
+                    return Ok(respond(response));
                 }
-                let sent = Sent::after(read, rest);
+                let sent = ForwardedBody::resumed(read, rest);
                 let response = next(Request::from_parts(head, sent)).await?;
-                return Ok(response.map(Sent::same));
+                return Ok(response.map(ForwardedBody::original));
             }
         }
     } else {
-        OF_A_PART.iter().for_each(|name| drop(head.headers.remove(*name)));
-        (exchange.request(&mut asking, b""), Sent::same(body))
+        headers::PARTIAL_REQUEST_HEADERS.iter().for_each(|name| drop(head.headers.remove(*name)));
+        (exchange.on_request(&mut filter, b""), ForwardedBody::original(body))
     };
-    let sent = match onward {
-        Onward::Answer(reply) => return Ok(replied(reply)),
-        Onward::Forward { body, target, subject } => {
+    let sent = match action {
+        RequestAction::Respond(response) => return Ok(respond(response)),
+        RequestAction::Forward { body, target, mcp_name } => {
             if let Some(uri) = target.and_then(|target| with_target(&head.uri, &target)) {
                 head.uri = uri;
             }
-            if let Some(subject) = subject.and_then(|name| HeaderValue::from_str(&name).ok())
-                && head.headers.contains_key(NAME)
+            if let Some(name) = mcp_name.and_then(|name| HeaderValue::from_str(&name).ok())
+                && head.headers.contains_key(headers::MCP_NAME)
             {
-                head.headers.insert(NAME, subject);
+                head.headers.insert(headers::MCP_NAME, name);
             }
             match body {
                 Some(body) => {
                     head.headers.insert(CONTENT_LENGTH, body.len().into());
-                    Sent::whole(body)
+                    ForwardedBody::whole(body)
                 }
                 None => sent,
             }
         }
     };
     let response = next(Request::from_parts(head, sent)).await?;
-    answer(response, exchange, asking).await
+    on_response(response, exchange, filter).await
 }
 
-/// The response of the next handler, as the client gets it.
-async fn answer<O, E>(
+/// Shapes the response of the next handler.
+async fn on_response<O, E>(
     response: Response<O>,
-    mut exchange: Exchange,
-    mut asking: Asking,
-) -> Result<Response<Sent<O>>, E>
+    mut exchange: HttpExchange,
+    mut filter: ComponentFilter,
+) -> Result<Response<ForwardedBody<O>>, E>
 where
     O: Body<Data = Bytes> + Unpin,
     E: From<O::Error>,
@@ -110,59 +110,71 @@ where
     let known = ResponseHead {
         status: head.status.as_u16(),
         content_type: &content_type,
-        encoded: encoding.is_some_and(|encoding| encoding != "identity"),
-        length: length(&head.headers),
+        is_encoded: headers::is_encoded(encoding.as_deref()),
+        content_length: content_length(&head.headers),
     };
-    let (shaped, read, rest) = match exchange.response(&known) {
-        Way::Pass => return Ok(Response::from_parts(head, Sent::same(body))),
-        Way::Events => {
-            head.headers.remove(CONTENT_LENGTH);
-            return Ok(Response::from_parts(head, Sent::events(exchange, asking, body)));
+    let (replacement, read, rest) = match exchange.on_response(&known) {
+        ResponseAction::Pass => {
+            return Ok(Response::from_parts(head, ForwardedBody::original(body)));
         }
-        Way::TooLong => (exchange.too_long(&mut asking, true), Vec::new(), Some(body)),
-        Way::Collect { most, .. } => match self::read(body, known.length, most).await? {
-            Read::Whole(body) => (exchange.answer(&mut asking, &body), body, None),
-            Read::TooLong(read, rest) => (exchange.too_long(&mut asking, true), read, Some(rest)),
-        },
-    };
-    let sent = match (shaped, rest) {
-        (Some(Shaped { head: changed, body }), _) => {
-            if let Some(changed) = changed {
-                change(&mut head, &changed);
+        ResponseAction::Respond(response) => return Ok(respond(response)),
+        ResponseAction::Events => {
+            head.headers.remove(CONTENT_LENGTH);
+            return Ok(Response::from_parts(head, ForwardedBody::events(exchange, filter, body)));
+        }
+        ResponseAction::TooLong => {
+            (exchange.on_oversized_body(&mut filter, true), Vec::new(), Some(body))
+        }
+        ResponseAction::Collect { max_bytes, .. } => {
+            match self::read(body, known.content_length, max_bytes).await? {
+                Read::Whole(body) => (exchange.on_body(&mut filter, &body), body, None),
+                Read::TooLong(read, rest) => {
+                    (exchange.on_oversized_body(&mut filter, true), read, Some(rest))
+                }
             }
+        }
+    };
+    let sent = match (replacement, rest) {
+        (Some(replacement), _) => {
+            if let Some(changed) = replacement.head() {
+                change_head(&mut head, changed);
+            }
+            let (Replacement::Body(body) | Replacement::Response(HttpResponse { body, .. })) =
+                replacement;
             head.headers.insert(CONTENT_LENGTH, body.len().into());
-            Sent::whole(body)
+            ForwardedBody::whole(body)
         }
         (None, None) => {
             head.headers.insert(CONTENT_LENGTH, read.len().into());
-            Sent::whole(read)
+            ForwardedBody::whole(read)
         }
-        (None, Some(rest)) => Sent::after(read, rest),
+        (None, Some(rest)) => ForwardedBody::resumed(read, rest),
     };
     Ok(Response::from_parts(head, sent))
 }
 
-/// A body that was read.
+/// The result of reading a body up to a limit.
 enum Read<B> {
     Whole(Vec<u8>),
-    /// As much as was read, and the rest.
+    /// The bytes that were read, and the rest of the body.
     TooLong(Vec<u8>, B),
 }
 
-/// Reads a body up to so many bytes. One that is known to be longer is not begun.
+/// Reads a body up to `max_bytes`. Reads nothing of a body that is known to be longer.
 async fn read<B: Body<Data = Bytes> + Unpin>(
     mut body: B,
-    length: Option<usize>,
-    most: usize,
+    content_length: Option<usize>,
+    max_bytes: usize,
 ) -> Result<Read<B>, B::Error> {
-    let mut read = Vec::with_capacity(length.filter(|length| *length <= most).unwrap_or(0));
-    if length.is_some_and(|length| length > most) {
+    let mut read =
+        Vec::with_capacity(content_length.filter(|length| *length <= max_bytes).unwrap_or(0));
+    if content_length.is_some_and(|length| length > max_bytes) {
         return Ok(Read::TooLong(read, body));
     }
     while let Some(frame) = body.frame().await {
         if let Ok(chunk) = frame?.into_data() {
             read.extend_from_slice(&chunk);
-            if read.len() > most {
+            if read.len() > max_bytes {
                 return Ok(Read::TooLong(read, body));
             }
         }
@@ -170,23 +182,24 @@ async fn read<B: Body<Data = Bytes> + Unpin>(
     Ok(Read::Whole(read))
 }
 
-/// A reply of the guard's own.
-fn replied<O>(reply: Reply) -> Response<Sent<O>> {
+/// Turns a response of the guard into the host's type.
+fn respond<O>(response: HttpResponse) -> Response<ForwardedBody<O>> {
     let (mut head, ()) = Response::new(()).into_parts();
-    change(&mut head, &reply);
-    head.headers.insert(CONTENT_LENGTH, reply.body.len().into());
-    Response::from_parts(head, Sent::whole(reply.body))
+    change_head(&mut head, &response);
+    head.headers.insert(CONTENT_LENGTH, response.body.len().into());
+    Response::from_parts(head, ForwardedBody::whole(response.body))
 }
 
-fn change(head: &mut http::response::Parts, reply: &Reply) {
-    OF_THE_WHOLE.iter().for_each(|name| drop(head.headers.remove(*name)));
-    if let Ok(status) = StatusCode::from_u16(reply.status) {
+/// Replaces status and content type, and adds the further headers.
+fn change_head(head: &mut http::response::Parts, response: &HttpResponse) {
+    headers::WHOLE_BODY_HEADERS.iter().for_each(|name| drop(head.headers.remove(*name)));
+    if let Ok(status) = StatusCode::from_u16(response.status) {
         head.status = status;
     }
-    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
-    for (name, value) in &reply.headers {
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(response.content_type));
+    for (name, value) in &response.headers {
         if let Ok(value) = HeaderValue::from_str(value) {
-            head.headers.insert(HeaderName::from_static(name), value);
+            head.headers.append(HeaderName::from_static(name), value);
         }
     }
 }
@@ -196,11 +209,11 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-fn length(headers: &HeaderMap) -> Option<usize> {
+fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// The same URI with another path and query.
+/// Replaces path and query of a URI.
 fn with_target(uri: &Uri, target: &str) -> Option<Uri> {
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(target.parse().ok()?);

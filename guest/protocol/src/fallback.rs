@@ -1,110 +1,185 @@
-//! What becomes of an answer when the guard fails on it: no shaping, only a byte limit, and a label that says so (requirements, reliability).
+//! The answer when the guard fails: no shaping, only a byte limit and a label that reports it.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-/// What policy wants then.
+/// Bytes of a limited answer that are reserved for everything but the shown text.
+const RESERVED_BYTES: usize = 1_600;
+/// Longest text of a retained member. The upstream chooses these, so they must not break the limit.
+const MAX_MEMBER_BYTES: usize = 256;
+/// Stands for a resource's URI where there is none that can be used.
+const FAULT_URI: &str = "context-guard://fault";
+
+/// The policy's decision for answers that the guard failed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFault {
     /// Every answer passes, whatever its size.
     Pass,
-    /// What fits the byte limit passes, the rest is cut and labelled.
+    /// An answer within the byte limit passes. A longer one is cut and labelled.
     Limit,
-    /// An error takes the place of every answer.
+    /// An error replaces every answer.
     Block,
 }
 
+/// As much of an answer as cutting needs. Deeper values are skipped, so no nesting is too deep.
 #[derive(Deserialize)]
 struct Answer<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
     #[serde(borrow)]
-    result: Result<'a>,
+    result: AnswerResult<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Result<'a> {
-    content: Option<Vec<Text>>,
-    contents: Option<Vec<Text>>,
+struct AnswerResult<'a> {
+    content: Option<Vec<Block>>,
+    contents: Option<Vec<Block>>,
     structured_content: Option<IgnoredAny>,
     #[serde(borrow)]
     is_error: Option<&'a RawValue>,
     #[serde(borrow)]
     result_type: Option<&'a RawValue>,
+    #[serde(borrow)]
+    ttl_ms: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cache_scope: Option<&'a RawValue>,
 }
 
+/// A content block of a tool result, or one of the contents of a resource.
 #[derive(Deserialize)]
-struct Text {
+struct Block {
     text: Option<String>,
     uri: Option<String>,
+    resource: Option<Box<Block>>,
 }
 
-/// The answer that is sent instead, of at most `limit` bytes; none to send the one that came. What is no answer of a tool or resource passes: half of it would be of no use.
+impl Block {
+    fn text(&self) -> Option<&str> {
+        self.text.as_deref().or_else(|| self.resource.as_ref()?.text())
+    }
+}
+
+/// Returns the answer to send instead of `message`, of at most `limit` bytes (at least about 1,600).
+/// Returns none if the answer passes unchanged.
+///
+/// Only results of tools and resources are cut. Half of any other message would be of no use.
 #[must_use]
 pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>> {
-    if on_fault == OnFault::Pass || (on_fault == OnFault::Limit && message.len() <= limit) {
+    if on_fault == OnFault::Pass || (message.len() <= limit && on_fault == OnFault::Limit) {
         return None;
     }
     let Answer { id, result } = serde_json::from_slice(message).ok()?;
     let blocks = result.content.as_ref().or(result.contents.as_ref())?;
-    let mut members = if on_fault == OnFault::Block {
-        json!({"content": [said("This answer could not be shaped, and the policy blocks what is not shaped (onFault: block). Ask for less, or tell the operator.")], "isError": true})
+    let is_resource = result.content.is_none();
+    let mut reply = if on_fault == OnFault::Block {
+        let text = "[context-guard] This answer could not be shaped, and the policy blocks what is not shaped (onFault: block). Ask for less, or tell the operator.";
+        write_texts(&[text], is_resource, blocks)
     } else {
-        let (shown, of) = (room(blocks, limit), message.len());
-        let note = format!(
-            "PARTIAL: the guard failed on this answer of {of} bytes. Only the beginning is shown; the rest is NOT shown and was not kept. Ask for less, or repeat the call."
-        );
-        if result.contents.is_some() {
-            let uri = blocks.first().and_then(|block| block.uri.clone());
-            json!({"contents": [{"uri": uri, "text": shown}, {"uri": "context-guard://fault", "text": note}]})
+        cut(&result, blocks, is_resource, message.len(), limit)
+    };
+    for (name, value) in [
+        ("isError", result.is_error),
+        ("resultType", result.result_type),
+        ("ttlMs", result.ttl_ms),
+        ("cacheScope", result.cache_scope),
+    ] {
+        let value = value.filter(|value| value.get().len() <= MAX_MEMBER_BYTES);
+        if let Some(value) = value.and_then(|value| serde_json::from_str(value.get()).ok()) {
+            reply.insert(name.to_owned(), value);
+        }
+    }
+    if on_fault == OnFault::Block && !is_resource {
+        reply.insert("isError".to_owned(), true.into());
+    }
+    let reply = Value::Object(reply);
+    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{reply}}}"#).into_bytes())
+}
+
+fn cut(
+    result: &AnswerResult<'_>,
+    blocks: &[Block],
+    is_resource: bool,
+    bytes: usize,
+    limit: usize,
+) -> Map<String, Value> {
+    let text: Vec<&str> = blocks.iter().filter_map(Block::text).collect();
+    let text = text.join("\n");
+    let room = limit.saturating_sub(RESERVED_BYTES);
+    let (head, tail) = if escaped_bytes(&text) <= room {
+        (text.as_str(), "")
+    } else {
+        let head = head(&text, room / 4 * 3);
+        (head, tail(text.get(head.len()..).unwrap_or_default(), room / 4))
+    };
+    let shown = head.len() + tail.len();
+    let note = format!(
+        "[context-guard] PARTIAL: the guard failed on this answer of {bytes} bytes, so only {shown} bytes of its text are shown, from its beginning and end. \
+         The rest is NOT shown and was not kept. Ask for less, or repeat the call."
+    );
+    let shown = if shown < text.len() { format!("{head}\n[…]\n{tail}") } else { text };
+    let mut reply = write_texts(&[&shown, &note], is_resource, blocks);
+    // A client that has seen an output schema insists on structured content. The guard has relaxed
+    // the schema to accept this member.
+    if result.structured_content.is_some() {
+        reply.insert("structuredContent".to_owned(), json!({"context_guard": {"note": note}}));
+    }
+    reply
+}
+
+/// Writes texts as the content of a tool result or of a resource.
+fn write_texts(texts: &[&str], is_resource: bool, blocks: &[Block]) -> Map<String, Value> {
+    let uri = blocks.first().and_then(|block| block.uri.as_deref());
+    let uri = uri.filter(|uri| escaped_bytes(uri) <= MAX_MEMBER_BYTES).unwrap_or(FAULT_URI);
+    let block = |(index, text): (usize, &&str)| {
+        if is_resource {
+            let uri = if index == 0 { uri } else { FAULT_URI };
+            json!({"uri": uri, "mimeType": "text/plain", "text": text})
         } else {
-            json!({"content": [{"type": "text", "text": shown}, said(&note)]})
+            json!({"type": "text", "text": text})
         }
     };
-    if let Some(members) = members.as_object_mut() {
-        if result.structured_content.is_some() && on_fault == OnFault::Limit {
-            members.insert(
-                "structuredContent".to_owned(),
-                json!({"context_guard": {"note": "PARTIAL"}}),
-            );
-        }
-        for (name, value) in [("isError", result.is_error), ("resultType", result.result_type)] {
-            if let Some(value) =
-                value.and_then(|value| serde_json::from_str::<Value>(value.get()).ok())
-            {
-                members.entry(name).or_insert(value);
-            }
-        }
-    }
-    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{members}}}"#).into_bytes())
+    let blocks: Vec<Value> = texts.iter().enumerate().map(block).collect();
+    let name = if is_resource { "contents" } else { "content" };
+    Map::from_iter([(name.to_owned(), blocks.into())])
 }
 
-fn said(text: &str) -> Value {
-    json!({"type": "text", "text": format!("[context-guard] {text}")})
+/// The bytes of a character in a JSON string. Control characters grow sixfold.
+fn escaped_len(character: char) -> usize {
+    match character {
+        '"' | '\\' => 2,
+        control if control < ' ' => 6,
+        other => other.len_utf8(),
+    }
 }
 
-/// As much of the text as fits. Control characters grow sixfold when they are escaped.
-fn room(blocks: &[Text], limit: usize) -> String {
-    let mut left = limit.saturating_sub(1_200);
-    let mut shown = String::new();
-    for text in blocks.iter().filter_map(|block| block.text.as_deref()) {
-        for character in text.chars() {
-            let cost = match character {
-                '"' | '\\' => 2,
-                control if control < ' ' => 6,
-                other => other.len_utf8(),
-            };
-            if cost > left {
-                return shown;
-            }
-            left -= cost;
-            shown.push(character);
-        }
-    }
-    shown
+fn escaped_bytes(text: &str) -> usize {
+    text.chars().map(escaped_len).sum()
+}
+
+/// The longest prefix whose escaped form fits `room` bytes.
+fn head(text: &str, mut room: usize) -> &str {
+    let end = text.char_indices().find(|(_, character)| {
+        let cost = escaped_len(*character);
+        let fits = cost <= room;
+        room = room.saturating_sub(cost);
+        !fits
+    });
+    end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
+}
+
+/// The longest suffix whose escaped form fits `room` bytes.
+fn tail(text: &str, mut room: usize) -> &str {
+    let start = text.char_indices().rev().find(|(_, character)| {
+        let cost = escaped_len(*character);
+        let fits = cost <= room;
+        room = room.saturating_sub(cost);
+        !fits
+    });
+    let start = start.map_or(0, |(start, character)| start + character.len_utf8());
+    text.get(start..).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -112,25 +187,73 @@ mod tests {
     use super::*;
 
     fn answer(text: &str) -> Vec<u8> {
-        json!({"jsonrpc": "2.0", "id": "x", "result": {"content": [{"type": "text", "text": text}], "structuredContent": {"a": 1}, "isError": false}})
-            .to_string()
-            .into_bytes()
+        let result = json!({
+            "content": [
+                {"type": "text", "text": text},
+                {"type": "resource", "resource": {"uri": "x://1", "text": "embedded end"}},
+            ],
+            "structuredContent": {"text": text},
+            "isError": true, "resultType": "complete", "ttlMs": 500, "cacheScope": "private",
+        });
+        json!({"jsonrpc": "2.0", "id": "x", "result": result}).to_string().into_bytes()
     }
 
     #[test]
-    fn what_fits_passes_and_what_does_not_is_cut_and_says_so() {
+    fn small_and_unknown_answers_pass() {
         assert_eq!(limit(&answer("small"), OnFault::Limit, 10_240), None);
         assert_eq!(limit(&answer(&"x".repeat(50_000)), OnFault::Pass, 10_240), None);
-        assert_eq!(limit(b"no JSON", OnFault::Limit, 2), None);
-        for text in ["€uro ".repeat(20_000), "\u{1}".repeat(80_000)] {
+        assert_eq!(limit(b"not JSON at all", OnFault::Limit, 5), None);
+        assert_eq!(limit(br#"{"id":1,"result":{"tools":[]}}"#, OnFault::Block, 5), None);
+    }
+
+    #[test]
+    fn long_answer_is_cut_within_the_limit() {
+        let mixed = ["\u{1}".repeat(20_000), "plain ".repeat(20_000)].concat();
+        for text in ["€uro ".repeat(20_000), "\u{1}".repeat(80_000), mixed, "\"".repeat(50_000)] {
             let cut = limit(&answer(&text), OnFault::Limit, 10_240).unwrap();
-            assert!(cut.len() <= 10_240 && cut.len() > 4_000, "{}", cut.len());
+            assert!(cut.len() <= 10_240 && cut.len() > 8_000, "{}", cut.len());
             let cut: Value = serde_json::from_slice(&cut).unwrap();
-            assert_eq!((&cut["id"], &cut["result"]["isError"]), (&json!("x"), &json!(false)));
-            assert!(cut["result"]["content"][1]["text"].as_str().unwrap().contains("PARTIAL"));
+            let result = &cut["result"];
+            assert_eq!((&cut["id"], &result["isError"]), (&json!("x"), &json!(true)));
+            assert_eq!(
+                (&result["resultType"], &result["ttlMs"], &result["cacheScope"]),
+                (&json!("complete"), &json!(500), &json!("private"))
+            );
+            let shown = result["content"][0]["text"].as_str().unwrap();
+            assert!(shown.starts_with(&text[..3]) && shown.ends_with("\nembedded end"));
+            assert!(result["content"][1]["text"].as_str().unwrap().contains("PARTIAL"));
+            assert!(result["structuredContent"]["context_guard"].is_object());
         }
+    }
+
+    #[test]
+    fn resource_remains_a_resource() {
+        let contents = json!([{"uri": "file:///log", "text": "x".repeat(50_000)}]);
+        let message = json!({"id": 1, "result": {"contents": contents}}).to_string();
+        for on_fault in [OnFault::Limit, OnFault::Block] {
+            let cut = limit(message.as_bytes(), on_fault, 10_240).unwrap();
+            let cut: Value = serde_json::from_slice(&cut).unwrap();
+            assert_eq!(cut["result"]["contents"][0]["uri"], "file:///log");
+            assert!(cut["result"].get("content").is_none());
+        }
+    }
+
+    #[test]
+    fn members_of_the_upstream_cannot_break_the_limit() {
+        let long = "y".repeat(50_000);
+        let contents = json!([{"uri": long, "text": "x".repeat(50_000)}]);
+        let result = json!({"contents": contents, "resultType": long, "cacheScope": long});
+        let message = json!({"id": 1, "result": result}).to_string();
+        let cut = limit(message.as_bytes(), OnFault::Limit, 10_240).unwrap();
+        assert!(cut.len() <= 10_240, "{}", cut.len());
+    }
+
+    #[test]
+    fn blocked_answer_explains_itself() {
         let blocked = limit(&answer("small"), OnFault::Block, 10_240).unwrap();
         let blocked: Value = serde_json::from_slice(&blocked).unwrap();
         assert_eq!(blocked["result"]["isError"], true);
+        assert_eq!(blocked["result"]["resultType"], "complete");
+        assert!(blocked["result"]["content"][0]["text"].as_str().unwrap().contains("onFault"));
     }
 }

@@ -1,69 +1,122 @@
-//! What lies between HTTP and the guard, for the guests that stand in an HTTP proxy: which exchanges are looked into, where the messages are in their
-//! bodies, and what becomes of a body whose messages were changed.
+//! The protocol layer of context-guard: everything that hosts and guests know of JSON-RPC, MCP, event
+//! streams, HTTP exchanges and plain JSON APIs. It performs no I/O and shapes nothing.
 //!
-//! No I/O and no shaping: an adapter ([`Exchange`] is its map) hands in heads and bodies as its host gives them, and a [`Filter`] that asks the guard.
+//! An adapter passes heads and bodies to an [`HttpExchange`](http::HttpExchange), as its host receives
+//! them, together with a [`MessageFilter`] that calls the guard. Hosts that correlate messages
+//! themselves use the parts below it: [`Head`], [`RequestId`], [`batch`], [`sse`], [`rest`],
+//! [`response`] and [`fallback`].
 //!
 //! ```text
-//! head -> Exchange::open -> Exchange::request -> Onward     (forwarded, or answered at once)
-//! head -> Exchange::response -> Way -> Exchange::answer     (a whole body)
-//!                                   -> Exchange::events     (an event stream, event by event)
+//! request head  -> HttpExchange::open -> on_request -> RequestAction   (forwarded, or answered)
+//! response head -> on_response -> ResponseAction -> on_body            (a whole body)
+//!                                                -> on_events          (an event stream)
+//! ```
+//!
+//! # Example
+//!
+//! A filter that replaces every answer of a tool:
+//!
+//! ```
+//! use context_guard_protocol::http::{HttpExchange, RequestHead, ResponseAction, ResponseHead};
+//! use context_guard_protocol::{Caller, MessageFilter, Settings, Ticket, Verdict};
+//!
+//! struct Shorten;
+//!
+//! impl MessageFilter for Shorten {
+//!     fn on_request(&mut self, _: &Caller, _: &[u8]) -> Verdict {
+//!         Verdict::Forward(None, Ticket::Guard(b"ticket".to_vec()))
+//!     }
+//!     fn on_response(&mut self, _: &Caller, _: &Ticket, _: &[u8]) -> Option<Vec<u8>> {
+//!         Some(b"{\"id\":1,\n\"result\":\"short\"}".to_vec())
+//!     }
+//! }
+//!
+//! let header = |name: &str| (name == "content-type").then(|| "application/json".to_owned());
+//! let request = RequestHead { method: "POST", target: "/mcp", header: &header };
+//! let mut exchange = HttpExchange::open(&Settings::default(), &request);
+//! exchange.on_request(&mut Shorten, br#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#);
+//!
+//! let head = ResponseHead {
+//!     status: 200,
+//!     content_type: "text/event-stream",
+//!     is_encoded: false,
+//!     content_length: None,
+//! };
+//! assert_eq!(exchange.on_response(&head), ResponseAction::Events);
+//! let stream = b"id: 7\ndata: {\"id\":1.0,\"result\":\"long\"}\n\n";
+//! assert_eq!(
+//!     exchange.on_events(&mut Shorten, stream, true),
+//!     b"id: 7\ndata: {\"id\":1,\ndata: \"result\":\"short\"}\n\n",
+//! );
 //! ```
 #![forbid(unsafe_code)]
 
-mod api;
-mod events;
-mod exchange;
+pub mod batch;
+pub mod code;
+pub mod edit;
 pub mod fallback;
+pub mod glob;
+mod head;
+pub mod header;
+pub mod http;
+mod id;
 mod mcp;
-mod message;
+mod pending;
+pub mod response;
+pub mod rest;
 mod settings;
+pub mod sse;
 
-pub use exchange::{
-    Exchange, OF_A_PART, OF_THE_WHOLE, Onward, Reply, RequestHead, ResponseHead, Shaped, Way,
+pub use head::{
+    CAPABILITIES_KEY, CLIENT_KEY, Envelope, Head, Kind, LOG_LEVEL_KEY, Parameters, SERVER_KEY,
+    STATELESS_VERSION, SUBSCRIPTION_KEY, VERSION_KEY, is_stateless_version,
 };
+pub use id::{RequestId, is_same_id};
+pub use pending::{MAX_PENDING_REQUESTS, PendingRequests};
 pub use settings::{Api, OverLimit, Settings};
 
-/// Who asks, through what.
+/// The sender of a request, and its context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// What snapshots and cursors are bound to.
+    /// The owner of snapshots and cursors.
     pub principal: String,
-    /// The session; empty where there is none.
+    /// The session, or empty.
     pub session: String,
-    /// The upstream's name; may be empty.
+    /// The upstream's name, or empty.
     pub upstream: String,
-    /// The MCP revision in use; empty where nobody said.
+    /// The MCP revision that the transport names, or empty.
     pub protocol_version: String,
 }
 
-/// What the response to a request needs.
+/// The treatment of the response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ticket {
-    /// No look at all.
+    /// The response passes unchanged.
     Pass,
-    /// The guard failed on the request: the byte limit alone.
+    /// The guard failed on the request, so only the byte limit applies.
     Limit,
-    /// The guard's look, with what it gave for that.
+    /// The guard shapes the response, with the ticket that it issued for it.
     Guard(Vec<u8>),
 }
 
-/// What becomes of a request.
+/// The decision on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is sent on, with other bytes if there are any.
+    /// The request is forwarded, with other bytes if there are any.
     Forward(Option<Vec<u8>>, Ticket),
-    /// It is not: this is the answer.
+    /// The request is answered with this message.
     Answer(Vec<u8>),
 }
 
-/// The guard, as an adapter reaches it. Its faults end in it: it falls back to [`fallback::limit`], and counts.
-pub trait Filter {
-    /// Looks at a request, a whole JSON-RPC message.
-    fn request(&mut self, caller: &Caller, message: &[u8]) -> Verdict;
+/// The guard, as an adapter calls it. Implementations handle the guard's faults: they fall back to
+/// [`fallback::limit`] and count the fault.
+pub trait MessageFilter {
+    /// Decides on a request, a whole JSON-RPC message.
+    fn on_request(&mut self, caller: &Caller, message: &[u8]) -> Verdict;
 
-    /// Looks at the response to a request. None: it is sent as it came.
-    fn response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>>;
+    /// Shapes the response to a request. Returns none if it passes unchanged.
+    fn on_response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>>;
 
-    /// An answer was longer than [`Settings::max_body`], and was refused or sent on as it came.
-    fn over_limit(&mut self) {}
+    /// Counts a body that exceeded [`Settings::max_body`] or [`Settings::max_buffered`].
+    fn on_limit_exceeded(&mut self) {}
 }

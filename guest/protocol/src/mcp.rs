@@ -1,131 +1,156 @@
-//! MCP over Streamable HTTP: the requests of a POST, and their answers in its response, as JSON or as events. Both eras, and the batches of one of them.
+//! MCP over Streamable HTTP: the requests of a POST, and their responses in its body or event stream.
 
 use std::borrow::Cow;
 
-use crate::exchange::Onward;
-use crate::message::{Body, Head, failure, joined};
-use crate::{Caller, Filter, Ticket, Verdict, events};
+use crate::batch::{Body, join_batch};
+use crate::http::{HttpResponse, RequestAction};
+use crate::response::FailedRequest;
+use crate::sse::Event;
+use crate::{Caller, Envelope, Head, MessageFilter, PendingRequests, Ticket, Verdict, header};
 
-/// An exchange whose answers are looked at.
+/// A POST with messages, and the responses that it waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Mcp {
+pub(crate) struct McpExchange {
     caller: Caller,
-    waiting: Vec<Waiting>,
-    /// What the guard has answered itself, of a batch.
-    own: Vec<Vec<u8>>,
+    pending: PendingRequests<PendingRequest>,
+    /// The guard's own answers to a part of a batch.
+    own_answers: Vec<Vec<u8>>,
+    /// An event had an id, so the client may resume the stream and receive the rest there.
+    is_resumable: bool,
 }
 
-/// A request that waits for its answer.
 #[derive(Debug)]
-struct Waiting {
-    /// As it is spelt.
-    id: String,
-    tool: bool,
+struct PendingRequest {
+    failed: FailedRequest,
     ticket: Ticket,
 }
 
-impl Mcp {
+impl McpExchange {
     pub(crate) fn new(caller: Caller) -> Self {
         Self { caller, ..Self::default() }
     }
 
-    /// The requests of a body, each through the guard.
-    pub(crate) fn request(&mut self, filter: &mut dyn Filter, body: &[u8]) -> Onward {
-        let requests = Body::read(body);
-        let (mut onward, mut changed, mut subject) = (Vec::new(), false, None);
+    /// Passes each request of a body through the filter.
+    pub(crate) fn on_request(
+        &mut self,
+        filter: &mut dyn MessageFilter,
+        body: &[u8],
+    ) -> RequestAction {
+        let requests = Body::parse(body);
+        let (mut forwarded, mut is_changed, mut mcp_name) = (Vec::new(), false, None);
         for message in requests.messages() {
-            match filter.request(&self.caller, message) {
-                Verdict::Answer(answer) => self.own.push(answer),
-                Verdict::Forward(other, ticket) => {
+            match filter.on_request(&self.caller, message) {
+                Verdict::Answer(answer) => self.own_answers.push(answer),
+                Verdict::Forward(changed, ticket) => {
                     if ticket != Ticket::Pass
                         && let Some(head) = Head::read(message)
+                        && let Some(id) = head.request_id()
                     {
-                        let (id, tool) = (head.id().to_owned(), head.is_tool_call());
-                        self.waiting.push(Waiting { id, tool, ticket });
+                        let failed = FailedRequest::new(&head, &self.caller.protocol_version);
+                        self.pending.insert(id, PendingRequest { failed, ticket });
                     }
-                    changed |= other.is_some();
-                    if let Some(other) = &other {
-                        subject = Head::read(other).and_then(|head| head.subject());
+                    is_changed |= changed.is_some();
+                    if let Some(head) = changed.as_deref().and_then(Head::read) {
+                        let subject = head.subject();
+                        mcp_name = subject.map(|name| header::encode_value(&name).into_owned());
                     }
-                    onward.push(other.map_or(Cow::Borrowed(*message), Cow::Owned));
+                    forwarded.push(changed.map_or(Cow::Borrowed(*message), Cow::Owned));
                 }
             }
         }
-        match requests {
-            Body::One(_) => match self.own.pop() {
-                Some(answer) => Onward::Answer(crate::Reply::json(200, answer)),
-                None => Onward::Forward {
-                    body: onward.pop().filter(|_| changed).map(Cow::into_owned),
-                    target: None,
-                    subject,
-                },
-            },
-            Body::Batch(_) if onward.is_empty() && !self.own.is_empty() => {
-                let answers = joined(&std::mem::take(&mut self.own));
-                Onward::Answer(crate::Reply::json(200, answers))
-            }
-            Body::Batch(_) => {
-                let fewer = changed || !self.own.is_empty();
-                Onward::Forward {
-                    body: fewer.then(|| joined(&onward)),
-                    target: None,
-                    subject: None,
-                }
-            }
+        let is_batch = matches!(requests, Body::Batch(_));
+        if forwarded.is_empty() && !self.own_answers.is_empty() {
+            return RequestAction::Respond(HttpResponse::json(200, self.take_own_body(is_batch)));
+        }
+        is_changed |= !self.own_answers.is_empty();
+        let body = is_changed.then(|| match forwarded.as_slice() {
+            [message] if !is_batch => message.to_vec(),
+            messages => join_batch(messages),
+        });
+        // A batch has no name of its own. Revisions with this header have no batches.
+        let mcp_name = mcp_name.filter(|_| !is_batch);
+        RequestAction::Forward { body, target: None, mcp_name }
+    }
+
+    fn take_own_body(&mut self, is_batch: bool) -> Vec<u8> {
+        match std::mem::take(&mut self.own_answers).as_slice() {
+            [answer] if !is_batch => answer.clone(),
+            answers => join_batch(answers),
         }
     }
 
-    /// Whether nothing of the response is of interest.
+    /// Returns true if no part of the response can be of interest.
     pub(crate) fn is_done(&self) -> bool {
-        self.waiting.is_empty() && self.own.is_empty()
+        self.pending.is_empty() && self.own_answers.is_empty()
     }
 
-    /// The answers of a whole body; none to send it as it came.
-    pub(crate) fn answer(&mut self, filter: &mut dyn Filter, body: &[u8]) -> Option<Vec<u8>> {
-        let answers = Body::read(body);
-        let own = std::mem::take(&mut self.own);
-        if let (Body::One(message), true) = (&answers, own.is_empty()) {
-            return self.one(filter, message);
+    /// The response if the upstream's has no messages, such as 202 on notifications, but the guard
+    /// has answered other parts of the batch.
+    pub(crate) fn own_response(&mut self) -> Option<HttpResponse> {
+        let has_answers = !self.own_answers.is_empty();
+        has_answers.then(|| HttpResponse::json(200, self.take_own_body(true)))
+    }
+
+    /// Shapes a whole body. Returns none if it passes unchanged.
+    pub(crate) fn on_body(
+        &mut self,
+        filter: &mut dyn MessageFilter,
+        body: &[u8],
+    ) -> Option<Vec<u8>> {
+        let answers = Body::parse(body);
+        let own = std::mem::take(&mut self.own_answers);
+        if let (Body::Single(message), true) = (&answers, own.is_empty()) {
+            return self.on_message(filter, message);
         }
-        let mut changed = !own.is_empty();
+        let mut is_changed = !own.is_empty();
         let mut all: Vec<Cow<'_, [u8]>> = own.into_iter().map(Cow::Owned).collect();
         for message in answers.messages() {
-            let shaped = self.one(filter, message);
-            changed |= shaped.is_some();
+            let shaped = self.on_message(filter, message);
+            is_changed |= shaped.is_some();
             all.push(shaped.map_or(Cow::Borrowed(*message), Cow::Owned));
         }
-        changed.then(|| joined(&all))
+        is_changed.then(|| join_batch(&all))
     }
 
-    /// A message of the upstream; none to send it as it came.
-    fn one(&mut self, filter: &mut dyn Filter, message: &[u8]) -> Option<Vec<u8>> {
-        let head = Head::read(message).filter(Head::is_answer)?;
-        let at = self.waiting.iter().position(|waiting| waiting.id == head.id())?;
-        let waiting = self.waiting.swap_remove(at);
-        filter.response(&self.caller, &waiting.ticket, message)
-    }
-
-    /// What comes before the first event of the upstream: the guard's own answers.
-    pub(crate) fn first_events(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.own).iter().flat_map(|answer| events::message(answer)).collect()
-    }
-
-    /// A whole event, as it is sent.
-    pub(crate) fn event(&mut self, filter: &mut dyn Filter, event: Vec<u8>) -> Vec<u8> {
-        let shaped = {
-            let data = events::data(&event);
-            if data.is_empty() || self.waiting.is_empty() { None } else { self.one(filter, &data) }
-        };
-        match shaped {
-            Some(message) => events::with_data(&event, &message),
-            None => event,
+    /// Shapes a message of the upstream. Returns none if it passes unchanged.
+    fn on_message(&mut self, filter: &mut dyn MessageFilter, message: &[u8]) -> Option<Vec<u8>> {
+        if self.pending.is_empty() {
+            return None;
         }
+        let envelope = Envelope::read(message).filter(|envelope| envelope.method.is_none())?;
+        let PendingRequest { ticket, .. } = self.pending.remove(&envelope.id()?)?;
+        filter.on_response(&self.caller, &ticket, message)
     }
 
-    /// What every request that still waits is told.
-    pub(crate) fn fail(&mut self, reason: &str) -> Vec<Vec<u8>> {
-        let waiting = std::mem::take(&mut self.waiting);
-        let failed = waiting.iter().map(|waiting| failure(&waiting.id, waiting.tool, reason));
-        std::mem::take(&mut self.own).into_iter().chain(failed).collect()
+    /// The events that precede the first of the upstream: the guard's own answers.
+    pub(crate) fn first_events(&mut self) -> Vec<u8> {
+        let own = std::mem::take(&mut self.own_answers);
+        own.iter().flat_map(|answer| Event::message(None, answer).0).collect()
+    }
+
+    /// Shapes the messages of an event.
+    pub(crate) fn on_event(&mut self, filter: &mut dyn MessageFilter, event: Event) -> Vec<u8> {
+        self.is_resumable |= event.id().is_some();
+        let shaped = match event.data() {
+            Some(data) if !data.is_empty() => self.on_body(filter, &data),
+            _ => None,
+        };
+        shaped.map_or_else(|| event.0.clone(), |data| event.with_data(&data).0)
+    }
+
+    /// Answers the requests that still wait at the end of a stream, unless the client may resume it.
+    pub(crate) fn on_stream_end(&mut self, code: i64, reason: &str) -> Vec<u8> {
+        if self.is_resumable {
+            return Vec::new();
+        }
+        let failed = self.fail(code, reason);
+        failed.iter().flat_map(|answer| Event::message(None, answer).0).collect()
+    }
+
+    /// Answers all requests that still wait with a failure. The guard's own answers come first.
+    pub(crate) fn fail(&mut self, code: i64, reason: &str) -> Vec<Vec<u8>> {
+        let pending = self.pending.drain().into_iter();
+        let failed = pending.map(|(_, request)| request.failed.response(code, reason));
+        std::mem::take(&mut self.own_answers).into_iter().chain(failed).collect()
     }
 }

@@ -1,28 +1,44 @@
-//! How an adapter works, as its operator writes it: all but the policy.
+//! The configuration that all HTTP adapters share: everything but the policy and the signing keys.
 
 use serde::Deserialize;
 
-/// The settings of an adapter, in its own configuration beside `policy` and `signingKeys`.
+/// The settings of an adapter, beside `policy` and `signingKeys`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Settings {
-    /// The upstream's name, part of the endpoint `upstream::tool` that policy rules match. Default: none.
+    /// The upstream's name, part of the endpoint `upstream::tool` that policy rules match.
+    /// Default: none.
     pub upstream: String,
-    /// Request headers whose values tell callers apart: what one is shown is never kept for another. Default: `authorization`, `cookie`, `x-api-key`.
+    /// Request headers whose values identify callers. Answers of one caller are never shown to
+    /// another. Default: `authorization`, `cookie`, `x-api-key`.
     pub principal_headers: Vec<String>,
-    /// The one caller there is, whatever its headers say. Default: none, so that headers tell.
+    /// The only caller, whatever its headers. Default: none.
     pub principal: Option<String>,
-    /// Paths that speak MCP, where `*` stands for any characters. Default: all.
+    /// Globs of the paths that speak MCP. Default: all.
     pub mcp: Vec<String>,
     /// Endpoints of plain JSON APIs. Default: none.
     pub apis: Vec<Api>,
-    /// The longest answer of an MCP server that is looked into, and the longest event of a stream, in bytes. Default 10 MiB.
+    /// Maximum size, in bytes, of an MCP answer and of an event. Default: 10 MiB.
     pub max_body: usize,
-    /// The longest body that the host is made to hold, in bytes: a request, or the answer of an API, whose status and headers may change with it. Default 512 KiB, half of what Envoy holds
-    /// unless told otherwise.
+    /// Maximum size, in bytes, of a body that the host buffers: a request, or an answer of an API,
+    /// whose status and headers may change with it. Default: 512 KiB, half of Envoy's default.
     pub max_buffered: usize,
-    /// What becomes of what is longer.
+    /// The treatment of longer bodies.
     pub over_max_body: OverLimit,
+}
+
+impl Settings {
+    /// The names of all members in a configuration document.
+    pub const MEMBERS: [&str; 8] = [
+        "upstream",
+        "principal",
+        "principalHeaders",
+        "mcp",
+        "apis",
+        "maxBody",
+        "maxBuffered",
+        "overMaxBody",
+    ];
 }
 
 impl Default for Settings {
@@ -40,38 +56,39 @@ impl Default for Settings {
     }
 }
 
-/// What becomes of a body that is too long to be looked into.
+/// The treatment of a body that exceeds a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OverLimit {
-    /// An error that says so takes its place.
+    /// An error replaces it.
     #[default]
     Refuse,
-    /// It passes as it came, whatever it costs.
+    /// It passes unchanged, whatever it costs.
     Forward,
 }
 
-/// Endpoints of a plain JSON API.
+/// A rule for endpoints of a plain JSON API. The first rule that matches applies.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Api {
-    /// The method. Default `GET`; `*` for any.
-    #[serde(default = "get")]
+    /// The method, or `*` for any. Default: `GET`.
+    #[serde(default = "default_method")]
     pub method: String,
-    /// The path, where `*` stands for any characters.
+    /// The glob of the path.
     pub path: String,
-    /// Query parameters that are the API's own although the guard has some of that name; the guard's are then written with `_guard_` before them.
+    /// Query parameters that belong to the API although the guard has some of that name. The guard's
+    /// then need the prefix `_guard_`.
     #[serde(default)]
     pub own: Vec<String>,
-    /// Whether answers are looked into. Default true: false takes an endpoint out of a rule below.
-    #[serde(default = "yes")]
+    /// If false, answers pass unchanged: this exempts endpoints from a later rule. Default: true.
+    #[serde(default = "default_guard")]
     pub guard: bool,
 }
 
-fn get() -> String {
+fn default_method() -> String {
     "GET".to_owned()
 }
 
-fn yes() -> bool {
+fn default_guard() -> bool {
     true
 }

@@ -104,10 +104,8 @@ impl Session {
     #[must_use]
     pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
         if let Some(messages) = batch(message) {
-            let parts: Vec<_> = messages
-                .iter()
-                .map(|message| self.one_from_client(message.get().as_bytes()))
-                .collect();
+            let parts: Vec<_> =
+                messages.iter().map(|message| self.one_from_client(message)).collect();
             if parts.iter().all(|part| {
                 matches!(part.upstream, Some(Cow::Borrowed(_))) && part.client.is_none()
             }) {
@@ -156,10 +154,8 @@ impl Session {
     #[must_use]
     pub fn from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
         if let Some(messages) = batch(message) {
-            let parts: Vec<_> = messages
-                .iter()
-                .map(|message| self.one_from_upstream(message.get().as_bytes()))
-                .collect();
+            let parts: Vec<_> =
+                messages.iter().map(|message| self.one_from_upstream(message)).collect();
             let same = parts.iter().all(|part| matches!(part, Cow::Borrowed(_)));
             return if same { Cow::Borrowed(message) } else { Cow::Owned(join(&parts)) };
         }

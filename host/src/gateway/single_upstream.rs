@@ -288,7 +288,7 @@ impl Stream {
             if let Some(ready) = self.ready.pop_front() {
                 return Some(ready);
             }
-            if let Some(event) = self.framer.event() {
+            if let Some(event) = self.framer.next_event() {
                 return Some(self.shaped(event).await);
             }
             let incoming = self.incoming.as_mut()?;
@@ -302,14 +302,14 @@ impl Stream {
             match read {
                 Ok(Some(bytes)) => {
                     self.framer.push(&bytes);
-                    if self.framer.waiting() > self.upstream.max_bytes() && !self.ends() {
+                    if self.framer.pending_bytes() > self.upstream.max_bytes() && !self.ends() {
                         self.end(&self.upstream.too_large());
                     }
                 }
                 Ok(None) => {
-                    let rest = self.framer.rest();
-                    if !rest.is_empty() {
-                        self.ready.push_back(rest);
+                    if let Some(event) = self.framer.finish() {
+                        let event = self.shaped(event).await;
+                        self.ready.push_back(event);
                     }
                     let unanswered = !self.waiting.0.is_empty() && !self.resumable;
                     self.incoming = None;
@@ -326,7 +326,7 @@ impl Stream {
 
     /// Whether a whole event is there after all.
     fn ends(&mut self) -> bool {
-        match self.framer.event() {
+        match self.framer.next_event() {
             Some(event) => {
                 self.ready.push_back(event.0);
                 true
@@ -338,7 +338,7 @@ impl Stream {
     /// No more will come: says so for every request that waits.
     fn end(&mut self, failure: &Failure) {
         self.incoming = None;
-        self.framer.rest();
+        self.framer.finish();
         for answer in self.waiting.fail(&self.session, failure) {
             self.ready.push_back(Event::message(None, &answer).0);
         }

@@ -1,19 +1,21 @@
-//! wasi:keyvalue, with the expiry of a value before it.
+//! A store over wasi:keyvalue. Each value is prefixed with its expiry.
 
 use crate::Store;
 use crate::bindings::exports::context_guard::guard::cursor_store::{Entry, Guest, StoreError};
 use crate::bindings::wasi::clocks::wall_clock;
 use crate::bindings::wasi::keyvalue::store::{Bucket, Error, open};
 
-/// The bucket; the host knows `default`, or maps it.
-const BUCKET: &str = "CONTEXT_GUARD_BUCKET";
-/// Bytes of an expiry, in milliseconds since 1970.
-const EXPIRY: usize = size_of::<u64>();
+/// The variable that names the bucket. Default: `default`, which the host may map.
+const BUCKET_VARIABLE: &str = "CONTEXT_GUARD_BUCKET";
+/// Bytes of an expiry: milliseconds since 1970, little-endian.
+const EXPIRY_BYTES: usize = size_of::<u64>();
 
 fn bucket() -> Result<Bucket, StoreError> {
-    let name = std::env::var(BUCKET).unwrap_or_else(|_| "default".to_owned());
+    let name = std::env::var(BUCKET_VARIABLE).unwrap_or_else(|_| "default".to_owned());
     open(&name).map_err(|error| match error {
-        Error::NoSuchStore => StoreError::Other(format!("there is no bucket {name:?} ({BUCKET})")),
+        Error::NoSuchStore => {
+            StoreError::Other(format!("bucket {name:?} does not exist ({BUCKET_VARIABLE})"))
+        }
         error => fault(error),
     })
 }
@@ -31,7 +33,7 @@ fn now_ms() -> u64 {
     now.seconds * 1_000 + u64::from(now.nanoseconds / 1_000_000)
 }
 
-/// A value that has not expired, with its expiry still before it; what has is removed.
+/// Reads a value with its expiry. Removes it and returns none if it has expired.
 fn read(bucket: &Bucket, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(value) = bucket.get(key).map_err(fault)? else { return Ok(None) };
     let expires_ms = value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
@@ -50,7 +52,8 @@ fn write(bucket: &Bucket, key: &str, value: &[u8], ttl_ms: u64) -> Result<(), St
 impl Guest for Store {
     fn get(keys: Vec<String>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         let bucket = bucket()?;
-        let value = |key: &String| Ok(read(&bucket, key)?.map(|mut value| value.split_off(EXPIRY)));
+        let value =
+            |key: &String| Ok(read(&bucket, key)?.map(|mut value| value.split_off(EXPIRY_BYTES)));
         keys.iter().map(value).collect()
     }
 
@@ -63,7 +66,7 @@ impl Guest for Store {
         let bucket = bucket()?;
         for key in keys {
             if let Some(value) = read(&bucket, &key)? {
-                write(&bucket, &key, value.get(EXPIRY..).unwrap_or_default(), ttl_ms)?;
+                write(&bucket, &key, value.get(EXPIRY_BYTES..).unwrap_or_default(), ttl_ms)?;
             }
         }
         Ok(())

@@ -1,7 +1,10 @@
-//! A cursor store as a component, for hosts that have none of our kind: over wasi:keyvalue, in the draft of the host (features `draft` and `draft2`), or none, which is told as it is:
-//! then the upstream is called again.
+//! A cursor store as a component, for hosts without one.
 //!
-//! wasi:keyvalue knows no expiry: it stands before each value, what has expired is not read, and is removed when it is asked for.
+//! The features `draft` and `draft2` implement it over the host's draft of wasi:keyvalue. Without them
+//! every call reports that the store is unavailable, and the guard calls the upstream again.
+//!
+//! wasi:keyvalue has no expiry. Each value is therefore prefixed with its expiry, and an expired value is
+//! removed when it is read.
 #![cfg(target_family = "wasm")]
 
 #[allow(

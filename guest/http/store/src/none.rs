@@ -1,4 +1,4 @@
-//! No store.
+//! A store that is never available.
 
 use crate::Store;
 use crate::bindings::exports::context_guard::guard::cursor_store::{Entry, Guest, StoreError};

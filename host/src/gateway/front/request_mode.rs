@@ -51,7 +51,7 @@ pub(crate) async fn shown(response: Response) -> (Response, Option<bool>) {
     };
     let mut framer = Framer::default();
     framer.push(&body);
-    let data: Vec<Vec<u8>> = std::iter::from_fn(|| framer.event())
+    let data: Vec<Vec<u8>> = std::iter::from_fn(|| framer.next_event())
         .filter_map(|event| event.data().map(std::borrow::Cow::into_owned))
         .collect();
     let messages = data.iter().map(Vec::as_slice).chain([body.as_ref()]);

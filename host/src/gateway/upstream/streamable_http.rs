@@ -245,7 +245,7 @@ async fn read(
         };
         let Some(part) = part else { return Ok(()) };
         framer.push(&part);
-        while let Some(event) = framer.event() {
+        while let Some(event) = framer.next_event() {
             if let Some(data) = event.data() {
                 let data = as_text(&data);
                 for message in each(&data) {
@@ -253,7 +253,7 @@ async fn read(
                 }
             }
         }
-        if framer.waiting() > http.max_bytes() {
+        if framer.pending_bytes() > http.max_bytes() {
             return Err(http.too_large());
         }
         if of.is_some_and(|of| {

@@ -1,49 +1,49 @@
-//! Bodies as they are sent on.
+//! Bodies that the middleware forwards.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use context_guard_protocol::Exchange;
+use context_guard_protocol::http::HttpExchange;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::filter::Asking;
+use crate::filter::ComponentFilter;
 
-/// A body, made of what was there before.
-pub struct Sent<B>(Kind<B>);
+/// A body made of an original one.
+pub struct ForwardedBody<B>(Source<B>);
 
-enum Kind<B> {
-    /// All of it is here.
+enum Source<B> {
+    /// Bytes in memory.
     Whole(Option<Bytes>),
-    /// As it came, after what was read of it.
+    /// The bytes that were read already, then the rest of the original.
     Rest(Option<Bytes>, B),
-    /// Events, each through the guard.
-    Events(Box<Exchange>, Asking, Option<B>),
+    /// An event stream, shaped event by event. None after its end.
+    Events(Box<HttpExchange>, ComponentFilter, Option<B>),
 }
 
-impl<B> Sent<B> {
-    /// All of a body.
+impl<B> ForwardedBody<B> {
+    /// A body in memory.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Whole(Some(bytes.into())))
+        Self(Source::Whole(Some(bytes.into())))
     }
 
-    /// A body as it came.
-    pub(crate) fn same(body: B) -> Self {
-        Self(Kind::Rest(None, body))
+    /// The original body.
+    pub(crate) fn original(body: B) -> Self {
+        Self(Source::Rest(None, body))
     }
 
-    /// A body as it came, after what was read of it.
-    pub(crate) fn after(read: Vec<u8>, rest: B) -> Self {
-        Self(Kind::Rest(Some(read.into()), rest))
+    /// The original body, of which some bytes were read already.
+    pub(crate) fn resumed(read: Vec<u8>, rest: B) -> Self {
+        Self(Source::Rest(Some(read.into()), rest))
     }
 
-    /// An event stream.
-    pub(crate) fn events(exchange: Exchange, asking: Asking, body: B) -> Self {
-        Self(Kind::Events(Box::new(exchange), asking, Some(body)))
+    /// An event stream that the exchange shapes.
+    pub(crate) fn events(exchange: HttpExchange, filter: ComponentFilter, body: B) -> Self {
+        Self(Source::Events(Box::new(exchange), filter, Some(body)))
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for ForwardedBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -52,17 +52,17 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match &mut self.get_mut().0 {
-            Kind::Whole(bytes) => {
+            Source::Whole(bytes) => {
                 let bytes = bytes.take().filter(|bytes| !bytes.is_empty());
                 Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
             }
-            Kind::Rest(read, rest) => match read.take().filter(|read| !read.is_empty()) {
+            Source::Rest(read, rest) => match read.take().filter(|read| !read.is_empty()) {
                 Some(read) => Poll::Ready(Some(Ok(Frame::data(read)))),
                 None => Pin::new(rest).poll_frame(cx),
             },
-            Kind::Events(exchange, asking, body) => loop {
+            Source::Events(exchange, filter, body) => loop {
                 let Some(inner) = body else { return Poll::Ready(None) };
-                let (chunk, last) = match ready!(Pin::new(inner).poll_frame(cx)) {
+                let (chunk, is_last) = match ready!(Pin::new(inner).poll_frame(cx)) {
                     Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                     Some(Ok(frame)) => match frame.into_data() {
                         Ok(chunk) => (chunk, false),
@@ -73,7 +73,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
                         (Bytes::new(), true)
                     }
                 };
-                let sent = exchange.events(asking, &chunk, last);
+                let sent = exchange.on_events(filter, &chunk, is_last);
                 if !sent.is_empty() {
                     return Poll::Ready(Some(Ok(Frame::data(sent.into()))));
                 }
@@ -83,10 +83,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sent<B> {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Whole(bytes) => {
+            Source::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Kind::Rest(None, rest) => rest.size_hint(),
+            Source::Rest(None, rest) => rest.size_hint(),
             _ => SizeHint::default(),
         }
     }

@@ -1,0 +1,142 @@
+//! Edits of JSON text in place. Whatever an edit does not name remains verbatim.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::Head;
+
+/// Replaces invalid UTF-8 by U+FFFD, so that one bad byte does not lose an answer.
+#[must_use]
+pub fn replace_invalid_utf8(message: &[u8]) -> Cow<'_, [u8]> {
+    match String::from_utf8_lossy(message) {
+        Cow::Borrowed(_) => Cow::Borrowed(message),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// Replaces `part`, a slice of `message`, by other text. Returns the message unchanged if `part` is
+/// no slice of it.
+#[must_use]
+pub fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
+    // The parser returns slices of its input, so the offset is the distance of the two pointers.
+    let start = (part.as_ptr() as usize).saturating_sub(message.as_ptr() as usize);
+    let (Some(before), Some(after)) = (message.get(..start), message.get(start + part.len()..))
+    else {
+        return message.to_vec();
+    };
+    [before, by.as_bytes(), after].concat()
+}
+
+/// Replaces the id of a message. Returns a message without an id unchanged.
+#[must_use]
+pub fn with_id(message: &[u8], id: &str) -> Vec<u8> {
+    match Head::read(message).and_then(|head| head.id) {
+        Some(old) => splice(message, old.get(), id),
+        None => message.to_vec(),
+    }
+}
+
+/// Appends members to the text of an object: `"name":value`, joined by commas.
+#[must_use]
+pub fn append_members(object: &str, members: &str) -> String {
+    let body = object.trim().strip_suffix('}').unwrap_or(object).trim_end();
+    let comma = if members.is_empty() || body.ends_with('{') { "" } else { "," };
+    format!("{body}{comma}{members}}}")
+}
+
+/// The members of an object in order, with verbatim values. Empty if it is no object.
+#[must_use]
+pub fn members(object: &str) -> Vec<(String, &RawValue)> {
+    struct Members<'a>(Vec<(String, &'a RawValue)>);
+    impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct Visitor;
+            impl<'de> serde::de::Visitor<'de> for Visitor {
+                type Value = Vec<(String, &'de RawValue)>;
+                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str("an object")
+                }
+                fn visit_map<A: serde::de::MapAccess<'de>>(
+                    self,
+                    mut map: A,
+                ) -> Result<Self::Value, A::Error> {
+                    let mut members = Vec::new();
+                    while let Some(member) = map.next_entry()? {
+                        members.push(member);
+                    }
+                    Ok(members)
+                }
+            }
+            deserializer.deserialize_map(Visitor).map(Members)
+        }
+    }
+    serde_json::from_str::<Members<'_>>(object).map(|members| members.0).unwrap_or_default()
+}
+
+/// The verbatim value of a member of an object.
+#[must_use]
+pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a RawValue> {
+    // An object that holds neither the name nor a `\u` escape cannot have the member: no parsing.
+    let holds = |text: &str| memchr::memmem::find(object.as_bytes(), text.as_bytes()).is_some();
+    if !holds(name) && !holds("\\u") {
+        return None;
+    }
+    members(object).into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+/// Writes an object of these members.
+#[must_use]
+pub fn object<'a>(members: impl IntoIterator<Item = (String, &'a str)>) -> String {
+    let members: Vec<String> = members
+        .into_iter()
+        .map(|(name, value)| format!("{}:{value}", serde_json::Value::from(name)))
+        .collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// Sets, adds or (with none) removes a member of an object. The others keep order and text.
+#[must_use]
+pub fn with_member(json: &str, name: &str, value: Option<&str>) -> String {
+    let mut found = false;
+    let mut kept: Vec<(String, &str)> = Vec::new();
+    for (key, old) in members(json) {
+        if key != name {
+            kept.push((key, old.get()));
+        } else if let Some(value) = value.filter(|_| !found) {
+            found = true;
+            kept.push((key, value));
+        }
+    }
+    if let Some(value) = value.filter(|_| !found) {
+        kept.push((name.to_owned(), value));
+    }
+    object(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn id_is_replaced_in_place() {
+        let message = br#"{"result":{"id":5,"n":1.50},"id": "a\u0062" ,"jsonrpc":"2.0"}"#;
+        assert_eq!(
+            with_id(message, "7"),
+            br#"{"result":{"id":5,"n":1.50},"id": 7 ,"jsonrpc":"2.0"}"#
+        );
+        assert_eq!(with_id(b"{}", "7"), b"{}");
+    }
+
+    #[test]
+    fn other_members_remain_verbatim() {
+        let object = r#"{"b": 1.0, "a":{"x":[1, 2]} }"#;
+        assert_eq!(with_member(object, "b", Some("2")), r#"{"b":2,"a":{"x":[1, 2]}}"#);
+        assert_eq!(with_member(object, "c", Some("2")), r#"{"b":1.0,"a":{"x":[1, 2]},"c":2}"#);
+        assert_eq!(with_member(object, "a", None), r#"{"b":1.0}"#);
+        assert_eq!(append_members("{ }", r#""a":1"#), r#"{"a":1}"#);
+        assert_eq!(append_members(r#"{"b":1} "#, r#""a":1"#), r#"{"b":1,"a":1}"#);
+        assert_eq!(member(r#"{"\u0061":1}"#, "a").map(RawValue::get), Some("1"));
+    }
+}

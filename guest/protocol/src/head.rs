@@ -1,0 +1,320 @@
+//! The head of a JSON-RPC message: the members that routing needs. The rest is not parsed.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::RequestId;
+
+/// The first stateless MCP revision.
+pub const STATELESS_VERSION: &str = "2026-07-28";
+/// The `_meta` member that names the revision of a stateless request.
+pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+/// The `_meta` member with the capabilities of the client.
+pub const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The `_meta` member with the name of the client.
+pub const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
+/// The `_meta` member with the minimum level of the log messages that the client wants.
+pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+/// The `_meta` member that ties a notification to its subscription.
+pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+/// The `_meta` member that names the server.
+pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Shortest message whose head is read from its two ends.
+const MIN_END_SCAN_BYTES: usize = 4_096;
+/// Longest member beside a result, in bytes, that the scan of the ends accepts.
+const MAX_END_MEMBER_BYTES: usize = 96;
+
+/// Returns true if a protocol revision is stateless. Revisions are dates, so text order is date order.
+#[must_use]
+pub fn is_stateless_version(version: &str) -> bool {
+    version >= STATELESS_VERSION
+}
+
+/// The kind of a JSON-RPC message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A method and an id.
+    Request,
+    /// A method without an id.
+    Notification,
+    /// An id without a method, or an error without an id.
+    Response,
+}
+
+/// The id and the method of a message. Unlike [`Head`], it accepts invalid UTF-8 in other members:
+/// the guard decides about content.
+#[derive(Debug, Deserialize)]
+pub struct Envelope<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    /// The method of a request or notification.
+    #[serde(borrow, default)]
+    pub method: Option<Cow<'a, str>>,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads a message. Returns none if it is no JSON object.
+    #[must_use]
+    pub fn read(message: &'a [u8]) -> Option<Self> {
+        match Head::read_ends(message) {
+            Some(head) => Some(Self { id: head.id, method: None }),
+            None => serde_json::from_slice(message).ok(),
+        }
+    }
+
+    /// The id, unless it is absent or null.
+    #[must_use]
+    pub fn id(&self) -> Option<RequestId> {
+        RequestId::parse(self.id?.get())
+    }
+}
+
+/// The members of a message that a gateway reads. All values are verbatim JSON.
+#[derive(Debug, Deserialize)]
+pub struct Head<'a> {
+    /// The id.
+    #[serde(borrow, default)]
+    pub id: Option<&'a RawValue>,
+    /// The method of a request or notification.
+    #[serde(borrow, default)]
+    pub method: Option<Cow<'a, str>>,
+    /// The parameters of a request or notification.
+    #[serde(borrow, default)]
+    pub params: Option<&'a RawValue>,
+    /// The result of a response.
+    #[serde(borrow, default, deserialize_with = "raw_text")]
+    pub result: Option<&'a str>,
+    /// The error of a response.
+    #[serde(borrow, default)]
+    pub error: Option<&'a RawValue>,
+}
+
+impl<'a> Head<'a> {
+    /// Reads a message. Returns none if it is no JSON object. O(n), but of a long response only the
+    /// UTF-8 validity is checked throughout.
+    #[must_use]
+    pub fn read(message: &'a [u8]) -> Option<Self> {
+        Self::read_ends(message).or_else(|| serde_json::from_slice(message).ok())
+    }
+
+    /// Reads a long response from its two ends, without parsing the result in between. Returns none
+    /// unless the result is an object with nothing but version and id beside it.
+    #[must_use]
+    pub fn read_ends(message: &'a [u8]) -> Option<Self> {
+        if message.len() < MIN_END_SCAN_BYTES {
+            return None;
+        }
+        let text = std::str::from_utf8(message).ok()?;
+        let mut result = text.trim_ascii().strip_prefix('{')?.strip_suffix('}')?;
+        let mut id = None;
+        // Members before the result. A comma inside a string id ends the scan: the part before it is
+        // no valid member.
+        loop {
+            result = result.trim_ascii_start();
+            if let Some(value) = value_of(result, "result") {
+                result = value;
+                break;
+            }
+            let near = result.get(..result.floor_char_boundary(MAX_END_MEMBER_BYTES))?;
+            let comma = near.find(',')?;
+            read_side_member(result.get(..comma)?, &mut id)?;
+            result = result.get(comma + 1..)?;
+        }
+        // Members after the result, from the last to the first. The result ends where a brace does:
+        // the members beside it are no objects.
+        loop {
+            result = result.trim_ascii_end();
+            if result.ends_with('}') {
+                break;
+            }
+            let window = result.len().checked_sub(MAX_END_MEMBER_BYTES)?;
+            let near = result.floor_char_boundary(window);
+            let comma = near + result.get(near..)?.rfind(',')?;
+            read_side_member(result.get(comma + 1..)?, &mut id)?;
+            result = result.get(..comma)?;
+        }
+        let (id, result) = (Some(id?), Some(result).filter(|result| result.starts_with('{')));
+        result.is_some().then_some(Self { id, method: None, params: None, result, error: None })
+    }
+
+    /// The kind of the message. Returns none if JSON-RPC has no such message.
+    #[must_use]
+    pub fn kind(&self) -> Option<Kind> {
+        let has_id = self.id.is_some_and(|id| id.get() != "null");
+        match (&self.method, has_id) {
+            (Some(_), true) => Some(Kind::Request),
+            (Some(_), false) => Some(Kind::Notification),
+            (None, true) => Some(Kind::Response),
+            // A server that could not read the request's id answers with an error under `null`.
+            (None, false) => self.error.is_some().then_some(Kind::Response),
+        }
+    }
+
+    /// The id verbatim, or `null`.
+    #[must_use]
+    pub fn raw_id(&self) -> &'a str {
+        self.id.map_or("null", RawValue::get)
+    }
+
+    /// The id for comparisons, unless it is absent or null.
+    #[must_use]
+    pub fn request_id(&self) -> Option<RequestId> {
+        RequestId::parse(self.id?.get())
+    }
+
+    /// The method, or an empty string.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.method.as_deref().unwrap_or_default()
+    }
+
+    /// The parameters that requests are routed by.
+    #[must_use]
+    pub fn parameters(&self) -> Parameters<'a> {
+        self.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+    }
+
+    /// Returns true if the request names a stateless revision.
+    #[must_use]
+    pub fn is_stateless(&self) -> bool {
+        self.parameters().version().is_some_and(|version| is_stateless_version(&version))
+    }
+
+    /// The tool, prompt, resource or task of a request: the value of the `Mcp-Name` header.
+    #[must_use]
+    pub fn subject(&self) -> Option<Cow<'a, str>> {
+        let parameters = self.parameters();
+        match self.method() {
+            "tools/call" | "prompts/get" => parameters.name,
+            "resources/read" => parameters.uri,
+            "tasks/get" | "tasks/update" | "tasks/cancel" => parameters.task_id,
+            _ => None,
+        }
+    }
+}
+
+/// The text after `"name":` if the member at the start of `member` has this name.
+fn value_of<'a>(member: &'a str, name: &str) -> Option<&'a str> {
+    let rest =
+        member.trim_ascii_start().strip_prefix('"')?.strip_prefix(name)?.strip_prefix('"')?;
+    Some(rest.trim_ascii_start().strip_prefix(':')?.trim_ascii_start())
+}
+
+/// Reads a member beside a result: the version, or the id. Returns none for any other.
+fn read_side_member<'a>(member: &'a str, id: &mut Option<&'a RawValue>) -> Option<()> {
+    if value_of(member, "jsonrpc").is_some_and(|version| version.trim_ascii_end() == "\"2.0\"") {
+        return Some(());
+    }
+    let value = value_of(member, "id").filter(|value| !value.starts_with(['{', '[']))?;
+    *id = Some(serde_json::from_str(value).ok()?);
+    Some(())
+}
+
+fn raw_text<'de: 'a, 'a, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Option<&'a str>, D::Error> {
+    Ok(Option::<&RawValue>::deserialize(from)?.map(RawValue::get))
+}
+
+/// The members of `params` that requests are routed by.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Parameters<'a> {
+    /// The name of a tool or prompt.
+    #[serde(borrow, default)]
+    pub name: Option<Cow<'a, str>>,
+    /// The URI of a resource.
+    #[serde(borrow, default)]
+    pub uri: Option<Cow<'a, str>>,
+    /// The id of a task.
+    #[serde(borrow, default)]
+    pub task_id: Option<Cow<'a, str>>,
+    /// The cursor of a list request.
+    #[serde(borrow, default)]
+    pub cursor: Option<Cow<'a, str>>,
+    /// The request that a cancellation names.
+    #[serde(borrow, default)]
+    pub request_id: Option<&'a RawValue>,
+    /// The request that a progress notification belongs to.
+    #[serde(borrow, default)]
+    pub progress_token: Option<&'a RawValue>,
+    /// The `_meta` object.
+    #[serde(borrow, default, rename = "_meta")]
+    pub meta: Option<&'a RawValue>,
+}
+
+impl Parameters<'_> {
+    /// A member of `_meta`.
+    #[must_use]
+    pub fn meta(&self, name: &str) -> Option<serde_json::Value> {
+        let meta: serde_json::Value = serde_json::from_str(self.meta?.get()).ok()?;
+        meta.get(name).cloned()
+    }
+
+    /// The revision that a stateless request names.
+    #[must_use]
+    pub fn version(&self) -> Option<String> {
+        self.meta(VERSION_KEY)?.as_str().map(str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edit::with_id;
+
+    #[test]
+    fn long_response_is_read_from_its_ends() {
+        let long = "é,\\\"id\\\":9}".repeat(500);
+        let result =
+            format!(r#"{{"structuredContent":{{"id":8,"jsonrpc":"2.0"}},"text":"{long}","id":7}}"#);
+        for message in [
+            format!(r#"{{"result":{result},"jsonrpc":"2.0","id":3}}"#),
+            format!(r#"{{"jsonrpc":"2.0","id":3,"result":{result}}}"#),
+            format!(r#" {{ "id" : 3 , "result" : {result} , "jsonrpc" : "2.0" }} "#),
+        ] {
+            let head = Head::read_ends(message.as_bytes()).unwrap();
+            assert_eq!((head.kind(), head.raw_id()), (Some(Kind::Response), "3"), "{message:.80}");
+            assert_eq!(head.result, Some(result.as_str()));
+            let read: Head<'_> = serde_json::from_str(&message).unwrap();
+            assert_eq!((head.raw_id(), head.result), (read.raw_id(), read.result));
+            assert_eq!(with_id(message.as_bytes(), "44").len(), message.len() + 1);
+        }
+        for other in [
+            format!(r#"{{"jsonrpc":"2.0","method":"x","params":{result}}}"#),
+            format!(r#"{{"id":"a,b","result":{result}}}"#),
+            format!(r#"{{"result":{result},"id":"a,b"}}"#),
+            format!(r#"{{"result":{result}}}"#),
+            format!(r#"{{"id":1,"result":"{long}"}}"#),
+            format!(r#"{{"id":1,"error":{result}}}"#),
+            format!("[{result}]"),
+            long,
+        ] {
+            assert!(Head::read_ends(other.as_bytes()).is_none(), "{other:.80}");
+        }
+    }
+
+    #[test]
+    fn kinds_and_parameters_are_read() {
+        let kind = |message: &str| Head::read(message.as_bytes()).and_then(|head| head.kind());
+        assert_eq!(kind(r#"{"result":{"id":5},"id": "ab"}"#), Some(Kind::Response));
+        assert_eq!(kind(r#"{"method":"x"}"#), Some(Kind::Notification));
+        assert_eq!(kind(r#"{"error":{},"id":null}"#), Some(Kind::Response));
+        assert_eq!((kind("{}"), kind("no"), kind(r#"{"id":null}"#)), (None, None, None));
+        let call = br#"{"id":1,"method":"tools/call","params":{"name":"x","uri":"y","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let head = Head::read(call).unwrap();
+        assert_eq!((head.kind(), head.is_stateless()), (Some(Kind::Request), true));
+        assert_eq!(head.subject().as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn envelope_accepts_invalid_utf8() {
+        let id = |message: &[u8]| Envelope::read(message).and_then(|envelope| envelope.id());
+        assert_eq!(id(br#"{"result":{"id":9},"id": 7 }"#), RequestId::parse("7"));
+        assert_eq!(id(b"{\"id\":1,\"result\":\"\xff\"}"), RequestId::parse("1"));
+        assert_eq!((id(br#"{"id":null}"#), id(b"log line")), (None, None));
+    }
+}

@@ -1,0 +1,84 @@
+//! Requests that wait for their responses.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::RequestId;
+
+/// Maximum number of requests that one session or exchange tracks. Beyond it the oldest is dropped,
+/// and its response passes unchanged: a client that never reads must not exhaust the memory.
+pub const MAX_PENDING_REQUESTS: usize = 65_536;
+
+/// A table of requests by id that holds at most [`MAX_PENDING_REQUESTS`].
+#[derive(Clone, Debug)]
+pub struct PendingRequests<T> {
+    by_id: HashMap<RequestId, (u64, T)>,
+    /// Ids by insertion order, oldest first.
+    order: BTreeMap<u64, RequestId>,
+    next: u64,
+    capacity: usize,
+}
+
+impl<T> Default for PendingRequests<T> {
+    fn default() -> Self {
+        Self::with_capacity(MAX_PENDING_REQUESTS)
+    }
+}
+
+impl<T> PendingRequests<T> {
+    fn with_capacity(capacity: usize) -> Self {
+        Self { by_id: HashMap::new(), order: BTreeMap::new(), next: 0, capacity }
+    }
+
+    /// Adds a request. A request under the same id is replaced: ids must not be used twice.
+    pub fn insert(&mut self, id: RequestId, request: T) {
+        self.remove(&id);
+        if self.by_id.len() >= self.capacity
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.by_id.remove(&oldest);
+        }
+        self.order.insert(self.next, id.clone());
+        self.by_id.insert(id, (self.next, request));
+        self.next += 1;
+    }
+
+    /// Removes a request whose response has arrived.
+    pub fn remove(&mut self, id: &RequestId) -> Option<T> {
+        let (position, request) = self.by_id.remove(id)?;
+        self.order.remove(&position);
+        Some(request)
+    }
+
+    /// Removes all requests, oldest first.
+    pub fn drain(&mut self) -> Vec<(RequestId, T)> {
+        let order = std::mem::take(&mut self.order);
+        let request = |id: RequestId| self.by_id.remove(&id).map(|(_, request)| (id, request));
+        order.into_values().filter_map(request).collect()
+    }
+
+    /// Returns true if no request waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(raw: &str) -> RequestId {
+        RequestId::parse(raw).unwrap()
+    }
+
+    #[test]
+    fn oldest_request_is_dropped() {
+        let mut pending = PendingRequests::with_capacity(2);
+        for (raw, request) in [("1", 'a'), ("2", 'b'), ("1.0", 'c'), ("3", 'd')] {
+            pending.insert(id(raw), request);
+        }
+        assert_eq!(pending.remove(&id("2")), None);
+        assert_eq!(pending.drain(), [(id("1"), 'c'), (id("3"), 'd')]);
+        assert!(pending.is_empty());
+    }
+}

@@ -1,0 +1,109 @@
+//! JSON-RPC responses that a gateway writes itself. Ids are verbatim JSON.
+
+use serde_json::{Value, json};
+
+use crate::{Head, is_stateless_version};
+
+/// An error.
+#[must_use]
+pub fn error(id: &str, code: i64, message: &str) -> Vec<u8> {
+    let message = Value::from(message);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#)
+        .into_bytes()
+}
+
+/// An error with data.
+#[must_use]
+pub fn error_with_data(id: &str, code: i64, message: &str, data: &Value) -> Vec<u8> {
+    let message = Value::from(message);
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message},"data":{data}}}}}"#
+    )
+    .into_bytes()
+}
+
+/// A result.
+#[must_use]
+pub fn result(id: &str, result: &str) -> Vec<u8> {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into_bytes()
+}
+
+/// A request, as far as the response to its failure depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedRequest {
+    id: String,
+    is_tool_call: bool,
+    is_stateless: bool,
+}
+
+impl FailedRequest {
+    /// Reads a request. `header_version` is the revision that the transport names, or empty.
+    #[must_use]
+    pub fn new(head: &Head<'_>, header_version: &str) -> Self {
+        Self {
+            id: head.raw_id().to_owned(),
+            is_tool_call: head.method() == "tools/call",
+            is_stateless: head.is_stateless() || is_stateless_version(header_version),
+        }
+    }
+
+    /// Writes the response. The model has to see why a tool failed, so a tool's failure is a result.
+    /// Any other failure is an error.
+    #[must_use]
+    pub fn response(&self, code: i64, reason: &str) -> Vec<u8> {
+        if !self.is_tool_call {
+            return error(&self.id, code, reason);
+        }
+        let text = format!("[context-guard] {reason}");
+        let mut reply = json!({"content": [{"type": "text", "text": text}], "isError": true});
+        // Stateless results name their type. Stateful clients do not know the member.
+        if self.is_stateless
+            && let Some(members) = reply.as_object_mut()
+        {
+            members.insert("resultType".to_owned(), "complete".into());
+        }
+        result(&self.id, &reply.to_string())
+    }
+}
+
+/// The response to a request that the upstream failed: see [`FailedRequest::response`].
+#[must_use]
+pub fn failure(request: &[u8], code: i64, reason: &str) -> Vec<u8> {
+    match Head::read(request) {
+        Some(head) => FailedRequest::new(&head, "").response(code, reason),
+        None => error("null", code, reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::UPSTREAM_TIMEOUT;
+
+    #[test]
+    fn failure_fits_the_request() {
+        let table = [
+            (r#"{"id":1,"method":"tools/call"}"#, "", true, false),
+            (r#"{"id":1,"method":"tools/call"}"#, "2025-11-25", true, false),
+            (r#"{"id":1,"method":"tools/call"}"#, "2026-07-28", true, true),
+            (
+                r#"{"id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#,
+                "",
+                true,
+                true,
+            ),
+            (r#"{"id":1,"method":"resources/read"}"#, "2026-07-28", false, false),
+        ];
+        for (request, version, is_result, has_type) in table {
+            let head = Head::read(request.as_bytes()).unwrap();
+            let failed =
+                FailedRequest::new(&head, version).response(UPSTREAM_TIMEOUT, "too \"late\"");
+            let failed: Value = serde_json::from_slice(&failed).unwrap();
+            assert_eq!(failed["id"], 1);
+            assert_eq!(failed["result"]["isError"] == true, is_result, "{request} {version}");
+            assert_eq!(failed["result"]["resultType"] == "complete", has_type, "{request}");
+            assert_eq!(failed["error"]["code"] == UPSTREAM_TIMEOUT, !is_result);
+        }
+        assert!(failure(b"no JSON", -1, "x").starts_with(br#"{"jsonrpc":"2.0","id":null,"error""#));
+    }
+}

@@ -1,0 +1,222 @@
+//! Event streams (`text/event-stream`), by event and never by chunk.
+//!
+//! Bytes of an event pass verbatim unless its data is replaced.
+
+use std::borrow::Cow;
+
+/// Splits a stream of bytes into events.
+///
+/// ```
+/// use context_guard_protocol::sse::Framer;
+///
+/// let mut framer = Framer::default();
+/// framer.push(b"id: 1\ndata: {\"a\":\nda");
+/// assert!(framer.next_event().is_none());
+/// framer.push(b"ta: 1}\n\n");
+/// let event = framer.next_event().unwrap();
+/// assert_eq!(event.data().unwrap().as_ref(), b"{\"a\":\n1}");
+/// assert_eq!(event.with_data(b"{}").0, b"id: 1\ndata: {}\n\n");
+/// ```
+#[derive(Debug, Default)]
+pub struct Framer {
+    buffer: Vec<u8>,
+    /// Length of the prefix of `buffer` in which no end of an event begins.
+    scanned: usize,
+}
+
+impl Framer {
+    /// Adds bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The number of bytes of the event that is not complete yet.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Removes the next complete event, with the empty line that ends it.
+    pub fn next_event(&mut self) -> Option<Event> {
+        let end = self.event_end()?;
+        let rest = self.buffer.split_off(end);
+        self.scanned = 0;
+        Some(Event(std::mem::replace(&mut self.buffer, rest)))
+    }
+
+    /// Removes what is left when the stream has ended. It may be an event: a trailing `\r` ends a
+    /// line only once it is known that no `\n` follows.
+    pub fn finish(&mut self) -> Option<Event> {
+        self.scanned = 0;
+        let rest = std::mem::take(&mut self.buffer);
+        (!rest.is_empty()).then_some(Event(rest))
+    }
+
+    /// Drops the incomplete event, except for its last bytes, in which its end may begin.
+    pub fn discard_partial(&mut self) {
+        // The longest end is `\r\n\r\n`. Three of its bytes may be here already.
+        let dropped = self.buffer.len().saturating_sub(3);
+        self.buffer.drain(..dropped);
+        self.scanned = 0;
+    }
+
+    /// The offset after the first event: after two line ends in a row, each `\n`, `\r\n` or `\r`.
+    fn event_end(&mut self) -> Option<usize> {
+        let mut from = self.scanned;
+        loop {
+            let rest = self.buffer.get(from..)?;
+            let Some(found) = memchr::memchr2(b'\n', b'\r', rest) else {
+                self.scanned = self.buffer.len();
+                return None;
+            };
+            let line_end = from + found;
+            // A carriage return at the end of the buffer may be half of a line end. The next call
+            // scans it again.
+            self.scanned = line_end;
+            let next_line = self.after_line_end(line_end)?;
+            match self.buffer.get(next_line)? {
+                b'\n' | b'\r' => return self.after_line_end(next_line),
+                _ => from = next_line,
+            }
+        }
+    }
+
+    /// The offset after the line end at `offset`. Returns none while more bytes could belong to it.
+    fn after_line_end(&self, offset: usize) -> Option<usize> {
+        match (self.buffer.get(offset)?, self.buffer.get(offset + 1)) {
+            (b'\n', _) => Some(offset + 1),
+            (_, Some(b'\n')) => Some(offset + 2),
+            (_, Some(_)) => Some(offset + 1),
+            (_, None) => None,
+        }
+    }
+}
+
+/// An event, verbatim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event(pub Vec<u8>);
+
+impl Event {
+    /// Writes an event that carries a message, with an event id if there is one.
+    #[must_use]
+    pub fn message(id: Option<&str>, data: &[u8]) -> Self {
+        let mut event = Vec::with_capacity(data.len() + 64);
+        if let Some(id) = id {
+            event.extend_from_slice(format!("id: {id}\n").as_bytes());
+        }
+        event.extend_from_slice(b"event: message\n");
+        push_data(&mut event, data);
+        Self(event)
+    }
+
+    /// The fields in order. A comment is a field with an empty name.
+    fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let lines = self.0.split(|byte| matches!(byte, b'\n' | b'\r'));
+        lines.filter(|line| !line.is_empty()).map(|line| {
+            let colon = memchr::memchr(b':', line).unwrap_or(line.len());
+            let (name, value) = line.split_at_checked(colon).unwrap_or((line, b""));
+            let value = value.strip_prefix(b":").unwrap_or(value);
+            (name, value.strip_prefix(b" ").unwrap_or(value))
+        })
+    }
+
+    /// The data: the values of all `data` fields, joined by line feeds. None without such a field.
+    #[must_use]
+    pub fn data(&self) -> Option<Cow<'_, [u8]>> {
+        let mut lines = self.fields().filter(|(name, _)| *name == b"data").map(|(_, data)| data);
+        let first = lines.next()?;
+        let rest: Vec<&[u8]> = lines.collect();
+        if rest.is_empty() {
+            return Some(Cow::Borrowed(first));
+        }
+        let all: Vec<&[u8]> = [first].into_iter().chain(rest).collect();
+        Some(Cow::Owned(all.join(&b'\n')))
+    }
+
+    /// The event id.
+    #[must_use]
+    pub fn id(&self) -> Option<&[u8]> {
+        self.fields().find(|(name, _)| *name == b"id").map(|(_, id)| id)
+    }
+
+    /// Replaces the data. Ids, names and comments remain.
+    #[must_use]
+    pub fn with_data(&self, data: &[u8]) -> Self {
+        let mut event = Vec::with_capacity(data.len() + 64);
+        for (name, value) in self.fields().filter(|(name, _)| *name != b"data") {
+            event.extend([name, b": ", value, b"\n"].concat());
+        }
+        push_data(&mut event, data);
+        Self(event)
+    }
+}
+
+/// Writes data and the empty line that ends the event. Every line of the data needs a field of its
+/// own: a line break inside a field would end the field, and an empty line the event.
+fn push_data(event: &mut Vec<u8>, data: &[u8]) {
+    let mut rest = data;
+    loop {
+        let end = memchr::memchr2(b'\n', b'\r', rest);
+        let (line, after) = end.map_or((rest, None), |end| {
+            let (line, after) = rest.split_at_checked(end).unwrap_or((rest, b""));
+            let after = after.strip_prefix(b"\r\n").or_else(|| after.get(1..));
+            (line, after)
+        });
+        event.extend([b"data: ", line, b"\n"].concat());
+        match after {
+            Some(after) => rest = after,
+            None => break,
+        }
+    }
+    event.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_framed_at_any_chunk_size() {
+        for end in ["\n", "\r\n", "\r"] {
+            let lines = [": hi", "", "id: 1", "data: {\"a\":", "data: 1}", "", "data:x", ""];
+            let stream = lines.map(|line| format!("{line}{end}")).concat();
+            for size in 1..stream.len() {
+                let (mut framer, mut events) = (Framer::default(), Vec::new());
+                for chunk in stream.as_bytes().chunks(size) {
+                    framer.push(chunk);
+                    events.extend(std::iter::from_fn(|| framer.next_event()));
+                }
+                events.extend(framer.finish());
+                assert_eq!(events.len(), 3, "{end:?} by {size}");
+                assert_eq!(events[0].data(), None);
+                assert_eq!(events[1].data().unwrap().as_ref(), b"{\"a\":\n1}");
+                assert_eq!(events[1].id(), Some(&b"1"[..]));
+                assert_eq!(events[2].data().unwrap().as_ref(), b"x");
+                let bytes: Vec<u8> = events.into_iter().flat_map(|event| event.0).collect();
+                assert_eq!(bytes, stream.as_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn replaced_data_has_one_field_per_line() {
+        let event = Event(b": hello\nid: 7\nretry: 5\ndata: x\ndata: y\n\n".to_vec());
+        for (data, lines) in [
+            ("{}", "data: {}\n"),
+            ("{\n \"a\": 1\n}", "data: {\ndata:  \"a\": 1\ndata: }\n"),
+            ("{\r\n}\r[\n\n", "data: {\ndata: }\ndata: [\ndata: \ndata: \n"),
+        ] {
+            let changed = event.with_data(data.as_bytes());
+            let expected = format!(": hello\nid: 7\nretry: 5\n{lines}\n");
+            assert_eq!(String::from_utf8_lossy(&changed.0), expected);
+            let mut framer = Framer::default();
+            framer.push(&changed.0);
+            let read = framer.next_event().unwrap();
+            let lf = data.replace("\r\n", "\n").replace('\r', "\n");
+            assert_eq!(read.data().unwrap().as_ref(), lf.as_bytes());
+            assert!(framer.finish().is_none());
+        }
+        let message = Event::message(Some("3"), b"{}");
+        assert_eq!(message.0, b"id: 3\nevent: message\ndata: {}\n\n".to_vec());
+    }
+}
