@@ -112,9 +112,10 @@ fn guest_in(
 }
 
 /// Makes the linker of the guard component write a component instead of a core module. The
-/// toolchain ships it for wasm32-wasip2. It encodes the world that wit-bindgen embeds, and adds
-/// no import.
-const LINK_COMPONENT: [&str; 3] = ["--", "-C", "linker=wasm-component-ld"];
+/// toolchain ships it for wasm32-wasip2. It encodes the world that wit-bindgen embeds. Without the
+/// adapter, it leaves the versions of the imports as they are.
+const LINK_COMPONENT: [&str; 5] =
+    ["--", "-C", "linker=wasm-component-ld", "-C", "link-arg=--wasi-adapter=none"];
 
 /// Builds the guard component that is released.
 pub(crate) fn component() -> Result<PathBuf> {
