@@ -8,7 +8,7 @@ use serde_json::Value;
 
 pub use http::Method;
 
-use crate::gateway::{HttpClient, http_client};
+use crate::access::{HttpClient, http_client};
 use crate::{Error, Result};
 
 /// A client.

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
-use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::Clock;
+use crate::config::CacheOptions;
 use crate::engine::{CacheTier, CallContext, Decision};
 use crate::message::Head;
 use crate::telemetry::glob;
@@ -21,31 +21,6 @@ use crate::telemetry::glob;
 const LONGEST_CALL: usize = 64 << 10;
 /// What an entry costs beside its bytes.
 const OVERHEAD: usize = 256;
-
-/// What is kept, and for how long.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct CacheOptions {
-    /// The bytes of all answers together. What was used longest ago goes first.
-    pub bytes: usize,
-    /// How old an answer may be that is shown as ids, metadata or preview.
-    pub metadata_seconds: u64,
-    /// How old an answer may be that is shown in full.
-    pub full_seconds: u64,
-    /// The endpoints whose answers are kept, where the tool is read-only by its own hint or by policy; `*` stands for any characters.
-    pub endpoints: Vec<String>,
-}
-
-impl Default for CacheOptions {
-    fn default() -> Self {
-        Self {
-            bytes: 35 << 20,
-            metadata_seconds: 3_600,
-            full_seconds: 1_800,
-            endpoints: vec!["*".to_owned()],
-        }
-    }
-}
 
 /// A call: who asks which tool for what.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

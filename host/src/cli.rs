@@ -7,7 +7,7 @@ macro_rules! say {
     };
 }
 
-mod config;
+mod config_files;
 mod demo;
 mod generations;
 mod key;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use context_guard::Error;
+use context_guard::{Error, access, config, generation, telemetry};
 use tracing_subscriber::EnvFilter;
 
 const AFTER_HELP: &str = "\
@@ -68,7 +68,7 @@ enum Command {
     /// Run the gateway: many MCP servers and JSON APIs behind one guarded endpoint.
     Serve(serve::Serve),
     /// Check, import and describe gateway configurations.
-    Config(config::Config),
+    Config(config_files::Config),
     /// Check, explain and compare policies.
     Policy(policy::Policy),
     /// Run recorded traffic under another policy or component, and compare.
@@ -142,11 +142,25 @@ pub(crate) fn start_log(verbose: bool) {
 pub(crate) struct Refused(pub(crate) String);
 
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
-    match error.downcast_ref::<Error>() {
-        Some(
-            Error::Policy(_) | Error::Config { .. } | Error::Format { .. } | Error::File { .. },
-        ) => 3,
-        _ if error.is::<Refused>() => 4,
-        _ => 1,
+    match config_error(error) {
+        Some(_) => 3,
+        None if error.is::<Refused>() => 4,
+        None => 1,
+    }
+}
+
+/// The error of an operator's file, in whichever part of the program it was found.
+pub(crate) fn config_error(error: &anyhow::Error) -> Option<&config::Error> {
+    if let Some(error) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return error.config();
+    }
+    match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(generation::Error::Config(error)), ..)
+        | (_, Some(access::Error::Config(error)), _)
+        | (_, _, Some(telemetry::Error::Config(error))) => Some(error),
+        _ => None,
     }
 }

@@ -1,87 +1,64 @@
-//! What can go wrong, by what one can do about it.
-
-use std::path::PathBuf;
+//! Errors of the gateway.
 
 use thiserror::Error;
 
-use crate::document::Issues;
+use crate::{access, config, engine, generation, telemetry};
 
-/// A result of this crate.
+/// The result of a gateway operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of this crate.
+/// The reason why a gateway cannot start or change.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The engine cannot run on this machine.
-    #[error("the WebAssembly engine could not be started: {0}")]
-    Engine(String),
-    /// A component that cannot be used: not one, or one that needs what this host does not offer.
-    #[error("the guard component cannot be used: {0}")]
-    Load(String),
-    /// The guard failed on a call: it trapped, ran out of time or memory.
-    #[error("the guard failed: {0}")]
-    Trap(String),
-    /// The guard says that it cannot work on a message.
-    #[error("the guard cannot shape this message: {0}")]
-    Fault(String),
-    /// The guard could not keep what it holds back, or not read it.
-    #[error("the cursor store failed: {0}")]
-    Store(crate::store::StoreFault),
-    /// A component, policy or key that was not taken over, with why.
+    /// A file of the operator cannot be used.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// A revision cannot serve.
+    #[error(transparent)]
+    Revision(#[from] generation::Error),
+    /// Access control cannot start.
+    #[error(transparent)]
+    Access(#[from] access::Error),
+    /// Telemetry cannot start.
+    #[error(transparent)]
+    Telemetry(#[from] telemetry::Error),
+    /// A request was refused, with the reason.
     #[error("{0}")]
     Refused(String),
-    /// A policy with faults; all of them, a line each.
-    #[error("the policy has faults:\n{0}")]
-    Policy(Issues),
-    /// A file that cannot be read.
-    #[error("{} cannot be read: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file in which something else stands than should.
-    #[error("{}: {reason}", path.display())]
-    Format {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A configuration or policy with faults; all of them.
-    #[error("{} has faults:\n{issues}", path.display())]
-    Config {
-        /// Which.
-        path: PathBuf,
-        /// The faults.
-        issues: Issues,
-    },
-    /// A setting that this build of the program does not support.
-    #[error(
-        "{setting} is not supported by this build: build context-guard with the cargo feature \
-         `{feature}`, or use the released program"
-    )]
-    Feature {
-        /// The setting or option.
-        setting: &'static str,
-        /// The cargo feature that it needs.
-        feature: &'static str,
-    },
-    /// Something that cannot be set up as it is configured.
+    /// A setting cannot be used.
     #[error("{0}")]
     Setup(String),
-    /// A command that cannot be started.
+    /// A command cannot be started.
     #[error(
         "the server cannot be started: {command}: {source}. Give the command as you would type it, after `--`."
     )]
     Spawn {
-        /// The command.
+        /// The command line.
         command: String,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Reading or writing failed.
     #[error("input or output failed: {0}")]
     Io(#[from] std::io::Error),
+}
+
+impl Error {
+    /// Returns the error of the operator's file that caused this one.
+    #[must_use]
+    pub fn config(&self) -> Option<&config::Error> {
+        match self {
+            Self::Config(error)
+            | Self::Revision(generation::Error::Config(error))
+            | Self::Access(access::Error::Config(error))
+            | Self::Telemetry(telemetry::Error::Config(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Self {
+        Self::Revision(error.into())
+    }
 }

@@ -17,8 +17,7 @@ pub mod stdio;
 mod upstream;
 mod wire;
 
-pub(crate) use front::{API_KEY, header};
+pub(crate) use front::header;
 pub(crate) use rest::problem;
 pub use serve::Gateway;
 pub use session::Session;
-pub(crate) use upstream::http_upstream::{HttpClient, client as http_client};

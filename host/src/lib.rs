@@ -4,34 +4,33 @@
 //! `response` take whole JSON-RPC messages and say what becomes of them; a fault of the guard never loses one.
 #![forbid(unsafe_code)]
 
-pub mod access;
 mod admin;
 pub mod admin_client;
-pub mod answer;
-mod breaker;
 pub mod cache;
-pub mod clock;
-pub mod config;
-pub mod document;
 pub mod dry_run;
-pub mod engine;
 pub mod error;
 pub mod fallback;
 pub mod filter;
 pub mod gateway;
-pub mod generation;
-pub mod keys;
 mod message;
 pub mod needles;
-pub mod policy;
-pub mod recording;
-pub mod sampler;
-pub mod store;
-pub mod telemetry;
 
-pub use clock::Clock;
+pub use context_guard_access as access;
+pub use context_guard_config as config;
+pub use context_guard_config::{document, policy};
+pub use context_guard_cursor_store as store;
+pub use context_guard_engine as engine;
+pub use context_guard_revision::{self as generation, keys};
+pub use context_guard_telemetry::{self as telemetry, recording, sampler};
 pub use error::{Error, Result};
 pub use filter::Filter;
+pub use store::{Clock, clock};
+
+/// An answer as a model reads it, and its real cost.
+pub mod answer {
+    pub use context_guard_revision::answer::*;
+    pub use context_guard_telemetry::{COUNTS_EXACTLY, o200k, require_exact_tokens};
+}
 
 /// The guard component that this library was built with, if it was.
 #[must_use]

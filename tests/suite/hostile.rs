@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use context_guard::Filter;
 use context_guard::clock::SystemClock;
 use context_guard::engine::{
-    CallContext, Component, Engine, EngineOptions, Settings, SigningKey, Surroundings,
+    self, CallContext, Component, Engine, EngineOptions, Settings, SigningKey, Surroundings,
 };
 use context_guard::filter::Request;
 use context_guard::store::NoStore;
-use context_guard::{Error, Filter};
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::guards::{InspectableStore, SIGNING_KEY};
 use context_guard_test_support::{Context, Result, artifacts, ensure, walk};
@@ -120,7 +120,7 @@ fn is_survived(fault: &str) -> Result<()> {
         };
         ensure!(ticket.is_limit(), "{ticket:?}");
         let failed = next.on_response(&surroundings, &settings, &context(), &[1], &list(20));
-        ensure!(matches!(failed, Err(Error::Trap(_))), "{failed:?}");
+        ensure!(matches!(failed, Err(engine::Error::Trap(_))), "{failed:?}");
         ensure!(
             bad.response(&context(), &ticket, &list(20)).is_none(),
             "what fits the byte limit did not pass"
@@ -184,14 +184,14 @@ fn invalid_results_are_rejected() -> Result<()> {
 fn component_with_unknown_import_is_rejected() -> Result<()> {
     let wat = r#"(component (import "wasi:sockets/network@0.2.0" (instance (export "network" (type (sub resource))))) (import "evil:host/files@1.0.0" (instance (export "read" (func)))))"#;
     let refused = Component::load(&engine()?, &wat::parse_str(wat)?);
-    let Err(Error::Load(reason)) = refused else {
+    let Err(engine::Error::Load(reason)) = refused else {
         context_guard_test_support::bail!("a component with an unknown import was taken")
     };
     for part in ["wasi:sockets/network@0.2.0, evil:host/files@1.0.0", "cargo xtask build"] {
         ensure!(reason.contains(part), "{reason}");
     }
-    ensure!(matches!(Component::load(&engine()?, b"\0asm\x01\0\0\0"), Err(Error::Load(_))));
-    ensure!(matches!(Component::load(&engine()?, b"no wasm"), Err(Error::Load(_))));
+    ensure!(matches!(Component::load(&engine()?, b"\0asm\x01\0\0\0"), Err(engine::Error::Load(_))));
+    ensure!(matches!(Component::load(&engine()?, b"no wasm"), Err(engine::Error::Load(_))));
     Ok(())
 }
 

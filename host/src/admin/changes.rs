@@ -19,9 +19,8 @@ use serde_json::json;
 use super::{authorized, json as reply};
 use crate::cache::Purge;
 use crate::gateway::{Gateway, header, problem};
-use crate::generation::{Generation, Mode, Offer};
+use crate::generation::{Error, Generation, Mode, Offer, Result, Trust};
 use crate::policy::Source;
-use crate::{Error, Result};
 
 /// The largest component, in bytes.
 const LARGEST: usize = 64 << 20;
@@ -169,7 +168,7 @@ async fn component(
     let beside = header(&parts.headers, BESIDE);
     let beside = STANDARD.decode(beside).map(|text| String::from_utf8_lossy(&text).into_owned());
     change(gateway, move |gateway| {
-        let trust = gateway.config.component.trust()?;
+        let trust = Trust::configured(&gateway.config.component)?;
         trust.verify(&bytes, &beside.unwrap_or_default())?;
         gateway.filter.generations().offer(&Offer {
             source: "admin call".to_owned(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use context_guard::Error;
+use context_guard::config;
 use context_guard::policy::{self, Source};
 use serde_json::{Value, json};
 
@@ -99,10 +99,11 @@ fn check(file: PathBuf, component: Option<PathBuf>, json: bool) -> Result<ExitCo
     }
     let (issues, severity) = match checked {
         Ok(warnings) => (warnings, "warning"),
-        Err(error) => match error.downcast::<Error>() {
-            Ok(Error::Config { issues, .. } | Error::Policy(issues)) => (issues, "error"),
-            Ok(error) => return Err(error.into()),
-            Err(error) => return Err(error),
+        Err(error) => match super::config_error(&error) {
+            Some(config::Error::Config { issues, .. } | config::Error::Policy(issues)) => {
+                (issues.clone(), "error")
+            }
+            _ => return Err(error),
         },
     };
     let valid = severity == "warning";

@@ -12,13 +12,24 @@ use context_guard::engine::{
     Component, Engine, EngineOptions, SigningKey, Surroundings, compiled_folder,
 };
 use context_guard::filter::FilterOptions;
-use context_guard::generation::{self, Content, Generations, RolloutOptions, Sources, Trust};
+use context_guard::generation::{
+    self, Content, Error, Generations, RolloutOptions, Sources, Trust,
+};
 use context_guard::policy::Source;
 use context_guard::store::{self, CursorStore, MemoryLimits, MemoryStore, StoreOptions};
-use context_guard::{Clock, Error, Filter, embedded_component, keys};
+use context_guard::{Clock, Filter, embedded_component, keys};
 use tracing::warn;
 
 use super::GuardOptions;
+
+/// What a configuration grants the component.
+pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
+    EngineOptions {
+        max_memory: component.memory_bytes,
+        deadline: Duration::from_millis(component.deadline_ms),
+        ..EngineOptions::default()
+    }
+}
 
 /// The component of a file, or the one inside this program.
 fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>> {
@@ -51,7 +62,7 @@ pub(crate) fn generations(
 
 fn located(error: Error, policy: &Source) -> Error {
     match error {
-        Error::Policy(issues) => policy.located(issues),
+        Error::Config(config::Error::Policy(issues)) => policy.located(issues).into(),
         error => error,
     }
 }
@@ -108,8 +119,8 @@ impl GuardOptions {
 pub(crate) fn check(content: &Content) -> Result<Issues> {
     let compiled = component(content, EngineOptions::default())?
         .compile_policy(&in_memory(Arc::new(SystemClock)), &content.policy.json())
-        .map_err(|error| located(error, &content.policy))?;
-    Ok(context_guard::engine::issues(&compiled.warnings))
+        .map_err(|error| located(error.into(), &content.policy))?;
+    Ok(generation::policy_issues(&compiled.warnings))
 }
 
 /// What the configuration of a gateway names, read anew each time.
@@ -140,7 +151,7 @@ impl GatewayFiles {
         let named = config.component.file.as_ref().map(|file| config.folder.join(file));
         let component = match self.component.clone().or(named) {
             Some(path) => {
-                let trust = config.component.trust()?;
+                let trust = Trust::configured(&config.component)?;
                 files.push(path.clone());
                 files.extend(trust.beside(&path));
                 Some((path, trust))

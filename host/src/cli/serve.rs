@@ -67,7 +67,7 @@ impl Serve {
         let keys = runtime::keys_or_random(content.keys.clone())?;
         let generations = runtime::generations(
             &content,
-            config.component.engine(),
+            runtime::engine_options(&config.component),
             surroundings,
             keys,
             config.rollout.clone(),

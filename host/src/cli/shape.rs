@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use context_guard::clock::SystemClock;
 use context_guard::engine::LossClass;
-use context_guard::{Error, answer, keys};
+use context_guard::{answer, config, keys};
 use serde_json::{Value, json};
 
 use super::payload::{Answer, Payload};
@@ -204,7 +204,8 @@ fn read(path: &Path) -> Result<Vec<u8>> {
         std::io::stdin().lock().read_to_end(&mut bytes).context("standard input cannot be read")?;
         return Ok(bytes);
     }
-    Ok(std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?)
+    Ok(std::fs::read(path)
+        .map_err(|source| config::Error::File { path: path.to_owned(), source })?)
 }
 
 /// Where programs keep what is theirs between runs.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::Args;
 use context_guard::clock::SystemClock;
-use context_guard::{Error, answer, keys};
+use context_guard::{answer, config, engine, keys};
 use serde_json::json;
 
 use super::payload::Payload;
@@ -43,9 +43,9 @@ impl Tokens {
         let mut report = table::new(head);
         let mut sampled = false;
         for path in &self.files {
-            let bytes =
-                std::fs::read(path).map_err(|source| Error::File { path: path.clone(), source })?;
-            let text = std::str::from_utf8(&bytes).map_err(|error| Error::Format {
+            let bytes = std::fs::read(path)
+                .map_err(|source| config::Error::File { path: path.clone(), source })?;
+            let text = std::str::from_utf8(&bytes).map_err(|error| config::Error::Format {
                 path: path.clone(),
                 reason: format!(
                     "not UTF-8 at byte {}: tokens are counted of text",
@@ -54,9 +54,9 @@ impl Tokens {
             })?;
             // The guard itself is asked, so that this is the number it decides by.
             let answer = Payload::new(filter.clone(), "tokens", &bytes)?.call(&json!({}))?;
-            let decision = answer
-                .decision
-                .ok_or_else(|| Error::Fault(format!("{} could not be priced", path.display())))?;
+            let decision = answer.decision.ok_or_else(|| {
+                engine::Error::Fault(format!("{} could not be priced", path.display()))
+            })?;
             let estimated = decision.original_tokens;
             sampled |= decision.original_tokens_sampled;
             let quarter = text.chars().count() as u64 / 4;

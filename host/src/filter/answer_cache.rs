@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
-use crate::Result;
 use crate::cache::{Cache, Key};
 use crate::engine::CacheTier;
+use crate::engine::Result;
 use crate::message::{Head, with_id};
 
 /// Stores original answers and shapes a cached one for each later call.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput, is_guard_fault};
 use super::ticket::GuardTicket;
-use crate::Result;
+use crate::engine::Result;
 use crate::generation::Generations;
 
 /// Feeds the statistics that decide about promotion and rollback.

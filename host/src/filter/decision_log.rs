@@ -4,7 +4,7 @@ use tracing::info;
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
-use crate::Result;
+use crate::engine::Result;
 use crate::engine::{Decision, LossClass};
 
 /// Counts and logs decisions, and names the revision that made them.

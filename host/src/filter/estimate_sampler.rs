@@ -7,8 +7,8 @@ use tracing::{info, warn};
 use super::corrections::corrected_policy;
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
-use crate::Result;
 use crate::engine::Decision;
+use crate::engine::Result;
 use crate::sampler::Sampler;
 
 /// Offers answers to the sampler and applies its corrections to the revision.

@@ -7,8 +7,8 @@ use tracing::error;
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput, is_guard_fault};
 use super::ticket::GuardTicket;
+use crate::engine::{Error, Result};
 use crate::generation::{Generation, Generations};
-use crate::{Error, Result};
 
 /// The maximum size of a request that is retained until its response, in bytes. A request that is
 /// larger cannot be replayed on another revision.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::layer::{GuardCall, Layer, Next, ResponseOutput};
 use super::ticket::GuardTicket;
-use crate::Result;
+use crate::engine::Result;
 use crate::generation::{Generations, share_of};
 
 /// Sends the original answer to the sessions of the control group (`rollout.unshaped`).

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::engine::{CallContext, Decision, Outcome, RequestVerdict, Surroundings};
+use crate::engine::{Error, Result};
 use crate::generation::Generation;
-use crate::{Error, Result};
 
 use super::ticket::GuardTicket;
 

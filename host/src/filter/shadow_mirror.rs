@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::failover::MAX_RETAINED_REQUEST_BYTES;
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
-use crate::Result;
+use crate::engine::Result;
 use crate::generation::{Generations, Sent};
 
 /// Mirrors each shaped exchange to the shadow revision, if a trial has one.

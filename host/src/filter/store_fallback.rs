@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
 use crate::engine::{CallContext, Surroundings};
-use crate::{Error, Result};
+use crate::engine::{Error, Result};
 
 /// Uses the local store, if there is one, and reports the failure to the guard.
 pub(super) struct StoreFallback;

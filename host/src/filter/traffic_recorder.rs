@@ -2,7 +2,7 @@
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
-use crate::Result;
+use crate::engine::Result;
 use crate::recording::Recording;
 
 /// Sends each shaped exchange to the recording.

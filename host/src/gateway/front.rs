@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName, HeaderValue};
 
-use crate::access::ANONYMOUS;
-use crate::generation::digest;
+use crate::access::{ANONYMOUS, API_KEY};
+use crate::engine::digest;
 
 /// A header as text; empty where there is none.
 pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
@@ -40,5 +40,3 @@ pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-pro
 pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The tool, prompt or resource of a stateless request.
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// An API key, where Authorization is for the upstream.
-pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");

@@ -198,7 +198,7 @@ impl Rest {
             self.filter.response_with_decision(&cx, &ticket, &message)
         })
         .await;
-        let outcome = Outcome::of(&ticket, decision.as_ref());
+        let outcome = Outcome::of_answer(!ticket.is_pass(), decision.as_ref());
         let bytes = answer.as_ref().map_or(body.len(), Vec::len);
         record(decision.as_ref(), bytes, outcome);
         match answer {

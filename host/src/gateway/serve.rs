@@ -18,10 +18,10 @@ use super::front::{Caller, listener, request_mode, router};
 use super::rest::Rest;
 use super::single_upstream::SingleUpstream;
 use super::upstream::connection::ProtocolMode;
-use super::upstream::http_upstream::{HttpUpstream, client};
+use super::upstream::http_upstream::HttpUpstream;
 use super::upstream::server::Server;
 use super::wire::reply;
-use crate::access::Access;
+use crate::access::{Access, http_client};
 use crate::config::{Config, Naming, Upstream};
 use crate::filter::Filter;
 use crate::generation::Sources;
@@ -61,7 +61,7 @@ impl Gateway {
         let recorder = Arc::new(Recorder::new(config.telemetry.ring, audit, clock));
         let observer = Arc::clone(&recorder);
         filter.generations().observe(move |change| observer.changed(change));
-        let client = client();
+        let client = http_client();
         let loopback =
             config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
         let access = Access::new(&config.access, &config.folder, loopback, client.clone())?;

@@ -177,7 +177,7 @@ impl Session {
         }
         let cx = self.context(id.as_str());
         let (changed, decision) = self.filter.response_with_decision(&cx, &waiting.ticket, message);
-        let outcome = Outcome::of(&waiting.ticket, decision.as_ref());
+        let outcome = Outcome::of_answer(!waiting.ticket.is_pass(), decision.as_ref());
         let bytes = changed.as_deref().unwrap_or(message).len();
         self.record(&cx, &waiting.method, waiting.since, decision.as_ref(), bytes, outcome);
         changed.map_or(Cow::Borrowed(message), Cow::Owned)

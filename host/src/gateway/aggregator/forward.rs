@@ -252,7 +252,7 @@ impl Aggregator {
             self.filter.response_with_decision(&in_flight.cx, &in_flight.ticket, &answer)
         })
         .await;
-        let outcome = Outcome::of(&in_flight.ticket, decision.as_ref());
+        let outcome = Outcome::of_answer(!in_flight.ticket.is_pass(), decision.as_ref());
         let answer = shaped.unwrap_or(answer);
         let mode = in_flight.call.connection().mode;
         let answer = translate::response(ask.client.mode, mode, &in_flight.method, answer);

@@ -19,7 +19,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use crate::config::Tls;
+use crate::config::{self, Tls};
 use crate::{Error, Result};
 
 /// How long a handshake, and the head of a request, may take.
@@ -27,7 +27,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What makes a connection a TLS one.
 pub(crate) fn acceptor(tls: &Tls, folder: &Path) -> Result<TlsAcceptor> {
-    let fault = |path: &Path, reason: String| Error::Format { path: path.to_owned(), reason };
+    let fault =
+        |path: &Path, reason: String| config::Error::Format { path: path.to_owned(), reason };
     let (cert, key) = (folder.join(&tls.cert), folder.join(&tls.key));
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&cert)
         .and_then(Iterator::collect)

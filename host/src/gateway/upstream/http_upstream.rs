@@ -8,50 +8,13 @@ use ::http::{Method, Request, Response, StatusCode, Uri};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use tracing::warn;
 
 use super::Failure;
-use crate::breaker::Breaker;
+use crate::access::HttpClient;
 use crate::config::{Authorization, Upstream};
+use crate::store::Breaker;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
-
-/// What sends requests. Connections are kept and shared.
-pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
-
-/// How long a connection is kept that nobody uses. Common servers close theirs after 5 s: a request that is sent in that moment is lost, and must not be sent twice.
-const IDLE: Duration = Duration::from_secs(1);
-
-/// A client for all upstreams.
-pub(crate) fn client() -> HttpClient {
-    let mut http = HttpConnector::new();
-    http.enforce_http(false);
-    http.set_nodelay(true);
-    http.set_connect_timeout(Some(Duration::from_secs(10)));
-    let builder = hyper_rustls::HttpsConnectorBuilder::new();
-    let builder = match builder.with_native_roots() {
-        Ok(builder) => builder,
-        Err(error) => {
-            warn!(
-                "The system has no certificates of authorities, so no https:// upstream can be trusted: {error}."
-            );
-            let none = ClientConfig::builder()
-                .with_root_certificates(RootCertStore::empty())
-                .with_no_client_auth();
-            hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(none)
-        }
-    };
-    let https = builder.https_or_http().enable_http1().enable_http2().wrap_connector(http);
-    Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE)
-        .build(https)
-}
 
 /// Headers that are between two hops only, and those that the client library sets itself.
 const HOPS: [HeaderName; 10] = [
@@ -166,7 +129,7 @@ impl HttpUpstream {
         headers.remove(header::ACCEPT_ENCODING);
         if !self.forward_authorization {
             headers.remove(header::AUTHORIZATION);
-            headers.remove(super::super::front::API_KEY);
+            headers.remove(crate::access::API_KEY);
         }
         for (name, value) in &self.headers {
             headers.insert(name.clone(), value.clone());

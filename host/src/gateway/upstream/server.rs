@@ -12,8 +12,8 @@ use super::connection::{ClientInfo, ProtocolMode, Transport, UpstreamConnection}
 use super::http_upstream::HttpUpstream;
 use super::request_table::RequestTable;
 use super::streamable_http::StreamableHttp;
-use crate::breaker::Breaker;
 use crate::config::{EraChoice, Isolation, Upstream};
+use crate::store::Breaker;
 use crate::telemetry::Recorder;
 
 /// What is known of the modes that an upstream speaks: none where nobody has asked yet.

@@ -1,0 +1,21 @@
+//! Errors of access control.
+
+use context_guard_config as config;
+use thiserror::Error;
+
+/// The result of setting up access control.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The reason why access control cannot start.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A file cannot be read, written or parsed.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// A setting cannot be used.
+    #[error("{0}")]
+    Setup(String),
+    /// The operating system refused a thread or random bytes.
+    #[error("input or output failed: {0}")]
+    Io(#[from] std::io::Error),
+}

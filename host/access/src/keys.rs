@@ -1,0 +1,211 @@
+//! API keys: created once, stored as SHA-256 digests, and looked up by the part that is no secret.
+//!
+//! A key has 256 random bits, so nobody can guess it from its digest, and a slow password hash
+//! would add nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::Refusal;
+use crate::config::Secret;
+use crate::{Error, Result, config};
+
+/// The first characters of every key.
+pub const PREFIX: &str = "cg_";
+/// Minimum time between two checks of the file for changes.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The first characters of every digest in the file.
+const DIGEST_PREFIX: &str = "sha256:";
+
+/// The contents of a key file: digests, no secrets.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyFile {
+    keys: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    /// The part of the key after its prefix that is no secret.
+    id: String,
+    /// The owner of the key: the principal.
+    name: String,
+    /// `sha256:` and the digest of the whole key in hex.
+    hash: String,
+}
+
+impl Entry {
+    /// Returns true if the entry was written by a version that stored argon2 hashes.
+    fn is_outdated(&self) -> bool {
+        !self.hash.starts_with(DIGEST_PREFIX)
+    }
+}
+
+fn hash(key: &Secret) -> String {
+    let digest = Sha256::digest(key.expose().as_bytes());
+    digest.iter().fold(DIGEST_PREFIX.to_owned(), |hash, byte| hash + &format!("{byte:02x}"))
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0u8; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::Io(std::io::Error::other(error.to_string())))?;
+    Ok(bytes)
+}
+
+/// Creates a key for a principal and adds its digest to the file.
+///
+/// The file is created if it does not exist, readable by its owner alone. The digest does not
+/// reveal the key, so the returned value is the only copy.
+///
+/// # Errors
+/// [`Error::File`], [`Error::Format`], and [`Error::Setup`] if the name has a key already.
+pub fn create(path: &Path, name: &str) -> Result<Secret> {
+    let mut file = match std::fs::read_to_string(path) {
+        Ok(text) => parse(path, &text)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => KeyFile::default(),
+        Err(source) => return Err(config::Error::File { path: path.to_owned(), source }.into()),
+    };
+    // A key whose hash is outdated no longer works: the new one replaces it.
+    file.keys.retain(|key| key.name != name || !key.is_outdated());
+    if file.keys.iter().any(|key| key.name == name) {
+        return Err(Error::Setup(format!(
+            "{} has a key for `{name}` already: take another name, or remove that entry first",
+            path.display()
+        )));
+    }
+    let id = random::<6>()?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let key = Secret::new(&format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(random::<32>()?)));
+    file.keys.push(Entry { id, name: name.to_owned(), hash: hash(&key) });
+    write(path, &file)?;
+    Ok(key)
+}
+
+/// Replaces the file in one step: a reader sees the old file or the new one, never a part.
+fn write(path: &Path, file: &KeyFile) -> Result<()> {
+    let fault = |source| config::Error::File { path: path.to_owned(), source };
+    let text = serde_json::to_string_pretty(file).map_err(|error| fault(error.into()))?;
+    let beside = path.with_extension("new");
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut open = options.open(&beside).map_err(fault)?;
+    std::io::Write::write_all(&mut open, text.as_bytes()).map_err(fault)?;
+    Ok(std::fs::rename(&beside, path).map_err(fault)?)
+}
+
+fn parse(path: &Path, text: &str) -> Result<KeyFile> {
+    let file = serde_json::from_str(text).map_err(|error| config::Error::Format {
+        path: path.to_owned(),
+        reason: format!("no file of API keys: {error}. `context-guard key new` makes one"),
+    })?;
+    Ok(file)
+}
+
+/// Parses a file for use: every entry must have a digest that this version reads.
+fn parse_current(path: &Path, text: &str) -> Result<KeyFile> {
+    let file = parse(path, text)?;
+    match file.keys.iter().find(|key| key.is_outdated()) {
+        None => Ok(file),
+        Some(Entry { name, .. }) => Err(config::Error::Format {
+            path: path.to_owned(),
+            reason: format!(
+                "the key of `{name}` has a hash that is no longer supported; replace the key with \
+                 `context-guard key new --name {name} --file {}`",
+                path.display()
+            ),
+        }
+        .into()),
+    }
+}
+
+/// The keys that are accepted. The file is read again when it changes; while it has faults, the
+/// entries that were read last remain in force.
+pub(super) struct Keys {
+    path: PathBuf,
+    file: Mutex<(KeyFile, Option<SystemTime>, Instant)>,
+}
+
+impl Keys {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| config::Error::File { path: path.to_owned(), source })?;
+        let file = parse_current(path, &text)?;
+        Ok(Self { path: path.to_owned(), file: Mutex::new((file, changed(path), Instant::now())) })
+    }
+
+    fn entry(&self, id: &str) -> Option<Entry> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.2.elapsed() > POLL_INTERVAL {
+            file.2 = Instant::now();
+            let now = changed(&self.path);
+            if now != file.1 {
+                let read = std::fs::read_to_string(&self.path).ok();
+                if let Some(read) = read.and_then(|text| parse_current(&self.path, &text).ok()) {
+                    (file.0, file.1) = (read, now);
+                }
+            }
+        }
+        file.0.keys.iter().find(|entry| entry.id == id).cloned()
+    }
+
+    /// Returns the principal of a key.
+    pub(super) fn check(&self, key: &Secret) -> Result<Arc<str>, Refusal> {
+        let id = key.expose().strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
+        let entry = id.and_then(|(id, _)| self.entry(id));
+        // The time of the comparison must not depend on how much of the digest is right.
+        entry
+            .filter(|entry| hash(key).as_bytes().ct_eq(entry.hash.as_bytes()).into())
+            .map(|entry| format!("key:{}", entry.name).into())
+            .ok_or_else(|| Refusal::Unauthorized("this API key is not known here".to_owned()))
+    }
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_accepted_and_the_file_holds_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let key = create(&path, "alice").unwrap();
+        let other = create(&path, "bob").unwrap();
+        assert!(create(&path, "bob").is_err());
+        let text = std::fs::read_to_string(&path).unwrap();
+        let secret = key.expose().rsplit('_').next().unwrap();
+        assert!(!text.contains(secret) && text.contains("sha256:"));
+        let keys = Keys::open(&path).unwrap();
+        assert_eq!(keys.check(&key).unwrap().as_ref(), "key:alice");
+        assert_eq!(keys.check(&other).unwrap().as_ref(), "key:bob");
+        let (id, _) = key.expose().rsplit_once('_').unwrap();
+        for wrong in [format!("{id}_wrong"), "cg_none_x".to_owned(), "cg_".to_owned()] {
+            assert!(matches!(keys.check(&Secret::new(&wrong)), Err(Refusal::Unauthorized(_))));
+        }
+    }
+
+    #[test]
+    fn an_argon2_hash_is_refused_until_its_key_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let old = r#"{"keys": [{"id": "1", "name": "alice", "hash": "$argon2id$v=19$m=1"}]}"#;
+        std::fs::write(&path, old).unwrap();
+        let refused = Keys::open(&path).err().unwrap().to_string();
+        assert!(refused.contains("context-guard key new --name alice"), "{refused}");
+        let key = create(&path, "alice").unwrap();
+        assert_eq!(Keys::open(&path).unwrap().check(&key).unwrap().as_ref(), "key:alice");
+    }
+}

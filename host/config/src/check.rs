@@ -1,0 +1,152 @@
+//! Everything that can be wrong with a configuration, all of it at once.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::gateway_file::{Config, Upstream};
+use super::schema;
+use crate::document::{Issue, Issues};
+
+/// Checks a document against the schema, then what a schema cannot say, and gives it as what it
+/// means.
+pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
+    let mut issues = schema::check(&super::schema(), &document);
+    if !issues.is_empty() {
+        // What is well formed of the rest is still told: a second run for the next fault is a
+        // nuisance.
+        if let Ok(config) = serde_json::from_value::<Config>(without(document, &issues)) {
+            issues.extend(by_meaning(&config));
+        }
+        return Err(Issues(issues));
+    }
+    let mut config: Config = serde_json::from_value(document)
+        .map_err(|error| Issues(vec![Issue::new(&[], error.to_string())]))?;
+    issues.extend(by_meaning(&config));
+    config.folder = folder.to_owned();
+    config.each_secret(&mut |steps, secret| {
+        if let Err(reason) = secret.resolve(folder) {
+            issues.push(Issue { line: None, steps, reason });
+        }
+    });
+    if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
+}
+
+/// The document without the members that have faults.
+fn without(mut document: Value, issues: &[Issue]) -> Value {
+    for issue in issues {
+        let Some((last, way)) = issue.steps.split_last() else { continue };
+        let parent = way.iter().try_fold(&mut document, |at, step| match at {
+            Value::Object(members) => members.get_mut(step),
+            Value::Array(entries) => entries.get_mut(step.parse::<usize>().ok()?),
+            _ => None,
+        });
+        if let Some(Value::Object(members)) = parent {
+            members.remove(last);
+        }
+    }
+    document
+}
+
+fn by_meaning(config: &Config) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    let mut names = BTreeSet::new();
+    if config.upstreams.is_empty() {
+        issues.push(Issue::new(&["upstreams"], "at least one upstream is needed"));
+    }
+    for (at, upstream) in config.upstreams.iter().enumerate() {
+        let at = at.to_string();
+        if let Err(reason) = name(&upstream.name) {
+            issues.push(Issue::new(&["upstreams", &at, "name"], reason));
+        } else if !names.insert(&upstream.name) {
+            issues.push(Issue::new(
+                &["upstreams", &at, "name"],
+                format!("there is another upstream `{}`", upstream.name),
+            ));
+        }
+        if let Some(reason) = kind(upstream) {
+            issues.push(Issue::new(&["upstreams", &at], reason));
+        }
+        for (member, url) in
+            [("url", upstream.url.as_ref()), ("rest", upstream.rest.as_ref().map(|rest| &rest.url))]
+        {
+            if let Some(url) = url
+                && !is_url(url)
+            {
+                issues.push(Issue::new(
+                    &["upstreams", &at, member],
+                    "an http:// or https:// URL is needed",
+                ));
+            }
+        }
+    }
+    if config.listen.parse::<std::net::SocketAddr>().is_err() {
+        issues.push(Issue::new(
+            &["listen"],
+            "an address and a port are needed, such as 127.0.0.1:8808",
+        ));
+    }
+    if let Some(admin) = &config.admin
+        && admin.listen.parse::<std::net::SocketAddr>().is_err()
+    {
+        issues.push(Issue::new(
+            &["admin", "listen"],
+            "an address and a port are needed, such as 127.0.0.1:8809",
+        ));
+    }
+    if config.component.require == super::Requirement::Signature
+        && config.component.public_keys.is_empty()
+    {
+        issues.push(Issue::new(
+            &["component", "publicKeys"],
+            "a signature is required, so a minisign public key is needed",
+        ));
+    }
+    if !config.path.starts_with('/') {
+        issues.push(Issue::new(&["path"], "a path begins with `/`"));
+    }
+    let mcp = config.upstreams.iter().filter(|upstream| upstream.rest.is_none()).count();
+    if config.naming == super::Naming::Plain && mcp > 1 {
+        issues.push(Issue::new(
+            &["naming"],
+            "plain names are for one upstream: with several, names could clash",
+        ));
+    }
+    if let Some(jwt) = &config.access.jwt
+        && jwt.jwks_url.is_some() == jwt.jwks_file.is_some()
+    {
+        issues
+            .push(Issue::new(&["access", "jwt"], "either jwksUrl or jwksFile is needed, not both"));
+    }
+    issues
+}
+
+/// Names stand before `__` in names of tools, and are part of headers and metrics.
+fn name(name: &str) -> Result<(), &'static str> {
+    let fits = (1..=32).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && !name.contains("__")
+        && !name.ends_with('_');
+    if fits {
+        Ok(())
+    } else {
+        Err("a name has 1 to 32 letters, digits, `-`, `_` or `.`, no `__`, and no `_` at its end")
+    }
+}
+
+fn kind(upstream: &Upstream) -> Option<&'static str> {
+    let kinds = usize::from(!upstream.command.is_empty())
+        + usize::from(upstream.url.is_some())
+        + usize::from(upstream.rest.is_some());
+    match kinds {
+        0 => Some("one of `command`, `url` and `rest` is needed"),
+        1 => None,
+        _ => Some("only one of `command`, `url` and `rest` may be given"),
+    }
+}
+
+fn is_url(url: &str) -> bool {
+    url.parse::<http::Uri>()
+        .is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some())
+}

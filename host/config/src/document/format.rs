@@ -1,0 +1,24 @@
+//! YAML, JSON and TOML, told apart by the ending of the file's name.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{Error, Result};
+
+/// The document in a text that stands, or would stand, in this file.
+///
+/// # Errors
+/// [`Error::Format`].
+pub fn parse(path: &Path, text: &str) -> Result<Value> {
+    let format = |reason: String| Error::Format { path: path.to_owned(), reason };
+    let value = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("toml") => toml::from_str(text).map_err(|error| format(error.to_string()))?,
+        Some("json") => serde_json::from_str(text).map_err(|error| format(error.to_string()))?,
+        Some("yaml" | "yml") => {
+            serde_norway::from_str(text).map_err(|error| format(error.to_string()))?
+        }
+        _ => return Err(format("its name has to end in .yaml, .yml, .json or .toml".to_owned())),
+    };
+    Ok(value)
+}

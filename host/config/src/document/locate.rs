@@ -1,0 +1,52 @@
+//! Where in the file a fault stands.
+
+use std::path::Path;
+
+use marked_yaml::Node;
+
+use super::Issues;
+
+/// The same faults, with their lines where those can be told: in YAML and JSON, which YAML includes.
+pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
+    if path.extension().is_some_and(|ending| ending == "toml") {
+        return issues;
+    }
+    let Ok(root) = marked_yaml::parse_yaml(0, text) else { return issues };
+    for issue in &mut issues.0 {
+        issue.line = line(&root, &issue.steps);
+    }
+    issues.0.sort_by_key(|issue| issue.line);
+    issues
+}
+
+/// The line that a place of a file stands in, where that can be told.
+pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
+    if path.extension().is_some_and(|ending| ending == "toml") {
+        return None;
+    }
+    line(&marked_yaml::parse_yaml(0, text).ok()?, steps)
+}
+
+/// The line of the deepest part of a path that the file has. Of a member it is the line of its name.
+fn line(root: &Node, steps: &[String]) -> Option<usize> {
+    let mut at = root;
+    let mut line = at.span().start().map(|mark| mark.line());
+    for step in steps {
+        let next = match at {
+            Node::Mapping(members) => {
+                let found = members.iter().find(|(name, _)| name.as_str() == step);
+                found.map(|(name, value)| (name.span(), value))
+            }
+            Node::Sequence(entries) => step
+                .parse()
+                .ok()
+                .and_then(|at: usize| entries.get(at))
+                .map(|entry| (entry.span(), entry)),
+            Node::Scalar(_) => None,
+        };
+        let Some((span, node)) = next else { break };
+        line = span.start().map(|mark| mark.line()).or(line);
+        at = node;
+    }
+    line
+}

@@ -1,0 +1,53 @@
+//! Errors of files that operators write.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::document::Issues;
+
+/// The result of reading a file.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The reason why a file cannot be used.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A file cannot be read or written.
+    #[error("{} cannot be read: {source}", path.display())]
+    File {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// A file has another format than expected.
+    #[error("{}: {reason}", path.display())]
+    Format {
+        /// The path of the file.
+        path: PathBuf,
+        /// The first error, with its position if the format reports it.
+        reason: String,
+    },
+    /// A policy that is not in a file of its own is invalid; all errors of the policy.
+    #[error("the policy has faults:\n{0}")]
+    Policy(Issues),
+    /// A configuration or policy file is invalid.
+    #[error("{} has faults:\n{issues}", path.display())]
+    Config {
+        /// The path of the file.
+        path: PathBuf,
+        /// All errors of the file.
+        issues: Issues,
+    },
+    /// This build of the program does not support a setting.
+    #[error(
+        "{setting} is not supported by this build: build context-guard with the cargo feature \
+         `{feature}`, or use the released program"
+    )]
+    Feature {
+        /// The setting or option.
+        setting: &'static str,
+        /// The cargo feature that it needs.
+        feature: &'static str,
+    },
+}

@@ -1,0 +1,141 @@
+//! The gateway's configuration: one YAML, JSON or TOML file, with overrides from the environment and secrets from elsewhere.
+//!
+//! [`read`] gives a checked [`Config`], or all the faults of the file, each with line and path.
+
+#![forbid(unsafe_code)]
+
+mod check;
+pub mod document;
+mod error;
+mod gateway_file;
+mod guard;
+mod import;
+mod options;
+pub mod policy;
+mod schema;
+mod secret;
+
+pub use error::{Error, Result};
+pub use gateway_file::{
+    Access, Admin, Audit, Authorization, Config, EraChoice, Isolation, Jwt, Limits, Naming, Policy,
+    RateLimit, Rest, RestEndpoint, Telemetry, Tls, Upstream, UpstreamLimits,
+};
+pub use guard::{Component, Requirement, Store};
+pub use import::import;
+pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutOptions};
+pub use secret::Secret;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::document::{self as file, OVERRIDE, POLICY_OVERRIDE};
+
+/// Reads, overrides and checks a configuration. Relative paths in it are taken from the folder of the file.
+///
+/// # Errors
+/// [`Error::File`], [`Error::Format`] where it cannot be parsed, [`Error::Config`] with all its faults.
+pub fn read(path: &Path) -> Result<Config> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| Error::File { path: path.to_owned(), source })?;
+    // What overrides the policy is laid over it when that is read.
+    let environment = std::env::vars()
+        .filter(|(name, _)| name.starts_with(OVERRIDE) && !name.starts_with(POLICY_OVERRIDE));
+    parse(path, &text, environment)
+}
+
+/// The same, of a text that stands in `path`, with these overrides.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(
+    path: &Path,
+    text: &str,
+    overrides: impl IntoIterator<Item = (String, String)>,
+) -> Result<Config> {
+    let mut document = file::parse(path, text)?;
+    if document.is_null() {
+        document = Value::Object(serde_json::Map::new());
+    }
+    for (name, value) in overrides {
+        file::override_with(&mut document, name.trim_start_matches(OVERRIDE), &value);
+    }
+    let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
+    check::check(document, &folder).map_err(|issues| Error::Config {
+        path: path.to_owned(),
+        issues: file::with_lines(issues, path, text),
+    })
+}
+
+/// The JSON Schema of the file, generated from the code.
+#[must_use]
+pub fn schema() -> Value {
+    serde_json::to_value(schemars::schema_for!(Config)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, overrides: &[(&str, &str)]) -> std::result::Result<Config, String> {
+        let overrides = overrides.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        parse(Path::new("gateway.yaml"), text, overrides).map_err(|error| error.to_string())
+    }
+
+    const ONE: &str = "upstreams:\n  - name: files\n    command: [cat]\n";
+
+    #[test]
+    fn defaults_are_the_documented_ones_and_the_environment_overrides() {
+        let config = read(ONE, &[]).unwrap();
+        assert_eq!(config.listen, "127.0.0.1:8808");
+        assert_eq!(config.access.rate_limit.per_minute, 100);
+        assert_eq!(config.limits.request_bytes, 10 << 20);
+        let overridden = read(
+            ONE,
+            &[
+                ("CONTEXT_GUARD__LIMITS__REQUEST_BYTES", "4096"),
+                ("CONTEXT_GUARD__UPSTREAMS__0__NAME", "renamed"),
+                ("CONTEXT_GUARD__LISTEN", "127.0.0.1:1"),
+            ],
+        )
+        .unwrap();
+        assert_eq!(overridden.limits.request_bytes, 4096);
+        assert_eq!(overridden.upstreams[0].name, "renamed");
+        assert_eq!(overridden.listen, "127.0.0.1:1");
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_line_and_path() {
+        let faults = read(
+            "listen: 127.0.0.1:8808\nlimits:\n  concurency: 5\n  requestBytes: many\nupstreams:\n  - name: a__b\n    command: [cat]\n  - name: c\n    url: http://127.0.0.1:1/mcp\n    command: [cat]\n",
+            &[],
+        )
+        .unwrap_err();
+        for expected in [
+            "line 3: limits.concurency",
+            "did you mean `concurrency`",
+            "line 4: limits.requestBytes",
+            "line 6: upstreams[0].name",
+            "line 8: upstreams[1]",
+        ] {
+            assert!(faults.contains(expected), "{expected} is not in:\n{faults}");
+        }
+    }
+
+    #[test]
+    fn secrets_come_from_elsewhere_and_are_never_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), "hidden-token\n").unwrap();
+        let path = folder.path().join("gateway.yaml");
+        let text = "upstreams:\n  - name: a\n    url: http://127.0.0.1:1/mcp\n    headers:\n      X-Token: Bearer ${file:token}\n";
+        let config = parse(&path, text, []).unwrap();
+        assert_eq!(config.upstreams[0].headers["X-Token"].expose(), "Bearer hidden-token");
+        assert!(!format!("{config:?}").contains("hidden-token"));
+        let missing = text.replace("file:token", "env:CONTEXT_GUARD_NO_SUCH_VARIABLE");
+        let fault = parse(&path, &missing, []).unwrap_err().to_string();
+        assert!(
+            fault.contains("CONTEXT_GUARD_NO_SUCH_VARIABLE") && fault.contains("line 5"),
+            "{fault}"
+        );
+    }
+}

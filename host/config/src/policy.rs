@@ -1,0 +1,29 @@
+//! Policies as operators write them: read from files, explained, compared. What they mean is the guard's to say.
+
+mod diff;
+mod explain;
+mod source;
+
+pub use diff::{Difference, diff};
+pub use explain::{Explained, Origin, explain};
+pub use source::Source;
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+/// The published schema, with defaults and ranges.
+pub const SCHEMA: &str = include_str!("../../../docs/reference/policy.schema.json");
+
+/// The schema, parsed.
+static PARSED: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());
+
+/// Every setting that the schema knows, with its default; those without one are told from the answers themselves.
+fn settings() -> impl Iterator<Item = (&'static String, &'static Value)> {
+    let properties = PARSED.get("properties").and_then(Value::as_object);
+    properties
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| *name != "endpoints")
+        .map(|(name, schema)| (name, schema.get("default").unwrap_or(&Value::Null)))
+}

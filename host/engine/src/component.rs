@@ -1,0 +1,217 @@
+//! A guard component: loaded once, called in a fresh instance each time.
+
+use std::sync::Arc;
+
+use context_guard_cursor_store::{Clock, CursorStore};
+use wasmtime::Store;
+
+use super::bindings::ContextGuard;
+use super::bindings::exports::context_guard::guard::guard::Guest;
+use super::copies::Copies;
+use super::imports::State;
+use crate::{
+    CallContext, CompiledPolicy, Description, Engine, Error, Fault, RequestVerdict,
+    ResponseVerdict, Result, Settings, Severity, digest,
+};
+
+/// What calls are made with: a store and a clock.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Where snapshots are kept.
+    pub store: Arc<dyn CursorStore>,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Surroundings {
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A component that fits this host, compiled and linked.
+pub struct Component {
+    engine: Engine,
+    digest: String,
+    copies: Copies,
+    imports: Vec<String>,
+}
+
+impl Component {
+    /// Compiles a component and checks that it needs nothing that this host does not offer, and offers all that it must.
+    ///
+    /// # Errors
+    /// [`Error::Load`], with what does not fit.
+    pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
+        let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
+        let (copies, imports) = Copies::of(&engine.inner, bytes).map_err(load)?;
+        Ok(Self { engine: engine.clone(), digest: digest(bytes), copies, imports })
+    }
+
+    /// The engine that it was compiled for.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// SHA-256 of its bytes, in hex.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The names of what it imports.
+    #[must_use]
+    pub fn imports(&self) -> &[String] {
+        &self.imports
+    }
+
+    /// Returns true if a second compiled copy serves short messages.
+    #[must_use]
+    pub fn has_copy_for_short_messages(&self) -> bool {
+        self.copies.has_second()
+    }
+
+    /// A new instance: a memory of its own, in which nothing of any other call is. `bytes`: the length of the message that it is for.
+    ///
+    /// # Errors
+    /// [`Error::Trap`], where there is no room for one.
+    pub fn instance(
+        &self,
+        surroundings: &Surroundings,
+        principal: &str,
+        bytes: usize,
+    ) -> Result<Instance> {
+        let options = &self.engine.options;
+        let mut store =
+            Store::new(&self.engine.inner, State::new(surroundings, principal, options.max_memory));
+        store.limiter(|state| &mut state.limits);
+        store.set_epoch_deadline(self.engine.deadline_ticks());
+        let guard: ContextGuard =
+            self.copies.for_message(bytes).instantiate(&mut store).map_err(trap)?;
+        Ok(Instance { store, guard, ticks: self.engine.deadline_ticks() })
+    }
+
+    /// Calls the component in a new instance.
+    fn call<T>(
+        &self,
+        surroundings: &Surroundings,
+        principal: &str,
+        bytes: usize,
+        call: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<T>,
+    ) -> Result<T> {
+        self.instance(surroundings, principal, bytes)?.call(call)
+    }
+
+    /// What the component says of itself.
+    ///
+    /// # Errors
+    /// [`Error::Trap`].
+    pub fn describe(&self, surroundings: &Surroundings) -> Result<Description> {
+        self.call(surroundings, "", 0, |guard, store| guard.call_describe(store))
+    }
+
+    /// Checks and resolves a policy, written as JSON.
+    ///
+    /// # Errors
+    /// [`Error::Policy`] with all its faults, [`Error::Trap`].
+    pub fn compile_policy(
+        &self,
+        surroundings: &Surroundings,
+        json: &str,
+    ) -> Result<CompiledPolicy> {
+        let compiled =
+            self.call(surroundings, "", 0, |guard, store| guard.call_compile_policy(store, json))?;
+        compiled.map_err(|all| {
+            let faults: Vec<_> =
+                all.into_iter().filter(|issue| issue.severity == Severity::Error).collect();
+            Error::Policy(faults)
+        })
+    }
+
+    /// Looks at a request.
+    ///
+    /// # Errors
+    /// [`Error::Trap`], [`Error::Fault`].
+    pub fn on_request(
+        &self,
+        surroundings: &Surroundings,
+        settings: &Settings,
+        cx: &CallContext,
+        message: &[u8],
+    ) -> Result<RequestVerdict> {
+        let verdict = self.call(surroundings, &cx.principal, message.len(), |guard, store| {
+            guard.call_on_request(store, settings, cx, message)
+        })?;
+        verdict.map_err(failed)
+    }
+
+    /// Looks at a response.
+    ///
+    /// # Errors
+    /// [`Error::Trap`], [`Error::Fault`].
+    pub fn on_response(
+        &self,
+        surroundings: &Surroundings,
+        settings: &Settings,
+        cx: &CallContext,
+        ticket: &[u8],
+        message: &[u8],
+    ) -> Result<ResponseVerdict> {
+        self.instance(surroundings, &cx.principal, message.len())?
+            .on_response(settings, cx, ticket, message)
+    }
+}
+
+/// An instance of a component. A host makes one for each call; one that is used again sees what it saw before, so it is for one principal at most.
+pub struct Instance {
+    store: Store<State>,
+    guard: ContextGuard,
+    ticks: u64,
+}
+
+impl Instance {
+    fn call<T>(
+        &mut self,
+        call: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<T>,
+    ) -> Result<T> {
+        self.store.set_epoch_deadline(self.ticks);
+        call(self.guard.context_guard_guard_guard(), &mut self.store).map_err(trap)
+    }
+
+    /// Looks at a response.
+    ///
+    /// # Errors
+    /// [`Error::Trap`], after which the instance is of no more use; [`Error::Fault`].
+    pub fn on_response(
+        &mut self,
+        settings: &Settings,
+        cx: &CallContext,
+        ticket: &[u8],
+        message: &[u8],
+    ) -> Result<ResponseVerdict> {
+        let verdict =
+            self.call(|guard, store| guard.call_on_response(store, settings, cx, ticket, message))?;
+        verdict.map_err(failed)
+    }
+}
+
+fn trap(error: wasmtime::Error) -> Error {
+    Error::Trap(format!("{:#}", error.root_cause()))
+}
+
+/// A fault by whose it is: the message's, the store's, or the guard's own.
+fn failed(fault: Fault) -> Error {
+    match fault {
+        Fault::Malformed(at) => Error::Fault(format!("not JSON at byte {at}")),
+        Fault::UnexpectedShape(expected) => {
+            Error::Fault(format!("not what the method announces: {expected}"))
+        }
+        Fault::TooDeep => Error::Fault("nested too deep".to_owned()),
+        Fault::TooLarge(limit) => Error::Fault(format!("longer than {limit} bytes")),
+        Fault::Store(error) => Error::Store(error.into()),
+        Fault::Other(reason) => Error::Trap(reason),
+    }
+}

@@ -1,0 +1,97 @@
+//! The compiled component: one copy of it at first, and one of its own for short messages once there was a long one.
+//!
+//! What an instance has written stays resident, and is set to zero for the next one in its place; the pool puts an instance where another of the same copy was. So with one copy a short message pays
+//! for all that a long one wrote before it. The copy that has served long ones goes on with those, and the new one, which has written little, takes over the others.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use wasmtime::component::{Component, HasSelf, Linker};
+
+use super::bindings::ContextGuardPre;
+use super::bindings::context_guard::guard::{cursor_store, types};
+use super::bindings::wasi::clocks::wall_clock;
+use super::imports::State;
+use crate::background::later;
+
+/// Bytes of a message from which on it is long.
+const LONG: usize = 128 << 10;
+
+/// A component, compiled and linked.
+pub(super) struct Copies {
+    first: ContextGuardPre<State>,
+    short: Arc<OnceLock<ContextGuardPre<State>>>,
+    /// What the second copy is compiled from, until it is.
+    source: Mutex<Option<(wasmtime::Engine, Vec<u8>)>>,
+}
+
+impl Copies {
+    /// Compiles and links a component. Beside it the names of what it imports.
+    pub(super) fn of(
+        engine: &wasmtime::Engine,
+        bytes: &[u8],
+    ) -> wasmtime::Result<(Self, Vec<String>)> {
+        let (first, imports) = linked(engine, bytes)?;
+        let source = Mutex::new(Some((engine.clone(), bytes.to_vec())));
+        Ok((Self { first, short: Arc::default(), source }, imports))
+    }
+
+    /// The one for a message of so many bytes.
+    pub(super) fn for_message(&self, bytes: usize) -> &ContextGuardPre<State> {
+        if bytes < LONG {
+            return self.short.get().unwrap_or(&self.first);
+        }
+        if self.short.get().is_none() {
+            self.compile_another();
+        }
+        &self.first
+    }
+
+    /// Returns true if the second copy serves short messages.
+    pub(super) fn has_second(&self) -> bool {
+        self.short.get().is_some()
+    }
+
+    /// Compiles the second copy beside what goes on, once.
+    fn compile_another(&self) {
+        let source = self.source.lock().ok().and_then(|mut source| source.take());
+        let Some((engine, bytes)) = source else { return };
+        let short = Arc::clone(&self.short);
+        // Where that fails, all goes on as it does now.
+        later(move || {
+            let _ = linked(&engine, &bytes).map(|(copy, _)| short.set(copy));
+        });
+    }
+}
+
+fn linked(
+    engine: &wasmtime::Engine,
+    bytes: &[u8],
+) -> wasmtime::Result<(ContextGuardPre<State>, Vec<String>)> {
+    let component = Component::new(engine, bytes)?;
+    let kind = component.component_type();
+    let imports: Vec<String> = kind.imports(engine).map(|(name, _)| name.to_owned()).collect();
+    let missing: Vec<&str> =
+        imports.iter().map(String::as_str).filter(|name| !is_provided(name)).collect();
+    if !missing.is_empty() {
+        wasmtime::bail!(
+            "the component imports {}, which this host does not provide; build it for \
+             wasm32-unknown-unknown, as `cargo xtask build` does",
+            missing.join(", ")
+        );
+    }
+    let mut linker = Linker::<State>::new(engine);
+    cursor_store::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
+    types::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
+    wall_clock::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
+    let pre = linker.instantiate_pre(&component).and_then(ContextGuardPre::new)?;
+    Ok((pre, imports))
+}
+
+/// Returns true if this host provides the interface. A guard gets a store and a clock, nothing else.
+fn is_provided(import: &str) -> bool {
+    let Some((interface, _version)) = import.split_once('@') else { return false };
+    matches!(
+        interface,
+        "context-guard:guard/cursor-store" | "context-guard:guard/types" | "wasi:clocks/wall-clock"
+    )
+}

@@ -1,0 +1,37 @@
+//! Errors of the engine.
+
+use context_guard_cursor_store::StoreFault;
+use thiserror::Error;
+
+use crate::PolicyIssue;
+
+/// The result of an engine operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The reason why the engine or a component cannot serve.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The engine cannot run on this machine.
+    #[error("cannot start the WebAssembly engine: {0}")]
+    Engine(String),
+    /// The bytes are not a component, or the component needs an import that this host does not offer.
+    #[error("the guard component cannot be used: {0}")]
+    Load(String),
+    /// The guard trapped, ran out of time or ran out of memory.
+    #[error("the guard failed: {0}")]
+    Trap(String),
+    /// The guard cannot process this message.
+    #[error("the guard cannot shape this message: {0}")]
+    Fault(String),
+    /// The guard could not write to or read from the cursor store.
+    #[error("the cursor store failed: {0}")]
+    Store(StoreFault),
+    /// The policy is invalid; all errors of the policy.
+    #[error("invalid policy: {}", paths(.0))]
+    Policy(Vec<PolicyIssue>),
+}
+
+fn paths(issues: &[PolicyIssue]) -> String {
+    let line = |issue: &PolicyIssue| format!("{}: {}", issue.path, issue.reason);
+    issues.iter().map(line).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,183 @@
+//! wasmtime: how the guard component is compiled, limited and called.
+//!
+//! Every call gets an instance of its own from a pool that makes that cheap: no memory of one answer is ever there for the next.
+
+#![forbid(unsafe_code)]
+
+pub mod background;
+mod bindings;
+mod compiled;
+mod component;
+mod copies;
+mod digest;
+mod error;
+mod imports;
+
+pub use bindings::context_guard::guard::types::{
+    Answered, CacheTier, CallContext, CompiledPolicy, Decision, Fault, Forwarded, LossClass,
+    OnFault, Outcome, PolicyIssue, RequestVerdict, ResponseMode, ResponseVerdict, Settings,
+    Severity, SigningKey, StoreError,
+};
+pub use bindings::exports::context_guard::guard::guard::Description;
+pub use compiled::compiled_folder;
+pub use component::{Component, Instance, Surroundings};
+pub use digest::digest;
+pub use error::{Error, Result};
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+/// How long an epoch lasts: the grain of deadlines.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What the engine grants the guard.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Memory that a call may take, in bytes.
+    pub max_memory: usize,
+    /// Time that a call may take.
+    pub deadline: Duration,
+    /// Calls at the same time.
+    pub max_calls: u32,
+    /// Where compiled components are kept between starts; see [`compiled_folder`].
+    pub compiled: Option<PathBuf>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            max_memory: 512 << 20,
+            deadline: Duration::from_secs(5),
+            max_calls: 64,
+            compiled: None,
+        }
+    }
+}
+
+/// A configured engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    inner: wasmtime::Engine,
+    options: EngineOptions,
+}
+
+impl Engine {
+    /// Starts an engine, and the thread that tells it the time.
+    ///
+    /// # Errors
+    /// [`Error::Engine`].
+    pub fn new(options: EngineOptions) -> Result<Self> {
+        // Not every machine grants the address space of a pool: there instances are made on demand, which is slower and works.
+        let inner = wasmtime::Engine::new(&config(&options, true))
+            .or_else(|_| wasmtime::Engine::new(&config(&options, false)))
+            .map_err(|error| Error::Engine(format!("{error:#}")))?;
+        let weak = inner.weak();
+        std::thread::Builder::new()
+            .name("epochs".to_owned())
+            .spawn(move || {
+                while let Some(engine) = weak.upgrade() {
+                    engine.increment_epoch();
+                    drop(engine);
+                    std::thread::sleep(TICK);
+                }
+            })
+            .map_err(|error| Error::Engine(error.to_string()))?;
+        Ok(Self { inner, options })
+    }
+
+    /// Epochs until a call that starts now is cut off: one more than the time asks for, since the current one has begun already.
+    fn deadline_ticks(&self) -> u64 {
+        u64::try_from(self.options.deadline.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX - 1)
+            + 1
+    }
+}
+
+fn config(options: &EngineOptions, pooled: bool) -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(true).concurrency_support(false);
+    config.cache(options.compiled.as_deref().and_then(compiled::cache));
+    if pooled {
+        let mut pool = PoolingAllocationConfig::new();
+        pool.total_component_instances(options.max_calls)
+            // The component has one module of its own and a few that `wit-component` adds for linking.
+            .total_core_instances(options.max_calls * 8)
+            .total_memories(options.max_calls)
+            .total_tables(options.max_calls * 4)
+            .max_memory_size(options.max_memory)
+            // What a call writes stays resident, up to this, and is set to zero again for the next: cheaper than handing out pages anew. pagemap_scan finds the pages that were written.
+            .linear_memory_keep_resident(4 << 20)
+            .table_keep_resident(1 << 16)
+            .pagemap_scan(Enabled::Auto)
+            .max_unused_warm_slots(8);
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    }
+    config
+}
+
+impl Default for CallContext {
+    /// Returns the context of a caller of which nothing is known.
+    fn default() -> Self {
+        Self {
+            principal: String::new(),
+            session: String::new(),
+            request_id: String::new(),
+            upstream: String::new(),
+            protocol_version: String::new(),
+            client_name: None,
+            catalog_version: None,
+            store_unavailable: false,
+            options: Vec::new(),
+        }
+    }
+}
+
+impl Default for Decision {
+    /// Returns the decision about an empty answer that was sent unchanged.
+    fn default() -> Self {
+        Self {
+            endpoint: String::new(),
+            mode: "full".to_owned(),
+            loss: LossClass::None,
+            estimated_tokens: 0,
+            response_bytes: 0,
+            original_tokens: 0,
+            original_tokens_sampled: false,
+            original_bytes: 0,
+            budget: 0,
+            item_count: None,
+            pagination_used: false,
+            summarization_used: false,
+            chunking_used: false,
+            read_only: false,
+            response_mode: None,
+            revision: None,
+            cache: None,
+            unshaped: false,
+            options: Vec::new(),
+        }
+    }
+}
+
+impl CacheTier {
+    /// Returns the tier of an answer.
+    #[must_use]
+    pub fn of_answer(decision: &Decision) -> Self {
+        match decision.response_mode {
+            Some(ResponseMode::IdsOnly | ResponseMode::Metadata) => Self::Metadata,
+            Some(ResponseMode::Preview) => Self::Preview,
+            _ => Self::Full,
+        }
+    }
+
+    /// Returns its name in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Preview => "preview",
+            Self::Full => "full",
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Signing keys: from the environment, from a file of the user's, or made up for this run.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::engine::SigningKey;
+use crate::{Error, Result, config};
+
+/// The environment variable that holds the keys: separated by commas, the first signs, all verify.
+pub const VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
+
+/// The keys of the environment, if it has any.
+#[must_use]
+pub fn from_environment() -> Option<Vec<SigningKey>> {
+    let value = std::env::var(VARIABLE).ok()?;
+    let keys: Vec<_> = value
+        .split(',')
+        .map(str::trim)
+        .filter(|key| !key.is_empty())
+        .enumerate()
+        .map(|(at, key)| named(&at.to_string(), key))
+        .collect();
+    (!keys.is_empty()).then_some(keys)
+}
+
+fn named(id: &str, secret: &str) -> SigningKey {
+    SigningKey { id: id.to_owned(), secret: secret.as_bytes().to_vec() }
+}
+
+/// A new random key.
+///
+/// # Errors
+/// Where the system has no randomness.
+pub fn random() -> Result<SigningKey> {
+    let mut secret = [0u8; 32];
+    getrandom::fill(&mut secret)
+        .map_err(|error| Error::Io(std::io::Error::other(error.to_string())))?;
+    Ok(SigningKey { id: "random".to_owned(), secret: secret.to_vec() })
+}
+
+/// The key in this file, which is made if it is not there, readable by its owner alone.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn from_file(path: &Path) -> Result<SigningKey> {
+    let file = |source| config::Error::File { path: path.to_owned(), source };
+    if let Ok(key) = std::fs::read_to_string(path) {
+        return Ok(named("file", key.trim()));
+    }
+    let key = STANDARD.encode(random()?.secret);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(file)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(mut open) => writeln!(open, "{key}").map_err(file)?,
+        // Another process was quicker: its key counts.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return from_file(path),
+        Err(error) => return Err(file(error).into()),
+    }
+    Ok(named("file", &key))
+}

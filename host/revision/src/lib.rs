@@ -1,0 +1,156 @@
+//! Generations: a component under a policy, taken in beside the running one, tried, promoted, and taken back (FR-026, FR-028, FR-033..FR-036).
+//!
+//! A request is begun and ended by one generation. What is new is read, compiled and tested beside the path of requests; then one pointer changes.
+
+#![forbid(unsafe_code)]
+
+mod admission;
+pub mod answer;
+mod change;
+mod error;
+pub mod keys;
+mod numbers;
+mod selftest;
+mod set;
+mod shadow;
+mod signature;
+mod sources;
+mod trial;
+mod watch;
+
+pub use admission::Offer;
+pub use change::{Change, Event};
+pub use context_guard_config::{Mode, RolloutOptions};
+pub use error::{Error, Result, policy_issues};
+pub use numbers::{Numbers, Snapshot};
+pub use set::Current;
+pub use set::Generations;
+pub use shadow::Sent;
+pub use signature::Trust;
+pub use sources::{Content, Sources, read_component};
+pub use trial::Trial;
+pub use trial::share_of;
+pub use watch::watch;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use serde_json::{Value, json};
+
+use context_guard_config::{self as config, policy};
+use context_guard_cursor_store::{self as store, clock};
+use context_guard_engine::{
+    self as engine, CallContext, CompiledPolicy, Component, OnFault, RequestVerdict,
+    ResponseVerdict, Settings, SigningKey, Surroundings, digest,
+};
+
+/// A component under a policy.
+pub struct Generation {
+    /// Counts up from 1.
+    pub number: u64,
+    /// What it was made of.
+    pub origin: Origin,
+    /// The policy as it was given, JSON; empty is the default policy.
+    pub policy: String,
+    /// What it did so far.
+    pub numbers: Numbers,
+    component: Arc<Component>,
+    settings: ArcSwap<Settings>,
+    on_fault: OnFault,
+    hard_byte_limit: usize,
+}
+
+/// What a generation was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Where it came from: a file, an admin call, the start.
+    pub source: String,
+    /// The version that the component says.
+    pub version: String,
+    /// SHA-256 of the component, in hex.
+    pub component: String,
+    /// SHA-256 of the policy, in hex.
+    pub policy: String,
+    /// When, in milliseconds since 1970.
+    pub since_ms: u64,
+}
+
+impl Generation {
+    fn new(
+        number: u64,
+        component: Arc<Component>,
+        policy: &str,
+        compiled: CompiledPolicy,
+        keys: Vec<SigningKey>,
+        origin: Origin,
+    ) -> Self {
+        for issue in compiled.warnings {
+            tracing::warn!(path = issue.path, "{}", issue.reason);
+        }
+        Self {
+            number,
+            origin,
+            policy: policy.to_owned(),
+            numbers: Numbers::default(),
+            component,
+            settings: ArcSwap::from_pointee(Settings { policy: compiled.resolved, keys }),
+            on_fault: compiled.on_fault,
+            hard_byte_limit: usize::try_from(compiled.hard_byte_limit).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// What becomes of an answer that it fails on: how, and up to how many bytes.
+    pub fn on_fault(&self) -> (OnFault, usize) {
+        (self.on_fault, self.hard_byte_limit)
+    }
+
+    /// Calls the guard on a request.
+    ///
+    /// # Errors
+    /// As [`Component::on_request`].
+    pub fn request(
+        &self,
+        surroundings: &Surroundings,
+        cx: &CallContext,
+        message: &[u8],
+    ) -> engine::Result<RequestVerdict> {
+        self.component.on_request(surroundings, &self.settings.load(), cx, message)
+    }
+
+    /// Calls the guard on a response.
+    ///
+    /// # Errors
+    /// As [`Component::on_response`].
+    pub fn response(
+        &self,
+        surroundings: &Surroundings,
+        cx: &CallContext,
+        ticket: &[u8],
+        message: &[u8],
+    ) -> engine::Result<ResponseVerdict> {
+        self.component.on_response(surroundings, &self.settings.load(), cx, ticket, message)
+    }
+
+    /// Compiles another policy for it: estimates that were corrected, nothing that an operator wrote.
+    ///
+    /// # Errors
+    /// Those of [`Component::compile_policy`].
+    pub fn correct(&self, surroundings: &Surroundings, policy: &str) -> Result<()> {
+        let compiled = self.component.compile_policy(surroundings, policy)?;
+        let keys = self.settings.load().keys.clone();
+        self.settings.store(Arc::new(Settings { policy: compiled.resolved, keys }));
+        Ok(())
+    }
+
+    fn rekey(&self, keys: &[SigningKey]) {
+        let policy = self.settings.load().policy.clone();
+        self.settings.store(Arc::new(Settings { policy, keys: keys.to_vec() }));
+    }
+
+    /// For people and their programs.
+    #[must_use]
+    pub fn json(&self, state: &str) -> Value {
+        let Origin { source, version, component, policy, since_ms } = &self.origin;
+        json!({"generation": self.number, "state": state, "source": source, "version": version, "component": component, "policy": policy, "since": since_ms, "numbers": self.numbers.json()})
+    }
+}

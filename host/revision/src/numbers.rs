@@ -1,0 +1,188 @@
+//! What a generation did: the numbers that it is promoted or taken back by.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::config::RollbackLimits;
+use crate::engine::{Decision, LossClass};
+
+/// Powers of two of microseconds, up to half a minute.
+const BUCKETS: usize = 26;
+
+/// Counts of one generation.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    calls: AtomicU64,
+    faults: AtomicU64,
+    answers: AtomicU64,
+    shaped: AtomicU64,
+    original_tokens: AtomicU64,
+    sent_tokens: AtomicU64,
+    micros: AtomicU64,
+    times: [AtomicU64; BUCKETS],
+    window: Mutex<Window>,
+}
+
+/// The last calls: two spans of time, the one that runs and the one before.
+#[derive(Debug, Default)]
+struct Window {
+    since: Option<Instant>,
+    now: (u64, u64),
+    before: (u64, u64),
+}
+
+/// The counts at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Calls of the component that ended.
+    pub calls: u64,
+    /// Calls that it failed on.
+    pub faults: u64,
+    /// Answers that it looked at.
+    pub answers: u64,
+    /// Answers that it changed.
+    pub shaped: u64,
+    /// Tokens of the answers as they came.
+    pub original_tokens: u64,
+    /// Tokens of the answers as they were sent.
+    pub sent_tokens: u64,
+    /// Time in the component, in microseconds.
+    pub micros: u64,
+}
+
+impl Numbers {
+    /// A call ended.
+    pub fn called(&self, took: Duration, failed: bool, span: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+        let bucket = usize::try_from(u64::BITS - micros.leading_zeros()).unwrap_or(0);
+        if let Some(bucket) = self.times.get(bucket.min(BUCKETS - 1)) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        if failed {
+            self.faults.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let age = window.since.map_or(Duration::MAX, |since| now.saturating_duration_since(since));
+        if age > span {
+            window.before = if age > span * 2 { (0, 0) } else { window.now };
+            window.now = (0, 0);
+            window.since = Some(now);
+        }
+        window.now.0 += 1;
+        window.now.1 += u64::from(failed);
+    }
+
+    /// An answer was looked at.
+    pub fn answered(&self, decision: &Decision) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+        self.shaped.fetch_add(u64::from(decision.loss != LossClass::None), Ordering::Relaxed);
+        self.original_tokens.fetch_add(decision.original_tokens, Ordering::Relaxed);
+        self.sent_tokens.fetch_add(decision.estimated_tokens, Ordering::Relaxed);
+    }
+
+    /// Why it is to be taken back, if it fails too often.
+    pub fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {
+        let window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let (calls, faults) = (window.now.0 + window.before.0, window.now.1 + window.before.1);
+        #[allow(clippy::cast_precision_loss, reason = "a rate")]
+        let rate = faults as f64 / calls.max(1) as f64;
+        (faults >= limits.faults && rate > limits.fault_rate).then(|| {
+            format!(
+                "it failed on {faults} of its last {calls} calls (rollout.limits.faultRate is {})",
+                limits.fault_rate
+            )
+        })
+    }
+
+    /// The counts now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Snapshot {
+            calls: read(&self.calls),
+            faults: read(&self.faults),
+            answers: read(&self.answers),
+            shaped: read(&self.shaped),
+            original_tokens: read(&self.original_tokens),
+            sent_tokens: read(&self.sent_tokens),
+            micros: read(&self.micros),
+        }
+    }
+
+    /// The time that so many of a thousand calls stayed below, in microseconds, to a power of two.
+    fn quantile(&self, per_mille: u64) -> u64 {
+        let counts: Vec<u64> =
+            self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let wanted = (counts.iter().sum::<u64>() * per_mille).div_ceil(1_000);
+        let mut seen = 0;
+        for (at, count) in counts.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                return 1 << at;
+            }
+        }
+        0
+    }
+
+    /// For people and their programs.
+    pub(super) fn json(&self) -> Value {
+        let Snapshot { calls, faults, answers, shaped, original_tokens, sent_tokens, micros } =
+            self.snapshot();
+        json!({
+            "calls": calls, "faults": faults, "answers": answers, "shaped": shaped,
+            "originalTokens": original_tokens, "sentTokens": sent_tokens,
+            "microsPerCall": micros.checked_div(calls).unwrap_or_default(),
+            "microsP50Below": self.quantile(500), "microsP99Below": self.quantile(990),
+        })
+    }
+}
+
+impl Snapshot {
+    /// Microseconds a call, on average.
+    #[must_use]
+    pub fn mean_micros(&self) -> u64 {
+        self.micros.checked_div(self.calls).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_counts_only_with_enough_faults() {
+        let limits = RollbackLimits { faults: 3, fault_rate: 0.1, ..RollbackLimits::default() };
+        let span = Duration::from_secs(60);
+        let numbers = Numbers::default();
+        for _ in 0..2 {
+            numbers.called(Duration::from_micros(100), true, span);
+        }
+        assert_eq!(numbers.is_bad(&limits), None);
+        numbers.called(Duration::from_micros(100), true, span);
+        assert!(numbers.is_bad(&limits).is_some());
+        for _ in 0..40 {
+            numbers.called(Duration::from_micros(3_000), false, span);
+        }
+        assert_eq!(numbers.is_bad(&limits), None);
+        assert_eq!((numbers.snapshot().calls, numbers.snapshot().faults), (43, 3));
+        assert_eq!((numbers.quantile(10), numbers.quantile(990)), (128, 4096));
+    }
+
+    #[test]
+    fn old_faults_are_forgotten() {
+        let limits = RollbackLimits { faults: 1, fault_rate: 0.0, ..RollbackLimits::default() };
+        let span = Duration::from_millis(1);
+        let numbers = Numbers::default();
+        numbers.called(Duration::ZERO, true, span);
+        assert!(numbers.is_bad(&limits).is_some());
+        std::thread::sleep(span * 5);
+        numbers.called(Duration::ZERO, false, span);
+        assert_eq!(numbers.is_bad(&limits), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! A generation that shapes for nobody: what it would have sent, beside what was sent.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::Generation;
+use crate::Result;
+use crate::engine::{CallContext, Decision, Outcome, RequestVerdict, Surroundings};
+use crate::store::{CursorStore, StoreFault};
+
+/// Answers that wait to be shaped again. Beyond, they are left out: the shadow never holds up a request.
+const WAITING: usize = 32;
+/// Endpoints that are told apart.
+const ENDPOINTS: usize = 1_000;
+
+/// An answer that was sent.
+pub struct Sent {
+    /// The context of the call.
+    pub cx: CallContext,
+    /// The request as the client sent it.
+    pub request: Arc<[u8]>,
+    /// As the upstream gave it.
+    pub response: Vec<u8>,
+    /// The decision of the active revision.
+    pub decision: Decision,
+    /// As it was sent, where it was changed.
+    pub shaped: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Compared {
+    answers: u64,
+    same: u64,
+    faults: u64,
+    active_tokens: u64,
+    candidate_tokens: u64,
+    /// The largest growth of one answer, in tokens.
+    worst: i64,
+}
+
+/// The comparison.
+pub struct Shadow {
+    queue: SyncSender<Sent>,
+    compared: Arc<Mutex<BTreeMap<String, Compared>>>,
+}
+
+impl Shadow {
+    /// Starts the thread that shapes. It ends with the shadow.
+    pub(super) fn start(
+        generation: Arc<Generation>,
+        surroundings: &Surroundings,
+    ) -> Result<Arc<Self>> {
+        let (queue, sent) = sync_channel(WAITING);
+        let compared = Arc::new(Mutex::new(BTreeMap::new()));
+        let shared = Arc::clone(&compared);
+        let store = Arc::new(ReadOnly(Arc::clone(&surroundings.store)));
+        let surroundings = Surroundings { store, clock: Arc::clone(&surroundings.clock) };
+        std::thread::Builder::new()
+            .name("shadow".to_owned())
+            .spawn(move || compare(&generation, &surroundings, &sent, &shared))?;
+        Ok(Arc::new(Self { queue, compared }))
+    }
+
+    /// Shows it an answer.
+    pub fn offer(&self, sent: Sent) {
+        let _ = self.queue.try_send(sent);
+    }
+
+    pub(super) fn report(&self) -> Value {
+        let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let endpoints = compared.iter().map(|(endpoint, one)| {
+            json!({
+                "endpoint": endpoint, "answers": one.answers, "same": one.same, "faults": one.faults,
+                "activeTokens": one.active_tokens, "candidateTokens": one.candidate_tokens,
+                "worstGrowth": one.worst,
+            })
+        });
+        endpoints.collect()
+    }
+}
+
+fn compare(
+    generation: &Generation,
+    surroundings: &Surroundings,
+    sent: &Receiver<Sent>,
+    compared: &Mutex<BTreeMap<String, Compared>>,
+) {
+    while let Ok(sent) = sent.recv() {
+        let other = shape(generation, surroundings, &sent);
+        let mut compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let endpoint = &sent.decision.endpoint;
+        if compared.len() >= ENDPOINTS && !compared.contains_key(endpoint) {
+            continue;
+        }
+        let one = compared.entry(endpoint.clone()).or_default();
+        one.answers += 1;
+        one.active_tokens += sent.decision.estimated_tokens;
+        match other {
+            Some((decision, shaped)) => {
+                let (active, candidate) =
+                    (sent.decision.estimated_tokens, decision.estimated_tokens);
+                one.candidate_tokens += candidate;
+                one.worst =
+                    one.worst.max(candidate.cast_signed().saturating_sub(active.cast_signed()));
+                let alike = decision.mode == sent.decision.mode
+                    && decision.loss == sent.decision.loss
+                    && candidate == active
+                    && shaped.as_ref().map(Vec::len) == sent.shaped.as_ref().map(Vec::len);
+                one.same += u64::from(alike);
+            }
+            None => one.faults += 1,
+        }
+    }
+}
+
+/// What the generation makes of an answer; none where it fails.
+fn shape(
+    generation: &Generation,
+    surroundings: &Surroundings,
+    sent: &Sent,
+) -> Option<(Decision, Option<Vec<u8>>)> {
+    let RequestVerdict::Forward(forward) =
+        generation.request(surroundings, &sent.cx, &sent.request).ok()?
+    else {
+        return None;
+    };
+    if forward.ticket.is_empty() {
+        let tokens = sent.decision.original_tokens;
+        let decision = Decision { estimated_tokens: tokens, ..sent.decision.clone() };
+        return Some((decision, None));
+    }
+    let verdict =
+        generation.response(surroundings, &sent.cx, &forward.ticket, &sent.response).ok()?;
+    let shaped = match verdict.message {
+        Outcome::Unchanged => None,
+        Outcome::Shaped(message) => Some(message),
+    };
+    Some((verdict.decision, shaped))
+}
+
+/// A store that takes nothing: what is shaped for nobody need not be kept.
+struct ReadOnly(Arc<dyn CursorStore>);
+
+impl CursorStore for ReadOnly {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+        self.0.get(principal, keys)
+    }
+
+    fn put(&self, _: &str, _: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreFault> {
+        Ok(())
+    }
+
+    fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreFault> {
+        Ok(())
+    }
+
+    fn delete(&self, _: &str, _: &[String]) -> Result<(), StoreFault> {
+        Ok(())
+    }
+}

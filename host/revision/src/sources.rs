@@ -1,0 +1,157 @@
+//! What a gateway is made of, read again whenever it may have changed: policy, component, signing keys.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Generation, Generations, Offer, Trust, digest};
+use crate::engine::SigningKey;
+use crate::policy::Source;
+use crate::{Error, Result, config};
+
+/// What stands in the files now.
+#[derive(Clone, Debug, Default)]
+pub struct Content {
+    /// The policy.
+    pub policy: Source,
+    /// The component's file, and what it needs to be trusted; none is the one inside the program.
+    pub component: Option<(PathBuf, Trust)>,
+    /// The signing keys; none are those that the program made up.
+    pub keys: Option<Vec<SigningKey>>,
+    /// Every file that any of it came from.
+    pub files: Vec<PathBuf>,
+}
+
+type Read = dyn Fn() -> Result<Content> + Send + Sync;
+
+/// How to read it, and what was seen last: what was refused once is not tried again until it changes.
+pub struct Sources {
+    read: Box<Read>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    policy: Option<String>,
+    component: Option<String>,
+    fault: Option<String>,
+    files: BTreeSet<PathBuf>,
+}
+
+impl Sources {
+    /// Sources that this reads. What they hold now is taken to be in use already.
+    pub fn new(read: impl Fn() -> Result<Content> + Send + Sync + 'static) -> Self {
+        let sources = Self { read: Box::new(read), seen: Mutex::default() };
+        if let Ok(content) = (sources.read)() {
+            let mut seen = sources.seen();
+            seen.policy = Some(digest(content.policy.json().as_bytes()));
+            seen.component = load(&content).ok().flatten().map(|bytes| digest(&bytes));
+            seen.files = content.files.into_iter().collect();
+        }
+        sources
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The files that are watched.
+    #[must_use]
+    pub fn files(&self) -> BTreeSet<PathBuf> {
+        self.seen().files.clone()
+    }
+
+    /// Reads everything again, and takes over what has changed. `again`: also what was refused before. None where nothing is new.
+    ///
+    /// # Errors
+    /// As [`Generations::offer`], and where a file cannot be read. Then what serves serves on.
+    pub fn reload(
+        &self,
+        generations: &Generations,
+        again: bool,
+    ) -> Result<Option<Arc<Generation>>> {
+        let content = (self.read)().and_then(|content| {
+            is_written(&content.policy)?;
+            let component = load(&content)?;
+            Ok((content, component))
+        });
+        let (content, component) = match content {
+            Ok(content) => content,
+            Err(error) => {
+                // A file that is being written is read again and again: the same fault is told once.
+                let fault = Some(error.to_string());
+                let known = std::mem::replace(&mut self.seen().fault, fault.clone()) == fault;
+                if !known || again {
+                    generations.refuse("files", &error);
+                }
+                return Err(error);
+            }
+        };
+        let policy = content.policy.json();
+        let digests = (digest(policy.as_bytes()), component.as_deref().map(digest));
+        let (policy_new, component_new) = {
+            let mut seen = self.seen();
+            seen.fault = None;
+            seen.files = content.files.iter().cloned().collect();
+            let policy_new = seen.policy.replace(digests.0.clone()).as_ref() != Some(&digests.0);
+            let component_new = seen.component != digests.1;
+            seen.component = digests.1;
+            (policy_new, component_new)
+        };
+        if let Some(keys) = content.keys.clone()
+            && let Err(error) = generations.rotate(keys)
+        {
+            generations.refuse("signing keys", &error);
+        }
+        if !policy_new && !component_new && !again {
+            return Ok(None);
+        }
+        let named = |path: &Path| path.display().to_string();
+        let mut from = Vec::new();
+        if let Some((path, _)) = content.component.as_ref().filter(|_| component_new || again) {
+            from.push(named(path));
+        }
+        if policy_new || again {
+            from.push(content.policy.path.as_deref().map_or_else(|| "policy".to_owned(), named));
+        }
+        generations.offer(&Offer {
+            source: from.join(", "),
+            component: component.filter(|_| component_new || again),
+            policy: Some(content.policy),
+            mode: None,
+        })
+    }
+}
+
+/// A policy file that is empty is one that is being written.
+fn is_written(policy: &Source) -> Result<()> {
+    match &policy.path {
+        Some(path) if policy.text.trim().is_empty() => Err(Error::Refused(format!(
+            "{} is empty; for the default policy write {{}}",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The component's bytes, if they are what they have to be.
+fn load(content: &Content) -> Result<Option<Vec<u8>>> {
+    let Some((path, trust)) = &content.component else { return Ok(None) };
+    read_component(path, trust).map(Some)
+}
+
+/// Reads a component, and verifies what stands beside it.
+///
+/// # Errors
+/// [`Error::File`], [`Error::Refused`].
+pub fn read_component(path: &Path, trust: &Trust) -> Result<Vec<u8>> {
+    let file = |path: &Path| {
+        let path = path.to_owned();
+        |source| config::Error::File { path, source }
+    };
+    let bytes = std::fs::read(path).map_err(file(path))?;
+    if let Some(beside) = trust.beside(path) {
+        trust.verify(&bytes, &std::fs::read_to_string(&beside).map_err(file(&beside))?)?;
+    }
+    Ok(bytes)
+}

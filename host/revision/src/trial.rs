@@ -1,0 +1,143 @@
+//! A new generation on trial: which sessions it takes, and what becomes of it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Generation;
+use super::numbers::{Numbers, Snapshot};
+use super::shadow::Shadow;
+use super::{Mode, RolloutOptions};
+use crate::engine::CallContext;
+
+/// A trial.
+pub struct Trial {
+    /// What is tried.
+    pub generation: Arc<Generation>,
+    /// How.
+    pub mode: Mode,
+    percent: AtomicU8,
+    step: AtomicUsize,
+    began: Mutex<(Instant, Snapshot)>,
+    /// What the active generation had done when the trial began.
+    before: Snapshot,
+    /// The comparison, if the revision runs as a shadow.
+    pub shadow: Option<Arc<Shadow>>,
+}
+
+/// What becomes of a trial.
+pub(super) enum Verdict {
+    Wait,
+    Step(u8),
+    Promote,
+    End(String),
+}
+
+impl Trial {
+    pub(super) fn new(
+        generation: Arc<Generation>,
+        options: &RolloutOptions,
+        active: &Numbers,
+        shadow: Option<Arc<Shadow>>,
+    ) -> Self {
+        let percent = match options.mode {
+            Mode::Swap => 100,
+            Mode::Canary => options.steps.first().copied().unwrap_or(100),
+            Mode::Ab => options.share,
+            Mode::Shadow => 0,
+        };
+        Self {
+            began: Mutex::new((Instant::now(), generation.numbers.snapshot())),
+            generation,
+            mode: options.mode,
+            percent: AtomicU8::new(percent),
+            step: AtomicUsize::new(0),
+            before: active.snapshot(),
+            shadow,
+        }
+    }
+
+    /// The share of sessions that it takes, in percent.
+    #[must_use]
+    pub fn percent(&self) -> u8 {
+        self.percent.load(Ordering::Relaxed)
+    }
+
+    /// Whether it takes this caller: by session, or by principal where there is none. Those that it took once it keeps when its share grows.
+    pub(super) fn takes(&self, cx: &CallContext) -> bool {
+        share_of(cx, self.generation.number) < self.percent()
+    }
+
+    pub(super) fn verdict(&self, options: &RolloutOptions, active: &Numbers) -> Verdict {
+        if self.mode != Mode::Canary {
+            return Verdict::Wait;
+        }
+        let (now, beside) = (self.generation.numbers.snapshot(), active.snapshot());
+        // Both sides since the trial began: what came before had other traffic.
+        let calls = beside.calls - self.before.calls.min(beside.calls);
+        let micros = beside.micros - self.before.micros.min(beside.micros);
+        let usual = micros.checked_div(calls).unwrap_or_default();
+        #[allow(clippy::cast_precision_loss, reason = "a ratio of times")]
+        let slow = usual > 0 && now.mean_micros() as f64 > usual as f64 * options.limits.slowdown;
+        let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        let enough = now.calls >= began.1.calls + options.step_calls;
+        if enough && slow {
+            return Verdict::End(format!(
+                "its calls take {} us on average, those of the active generation {usual} us (rollout.limits.slowdown is {})",
+                now.mean_micros(),
+                options.limits.slowdown
+            ));
+        }
+        if !enough || began.0.elapsed() < Duration::from_secs(options.step_seconds) {
+            return Verdict::Wait;
+        }
+        let step = self.step.fetch_add(1, Ordering::Relaxed) + 1;
+        *began = (Instant::now(), now);
+        match options.steps.get(step) {
+            Some(percent) => {
+                self.percent.store(*percent, Ordering::Relaxed);
+                Verdict::Step(*percent)
+            }
+            None => Verdict::Promote,
+        }
+    }
+
+    /// For people and their programs: both sides, since the trial began.
+    pub(super) fn json(&self, active: &Generation) -> Value {
+        let side = |now: Snapshot, before: Snapshot| {
+            let answers = now.answers.saturating_sub(before.answers);
+            let sent = now.sent_tokens.saturating_sub(before.sent_tokens);
+            let original = now.original_tokens.saturating_sub(before.original_tokens);
+            let calls = now.calls.saturating_sub(before.calls);
+            let micros = now.micros.saturating_sub(before.micros);
+            json!({
+                "calls": calls,
+                "faults": now.faults.saturating_sub(before.faults),
+                "answers": answers,
+                "shaped": now.shaped.saturating_sub(before.shaped),
+                "originalTokensPerAnswer": original.checked_div(answers).unwrap_or_default(),
+                "sentTokensPerAnswer": sent.checked_div(answers).unwrap_or_default(),
+                "microsPerCall": micros.checked_div(calls).unwrap_or_default(),
+            })
+        };
+        json!({
+            "generation": self.generation.json("trial"),
+            "mode": self.mode,
+            "percent": self.percent(),
+            "active": side(active.numbers.snapshot(), self.before),
+            "candidate": side(self.generation.numbers.snapshot(), Snapshot::default()),
+            "shadow": self.shadow.as_ref().map(|shadow| shadow.report()),
+        })
+    }
+}
+
+/// Where a caller stands among all, 0 to 99: always the same place for the same session.
+pub fn share_of(cx: &CallContext, salt: u64) -> u8 {
+    let mut hasher = DefaultHasher::new();
+    salt.hash(&mut hasher);
+    if cx.session.is_empty() { &cx.principal } else { &cx.session }.hash(&mut hasher);
+    u8::try_from(hasher.finish() % 100).unwrap_or(0)
+}

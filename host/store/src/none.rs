@@ -1,0 +1,29 @@
+//! No store: nothing is kept. Cursors lead to calls that are made again, where a tool allows it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::{CursorStore, StoreFault};
+
+/// No store.
+#[derive(Debug, Default)]
+pub struct NoStore;
+
+impl CursorStore for NoStore {
+    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+        Ok(vec![None; keys.len()])
+    }
+
+    fn put(&self, _: &str, _: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreFault> {
+        Err(StoreFault::Unavailable)
+    }
+
+    fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreFault> {
+        Err(StoreFault::Unavailable)
+    }
+
+    fn delete(&self, _: &str, _: &[String]) -> Result<(), StoreFault> {
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! A store by its URL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "redis")]
+use crate::redis::{RedisOptions, RedisStore};
+use crate::{Clock, CursorStore, MemoryLimits, MemoryStore, NoStore, StoreFault};
+
+/// What a URL says, and what goes with it.
+#[derive(Clone, Debug)]
+pub struct StoreOptions<'a> {
+    /// `memory:`, `none:`, `redis://…` and its relatives.
+    pub url: &'a str,
+    /// What stands before every key of a shared store.
+    pub prefix: &'a str,
+    /// How long an operation of a shared store may take.
+    pub timeout: Duration,
+    /// Bytes in memory, where that is the store.
+    pub memory_bytes: usize,
+    /// Bytes of near copies beside a shared store; 0: none.
+    pub local_bytes: usize,
+}
+
+/// What stands before `://` for Redis and its relatives: as the library has it, and whether it is a cluster.
+const SCHEMES: [(&str, &str, bool); 8] = [
+    ("redis", "redis", false),
+    ("rediss", "rediss", false),
+    ("valkey", "redis", false),
+    ("valkeys", "rediss", false),
+    ("redis-cluster", "redis", true),
+    ("rediss-cluster", "rediss", true),
+    ("valkey-cluster", "redis", true),
+    ("valkeys-cluster", "rediss", true),
+];
+
+/// Opens the store that a URL names. Nothing is asked of it yet.
+///
+/// # Errors
+/// [`StoreFault::InvalidUrl`] where the URL names none.
+pub fn open(
+    options: &StoreOptions<'_>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn CursorStore>, StoreFault> {
+    let memory = |bytes: usize| {
+        let limits = MemoryLimits { principal_bytes: bytes, total_bytes: bytes };
+        MemoryStore::new(Arc::clone(clock), limits)
+    };
+    match options.url.trim_end_matches('/') {
+        "" | "memory:" => return Ok(Arc::new(memory(options.memory_bytes))),
+        "none:" => return Ok(Arc::new(NoStore)),
+        _ => {}
+    }
+    let Some((scheme, rest)) = options.url.split_once("://") else { return Err(unknown()) };
+    let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
+    let &(_, scheme, cluster) = known.ok_or_else(unknown)?;
+    // `redis-cluster://user:password@a:6379,b:6379`: the login before the first host is for all hosts.
+    let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (login, hosts));
+    let login = if login.is_empty() { String::new() } else { format!("{login}@") };
+    let hosts = if cluster { hosts.split(',').collect() } else { vec![hosts] };
+    let urls = hosts.into_iter().map(|host| format!("{scheme}://{login}{host}")).collect();
+    open_shared(options, urls, cluster, || memory(options.local_bytes), clock)
+}
+
+#[cfg(feature = "redis")]
+fn open_shared(
+    options: &StoreOptions<'_>,
+    urls: Vec<String>,
+    cluster: bool,
+    near: impl FnOnce() -> MemoryStore,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn CursorStore>, StoreFault> {
+    let remote = RedisStore::new(&RedisOptions {
+        urls,
+        cluster,
+        prefix: options.prefix.to_owned(),
+        timeout: options.timeout,
+    })?;
+    if options.local_bytes == 0 {
+        return Ok(Arc::new(remote));
+    }
+    Ok(Arc::new(crate::SharedStore::new(remote, near(), Arc::clone(clock))))
+}
+
+#[cfg(not(feature = "redis"))]
+fn open_shared(
+    _: &StoreOptions<'_>,
+    _: Vec<String>,
+    _: bool,
+    _: impl FnOnce() -> MemoryStore,
+    _: &Arc<dyn Clock>,
+) -> Result<Arc<dyn CursorStore>, StoreFault> {
+    Err(StoreFault::InvalidUrl(
+        "a store.url of Redis or Valkey is not supported by this build: build context-guard with the \
+         cargo feature `redis`, or use the released program"
+            .to_owned(),
+    ))
+}
+
+fn unknown() -> StoreFault {
+    // The URL itself may hold a password.
+    let names = SCHEMES.map(|(name, ..)| format!("{name}://")).join(", ");
+    StoreFault::InvalidUrl(format!("store.url names no store; there are memory:, none:, {names}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+
+    fn opened(url: &str) -> Result<Arc<dyn CursorStore>, StoreFault> {
+        let options = StoreOptions {
+            url,
+            prefix: "p",
+            timeout: Duration::from_millis(50),
+            memory_bytes: 1_000,
+            local_bytes: 1_000,
+        };
+        open(&options, &(Arc::new(SystemClock) as Arc<dyn Clock>))
+    }
+
+    #[test]
+    fn stores_are_told_by_their_scheme_and_passwords_never() {
+        assert!(!opened("memory:").unwrap().waits());
+        assert!(opened("none:").unwrap().put("", Vec::new(), Duration::ZERO).is_err());
+        assert!(opened("valkey://127.0.0.1:1/2").unwrap().waits());
+        assert!(opened("redis-cluster://u:secret@127.0.0.1:1,127.0.0.1:2").unwrap().waits());
+        for url in ["postgres://u:secret@h/db", "secret", "redis://u:secret@h:notaport"] {
+            let refused = opened(url).err().unwrap().to_string();
+            assert!(!refused.contains("secret"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Redis and Valkey, one server or a cluster: entries expire by the server, keys of one principal share a slot, and what is read or written together goes in one round trip.
+
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::cluster_async::ClusterConnection;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError,
+    RedisFuture, RedisResult, Value,
+};
+use sha2::{Digest, Sha256};
+use tokio::runtime::Runtime;
+use tracing::{info, warn};
+
+use crate::{Breaker, CursorStore, StoreFault};
+
+/// How long a server that does not answer is left alone at first; 64 times as long at most.
+const PAUSE: Duration = Duration::from_millis(25);
+/// Bytes that go in one round trip; more go in several.
+const BATCH: usize = 4 << 20;
+
+/// How it is reached.
+#[derive(Clone, Debug)]
+pub struct RedisOptions {
+    /// One URL, or those of several nodes of a cluster.
+    pub urls: Vec<String>,
+    /// Whether it is a cluster.
+    pub cluster: bool,
+    /// What stands before every key.
+    pub prefix: String,
+    /// How long an operation may take.
+    pub timeout: Duration,
+}
+
+enum Server {
+    One(Client, AsyncConnectionConfig),
+    Cluster(ClusterClient),
+}
+
+#[derive(Clone)]
+enum Connection {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::One(connection) => connection.req_packed_command(cmd),
+            Self::Cluster(connection) => connection.req_packed_command(cmd),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        cmd: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::One(connection) => connection.req_packed_commands(cmd, offset, count),
+            Self::Cluster(connection) => connection.req_packed_commands(cmd, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::One(connection) => connection.get_db(),
+            Self::Cluster(connection) => connection.get_db(),
+        }
+    }
+}
+
+struct Remote {
+    server: Server,
+    connection: tokio::sync::Mutex<Option<Connection>>,
+    breaker: Breaker,
+    timeout: Duration,
+    /// Whether it was there when it was asked last, for the log.
+    up: Mutex<bool>,
+}
+
+/// The store. Its connection is opened when it is first needed, and again whenever it is lost.
+pub struct RedisStore {
+    remote: Arc<Remote>,
+    prefix: String,
+    /// Calls come from anywhere, also from where nothing asynchronous may be waited for.
+    runtime: Option<Runtime>,
+}
+
+impl RedisStore {
+    /// A store at these URLs. Nothing is asked of it yet.
+    ///
+    /// # Errors
+    /// [`StoreFault::InvalidUrl`] where a URL is none.
+    pub fn new(options: &RedisOptions) -> Result<Self, StoreFault> {
+        let setup = |error: RedisError| {
+            // The URL itself may hold a password.
+            StoreFault::InvalidUrl(format!("store.url cannot be used: {error}"))
+        };
+        let server = if options.cluster {
+            let nodes = ClusterClientBuilder::new(options.urls.iter().map(String::as_str))
+                .connection_timeout(options.timeout)
+                .response_timeout(options.timeout)
+                .retries(2)
+                .build();
+            Server::Cluster(nodes.map_err(setup)?)
+        } else {
+            let url = options.urls.first().map(String::as_str).unwrap_or_default();
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(options.timeout))
+                .set_response_timeout(Some(options.timeout));
+            Server::One(Client::open(url).map_err(setup)?, config)
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("store")
+            .enable_all()
+            .build()
+            .map_err(|error| StoreFault::Other(error.to_string()))?;
+        let remote = Remote {
+            server,
+            connection: tokio::sync::Mutex::default(),
+            breaker: Breaker::new(1, PAUSE),
+            timeout: options.timeout,
+            up: Mutex::new(true),
+        };
+        Ok(Self {
+            remote: Arc::new(remote),
+            prefix: options.prefix.clone(),
+            runtime: Some(runtime),
+        })
+    }
+
+    /// A key as it stands there. The braces have a cluster keep all of a principal in one slot; nobody is named.
+    fn key(&self, tag: &str, key: &str) -> String {
+        format!("{}:{{{tag}}}:{key}", self.prefix)
+    }
+
+    /// Sends commands, and waits for what they give.
+    fn run<T: FromRedisValue + Send + 'static>(&self, pipeline: Pipeline) -> Result<T, StoreFault> {
+        let remote = Arc::clone(&self.remote);
+        if remote.breaker.admit(Instant::now()).is_err() {
+            return Err(StoreFault::Unavailable);
+        }
+        let Some(runtime) = &self.runtime else { return Err(StoreFault::Unavailable) };
+        let (done, result) = sync_channel(1);
+        let longest = remote.timeout * 2 + Duration::from_millis(200);
+        runtime.spawn(async move {
+            let _ = done.send(remote.query(&pipeline).await);
+        });
+        match result.recv_timeout(longest) {
+            Ok(result) => result,
+            Err(_) => {
+                self.remote.failed(&"it does not answer in time");
+                Err(StoreFault::Unavailable)
+            }
+        }
+    }
+}
+
+impl Remote {
+    async fn query<T: FromRedisValue>(&self, pipeline: &Pipeline) -> Result<T, StoreFault> {
+        // A connection may have been closed while nobody used it: the second try has a new one.
+        let mut result = self.once(pipeline).await;
+        if result.as_ref().is_err_and(|error| error.is_connection_dropped()) {
+            result = self.once(pipeline).await;
+        }
+        match result {
+            Ok(value) => {
+                self.succeeded();
+                Ok(value)
+            }
+            Err(error) => Err(self.fault(&error)),
+        }
+    }
+
+    async fn once<T: FromRedisValue>(&self, pipeline: &Pipeline) -> RedisResult<T> {
+        let mut connection = self.connect().await?;
+        let asked = tokio::time::timeout(self.timeout, pipeline.query_async(&mut connection)).await;
+        let result = asked.unwrap_or_else(|_| {
+            Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer in time").into())
+        });
+        if result.as_ref().is_err_and(|error: &RedisError| error.kind() == ErrorKind::Io) {
+            *self.connection.lock().await = None;
+        }
+        result
+    }
+
+    async fn connect(&self) -> RedisResult<Connection> {
+        let mut slot = self.connection.lock().await;
+        if let Some(connection) = &*slot {
+            return Ok(connection.clone());
+        }
+        let opening = async {
+            match &self.server {
+                Server::One(client, config) => client
+                    .get_multiplexed_async_connection_with_config(config)
+                    .await
+                    .map(Connection::One),
+                Server::Cluster(client) => {
+                    client.get_async_connection().await.map(Connection::Cluster)
+                }
+            }
+        };
+        let connection = tokio::time::timeout(self.timeout, opening).await.map_err(|_| {
+            RedisError::from(std::io::Error::new(
+                std::io::ErrorKind::TimedOut,
+                "no connection in time",
+            ))
+        })??;
+        *slot = Some(connection.clone());
+        Ok(connection)
+    }
+
+    fn fault(&self, error: &RedisError) -> StoreFault {
+        // It is there, and has no room: to leave it alone would help nobody. Of a pipeline the first error is told within a text.
+        if error.to_string().contains("OOM") {
+            return StoreFault::QuotaExceeded;
+        }
+        self.failed(error);
+        StoreFault::Unavailable
+    }
+
+    fn up(&self) -> MutexGuard<'_, bool> {
+        self.up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn succeeded(&self) {
+        self.breaker.succeeded();
+        if !std::mem::replace(&mut *self.up(), true) {
+            info!("The cursor store is there again.");
+        }
+    }
+
+    fn failed(&self, reason: &dyn std::fmt::Display) {
+        self.breaker.failed(Instant::now());
+        if std::mem::replace(&mut *self.up(), false) {
+            warn!(
+                "The cursor store cannot be reached: {reason}. Answers still fit; what can be fetched again or kept here is."
+            );
+        }
+    }
+}
+
+/// Where keys of a principal stand.
+fn tag(principal: &str) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(principal.as_bytes()).iter().take(10).fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn millis(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+impl CursorStore for RedisStore {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tag = tag(principal);
+        let mut values = Vec::with_capacity(keys.len());
+        // Segments have 64 KiB: so many of them are a batch.
+        for keys in keys.chunks(BATCH >> 16) {
+            let mut get = redis::pipe();
+            get.cmd("MGET").arg(keys.iter().map(|key| self.key(&tag, key)).collect::<Vec<_>>());
+            let (found,): (Vec<Option<Vec<u8>>>,) = self.run(get)?;
+            values.extend(found.into_iter().map(|value| value.map(Bytes::from)));
+        }
+        Ok(values)
+    }
+
+    fn put(
+        &self,
+        principal: &str,
+        entries: Vec<(String, Vec<u8>)>,
+        ttl: Duration,
+    ) -> Result<(), StoreFault> {
+        let tag = tag(principal);
+        let mut entries = entries.into_iter().peekable();
+        while entries.peek().is_some() {
+            let (mut put, mut bytes) = (redis::pipe(), 0);
+            while let Some((key, value)) = entries.next_if(|_| bytes < BATCH) {
+                bytes += value.len();
+                put.cmd("SET")
+                    .arg(self.key(&tag, &key))
+                    .arg(value)
+                    .arg("PX")
+                    .arg(millis(ttl))
+                    .ignore();
+            }
+            self.run::<()>(put)?;
+        }
+        Ok(())
+    }
+
+    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreFault> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let tag = tag(principal);
+        let mut extend = redis::pipe();
+        for key in keys {
+            extend.cmd("PEXPIRE").arg(self.key(&tag, key)).arg(millis(ttl)).ignore();
+        }
+        self.run(extend)
+    }
+
+    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreFault> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let tag = tag(principal);
+        let keys: Vec<String> = keys.iter().map(|key| self.key(&tag, key)).collect();
+        let mut delete = redis::pipe();
+        delete.cmd("UNLINK").arg(keys).ignore();
+        self.run(delete)
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+
+    fn is_up(&self) -> bool {
+        !self.remote.breaker.is_open()
+    }
+}
+
+impl Drop for RedisStore {
+    fn drop(&mut self) {
+        // A runtime may not be waited for where it might be dropped: inside another one.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! What is recorded of requests: a log event, numbers for Prometheus, a ring in memory that can be asked, an audit log. Recording never waits and never fails a request.
+
+#![forbid(unsafe_code)]
+
+mod audit;
+mod error;
+mod metrics;
+pub mod recording;
+pub mod sampler;
+mod tokenizer;
+
+pub use audit::{Audit, Entry};
+pub use error::{Error, Result};
+pub use metrics::Metrics;
+pub use tokenizer::{COUNTS_EXACTLY, o200k, require_exact_tokens};
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use context_guard_config as config;
+use context_guard_cursor_store::Clock;
+use context_guard_engine::{self as engine, CacheTier, CallContext, Decision, LossClass};
+use context_guard_revision::{self as revision, Change};
+use serde::Serialize;
+use tracing::info;
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Nothing that the guard looks at, or an answer that fits.
+    Passed,
+    /// The answer was cut, condensed or otherwise made to fit.
+    Shaped,
+    /// The guard refused: a cursor, a limit, an argument.
+    Refused,
+    /// The guard failed, and the byte limit decided.
+    Fault,
+    /// The upstream failed, or was not there.
+    UpstreamError,
+}
+
+impl Outcome {
+    /// Returns the outcome of an answer: a fault if the guard had to decide on it and did not.
+    #[must_use]
+    pub fn of_answer(is_guarded: bool, decision: Option<&Decision>) -> Self {
+        if decision.is_none() && is_guarded { Self::Fault } else { Self::Passed }
+    }
+}
+
+/// What is known of one request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TelemetryRecord {
+    /// The gateway's own number for it.
+    pub request_id: String,
+    /// `upstream::tool`, a resource URI, or the method.
+    pub endpoint: String,
+    /// When it was answered, in milliseconds since 1970.
+    pub timestamp: u64,
+    /// Tokens of the answer as sent, where they were estimated.
+    pub estimated_tokens: u64,
+    /// Bytes of the answer as sent.
+    pub response_bytes: u64,
+    /// Items of the answer, where it is a list.
+    pub item_count: Option<u64>,
+    /// From request to answer.
+    pub latency_ms: u64,
+    /// Whether a page was served.
+    pub pagination_used: bool,
+    /// Whether fields or values were left out.
+    pub summarization_used: bool,
+    /// Whether a chunk of a text was served.
+    pub chunking_used: bool,
+    /// More of how it was shaped.
+    pub optimization_metadata: OptimizationMetadata,
+    /// Tokens of the answer as the upstream gave it.
+    pub original_tokens: u64,
+    /// Bytes of it.
+    pub original_bytes: u64,
+    /// How it was served: `full`, `page`, `chunk` and so on; empty where the guard had no part in it.
+    pub mode: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Who asked.
+    pub principal: String,
+    /// The upstream's name.
+    pub upstream: String,
+    /// The generation that shaped it; 0 where none did.
+    pub generation: u64,
+    /// The tier of the cache that it came from; empty where the upstream was asked.
+    pub cache: String,
+    /// The tier of the answer of a tool.
+    #[serde(skip)]
+    pub tier: Option<CacheTier>,
+}
+
+/// How an answer was shaped.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OptimizationMetadata {
+    /// What it lost: `none`, `lossless`, `partial`, `condensed`, `described`.
+    pub loss: &'static str,
+    /// The threshold that applied, in tokens.
+    pub budget: u64,
+    /// The share of the tokens that were spared, 0 to 1.
+    pub reduction: f64,
+}
+
+/// An answer, as far as its record needs it.
+pub struct Answered<'a> {
+    /// The context of the call.
+    pub cx: &'a CallContext,
+    /// The endpoint where the guard names none.
+    pub endpoint: &'a str,
+    /// The decision of the guard.
+    pub decision: Option<&'a Decision>,
+    /// The time from request to answer.
+    pub latency: Duration,
+    /// Bytes as they were sent.
+    pub bytes: usize,
+    /// The outcome, as far as the gateway knows it.
+    pub outcome: Outcome,
+}
+
+/// Records.
+pub struct Recorder {
+    ring: Mutex<VecDeque<Arc<TelemetryRecord>>>,
+    capacity: usize,
+    /// Numbers for Prometheus.
+    pub metrics: Metrics,
+    audit: Option<Audit>,
+    clock: Arc<dyn Clock>,
+    last_request: AtomicU64,
+}
+
+impl Recorder {
+    /// A recorder that keeps this many records.
+    #[must_use]
+    pub fn new(capacity: usize, audit: Option<Audit>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            ring: Mutex::new(VecDeque::with_capacity(capacity.min(1 << 16))),
+            capacity,
+            metrics: Metrics::new(),
+            audit,
+            clock,
+            last_request: AtomicU64::new(0),
+        }
+    }
+
+    /// A number for a request.
+    pub fn next_request(&self) -> String {
+        (self.last_request.fetch_add(1, Ordering::Relaxed) + 1).to_string()
+    }
+
+    /// Records an answer.
+    pub fn answered(&self, answered: &Answered<'_>) {
+        let Answered { cx, endpoint, decision, latency, bytes, outcome } = *answered;
+        let record = TelemetryRecord {
+            request_id: cx.request_id.clone(),
+            endpoint: decision
+                .map(|decision| decision.endpoint.clone())
+                .filter(|endpoint| !endpoint.is_empty())
+                .unwrap_or_else(|| endpoint.to_owned()),
+            timestamp: self.now_ms(),
+            estimated_tokens: decision.map_or(0, |decision| decision.estimated_tokens),
+            response_bytes: bytes as u64,
+            item_count: decision.and_then(|decision| decision.item_count),
+            latency_ms: u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
+            pagination_used: decision.is_some_and(|decision| decision.pagination_used),
+            summarization_used: decision.is_some_and(|decision| decision.summarization_used),
+            chunking_used: decision.is_some_and(|decision| decision.chunking_used),
+            optimization_metadata: decision.map(optimization).unwrap_or_default(),
+            original_tokens: decision.map_or(0, |decision| decision.original_tokens),
+            original_bytes: decision.map_or(bytes as u64, |decision| decision.original_bytes),
+            mode: decision.map(|decision| decision.mode.clone()).unwrap_or_default(),
+            outcome: match decision {
+                Some(decision) if outcome == Outcome::Passed => outcome_of(decision),
+                _ => outcome,
+            },
+            principal: cx.principal.clone(),
+            upstream: cx.upstream.clone(),
+            generation: decision.and_then(|decision| decision.revision).unwrap_or_default(),
+            cache: decision
+                .and_then(|decision| decision.cache)
+                .map_or("", CacheTier::name)
+                .to_owned(),
+            tier: decision.filter(|decision| decision.mode != "catalog").map(CacheTier::of_answer),
+        };
+        self.metrics.answered(&record);
+        info!(
+            request = record.request_id,
+            endpoint = record.endpoint,
+            outcome = ?record.outcome,
+            mode = record.mode,
+            original_tokens = record.original_tokens,
+            tokens = record.estimated_tokens,
+            original_bytes = record.original_bytes,
+            bytes = record.response_bytes,
+            latency_ms = record.latency_ms,
+            "Answered."
+        );
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry {
+                timestamp: record.timestamp,
+                event: "request",
+                principal: &record.principal,
+                endpoint: &record.endpoint,
+                outcome: &format!("{:?}", record.outcome),
+                detail: "",
+            });
+        }
+        if self.capacity > 0 {
+            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            if ring.len() >= self.capacity {
+                ring.pop_front();
+            }
+            ring.push_back(Arc::new(record));
+        }
+    }
+
+    /// Records a request that was not let in.
+    pub fn refused(&self, principal: &str, reason: &'static str, detail: &str) {
+        self.metrics.refused(reason);
+        info!(principal, reason, detail, "Refused a request.");
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry {
+                timestamp: self.now_ms(),
+                event: "refused",
+                principal,
+                endpoint: "",
+                outcome: reason,
+                detail,
+            });
+        }
+    }
+
+    /// Records a change of what serves, with old and new values (FR-026).
+    pub fn changed(&self, change: &Change) {
+        self.metrics.changed(change);
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry {
+                timestamp: self.now_ms(),
+                event: "change",
+                principal: &change.source,
+                endpoint: "",
+                outcome: change.event.name(),
+                detail: &serde_json::to_string(change).unwrap_or_default(),
+            });
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The records that fit, the newest first.
+    #[must_use]
+    pub fn query(&self, query: &Query) -> Vec<Arc<TelemetryRecord>> {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = ring.iter().rev().filter(|record| query.fits(record));
+        fitting.take(query.limit.unwrap_or(100)).cloned().collect()
+    }
+}
+
+fn optimization(decision: &Decision) -> OptimizationMetadata {
+    let loss = match decision.loss {
+        LossClass::None => "none",
+        LossClass::Lossless => "lossless",
+        LossClass::Partial => "partial",
+        LossClass::Condensed => "condensed",
+        LossClass::Described => "described",
+    };
+    #[allow(clippy::cast_precision_loss, reason = "a ratio of token counts")]
+    let reduction = if decision.original_tokens == 0 {
+        0.0
+    } else {
+        (1.0 - decision.estimated_tokens as f64 / decision.original_tokens as f64).max(0.0)
+    };
+    OptimizationMetadata { loss, budget: decision.budget, reduction }
+}
+
+fn outcome_of(decision: &Decision) -> Outcome {
+    match (decision.mode.as_str(), decision.loss) {
+        ("error", _) => Outcome::Refused,
+        ("full" | "catalog", LossClass::None) => Outcome::Passed,
+        _ => Outcome::Shaped,
+    }
+}
+
+/// Which records are asked for.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Query {
+    /// The endpoint; `*` stands for any part of it.
+    pub endpoint: Option<String>,
+    /// From this time on, in milliseconds since 1970.
+    pub from: Option<u64>,
+    /// Up to this time.
+    pub to: Option<u64>,
+    /// The outcome: `passed`, `shaped`, `refused`, `fault`, `upstream_error`.
+    pub outcome: Option<String>,
+    /// How many, 100 unless said.
+    pub limit: Option<usize>,
+}
+
+impl Query {
+    fn fits(&self, record: &TelemetryRecord) -> bool {
+        let outcome = serde_json::to_value(record.outcome).unwrap_or_default();
+        self.endpoint.as_deref().is_none_or(|pattern| glob(pattern, &record.endpoint))
+            && self.from.is_none_or(|from| record.timestamp >= from)
+            && self.to.is_none_or(|to| record.timestamp <= to)
+            && self.outcome.as_deref().is_none_or(|wanted| outcome == wanted)
+    }
+}
+
+/// Whether a text fits a pattern in which `*` stands for any part.
+pub fn glob(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        match rest.split_once(part) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use context_guard_cursor_store::clock::SystemClock;
+
+    #[test]
+    fn records_are_kept_to_the_capacity_and_found_by_what_they_are() {
+        let recorder = Recorder::new(3, None, Arc::new(SystemClock));
+        let cx = CallContext {
+            principal: "p".into(),
+            upstream: "files".into(),
+            ..CallContext::default()
+        };
+        for (endpoint, outcome) in [
+            ("gone", Outcome::Passed),
+            ("files::read", Outcome::Passed),
+            ("files::list", Outcome::UpstreamError),
+            ("web::get", Outcome::Passed),
+        ] {
+            recorder.answered(&Answered {
+                cx: &cx,
+                endpoint,
+                decision: None,
+                latency: Duration::from_millis(7),
+                bytes: 10,
+                outcome,
+            });
+        }
+        let found = |query: Query| {
+            recorder.query(&query).iter().map(|found| found.endpoint.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(Query::default()), ["web::get", "files::list", "files::read"]);
+        let files = Query { endpoint: Some("files::*".into()), ..Query::default() };
+        assert_eq!(found(files), ["files::list", "files::read"]);
+        let failed = Query { outcome: Some("upstream_error".into()), ..Query::default() };
+        assert_eq!(found(failed), ["files::list"]);
+        assert!(found(Query { to: Some(1), ..Query::default() }).is_empty());
+        assert!(recorder.metrics.text().contains("context_guard_requests_total"));
+    }
+
+    #[test]
+    fn stars_stand_for_any_part() {
+        assert!(glob("a*c*e", "abcde") && glob("*", "") && glob("abc", "abc"));
+        assert!(!glob("a*c", "abcd") && !glob("abc", "abcd") && !glob("a*bc*c", "abc"));
+    }
+}

@@ -1,0 +1,242 @@
+//! Numbers for Prometheus. Labels are few: upstreams are configured, methods and outcomes known.
+
+use std::fmt::Write as _;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Outcome, TelemetryRecord};
+use crate::revision::{Change, Event};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    upstream: String,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Upstream {
+    upstream: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Side {
+    upstream: String,
+    side: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+impl EncodeLabelValue for Outcome {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
+        encoder.write_str(match self {
+            Self::Passed => "passed",
+            Self::Shaped => "shaped",
+            Self::Refused => "refused",
+            Self::Fault => "fault",
+            Self::UpstreamError => "upstream_error",
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Changed {
+    event: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kept {
+    tier: &'static str,
+    hit: &'static str,
+}
+
+/// All of them. Their names begin with `context_guard_`.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<Request, Counter>,
+    seconds: Family<Upstream, Histogram>,
+    tokens: Family<Side, Counter>,
+    bytes: Family<Side, Counter>,
+    oversized: Family<Upstream, Counter>,
+    refused: Family<Reason, Counter>,
+    failures: Family<Upstream, Counter>,
+    up: Family<Upstream, Gauge>,
+    restarts: Family<Upstream, Counter>,
+    sessions: Gauge,
+    generation: Gauge,
+    changes: Family<Changed, Counter>,
+    cache: Family<Kept, Counter>,
+    store: Gauge,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        let mut registry = Registry::with_prefix("context_guard");
+        let requests = Family::default();
+        registry.register(
+            "requests",
+            "Requests that were answered, by upstream and outcome",
+            requests.clone(),
+        );
+        let seconds = Family::<Upstream, Histogram>::new_with_constructor(|| {
+            Histogram::new([
+                0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+            ])
+        });
+        registry.register_with_unit(
+            "request_duration",
+            "From request to answer",
+            Unit::Seconds,
+            seconds.clone(),
+        );
+        let tokens = Family::default();
+        registry.register(
+            "tokens",
+            "Estimated tokens of answers, as the upstream gave them and as sent",
+            tokens.clone(),
+        );
+        let bytes = Family::default();
+        registry.register(
+            "response_bytes",
+            "Bytes of answers, as the upstream gave them and as sent",
+            bytes.clone(),
+        );
+        let oversized = Family::default();
+        registry.register(
+            "oversized",
+            "Answers that were over their budget as the upstream gave them",
+            oversized.clone(),
+        );
+        let refused = Family::default();
+        registry.register("refused", "Requests that were not let in, by reason", refused.clone());
+        let failures = Family::default();
+        registry.register("upstream_failures", "Failures of upstreams", failures.clone());
+        let up = Family::default();
+        registry.register("upstream_up", "Whether an upstream is there: 1 or 0", up.clone());
+        let restarts = Family::default();
+        registry.register(
+            "upstream_starts",
+            "Starts of an upstream's processes or sessions",
+            restarts.clone(),
+        );
+        let sessions = Gauge::default();
+        registry.register("sessions", "Sessions of clients", sessions.clone());
+        let generation = Gauge::default();
+        generation.set(1);
+        registry.register("generation", "The generation that serves", generation.clone());
+        let changes = Family::default();
+        registry.register(
+            "changes",
+            "Changes of what serves, and what was refused, by event",
+            changes.clone(),
+        );
+        let cache = Family::default();
+        registry.register(
+            "cache_lookups",
+            "Answers of tools by tier, and whether they came from the cache",
+            cache.clone(),
+        );
+        let store = Gauge::default();
+        store.set(1);
+        registry.register("store_up", "Whether the cursor store is there: 1 or 0", store.clone());
+        Self {
+            registry,
+            requests,
+            seconds,
+            tokens,
+            bytes,
+            oversized,
+            refused,
+            failures,
+            up,
+            restarts,
+            sessions,
+            generation,
+            changes,
+            cache,
+            store,
+        }
+    }
+
+    pub(super) fn answered(&self, record: &TelemetryRecord) {
+        let upstream = || record.upstream.clone();
+        self.requests
+            .get_or_create(&Request { upstream: upstream(), outcome: record.outcome })
+            .inc();
+        #[allow(clippy::cast_precision_loss, reason = "milliseconds of a request")]
+        self.seconds
+            .get_or_create(&Upstream { upstream: upstream() })
+            .observe(record.latency_ms as f64 / 1000.0);
+        let sides = [
+            ("original", record.original_tokens, record.original_bytes),
+            ("sent", record.estimated_tokens, record.response_bytes),
+        ];
+        for (side, tokens, bytes) in sides {
+            let labels = Side { upstream: upstream(), side };
+            self.tokens.get_or_create(&labels).inc_by(tokens);
+            self.bytes.get_or_create(&labels).inc_by(bytes);
+        }
+        if let Some(tier) = record.tier.filter(|_| record.outcome != Outcome::Refused) {
+            let hit = if record.cache.is_empty() { "false" } else { "true" };
+            self.cache.get_or_create(&Kept { tier: tier.name(), hit }).inc();
+        }
+        if record.optimization_metadata.budget > 0
+            && record.original_tokens > record.optimization_metadata.budget
+        {
+            self.oversized.get_or_create(&Upstream { upstream: upstream() }).inc();
+        }
+    }
+
+    pub(super) fn changed(&self, change: &Change) {
+        if matches!(change.event, Event::Activated | Event::Promoted | Event::RolledBack) {
+            self.generation.set(i64::try_from(change.to).unwrap_or(i64::MAX));
+        }
+        self.changes.get_or_create(&Changed { event: change.event.name() }).inc();
+    }
+
+    /// The cursor store is there, or not.
+    pub fn store_is(&self, up: bool) {
+        self.store.set(i64::from(up));
+    }
+
+    pub(super) fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&Reason { reason }).inc();
+    }
+
+    /// An upstream failed.
+    pub fn upstream_failed(&self, upstream: &str) {
+        self.failures.get_or_create(&Upstream { upstream: upstream.to_owned() }).inc();
+    }
+
+    /// An upstream is there, or not.
+    pub fn upstream_is(&self, upstream: &str, up: bool) {
+        self.up.get_or_create(&Upstream { upstream: upstream.to_owned() }).set(i64::from(up));
+    }
+
+    /// A process or session of an upstream was started.
+    pub fn upstream_started(&self, upstream: &str) {
+        self.restarts.get_or_create(&Upstream { upstream: upstream.to_owned() }).inc();
+    }
+
+    /// There are this many sessions.
+    pub fn sessions(&self, sessions: usize) {
+        self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
+    }
+
+    /// The text that Prometheus reads.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        if let Err(error) = text::encode(&mut out, &self.registry) {
+            let _ = writeln!(out, "# {error}");
+        }
+        out
+    }
+}

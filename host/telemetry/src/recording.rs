@@ -1,0 +1,263 @@
+//! Traffic on record, for dry runs: a line of JSON an answer, what must not be seen taken out. Written by a thread of its own; where the disk cannot keep up, lines are left out.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tracing::warn;
+
+use crate::config::{self, RecordingOptions};
+use crate::engine::digest;
+use crate::engine::{CallContext, Decision};
+use crate::{Clock, Error, Result};
+
+/// Answers that wait to be written.
+const WAITING: usize = 64;
+/// What stands for what was taken out.
+const REDACTED: &str = "[redacted]";
+/// Members that never stand in a recording, whatever else is configured: their names hold one of these.
+const SECRET_NAMES: [&str; 8] =
+    ["password", "passwd", "secret", "token", "apikey", "authorization", "credential", "cookie"];
+
+/// A line.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Exchange {
+    /// Milliseconds since 1970.
+    pub timestamp: u64,
+    /// Who, told apart but not named.
+    pub principal: String,
+    /// The upstream's name.
+    pub upstream: String,
+    /// The revision in use.
+    #[serde(default)]
+    pub protocol_version: String,
+    /// `upstream::tool` as policy rules have it.
+    pub endpoint: String,
+    /// What the upstream was asked, with the guard's own arguments.
+    pub request: Value,
+    /// What it answered.
+    pub response: Value,
+}
+
+impl Exchange {
+    /// The exchanges of a file, line by line.
+    ///
+    /// # Errors
+    /// [`Error::File`]; [`Error::Format`] with the line that is none.
+    pub fn read(path: &Path) -> Result<Vec<Self>> {
+        let file = |source| config::Error::File { path: path.to_owned(), source };
+        let lines = std::io::BufReader::new(std::fs::File::open(path).map_err(file)?).lines();
+        let mut exchanges = Vec::new();
+        for (at, line) in lines.enumerate() {
+            let line = line.map_err(file)?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            exchanges.push(serde_json::from_str(&line).map_err(|error| config::Error::Format {
+                path: path.to_owned(),
+                reason: format!("line {}: no recorded exchange: {error}", at + 1),
+            })?);
+        }
+        Ok(exchanges)
+    }
+}
+
+struct Seen {
+    cx: CallContext,
+    endpoint: String,
+    request: Vec<u8>,
+    response: Vec<u8>,
+    timestamp: u64,
+}
+
+/// A recording that runs.
+pub struct Recording {
+    every: u64,
+    seen: AtomicU64,
+    queue: SyncSender<Seen>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Recording {
+    /// Opens the file, relative to `folder`, and starts the thread that writes.
+    ///
+    /// # Errors
+    /// [`Error::File`]; [`Error::Setup`] where a pattern is no regular expression.
+    pub fn start(
+        options: &RecordingOptions,
+        folder: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Option<Self>> {
+        if options.share <= 0.0 {
+            return Ok(None);
+        }
+        let redactor = Redactor::new(options)?;
+        let path = folder.join(&options.file);
+        let error = |source| config::Error::File { path: path.clone(), source };
+        let mut open = std::fs::OpenOptions::new();
+        open.create(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
+        let file = open.open(&path).map_err(error)?;
+        let room = options.bytes.saturating_sub(file.metadata().map_err(error)?.len());
+        let (queue, seen) = sync_channel(WAITING);
+        std::thread::Builder::new()
+            .name("recording".to_owned())
+            .spawn(move || write(file, room, &redactor, &seen))?;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 at least")]
+        let every = (1.0 / options.share.min(1.0)).round() as u64;
+        Ok(Some(Self { every, seen: AtomicU64::new(0), queue, clock }))
+    }
+
+    /// Shows it an exchange. Costs a copy, where it is its turn.
+    pub fn offer(&self, cx: &CallContext, request: &[u8], response: &[u8], decision: &Decision) {
+        if !self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every) {
+            return;
+        }
+        let _ = self.queue.try_send(Seen {
+            cx: cx.clone(),
+            endpoint: decision.endpoint.clone(),
+            request: request.to_vec(),
+            response: response.to_vec(),
+            timestamp: u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX),
+        });
+    }
+}
+
+fn write(mut file: std::fs::File, mut room: u64, redactor: &Redactor, seen: &Receiver<Seen>) {
+    while let Ok(seen) = seen.recv() {
+        let (Ok(mut request), Ok(mut response)) =
+            (serde_json::from_slice(&seen.request), serde_json::from_slice(&seen.response))
+        else {
+            continue;
+        };
+        redactor.redact(&mut request);
+        redactor.redact(&mut response);
+        let exchange = Exchange {
+            timestamp: seen.timestamp,
+            principal: digest(seen.cx.principal.as_bytes()).chars().take(12).collect(),
+            upstream: seen.cx.upstream,
+            protocol_version: seen.cx.protocol_version,
+            endpoint: seen.endpoint,
+            request,
+            response,
+        };
+        let Ok(mut line) = serde_json::to_vec(&exchange) else { continue };
+        line.push(b'\n');
+        let Some(left) = room.checked_sub(line.len() as u64) else {
+            warn!("The recording has reached its size (recording.bytes): no more is recorded.");
+            return;
+        };
+        if let Err(error) = file.write_all(&line) {
+            warn!("The recording cannot be written, no more is recorded: {error}");
+            return;
+        }
+        room = left;
+    }
+}
+
+/// Takes out what must not be seen.
+pub(crate) struct Redactor {
+    names: Vec<String>,
+    patterns: Vec<Regex>,
+}
+
+impl Redactor {
+    fn new(options: &RecordingOptions) -> Result<Self> {
+        let patterns = options.redact_patterns.iter().map(|pattern| {
+            Regex::new(pattern)
+                .map_err(|error| Error::Setup(format!("recording.redactPatterns: {error}")))
+        });
+        Ok(Self {
+            names: options.redact.iter().map(|name| plain(name)).collect(),
+            patterns: patterns.collect::<Result<_>>()?,
+        })
+    }
+
+    fn is_secret(&self, name: &str) -> bool {
+        let name = plain(name);
+        // `nextPageToken`, `progressToken` and counts of tokens are no secrets; what is configured always is.
+        let known = SECRET_NAMES.iter().any(|secret| name.contains(secret))
+            && !name.ends_with("tokens")
+            && !name.ends_with("pagetoken")
+            && name != "progresstoken";
+        known || self.names.contains(&name)
+    }
+
+    fn redact(&self, value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    if self.is_secret(name) && !member.is_null() {
+                        *member = REDACTED.into();
+                    } else {
+                        self.redact(member);
+                    }
+                }
+            }
+            Value::Array(elements) => elements.iter_mut().for_each(|element| self.redact(element)),
+            Value::String(text) => self.text(text),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// A text, which may be JSON itself.
+    fn text(&self, text: &mut String) {
+        if text.trim_start().starts_with(['{', '['])
+            && let Ok(mut inner) = serde_json::from_str::<Value>(text)
+        {
+            let before = inner.clone();
+            self.redact(&mut inner);
+            if inner != before {
+                *text = inner.to_string();
+            }
+            return;
+        }
+        for pattern in &self.patterns {
+            if pattern.is_match(text) {
+                *text = pattern.replace_all(text, REDACTED).into_owned();
+            }
+        }
+    }
+}
+
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_taken_out_wherever_they_stand() {
+        let options: RecordingOptions = serde_json::from_value(json!({
+            "file": "x", "redact": ["Guest_Name"], "redactPatterns": ["[a-z]+@[a-z.]+"],
+        }))
+        .unwrap();
+        let redactor = Redactor::new(&options).unwrap();
+        let inner = json!([{"id": 1, "guestName": "Ann", "api_key": "k"}]).to_string();
+        let mut message = json!({"params": {"_meta": {"progressToken": 3}, "clientSecret": "s"}, "text": inner, "note": "write to ann@example.org", "estimatedTokens": 5});
+        redactor.redact(&mut message);
+        let text = message.to_string();
+        for gone in ["Ann", "\"k\"", "\"s\"", "ann@"] {
+            assert!(!text.contains(gone), "{gone} in {text}");
+        }
+        assert_eq!(
+            (&message["params"]["_meta"]["progressToken"], &message["estimatedTokens"]),
+            (&json!(3), &json!(5))
+        );
+        assert_eq!(message["note"], "write to [redacted]");
+        let refused =
+            serde_json::from_value(json!({"file": "x", "redactPatterns": ["("]})).unwrap();
+        assert!(Redactor::new(&refused).is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! Checking estimates against a real tokenizer (FR-014): a share of the answers is counted, off the path of requests, and each endpoint's estimates are judged by it.
+//!
+//! The tokenizer is far too large for the guard itself. It is loaded with the first sample, on a thread of its own; where that thread is busy a sample is dropped.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::{debug, warn};
+
+use crate::engine::Decision;
+use crate::revision::answer::visible;
+use crate::tokenizer::{o200k, require_exact_tokens};
+
+/// Answers that wait to be counted.
+const WAITING: usize = 16;
+/// How far a correction may go, in either direction.
+const BOUNDS: (f64, f64) = (0.8, 1.5);
+/// Samples from which an endpoint's correction counts.
+const ENOUGH: u64 = 5;
+/// The share of a new sample in the running correction.
+const NEW: f64 = 0.2;
+
+/// What is known of an endpoint's estimates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Accuracy {
+    /// Answers that were counted.
+    pub samples: u64,
+    /// Real tokens of them.
+    pub actual: u64,
+    /// Estimated tokens of them.
+    pub estimated: u64,
+    /// How many were off by more than 30 %.
+    pub off: u64,
+    /// The running ratio of actual to estimated tokens.
+    ratio: f64,
+    /// The correction that was told last.
+    told: f64,
+}
+
+impl Default for Accuracy {
+    fn default() -> Self {
+        Self { samples: 0, actual: 0, estimated: 0, off: 0, ratio: 1.0, told: 1.0 }
+    }
+}
+
+impl Accuracy {
+    /// What estimates have to be multiplied with, within bounds; 1 while too little is known.
+    #[must_use]
+    pub fn correction(&self) -> f64 {
+        if self.samples < ENOUGH { 1.0 } else { self.ratio.clamp(BOUNDS.0, BOUNDS.1) }
+    }
+
+    fn add(&mut self, actual: u64, estimated: u64) {
+        #[allow(clippy::cast_precision_loss, reason = "a ratio of token counts")]
+        let ratio = actual as f64 / estimated.max(1) as f64;
+        self.ratio = if self.samples == 0 { ratio } else { self.ratio * (1.0 - NEW) + ratio * NEW };
+        self.samples += 1;
+        self.actual += actual;
+        self.estimated += estimated;
+        self.off += u64::from(is_off(actual, estimated));
+    }
+}
+
+/// Whether an estimate is off by more than 30 % of the real count.
+fn is_off(actual: u64, estimated: u64) -> bool {
+    actual.abs_diff(estimated) * 10 > actual * 3
+}
+
+struct Sample {
+    endpoint: String,
+    estimated: u64,
+    message: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Known {
+    endpoints: Mutex<BTreeMap<String, Accuracy>>,
+    /// Whether some correction has moved since somebody asked.
+    moved: AtomicBool,
+}
+
+/// How far a correction has to move to count as moved.
+const STEP: f64 = 0.05;
+
+/// Counts a share of the answers.
+pub struct Sampler {
+    every: u64,
+    seen: AtomicU64,
+    queue: SyncSender<Sample>,
+    known: Arc<Known>,
+}
+
+impl Sampler {
+    /// A sampler of `share` of the answers, 0 to 1 (1 % is usual), and the thread that counts them. None where the share is 0.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start(share: f64) -> crate::Result<Option<Arc<Self>>> {
+        if share <= 0.0 || share.is_nan() {
+            return Ok(None);
+        }
+        // Sampling is on by default, so a build that cannot sample has to start nevertheless.
+        if let Err(reason) = require_exact_tokens("telemetry.sample") {
+            warn!("token estimates are not checked: {reason}");
+            return Ok(None);
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 at least")]
+        let every = (1.0 / share.min(1.0)).round() as u64;
+        let (queue, samples) = sync_channel(WAITING);
+        let known = Arc::new(Known::default());
+        let shared = Arc::clone(&known);
+        std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(move || count(&samples, &shared))?;
+        Ok(Some(Arc::new(Self { every, seen: AtomicU64::new(0), queue, known })))
+    }
+
+    /// Looks at an answer as it is sent. Costs a copy of it, when it is its turn.
+    pub fn offer(&self, decision: &Decision, message: &[u8]) {
+        let turn = self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every);
+        // What was extrapolated is no estimate of this kind.
+        let extrapolated = decision.original_tokens_sampled && decision.mode == "full";
+        if !turn || extrapolated || decision.estimated_tokens == 0 {
+            return;
+        }
+        let sample = Sample {
+            endpoint: decision.endpoint.clone(),
+            estimated: decision.estimated_tokens,
+            message: message.to_vec(),
+        };
+        if self.queue.try_send(sample).is_err() {
+            debug!(endpoint = decision.endpoint, "The sampler is busy: an answer is not counted.");
+        }
+    }
+
+    /// What is known, by endpoint.
+    #[must_use]
+    pub fn report(&self) -> BTreeMap<String, Accuracy> {
+        self.known.endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The corrections of all endpoints, if one has moved since this was asked last.
+    #[must_use]
+    pub fn moved(&self) -> Option<BTreeMap<String, f64>> {
+        let moved = self.known.moved.swap(false, Ordering::AcqRel);
+        moved.then(|| {
+            self.report().into_iter().map(|(name, known)| (name, known.correction())).collect()
+        })
+    }
+}
+
+fn count(samples: &Receiver<Sample>, known: &Known) {
+    while let Ok(sample) = samples.recv() {
+        let text = visible(&sample.message);
+        if text.is_empty() {
+            continue;
+        }
+        let actual = o200k(&text);
+        if is_off(actual, sample.estimated) {
+            warn!(
+                endpoint = sample.endpoint,
+                actual,
+                estimated = sample.estimated,
+                "An estimate is off by more than 30 %. Where this goes on, set estimator.scale or estimator.profile for the endpoint."
+            );
+        }
+        let mut endpoints = known.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let endpoint = endpoints.entry(sample.endpoint).or_default();
+        endpoint.add(actual, sample.estimated);
+        if (endpoint.correction() - endpoint.told).abs() > STEP {
+            endpoint.told = endpoint.correction();
+            known.moved.store(true, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decision(estimated_tokens: u64) -> Decision {
+        Decision {
+            endpoint: "files::read".to_owned(),
+            estimated_tokens,
+            original_tokens: estimated_tokens,
+            ..Decision::default()
+        }
+    }
+
+    fn wait(sampler: &Sampler, samples: u64) -> Accuracy {
+        loop {
+            if let Some(accuracy) =
+                sampler.report().get("files::read").filter(|known| known.samples >= samples)
+            {
+                return *accuracy;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn one_of_a_hundred_is_counted_with_the_real_tokenizer() {
+        let message = br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello world hello world"}],"structuredContent":{"a":1}}}"#;
+        let sampler = Sampler::start(0.01).unwrap().unwrap();
+        for _ in 0..100 {
+            sampler.offer(&decision(9), message);
+        }
+        sampler.offer(&decision(90), message);
+        let known = wait(&sampler, 2);
+        // `hello world hello world`, a line break, `{"a":1}`: ten tokens by o200k.
+        assert_eq!((known.samples, known.actual, known.estimated, known.off), (2, 20, 99, 1));
+        assert_eq!(known.correction(), 1.0);
+        assert_eq!(sampler.moved(), None);
+        for samples in 3..=ENOUGH {
+            for _ in 0..100 {
+                sampler.offer(&decision(4), message);
+            }
+            wait(&sampler, samples);
+        }
+        assert!(
+            sampler.moved().is_some_and(|moved| moved["files::read"] > 1.0)
+                && sampler.moved().is_none()
+        );
+    }
+
+    #[test]
+    fn corrections_are_bounded_and_need_enough_samples() {
+        let mut known = Accuracy::default();
+        for _ in 0..4 {
+            known.add(900, 100);
+        }
+        assert_eq!(known.correction(), 1.0);
+        known.add(900, 100);
+        assert_eq!(known.correction(), 1.5);
+        assert!(Sampler::start(0.0).unwrap().is_none());
+    }
+}

@@ -1,0 +1,31 @@
+//! Exact token counts.
+
+use crate::{Result, config};
+
+/// True if [`o200k`] counts with the real tokenizer, which needs the cargo feature `exact-tokens`.
+pub const COUNTS_EXACTLY: bool = cfg!(feature = "exact-tokens");
+
+/// Refuses a setting that needs exact counts in a build that only estimates them.
+///
+/// # Errors
+/// [`config::Error::Feature`] without the cargo feature `exact-tokens`.
+pub fn require_exact_tokens(setting: &'static str) -> Result<()> {
+    if COUNTS_EXACTLY {
+        return Ok(());
+    }
+    Err(config::Error::Feature { setting, feature: "exact-tokens" }.into())
+}
+
+/// Returns the number of o200k tokens of a text. The tokenizer is too large for the guard itself.
+#[cfg(feature = "exact-tokens")]
+#[must_use]
+pub fn o200k(text: &str) -> u64 {
+    tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64
+}
+
+/// Estimates the number of o200k tokens of a text: four characters are one token.
+#[cfg(not(feature = "exact-tokens"))]
+#[must_use]
+pub fn o200k(text: &str) -> u64 {
+    text.chars().count().div_ceil(4) as u64
+}
