@@ -31,7 +31,16 @@ fn main() -> Result<()> {
 fn document(bytes: usize) -> String {
     let mut text = "{\"bookings\":[".to_owned();
     for id in 0.. {
-        text.push_str(&serde_json::json!({"id": format!("bk_{id:05}"), "guest": format!("Guest {}", id * 37 % 997), "status": (["confirmed", "pending", "cancelled"])[id % 3], "nights": id % 9 + 1, "price": {"base": id * 13 % 500, "currency": "EUR"}, "room": format!("Harbour Loft {}", id % 40), "notes": "Late arrival, please leave the key with the neighbour on the second floor."}).to_string());
+        let booking = serde_json::json!({
+            "id": format!("bk_{id:05}"),
+            "guest": format!("Guest {}", id * 37 % 997),
+            "status": (["confirmed", "pending", "cancelled"])[id % 3],
+            "nights": id % 9 + 1,
+            "price": {"base": id * 13 % 500, "currency": "EUR"},
+            "room": format!("Harbour Loft {}", id % 40),
+            "notes": "Late arrival, please leave the key with the neighbour on the second floor.",
+        });
+        text.push_str(&booking.to_string());
         if text.len() >= bytes {
             break;
         }

@@ -106,17 +106,28 @@ fn numbers(samples: &[&Sample]) -> Value {
             json!((1_000 - i64::try_from(left).unwrap_or(1_000)) as f64 / 10.0)
         }
     };
+    let shrunk: Vec<&Shrunk> =
+        compared.iter().filter_map(|sample| sample.shrinkfit.as_ref()).collect();
     json!({
-        "files": samples.len(), "over": over.len(), "medianBefore": before, "medianAfter": after, "worstAfter": worst,
-        "fewerMean": fewer(mean), "fewerMedian": fewer(median_left), "fewerWorst": fewer(worst_left),
-        "within": count(|sample| sample.within), "valid": count(|sample| sample.valid), "recovered": count(|sample| sample.recovered),
-        "keyFacts": over.iter().map(|sample| sample.key_facts).sum::<usize>(), "recalled": over.iter().map(|sample| sample.recalled).sum::<usize>(),
+        "files": samples.len(),
+        "over": over.len(),
+        "medianBefore": before,
+        "medianAfter": after,
+        "worstAfter": worst,
+        "fewerMean": fewer(mean),
+        "fewerMedian": fewer(median_left),
+        "fewerWorst": fewer(worst_left),
+        "within": count(|sample| sample.within),
+        "valid": count(|sample| sample.valid),
+        "recovered": count(|sample| sample.recovered),
+        "keyFacts": over.iter().map(|sample| sample.key_facts).sum::<usize>(),
+        "recalled": over.iter().map(|sample| sample.recalled).sum::<usize>(),
         "shrinkfit": {
             "files": compared.len(),
-            "recalled": compared.iter().filter_map(|sample| sample.shrinkfit.as_ref()).map(|shrunk| shrunk.recalled).sum::<usize>(),
+            "recalled": shrunk.iter().map(|shrunk| shrunk.recalled).sum::<usize>(),
             "ours": compared.iter().map(|sample| sample.recalled).sum::<usize>(),
-            "failed": compared.iter().filter_map(|sample| sample.shrinkfit.as_ref()).filter(|shrunk| !shrunk.fits).count(),
-            "tokens": compared.iter().filter_map(|sample| sample.shrinkfit.as_ref()).map(|shrunk| shrunk.tokens).sum::<u64>(),
+            "failed": shrunk.iter().filter(|shrunk| !shrunk.fits).count(),
+            "tokens": shrunk.iter().map(|shrunk| shrunk.tokens).sum::<u64>(),
             "ourTokens": compared.iter().map(|sample| sample.text_tokens).sum::<u64>(),
         },
         "loss": losses,

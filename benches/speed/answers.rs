@@ -19,7 +19,7 @@ struct Case {
     answer: Vec<u8>,
     /// JSON of the same size, for the reference time of parsing.
     like: Vec<u8>,
-    /// A text of the shaped answer. None if the answer stays unchanged.
+    /// A text of the shaped answer. None if the answer is unchanged.
     says: Option<&'static str>,
 }
 
@@ -46,7 +46,12 @@ fn cases() -> Vec<Case> {
     let next = "nextCursor";
     let fits = bookings(300);
     let dense = bookings(60_000);
-    let records: Vec<_> = (0..650).map(|id| json!({"id": id, "name": format!("record {id}"), "value": id * id, "at": "2026-11-01"})).collect();
+    let records: Vec<_> = (0..650)
+        .map(|id| {
+            let name = format!("record {id}");
+            json!({"id": id, "name": name, "value": id * id, "at": "2026-11-01"})
+        })
+        .collect();
     let records = json!(records).to_string();
     vec![
         Case { request: page.clone(), ..of("page-structured-1MB", structured(&list), &list, next) },

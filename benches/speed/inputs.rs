@@ -110,7 +110,12 @@ pub(crate) fn settings(bytes: usize) -> String {
     while text.len() < bytes {
         part += 1;
         let words: Vec<&str> = (0..40).map(|_| numbers.one_of(&WORDS)).collect();
-        let value = json!({"enabled": part % 2 == 0, "size": numbers.below(9_999), "note": words.join(" "), "limits": {"cpu": numbers.below(16), "memory": numbers.below(64_000)}});
+        let value = json!({
+            "enabled": part % 2 == 0,
+            "size": numbers.below(9_999),
+            "note": words.join(" "),
+            "limits": {"cpu": numbers.below(16), "memory": numbers.below(64_000)},
+        });
         let _ = write!(text, ",\"{}{part}\":{value}", numbers.one_of(&WORDS));
     }
     text.push('}');

@@ -27,7 +27,7 @@ pub(crate) trait Side {
     fn forward(&self, message: &[u8]) -> Result<Self::Ticket>;
     /// Answers a request from the store.
     fn read(&self, message: &[u8]) -> Result<Vec<u8>>;
-    /// Shapes an answer. None if it stays unchanged.
+    /// Shapes an answer. None if it is unchanged.
     fn shape(&self, ticket: &Self::Ticket, message: &[u8]) -> Result<Option<Vec<u8>>>;
 }
 

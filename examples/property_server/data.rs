@@ -41,10 +41,13 @@ pub(crate) fn booking(number: usize) -> Value {
 
 /// Returns a listing.
 pub(crate) fn listing(number: usize) -> Value {
+    let adjective = pick(&["Sunny", "Quiet", "Bright", "Old"], number);
+    let kind = pick(&["loft", "house", "flat"], number / 4);
+    let city = pick(&CITIES, number);
     json!({
         "id": format!("LS-{number:03}"),
-        "title": format!("{} {} in {}", pick(&["Sunny", "Quiet", "Bright", "Old"], number), pick(&["loft", "house", "flat"], number / 4), pick(&CITIES, number)),
-        "city": pick(&CITIES, number),
+        "title": format!("{adjective} {kind} in {city}"),
+        "city": city,
         "sleeps": number % 7 + 1,
         "nightly": 60 + number % 40,
     })
@@ -54,24 +57,55 @@ pub(crate) fn listing(number: usize) -> Value {
 pub(crate) fn transaction(number: usize) -> Value {
     let cents = (number * 7_919) % 90_000 + 1_000;
     json!({
-        "id": format!("TX-{number:05}"), "booking": format!("BK-{:04}", number % 500), "kind": if number.is_multiple_of(11) { "refund" } else { "payment" },
-        "cents": cents, "at": format!("{}T{:02}:15:00Z", day(number), number % 24),
+        "id": format!("TX-{number:05}"),
+        "booking": format!("BK-{:04}", number % 500),
+        "kind": if number.is_multiple_of(11) { "refund" } else { "payment" },
+        "cents": cents,
+        "at": format!("{}T{:02}:15:00Z", day(number), number % 24),
     })
 }
 
 /// Returns all details of a booking, far more than a model needs.
 pub(crate) fn details(number: usize) -> Value {
     let lines: Vec<Value> = (0..40)
-        .map(|line| json!({"date": day(number + line), "description": format!("Night {} at the agreed rate, cleaning and city tax included", line + 1), "net": 61.5, "tax": 3.7, "gross": 65.2}))
+        .map(|line| {
+            let night = line + 1;
+            json!({
+                "date": day(number + line),
+                "description": format!("Night {night} at the agreed rate, cleaning and city tax included"),
+                "net": 61.5,
+                "tax": 3.7,
+                "gross": 65.2,
+            })
+        })
         .collect();
     let messages: Vec<Value> = (0..12)
-        .map(|at| json!({"from": if at % 2 == 0 { "guest" } else { "host" }, "at": day(number + at), "text": "Could we arrive a little earlier, and is there a place nearby where two bicycles can stand safely over night?"}))
+        .map(|at| {
+            json!({
+                "from": if at % 2 == 0 { "guest" } else { "host" },
+                "at": day(number + at),
+                "text": "Could we arrive a little earlier, and is there a place nearby where two bicycles can stand safely over night?",
+            })
+        })
         .collect();
     json!({
-        "id": format!("BK-{number:04}"), "status": pick(&STATUS, number), "guest": {"name": pick(&GUESTS, number * 7), "email": format!("guest{number}@example.com"), "languages": ["pt", "en"]},
-        "property": listing(number % 300), "checkIn": day(number), "checkOut": day(number + 5),
-        "financial": {"currency": "EUR", "lines": lines, "total": 2_608.0}, "messages": messages,
-        "policies": {"cancellation": "Free until fourteen days before arrival, half of the price after that, all of it within two days.", "smoking": false, "pets": "on request"},
+        "id": format!("BK-{number:04}"),
+        "status": pick(&STATUS, number),
+        "guest": {
+            "name": pick(&GUESTS, number * 7),
+            "email": format!("guest{number}@example.com"),
+            "languages": ["pt", "en"],
+        },
+        "property": listing(number % 300),
+        "checkIn": day(number),
+        "checkOut": day(number + 5),
+        "financial": {"currency": "EUR", "lines": lines, "total": 2_608.0},
+        "messages": messages,
+        "policies": {
+            "cancellation": "Free until fourteen days before arrival, half of the price after that, all of it within two days.",
+            "smoking": false,
+            "pets": "on request",
+        },
     })
 }
 

@@ -96,29 +96,41 @@ fn call(params: &Value) -> Value {
     let argument =
         |name: &str| params.pointer(&format!("/arguments/{name}")).and_then(Value::as_str);
     let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
+    let error =
+        |text: String| json!({"content": [{"type": "text", "text": text}], "isError": true});
     match params.get("name").and_then(Value::as_str).unwrap_or_default() {
         "list_bookings" => {
-            let bookings: Vec<Value> = (0..500).map(data::booking).filter(|booking| argument("status").is_none_or(|status| booking["status"] == status)).collect();
+            let status = argument("status");
+            let matches = |booking: &Value| status.is_none_or(|status| booking["status"] == status);
+            let bookings: Vec<Value> = (0..500).map(data::booking).filter(matches).collect();
             text(json!({"bookings": bookings, "page": 1}).to_string())
         }
-        "recent_bookings" => text(json!({"bookings": (490..500).map(data::booking).collect::<Vec<_>>(), "page": 1}).to_string()),
+        "recent_bookings" => {
+            let bookings: Vec<Value> = (490..500).map(data::booking).collect();
+            text(json!({"bookings": bookings, "page": 1}).to_string())
+        }
         "list_listings" => {
-            let listings = json!({"currency": "EUR", "listings": (0..300).map(data::listing).collect::<Vec<_>>()});
+            let listings: Vec<Value> = (0..300).map(data::listing).collect();
+            let listings = json!({"currency": "EUR", "listings": listings});
             let pretty = serde_json::to_string_pretty(&listings).unwrap_or_default();
             json!({"content": [{"type": "text", "text": pretty}], "structuredContent": listings})
         }
-        "list_transactions" => text(Value::from((0..400).map(data::transaction).collect::<Vec<_>>()).to_string()),
+        "list_transactions" => {
+            let transactions: Vec<Value> = (0..400).map(data::transaction).collect();
+            text(Value::from(transactions).to_string())
+        }
         "get_booking" => {
             let id = argument("id").unwrap_or("BK-0001");
-            match id.strip_prefix("BK-").and_then(|number| number.parse().ok()).filter(|number| *number < 500) {
+            let number = id.strip_prefix("BK-").and_then(|number| number.parse().ok());
+            match number.filter(|number| *number < 500) {
                 Some(number) => text(data::details(number).to_string()),
-                None => json!({"content": [{"type": "text", "text": format!("no booking {id}")}], "isError": true}),
+                None => error(format!("no booking {id}")),
             }
         }
         "read_log" => text(data::log()),
         "read_manual" => text(manual::text()),
         "short_note" => text("The keys are in the box beside the door. The code is sent on the day of arrival.\nReturn them by eleven.".to_owned()),
-        other => json!({"content": [{"type": "text", "text": format!("unknown tool: {other}")}], "isError": true}),
+        other => error(format!("unknown tool: {other}")),
     }
 }
 

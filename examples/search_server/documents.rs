@@ -26,7 +26,11 @@ impl Document {
     /// Returns the document as JSON.
     pub(crate) fn json(&self, score: Option<f64>, related: bool) -> Value {
         let mut json = json!({
-            "id": self.id, "title": self.title, "type": "documentation", "vendor": self.vendor, "words": self.content.split_whitespace().count(),
+            "id": self.id,
+            "title": self.title,
+            "type": "documentation",
+            "vendor": self.vendor,
+            "words": self.content.split_whitespace().count(),
         });
         if let Some(members) = json.as_object_mut() {
             members.extend(score.map(|score| ("score".to_owned(), score.into())));

@@ -1,6 +1,7 @@
 //! The contract in `wit/`, its copies in `tests/wit`, and the released component.
 //!
-//! Version 0.1.0 is a draft until its first release: its copy changes with it. The release freezes the copy.
+//! Version 0.1.0 is a draft until its first release: its copy changes with it. The release freezes
+//! the copy.
 
 use std::path::Path;
 
@@ -39,7 +40,8 @@ fn world(folder: &Path) -> Result<(Resolve, WorldId)> {
     Ok((resolve, world))
 }
 
-/// Returns true if the contract, after a change, serves components that were built against the copy.
+/// Returns true if the contract, after a change, serves components that were built against the
+/// copy.
 fn compatible(change: impl Fn(String) -> String) -> Result<bool> {
     let (mut resolve, new) = later(&artifacts::root().join("wit"), change)?;
     let (copy, old) = world(&artifacts::root().join("tests/wit/0.1.0"))?;

@@ -167,7 +167,10 @@ fn repeated_failures_open_the_circuit() -> Result<()> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let url = format!("http://127.0.0.1:{port}/mcp");
     let limits = json!({"failures": 3, "pauseSeconds": 1});
-    let upstreams = json!([{"name": "well", "command": [artifacts::property_server()?]}, {"name": "faulty", "url": url, "limits": limits}]);
+    let upstreams = json!([
+        {"name": "well", "command": [artifacts::property_server()?]},
+        {"name": "faulty", "url": url, "limits": limits},
+    ]);
     let gateway = Gateway::start(upstreams, json!({}))?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     let mut reason = String::new();

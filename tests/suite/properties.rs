@@ -79,9 +79,11 @@ fn record() -> impl Strategy<Value = Value> {
 /// A document of any shape: wide or deep objects, several lists, long texts, records of different
 /// kinds.
 fn document() -> impl Strategy<Value = Value> {
-    let record = ("[a-z]{1,6}", words(), item(), any::<u32>()).prop_map(|(name, text, extra, id)| {
-        json!({"id": id, "name": name, "description": text, "extra": extra, "html_url": format!("https://example.org/{id}")})
-    });
+    let record =
+        ("[a-z]{1,6}", words(), item(), any::<u32>()).prop_map(|(name, text, extra, id)| {
+            let url = format!("https://example.org/{id}");
+            json!({"id": id, "name": name, "description": text, "extra": extra, "html_url": url})
+        });
     let list = prop::collection::vec(prop_oneof![4 => record, 1 => item()], 0..90);
     let members = prop::collection::vec(("[a-z_]{1,10}", item()), 0..60);
     (list.clone(), list, members, prop::collection::vec(words(), 0..60), 0usize..4).prop_map(
@@ -89,7 +91,10 @@ fn document() -> impl Strategy<Value = Value> {
             0 => Value::from(first),
             1 => json!({"items": first, "others": second, "note": text.concat()}),
             2 => Value::Object(members.into_iter().collect()),
-            _ => json!({"result": {"detail": Value::Object(members.into_iter().collect()), "text": text.concat(), "list": first}}),
+            _ => {
+                let detail = Value::Object(members.into_iter().collect());
+                json!({"result": {"detail": detail, "text": text.concat(), "list": first}})
+            }
         },
     )
 }
@@ -151,7 +156,7 @@ fn damaged(message: &[u8], damage: &[(prop::sample::Index, Damage)]) -> Vec<u8> 
     bytes
 }
 
-/// Shapes a message and follows its cursors. None if the message stays unchanged.
+/// Shapes a message and follows its cursors. None if the message is unchanged.
 fn walked(host: &NativeGuard, message: &[u8], budget: u64) -> Result<Option<Vec<Answer>>> {
     let Some(shaped) = shape(host, "t", &json!({}), message)? else { return Ok(None) };
     let pages = pages(host, Answer::read(&shaped)?)?;
@@ -198,8 +203,18 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn pages_reassemble_the_list(items in prop::collection::vec(item(), 0..260), budget in 200u64..5_000, bare: bool, pretty: bool, structured: bool) {
-        let payload = if bare { Value::from(items.clone()) } else { json!({"total": items.len(), "rows": items, "page": 1}) };
+    fn pages_reassemble_the_list(
+        items in prop::collection::vec(item(), 0..260),
+        budget in 200u64..5_000,
+        bare: bool,
+        pretty: bool,
+        structured: bool,
+    ) {
+        let payload = if bare {
+            Value::from(items.clone())
+        } else {
+            json!({"total": items.len(), "rows": items, "page": 1})
+        };
         let structured = structured && !bare;
         let message = answer(&payload, pretty, structured);
         let host = NativeGuard::with_policy(&policy(budget)).unwrap();
@@ -216,11 +231,23 @@ proptest! {
     /// Pages of selected fields contain those fields of each record in its order, whichever the
     /// record has. A query reads the same records.
     #[test]
-    fn selected_fields_are_complete(records in prop::collection::vec(record(), 1..260), budget in 200u64..3_000, bare: bool, pretty: bool, structured: bool) {
+    fn selected_fields_are_complete(
+        records in prop::collection::vec(record(), 1..260),
+        budget in 200u64..3_000,
+        bare: bool,
+        pretty: bool,
+        structured: bool,
+    ) {
         let chosen = |record: &Value| {
             let members = record.as_object().into_iter().flatten();
             let named = members.filter(|(key, _)| matches!(key.as_str(), "id" | "name" | "size"));
-            Value::Object(named.map(|(key, value)| (key.clone(), if key == "size" { json!({"height": value["height"]}) } else { value.clone() })).collect())
+            let select = |(key, value): (&String, &Value)| {
+                let is_size = key == "size";
+                let value =
+                    if is_size { json!({"height": value["height"]}) } else { value.clone() };
+                (key.clone(), value)
+            };
+            Value::Object(named.map(select).collect())
         };
         let (payload, fields) = if bare {
             (Value::from(records.clone()), "id,name,size.height")
@@ -242,15 +269,27 @@ proptest! {
         let cursor = first.next_cursor().unwrap();
         let pages = pages(&host, first).unwrap();
         for page in &pages {
-            prop_assert!(page.tokens() <= budget, "{} tokens over {budget}: {:?}", page.tokens(), page.all_texts());
+            prop_assert!(
+                page.tokens() <= budget,
+                "{} tokens over {budget}: {:?}",
+                page.tokens(),
+                page.all_texts()
+            );
         }
         prop_assert_eq!(walk::items(&pages).unwrap(), expected.clone());
-        let totals = walk::read(&host, &json!({"cursor": cursor, "aggregate": "count"})).unwrap().json().unwrap();
+        let totals = walk::read(&host, &json!({"cursor": cursor, "aggregate": "count"}))
+            .unwrap()
+            .json()
+            .unwrap();
         prop_assert_eq!(totals["count"].as_u64(), Some(expected.len() as u64));
     }
 
     #[test]
-    fn chunks_reassemble_the_text(lines in prop::collection::vec(line(), 0..400), budget in 200u64..5_000, wrapped: bool) {
+    fn chunks_reassemble_the_text(
+        lines in prop::collection::vec(line(), 0..400),
+        budget in 200u64..5_000,
+        wrapped: bool,
+    ) {
         let text = lines.join("\n");
         let structured = wrapped.then(|| json!({ "content": text }));
         let message = text_answer(&text, structured.as_ref());
@@ -266,55 +305,107 @@ proptest! {
 
     /// Any first answer is within its budget, valid, labelled, leads to the whole, and is no error.
     #[test]
-    fn first_answer_is_valid(payload in document(), budget in 200u64..5_000, pretty: bool, structured: bool) {
+    fn first_answer_is_valid(
+        payload in document(),
+        budget in 200u64..5_000,
+        pretty: bool,
+        structured: bool,
+    ) {
         let structured = structured && payload.is_object();
         let message = answer(&payload, pretty, structured);
         let host = NativeGuard::with_policy(&policy(budget)).unwrap();
         let Some(shaped) = shape(&host, "t", &json!({}), &message).unwrap() else {
             let whole = Answer::read(&message).unwrap();
-            prop_assert!(whole.tokens() <= budget, "{} tokens over {budget} unshaped: {:?}", whole.tokens(), whole.all_texts());
+            prop_assert!(
+                whole.tokens() <= budget,
+                "{} tokens over {budget} unshaped: {:?}",
+                whole.tokens(),
+                whole.all_texts()
+            );
             return Ok(());
         };
         let shaped = Answer::read(&shaped).unwrap();
-        let contract = shaped.metadata();
-        prop_assert!(shaped.tokens() <= budget, "{} tokens over {budget}: {:?}", shaped.tokens(), shaped.all_texts());
+        let metadata = shaped.metadata();
+        prop_assert!(
+            shaped.tokens() <= budget,
+            "{} tokens over {budget}: {:?}",
+            shaped.tokens(),
+            shaped.all_texts()
+        );
         prop_assert!(!shaped.is_error() && shaped.cursor().is_some());
-        let kind = contract["kind"].as_str().unwrap();
-        prop_assert!(matches!(kind, "chunk" | "part") || shaped.json().is_ok(), "{kind}: {:?}", shaped.all_texts());
+        let kind = metadata["kind"].as_str().unwrap();
+        prop_assert!(
+            matches!(kind, "chunk" | "part") || shaped.json().is_ok(),
+            "{kind}: {:?}",
+            shaped.all_texts()
+        );
         prop_assert!(shaped.notice().unwrap().contains(&shaped.cursor().unwrap()));
         if structured {
-            prop_assert!(shaped.result()["structuredContent"]["context_guard"]["loss"] == contract["loss"]);
+            prop_assert!(
+                shaped.result()["structuredContent"]["context_guard"]["loss"] == metadata["loss"]
+            );
         }
-        prop_assert!(walk::snapshots(&host).unwrap().iter().any(|stored| message.windows(stored.len()).any(|window| window == stored)));
+        prop_assert!(
+            walk::snapshots(&host)
+                .unwrap()
+                .iter()
+                .any(|stored| message.windows(stored.len()).any(|window| window == stored))
+        );
     }
 
     /// Totals cover all records, regardless of how many are shown.
     #[test]
-    fn totals_cover_all_records(prices in prop::collection::vec(-1_000_000i64..1_000_000, 80..400)) {
-        let rows: Vec<Value> = prices.iter().enumerate().map(|(id, price)| json!({"id": id, "price": price, "kind": id % 3})).collect();
+    fn totals_cover_all_records(
+        prices in prop::collection::vec(-1_000_000i64..1_000_000, 80..400),
+    ) {
+        let rows: Vec<Value> = prices
+            .iter()
+            .enumerate()
+            .map(|(id, price)| json!({"id": id, "price": price, "kind": id % 3}))
+            .collect();
         let host = NativeGuard::with_policy("").unwrap();
-        let first = shape(&host, "t", &json!({}), &answer(&json!({ "rows": rows }), false, false)).unwrap().unwrap();
+        let first = shape(&host, "t", &json!({}), &answer(&json!({ "rows": rows }), false, false))
+            .unwrap()
+            .unwrap();
         let cursor = Answer::read(&first).unwrap().cursor();
-        let totals = walk::read(&host, &json!({"cursor": cursor, "aggregate": "count, sum(price), min(price), max(price), count by kind"})).unwrap().json().unwrap();
+        let aggregate = "count, sum(price), min(price), max(price), count by kind";
+        let totals = walk::read(&host, &json!({"cursor": cursor, "aggregate": aggregate}))
+            .unwrap()
+            .json()
+            .unwrap();
         prop_assert_eq!(totals["count"].as_u64(), Some(prices.len() as u64));
         prop_assert_eq!(totals["sum(price)"].as_i64(), Some(prices.iter().sum()));
         prop_assert_eq!(totals["min(price)"].as_i64(), prices.iter().min().copied());
         prop_assert_eq!(totals["max(price)"].as_i64(), prices.iter().max().copied());
-        prop_assert_eq!(totals["count by kind"]["1"].as_u64(), Some(prices.len().div_ceil(3) as u64 - u64::from(prices.len() % 3 == 1)));
+        prop_assert_eq!(
+            totals["count by kind"]["1"].as_u64(),
+            Some(prices.len().div_ceil(3) as u64 - u64::from(prices.len() % 3 == 1))
+        );
     }
 
     #[test]
-    fn small_answer_is_unchanged(items in prop::collection::vec(0u32..1_000, 0..50), text in "[a-z .\n]{0,2000}") {
+    fn small_answer_is_unchanged(
+        items in prop::collection::vec(0u32..1_000, 0..50),
+        text in "[a-z .\n]{0,2000}",
+    ) {
         let host = NativeGuard::with_policy("").unwrap();
-        prop_assert_eq!(shape(&host, "t", &json!({}), &answer(&json!({ "items": items }), true, true)).unwrap(), None);
+        prop_assert_eq!(
+            shape(&host, "t", &json!({}), &answer(&json!({ "items": items }), true, true)).unwrap(),
+            None
+        );
         prop_assert_eq!(shape(&host, "t", &json!({}), &text_answer(&text, None)).unwrap(), None);
         prop_assert!(host.stored().is_empty());
     }
 
     #[test]
-    fn output_is_deterministic(items in prop::collection::vec(item(), 51..120), text in "[a-z .\n]{9000,9500}") {
+    fn output_is_deterministic(
+        items in prop::collection::vec(item(), 51..120),
+        text in "[a-z .\n]{9000,9500}",
+    ) {
         let other = json!({"kind": "other"});
-        for message in [answer(&json!({ "rows": items }), true, true), text_answer(&text, Some(&other))] {
+        for message in
+            [answer(&json!({ "rows": items }), true, true), text_answer(&text, Some(&other))]
+        {
             let shaped = || {
                 let host = NativeGuard::with_policy("").unwrap();
                 (shape(&host, "t", &json!({}), &message).unwrap(), host.stored())
@@ -338,18 +429,23 @@ proptest! {
     fn damaged_messages_do_not_panic(payload in document(), structured: bool, damage in damage()) {
         let host = NativeGuard::with_policy(&policy(200)).unwrap();
         let message = answer(&payload, true, structured);
-        let Verdict::Forward(_, ticket) = host.request(&call("t", &json!({}))).unwrap() else { panic!("answered") };
+        let Verdict::Forward(_, ticket) = host.request(&call("t", &json!({}))).unwrap() else {
+            panic!("answered")
+        };
         let _ = host.response(&ticket, &damaged(&message, &damage));
         let _ = host.response(&damaged(&ticket, &damage), &message);
-        let query = json!({"_guard": {"where": "id>=1", "fields": "id,name", "aggregate": "count by name"}, "payload": payload});
+        let guard = json!({"where": "id>=1", "fields": "id,name", "aggregate": "count by name"});
+        let query = json!({"_guard": guard, "payload": payload});
         let _ = host.request(&damaged(&call("t", &query), &damage));
     }
 
-    /// Any text inside a valid message reaches the strategies. Random bytes would not, since they
-    /// are
-    /// rejected as a message.
+    /// Any text inside a valid message reaches the strategies. Random bytes would be rejected as a
+    /// message.
     #[test]
-    fn texts_of_any_characters_do_not_panic(text in prop::collection::vec(any::<char>(), 0..6_000), head in "(\\[|\\{|diff --git|# |[0-9]{4}-[0-9]{2}-[0-9]{2} ERROR )?") {
+    fn texts_of_any_characters_do_not_panic(
+        text in prop::collection::vec(any::<char>(), 0..6_000),
+        head in "(\\[|\\{|diff --git|# |[0-9]{4}-[0-9]{2}-[0-9]{2} ERROR )?",
+    ) {
         let host = NativeGuard::with_policy(&policy(200)).unwrap();
         let text: String = head.chars().chain(text).collect();
         let message = text_answer(&text, None);
@@ -359,11 +455,24 @@ proptest! {
     }
 
     #[test]
-    fn invalid_cursors_are_rejected(principal in "[a-z]{0,8}", at in 0usize..100, flip in 1u8..127) {
+    fn invalid_cursors_are_rejected(
+        principal in "[a-z]{0,8}",
+        at in 0usize..100,
+        flip in 1u8..127,
+    ) {
         let mut host = NativeGuard::with_policy("").unwrap();
-        let first = shape(&host, "t", &json!({}), &answer(&json!((0..200).collect::<Vec<_>>()), false, false)).unwrap().unwrap();
+        let first = shape(
+            &host,
+            "t",
+            &json!({}),
+            &answer(&json!((0..200).collect::<Vec<_>>()), false, false),
+        )
+        .unwrap()
+        .unwrap();
         let cursor = Answer::read(&first).unwrap().next_cursor().unwrap();
-        let says = |host: &NativeGuard, cursor: &str| walk::read(host, &json!({ "cursor": cursor })).unwrap().all_texts().concat();
+        let says = |host: &NativeGuard, cursor: &str| {
+            walk::read(host, &json!({ "cursor": cursor })).unwrap().all_texts().concat()
+        };
         prop_assert!(says(&host, &cursor).contains("PARTIAL LIST"));
         let mut forged = cursor.clone().into_bytes();
         let at = at % (forged.len() - 1);

@@ -62,7 +62,16 @@ fn collect(value: &Value, lists: &mut Vec<Vec<Value>>) {
 
 fn records(count: usize) -> Vec<Value> {
     (0..count)
-        .map(|id| json!({"id": id, "name": format!("House {id}"), "status": "open", "description": WORDS.repeat(3), "tags": ["sea", "garden", "dogs", "wifi"], "api_url": format!("https://api.example.org/{id}/x")}))
+        .map(|id| {
+            json!({
+                "id": id,
+                "name": format!("House {id}"),
+                "status": "open",
+                "description": WORDS.repeat(3),
+                "tags": ["sea", "garden", "dogs", "wifi"],
+                "api_url": format!("https://api.example.org/{id}/x"),
+            })
+        })
         .collect()
 }
 
@@ -118,7 +127,11 @@ fn items_are_numbered_across_lists() -> Result<()> {
 #[test]
 fn nested_lists_are_truncated_with_a_mark() -> Result<()> {
     let nested: Vec<Value> = (0..12)
-        .map(|id| json!({"id": id, "name": format!("order {id}"), "lines": (0..30).map(|line| json!({"sku": format!("S-{line}"), "quantity": line})).collect::<Vec<_>>()}))
+        .map(|id| {
+            let line = |line: u32| json!({"sku": format!("S-{line}"), "quantity": line});
+            let lines: Vec<Value> = (0..30).map(line).collect();
+            json!({"id": id, "name": format!("order {id}"), "lines": lines})
+        })
         .collect();
     check("nested lists", &Value::from(nested).to_string(), "condensed", &["order 11"]).map(drop)
 }
@@ -166,7 +179,12 @@ fn huge_value_keeps_head_and_tail() -> Result<()> {
 
 #[test]
 fn rows_and_tables_are_described() -> Result<()> {
-    let ndjson: String = (0..400).map(|at| json!({"id": at, "level": if at == 333 { "error" } else { "info" }, "msg": format!("request {at}")}).to_string() + "\n").collect();
+    let ndjson: String = (0..400)
+        .map(|at| {
+            let level = if at == 333 { "error" } else { "info" };
+            json!({"id": at, "level": level, "msg": format!("request {at}")}).to_string() + "\n"
+        })
+        .collect();
     check(
         "ndjson",
         &ndjson,

@@ -1,4 +1,4 @@
-//! The message layer: no input panics, and JSON stays JSON.
+//! The message layer: no input panics, and JSON remains JSON.
 #![no_main]
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]

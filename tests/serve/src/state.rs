@@ -36,7 +36,7 @@ impl WasiHttpView for State {
     }
 }
 
-/// A clock that stands still.
+/// A clock with a fixed time.
 #[derive(Clone, Copy)]
 struct Still(u64);
 

@@ -437,8 +437,14 @@ impl HttpClient {
     /// # Errors
     /// The server refuses.
     pub fn open(url: &str, headers: &[(&str, &str)], capabilities: Value) -> Result<Self> {
-        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}});
-        let opened = post(url, headers, &hello.to_string())?;
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let initialize =
+            json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let opened = post(url, headers, &initialize.to_string())?;
         ensure!(opened.status == 200, "{}: {}", opened.status, opened.body);
         let headers =
             headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

@@ -14,7 +14,7 @@ pub fn call(tool: &str, arguments: &Value) -> Vec<u8> {
 }
 
 /// Returns the answer to a call of `tool` with guard arguments, if the upstream answers `message`.
-/// None if it stays unchanged.
+/// None if it is unchanged.
 ///
 /// # Errors
 /// The guard fails.
