@@ -86,15 +86,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         corpus.canonicalize().with_context(|| format!("no folder at {}", corpus.display()))
     });
     let corpus = corpus.transpose()?;
-    // The tests append what they cannot run, one line each.
-    let skipped = target().join("skipped-tests.txt");
-    std::fs::write(&skipped, "")?;
     let mut environment: Vec<(&str, &OsStr)> = vec![
         ("CONTEXT_GUARD_PEERS", servers.as_os_str()),
         ("CONTEXT_GUARD_SABOTAGED", faulty.as_os_str()),
         ("CONTEXT_GUARD_SABOTAGED_FILTER", faulty_filter.as_os_str()),
         ("CONTEXT_GUARD_DIST", dist.as_os_str()),
-        ("CONTEXT_GUARD_SKIPPED", skipped.as_os_str()),
     ];
     match &corpus {
         Some(corpus) => environment.push(("CONTEXT_GUARD_CORPUS", corpus.as_os_str())),
@@ -112,10 +108,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     cargo_test(None, &[], &[schema.as_slice(), &["--"], filter.as_slice()].concat())?;
     eprintln!("Running the end-to-end tests.");
     test(&["--test", "suite"])?;
-    for line in std::fs::read_to_string(&skipped)?.lines() {
-        let (test, reason) = line.split_once(": ").unwrap_or((line, "no reason given"));
-        tools::skipped(test, reason);
-    }
     if !options.quick && filter.is_empty() {
         eprintln!("Checking the benches, and computing the estimator's tables.");
         bench::Bench::captures().run()?;
