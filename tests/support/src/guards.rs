@@ -13,43 +13,11 @@ use context_guard::engine::{
     SigningKey, Surroundings,
 };
 use context_guard::store::{CursorStore, StoreFault};
-use context_guard_core::policy;
-use context_guard_core::snapshot::Keys;
-use context_guard_core::snapshot::stored::Loaded;
-use context_guard_core::{Context, Guard, Plan, Record};
+use context_guard_core::Record;
 
-/// The key that tests sign cursors with.
-pub const SIGNING_KEY: &[u8] = b"a-key-for-tests,-32-bytes-long!!";
-/// The time at which tests begin, in milliseconds since 1970.
-pub const NOW_MS: u64 = 1_790_000_000_000;
-
-/// The outcome of a request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// Forwarded, with the changed message if it was changed, and a ticket.
-    Forward(Option<Vec<u8>>, Vec<u8>),
-    /// Answered by the guard.
-    Answer(Vec<u8>, Record),
-}
-
-/// The shaped message, if it was shaped, and the record of the decision.
-pub type Response = (Option<Vec<u8>>, Record);
-
-/// A guard with its own store.
-pub trait TestGuard {
-    /// Passes a request to the guard.
-    ///
-    /// # Errors
-    /// The guard fails.
-    fn request(&self, message: &[u8]) -> Result<Verdict>;
-    /// Passes the response to a request to the guard.
-    ///
-    /// # Errors
-    /// The guard fails.
-    fn response(&self, ticket: &[u8], message: &[u8]) -> Result<Response>;
-    /// Returns all entries of the store.
-    fn stored(&self) -> BTreeMap<String, Vec<u8>>;
-}
+pub use context_guard_test_kit::guard::{
+    NOW_MS, NativeGuard, Response, SIGNING_KEY, TestGuard, Verdict,
+};
 
 /// A store without expiry or limits whose entries tests can read.
 #[derive(Default)]
@@ -81,91 +49,6 @@ impl CursorStore for InspectableStore {
     fn delete(&self, _: &str, keys: &[String]) -> Result<(), StoreFault> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !keys.contains(key));
         Ok(())
-    }
-}
-
-/// The core, compiled for the machine that runs the tests.
-pub struct NativeGuard {
-    guard: Guard,
-    principal: String,
-    now_ms: u64,
-    store: InspectableStore,
-}
-
-impl NativeGuard {
-    /// Creates a guard under a policy.
-    ///
-    /// # Errors
-    /// The policy is invalid.
-    pub fn new(policy: &str, principal: &str, now_ms: u64, keys: &[&[u8]]) -> Result<Self> {
-        let compiled = policy::compile(policy).map_err(|issues| anyhow!("{issues:?}"))?;
-        let keys = Keys::new(keys.iter().copied()).map_err(|reason| anyhow!(reason))?;
-        Ok(Self {
-            guard: Guard::new(compiled.policy, keys),
-            principal: principal.to_owned(),
-            now_ms,
-            store: InspectableStore::default(),
-        })
-    }
-
-    /// Creates a guard with the key, principal and time of most tests.
-    ///
-    /// # Errors
-    /// The policy is invalid.
-    pub fn with_policy(policy: &str) -> Result<Self> {
-        Self::new(policy, "tester", NOW_MS, &[SIGNING_KEY])
-    }
-
-    /// Advances the clock of the guard.
-    pub fn advance_ms(&mut self, by: u64) {
-        self.now_ms += by;
-    }
-
-    /// Returns the same guard and store for another principal.
-    #[must_use]
-    pub fn with_principal(mut self, principal: &str) -> Self {
-        principal.clone_into(&mut self.principal);
-        self
-    }
-
-    fn context(&self) -> Context<'_> {
-        Context { principal: &self.principal, upstream: "", ..Context::default() }
-    }
-}
-
-impl TestGuard for NativeGuard {
-    fn request(&self, message: &[u8]) -> Result<Verdict> {
-        let mut loaded = Loaded::new();
-        loop {
-            match self.guard.on_request(&self.context(), message, &loaded, self.now_ms)? {
-                Plan::Load(keys) => {
-                    let all = self.store.all();
-                    loaded
-                        .extend(keys.into_iter().map(|key| (key.clone(), all.get(&key).cloned())));
-                }
-                Plan::Forward { message, ticket } => return Ok(Verdict::Forward(message, ticket)),
-                Plan::Answer { message, entries, record, .. } => {
-                    let entries = entries
-                        .into_iter()
-                        .map(|entry| (entry.key, entry.value.into_owned()))
-                        .collect();
-                    self.store.put("", entries, Duration::ZERO)?;
-                    return Ok(Verdict::Answer(message, record));
-                }
-            }
-        }
-    }
-
-    fn response(&self, ticket: &[u8], message: &[u8]) -> Result<Response> {
-        let shaped = self.guard.on_response(&self.context(), ticket, message, self.now_ms)?;
-        let entries =
-            shaped.entries.into_iter().map(|entry| (entry.key, entry.value.into_owned())).collect();
-        self.store.put("", entries, Duration::ZERO)?;
-        Ok((shaped.message, shaped.record))
-    }
-
-    fn stored(&self) -> BTreeMap<String, Vec<u8>> {
-        self.store.all()
     }
 }
 
