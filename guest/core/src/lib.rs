@@ -10,9 +10,7 @@
 //! [`shape`] cuts, [`snapshot`] keeps the rest. [`policy`] says what applies.
 #![forbid(unsafe_code)]
 
-mod blocks;
 pub mod guard;
-pub mod json;
 pub mod mcp;
 mod packed;
 pub mod policy;
@@ -20,9 +18,11 @@ pub mod query;
 pub mod record;
 pub mod shape;
 pub mod snapshot;
-pub mod text;
-pub mod tokens;
 
+pub use context_guard_json as json;
+use context_guard_json::blocks;
+pub use context_guard_text as text;
+pub use context_guard_tokens as tokens;
 pub use guard::{Context, Fault, Guard, Plan, Shaped};
 pub use record::{Loss, Record};
 

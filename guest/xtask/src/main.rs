@@ -94,7 +94,7 @@ enum Command {
         /// `o200k` or `cl100k`.
         #[arg(long, default_value = "o200k")]
         tokenizer: String,
-        /// The file to write. The guard uses guest/core/src/tokens/lexical/tables/NAME.bin.
+        /// The file to write. The guard uses guest/tokens/src/lexical/tables/NAME.bin.
         #[arg(long)]
         out: PathBuf,
     },

@@ -1,5 +1,6 @@
 //! Chunks of a text: where each begins, and what of it is shown.
 
+mod fit;
 mod stride;
 
 use std::collections::VecDeque;
@@ -8,9 +9,9 @@ use crate::json::Span;
 use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
-use crate::text::fit::fit;
 use crate::text::lines::{Lined, Lines};
 use crate::tokens::{Estimator, FINE, Words};
+use fit::fit;
 
 /// Bytes up to which every line is priced.
 const MAX_EXACT_BYTES: usize = 64 * 1024;

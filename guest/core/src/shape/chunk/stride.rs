@@ -1,10 +1,10 @@
 //! The chunks of a long text: as far apart as samples of it say that a chunk reaches, moved to the nearest good place.
 
+use super::fit::settle;
 use super::{ChunkLimits, MAX_EXACT_BYTES, second_chunk};
 use crate::json::text::{Form, boundary, sample};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
-use crate::text::fit::settle;
 use crate::text::lines::Lined;
 use crate::tokens::{Estimator, FINE, Words};
 

@@ -117,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::json::text::escape;
+    use crate::text::escape;
 
     proptest! {
         #[test]

@@ -1,6 +1,6 @@
 //! How good a place the beginning of a line is to end a chunk before it.
 
-use crate::json::text::{self, Form};
+use context_guard_json::text::{self, Form};
 
 /// How well a chunk ends here. Greater is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,13 +106,17 @@ fn in_log(head: &[u8]) -> Rank {
     if begins_entry(head) { Rank::Entry } else { Rank::Inside }
 }
 
-pub(crate) fn is_heading(line: &[u8]) -> bool {
+/// Returns true if the line is a Markdown heading: one to six `#` and a space.
+#[must_use]
+pub fn is_heading(line: &[u8]) -> bool {
     let marks = line.iter().take_while(|byte| **byte == b'#').count();
     (1..=6).contains(&marks) && line.get(marks) == Some(&b' ')
 }
 
-/// Whether a line begins with a time, a level or a bracketed one, as log entries do. Continuations begin with white space, `at`, `Caused by`.
-pub(crate) fn begins_entry(line: &[u8]) -> bool {
+/// Returns true if the line begins a log entry: with a time, a level, or either of them in brackets.
+/// Continuation lines begin with white space, `at` or `Caused by`.
+#[must_use]
+pub fn begins_entry(line: &[u8]) -> bool {
     let line = line.strip_prefix(b"[").unwrap_or(line);
     starts_with_time(line) || starts_with_level(line) || line.starts_with(b"{\"")
 }

@@ -3,19 +3,19 @@
 use wide::u8x16;
 
 /// Bytes of a block.
-pub(crate) const BLOCK: usize = 64;
+pub const BLOCK: usize = 64;
 
 /// Bytes of a part of a block.
-pub(crate) const PART: usize = 16;
+pub const PART: usize = 16;
 
 /// A block: 64 bytes, those beyond the end of the text being 0.
 #[derive(Clone, Copy)]
-pub(crate) struct Block(u8x16, u8x16, u8x16, u8x16);
+pub struct Block(u8x16, u8x16, u8x16, u8x16);
 
 impl Block {
     /// The block that begins at `at`.
     #[inline(always)]
-    pub(crate) fn at(bytes: &[u8], at: usize) -> Self {
+    pub fn at(bytes: &[u8], at: usize) -> Self {
         let rest = bytes.get(at..).unwrap_or_default();
         let last;
         let block = match rest.first_chunk::<BLOCK>() {
@@ -40,26 +40,26 @@ impl Block {
 
     /// Where `byte` stands.
     #[inline]
-    pub(crate) fn is(self, byte: u8) -> u64 {
+    pub fn is(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.places(|part| part.simd_eq(byte))
     }
 
     /// Where a byte of `first..=last` stands.
     #[inline]
-    pub(crate) fn range(self, first: u8, last: u8) -> u64 {
+    pub fn range(self, first: u8, last: u8) -> u64 {
         self.places(|part| within(part, first, last))
     }
 
     /// Where a byte beyond ASCII stands.
     #[inline]
-    pub(crate) fn wide(self) -> u64 {
+    pub fn wide(self) -> u64 {
         self.places(|part| part)
     }
 
     /// Whether any of these two stands here.
     #[inline]
-    pub(crate) fn has_any(self, one: u8, other: u8) -> bool {
+    pub fn has_any(self, one: u8, other: u8) -> bool {
         let (one, other) = (u8x16::splat(one), u8x16::splat(other));
         let found = |part: u8x16| part.simd_eq(one) | part.simd_eq(other);
         (found(self.0) | found(self.1) | found(self.2) | found(self.3)).to_bitmask() != 0
@@ -67,7 +67,7 @@ impl Block {
 
     /// Where brackets open, and where they close: `[` and `{` differ in one bit, and `]` and `}`.
     #[inline]
-    pub(crate) fn brackets(self) -> (u64, u64) {
+    pub fn brackets(self) -> (u64, u64) {
         let (fold, open, close) = (u8x16::splat(0x20), u8x16::splat(b'{'), u8x16::splat(b'}'));
         let folded = Self(self.0 | fold, self.1 | fold, self.2 | fold, self.3 | fold);
         (folded.places(|part| part.simd_eq(open)), folded.places(|part| part.simd_eq(close)))
@@ -75,7 +75,7 @@ impl Block {
 }
 
 /// Three blocks, the bytes at the same place in each looked at together.
-pub(crate) trait Three {
+pub trait Three {
     /// Where `test` holds: where its lanes have their highest bit set.
     fn places(self, test: impl Fn([u8x16; 3]) -> u8x16) -> u64;
 }
@@ -153,14 +153,14 @@ fn next(bytes: &[u8]) -> (u8x16, usize) {
 
 /// Where a byte of `first..=last` stands.
 #[inline]
-pub(crate) fn within(part: u8x16, first: u8, last: u8) -> u8x16 {
+pub fn within(part: u8x16, first: u8, last: u8) -> u8x16 {
     let above = part - u8x16::splat(first);
     above.min(u8x16::splat(last - first)).simd_eq(above)
 }
 
 /// The place of the first of these two among 16 bytes.
 #[inline]
-pub(crate) fn first_of(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
+pub fn first_of(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
     let part = u8x16::new(*part);
     let found = part.simd_eq(u8x16::splat(one)) | part.simd_eq(u8x16::splat(other));
     Some(found.to_bitmask().trailing_zeros() as usize).filter(|place| *place < PART)
@@ -168,14 +168,14 @@ pub(crate) fn first_of(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
 
 /// How many bytes from `at` on stand before the first of these two; all that there are where none stands. O(n), 16 bytes a step: for strings, most of which are short.
 #[inline]
-pub(crate) fn until(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
+pub fn until(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
     let (one, other) = (u8x16::splat(one), u8x16::splat(other));
     until_any(bytes, at, |part| part.simd_eq(one) | part.simd_eq(other))
 }
 
 /// How many bytes from `at` on stand before the first that `test` finds, by the highest bit of its lane; all that there are where none does.
 #[inline]
-pub(crate) fn until_any(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usize {
+pub fn until_any(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usize {
     let mut rest = bytes.get(at..).unwrap_or_default();
     let length = rest.len();
     while let Some((next, after)) = rest.split_first_chunk::<PART>() {
@@ -191,7 +191,7 @@ pub(crate) fn until_any(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) 
 
 /// Appends what stands before the first byte that `test` finds; how many bytes that is. O(n), 16 bytes a step; in a text that is `LONG` 64, where there were 16 without one.
 #[inline(always)]
-pub(crate) fn copy_until<const LONG: bool>(
+pub fn copy_until<const LONG: bool>(
     to: &mut Vec<u8>,
     from: &[u8],
     test: impl Fn(u8x16) -> u8x16,
@@ -220,7 +220,7 @@ pub(crate) fn copy_until<const LONG: bool>(
 
 /// Appends bytes. O(n): for a few, which what the component calls for any number takes longer for.
 #[inline]
-pub(crate) fn append(to: &mut Vec<u8>, from: &[u8]) {
+pub fn append(to: &mut Vec<u8>, from: &[u8]) {
     if from.len() < BLOCK {
         to.reserve(from.len() + PART);
         copy_until::<false>(to, from, |_| u8x16::ZERO);
@@ -233,7 +233,7 @@ pub(crate) fn append(to: &mut Vec<u8>, from: &[u8]) {
 const STRETCH: usize = 256;
 
 /// How many bytes at the beginning are surely ASCII: all up to the stretch that has another. O(n), 256 bytes a step.
-pub(crate) fn ascii(bytes: &[u8]) -> usize {
+pub fn ascii(bytes: &[u8]) -> usize {
     let ascii = |stretch: &&[u8; STRETCH]| {
         let parts = stretch.as_chunks::<PART>().0;
         let all = parts.iter().fold(u8x16::ZERO, |all, part| all | u8x16::new(*part));
@@ -243,13 +243,13 @@ pub(crate) fn ascii(bytes: &[u8]) -> usize {
 }
 
 /// Whether no byte is beyond ASCII. O(n), 256 bytes a step.
-pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
+pub fn is_ascii(bytes: &[u8]) -> bool {
     (ascii(bytes)..bytes.len()).step_by(BLOCK).all(|at| Block::at(bytes, at).wide() == 0)
 }
 
 /// Whether both are the same. For names, most of which are short: what the component calls for any other comparison goes byte by byte.
 #[inline]
-pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
+pub fn same(left: &[u8], right: &[u8]) -> bool {
     if left.len() != right.len() {
         return false;
     }
@@ -281,7 +281,7 @@ fn long_same(left: &[u8], right: &[u8]) -> bool {
 
 /// How many bytes from these places on are the same in both, none of them being `stop`. O(n), 16 bytes a step.
 #[inline]
-pub(crate) fn alike(left: &[u8], from: usize, right: &[u8], other: usize, stop: u8) -> usize {
+pub fn alike(left: &[u8], from: usize, right: &[u8], other: usize, stop: u8) -> usize {
     let stop = u8x16::splat(stop);
     let mut left = left.get(from..).unwrap_or_default();
     let mut right = right.get(other..).unwrap_or_default();
@@ -301,7 +301,7 @@ pub(crate) fn alike(left: &[u8], from: usize, right: &[u8], other: usize, stop: 
 
 /// The places in a set, the first first.
 #[inline]
-pub(crate) fn places(mut set: u64) -> impl Iterator<Item = usize> {
+pub fn places(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         (set != 0).then(|| {
             let place = set.trailing_zeros() as usize;
@@ -313,7 +313,7 @@ pub(crate) fn places(mut set: u64) -> impl Iterator<Item = usize> {
 
 /// Each place, and all between it and the next one in the set, are in the result; then they are not; and so on.
 #[inline]
-pub(crate) fn between(set: u64) -> u64 {
+pub fn between(set: u64) -> u64 {
     let mut mask = set;
     for shift in [1, 2, 4, 8, 16, 32] {
         mask ^= mask << shift;
@@ -323,18 +323,18 @@ pub(crate) fn between(set: u64) -> u64 {
 
 /// Which bytes have backslashes before them, block after block: of the two before the next block, those that are backslashes, the nearer one being bit 1.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Slashes(u64);
+pub struct Slashes(u64);
 
 impl Slashes {
     /// The places in a block with backslashes at these that have one right before them.
     #[inline(always)]
-    pub(crate) fn before(self, slashes: u64) -> u64 {
+    pub fn before(self, slashes: u64) -> u64 {
         slashes << 1 | self.0 >> 1
     }
 
     /// The same, and those that have one two bytes before them; goes on to the next block.
     #[inline(always)]
-    pub(crate) fn next(&mut self, slashes: u64) -> (u64, u64) {
+    pub fn next(&mut self, slashes: u64) -> (u64, u64) {
         let two = (self.before(slashes), slashes << 2 | self.0);
         self.0 = slashes >> 62;
         two
@@ -342,14 +342,14 @@ impl Slashes {
 }
 
 /// Backslashes right before a place, none of them before `from`. O(backslashes).
-pub(crate) fn slashes_before(bytes: &[u8], from: usize, at: usize) -> usize {
+pub fn slashes_before(bytes: &[u8], from: usize, at: usize) -> usize {
     let before = bytes.get(from..at).unwrap_or_default();
     before.iter().rev().take_while(|byte| **byte == b'\\').count()
 }
 
 /// Which bytes a backslash before them escapes, block after block.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Escapes {
+pub struct Escapes {
     /// Whether the first byte of the next block is escaped: 0 or 1.
     carry: u64,
 }
@@ -357,7 +357,7 @@ pub(crate) struct Escapes {
 impl Escapes {
     /// The escaped places of a block with backslashes at these.
     #[inline]
-    pub(crate) fn next(&mut self, slashes: u64) -> u64 {
+    pub fn next(&mut self, slashes: u64) -> u64 {
         const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
         if slashes == 0 {
             return std::mem::take(&mut self.carry);

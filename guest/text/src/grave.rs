@@ -3,8 +3,8 @@
 use wide::u8x16;
 
 use super::lines::Lined;
-use crate::blocks::{BLOCK, Block, Three as _, places};
-use crate::json::text::Form;
+use context_guard_json::blocks::{BLOCK, Block, Three as _, places};
+use context_guard_json::text::Form;
 
 /// For each line of a text, whether [`super::level::level`] may find anything in it. O(n), 64 bytes a step.
 #[must_use]
@@ -125,8 +125,8 @@ fn may_begin<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::text::escape;
-    use crate::text::level::{Level, level};
+    use crate::level::{Level, level};
+    use context_guard_json::text::escape;
 
     #[test]
     fn looking_up_passes_over_nothing_that_begins_a_word() {

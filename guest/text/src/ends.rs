@@ -1,7 +1,7 @@
 //! Where the lines of a text end, told by one pass over it: together with all else that has to be known of every byte of a text.
 
-use crate::blocks::{BLOCK, Block, Slashes, places, slashes_before};
-use crate::json::text::Form;
+use context_guard_json::blocks::{BLOCK, Block, Slashes, places, slashes_before};
+use context_guard_json::text::Form;
 
 /// Lines that room is made for at first, at most.
 const MOST_AT_FIRST: usize = 1 << 16;
@@ -128,8 +128,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::json::text::escape;
-    use crate::text::lines::Lines;
+    use crate::lines::Lines;
+    use context_guard_json::text::escape;
 
     fn walked(bytes: &[u8], form: Form) -> Vec<usize> {
         Lines::new(bytes, form).map(|line| line.end).collect()

@@ -2,7 +2,7 @@
 
 use super::{Form, Scan, Scanner, Span};
 use crate::blocks;
-use crate::json::text;
+use crate::text;
 
 impl<'a> Scanner<'a> {
     /// Passes a string and gives the span between its quotes.

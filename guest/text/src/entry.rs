@@ -7,7 +7,7 @@ use wide::u8x16;
 use super::boundary::begins_entry;
 use super::level::{Level, level, strict};
 use super::lines::Lined;
-use crate::blocks::{PART, copy_until, until_any, within};
+use context_guard_json::blocks::{PART, copy_until, until_any, within};
 
 /// An entry that matters.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The price of the whole original, without reading all of it.
 
 use super::{Estimator, Measure, Words};
-use crate::json::text::{self, Form};
+use context_guard_json::text::{self, Form};
 
 /// Above this the total is extrapolated: pricing megabytes would cost more than all the rest.
 const EXACT_BYTES: u64 = 64 * 1024;

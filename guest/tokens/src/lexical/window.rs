@@ -1,6 +1,6 @@
 //! The classes of the next 64 bytes as sets of places: the end of a run is then one count of bits, not a loop over its bytes.
 
-use crate::blocks::{BLOCK, Block};
+use context_guard_json::blocks::{BLOCK, Block};
 
 /// How far the reader may go into a window before the next one is taken: what begins before that and is no longer than most words ends inside.
 const REACH: usize = 40;

@@ -1,4 +1,5 @@
 //! What an answer costs: estimators, and the arithmetic of a budget.
+#![forbid(unsafe_code)]
 
 pub mod budget;
 pub mod chars4;
@@ -13,7 +14,7 @@ pub use weighed::Weighed;
 
 use serde::{Deserialize, Serialize};
 
-use crate::blocks::is_ascii;
+use context_guard_json::blocks::is_ascii;
 
 /// Units of a token in which small texts are weighed.
 pub const FINE: u64 = 4_096;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::ends::Ends;
-use crate::json::Span;
-use crate::json::text::{Form, prefix, visible};
+use context_guard_json::Span;
+use context_guard_json::text::{Form, prefix, visible};
 
 /// Bytes of the beginning of a line that are looked at: an escape is at most six.
 const HEAD: usize = 96;

@@ -374,7 +374,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::json::survey::Survey;
+    use crate::survey::Survey;
 
     fn escape(text: &str) -> Vec<u8> {
         let mut out = Vec::new();

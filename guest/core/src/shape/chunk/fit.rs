@@ -11,7 +11,7 @@ const LOOK_BACK: usize = 400;
 /// Length of the longest beginning of `bytes`, a text without usable line ends, that costs at most `allowance` tokens. It ends after a
 /// sentence, else after a word, never inside a grapheme or an escape, and is never empty unless `bytes` is. O(result).
 #[must_use]
-pub fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
+pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
     let weigh =
         |end: usize| estimator.weigh(&text::visible(bytes.get(..end).unwrap_or_default(), form));
     let allowed = allowance.max(1).saturating_mul(FINE);
@@ -46,7 +46,7 @@ pub fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> u
 }
 
 /// The best place at or shortly before `end`; 0 where there is none.
-pub(crate) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
+pub(super) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     let from = text::boundary(bytes, end.saturating_sub(LOOK_BACK.min(end / 2)), form);
     let window = bytes.get(from..end).unwrap_or_default();
     if let Some(at) =

@@ -4,9 +4,9 @@
 //! reaches a client as it would have without the guard.
 
 use super::{Kind, MAX_DEPTH, Scan, ScanError, Scanner};
+use crate::Span;
 use crate::blocks::{BLOCK, Block, Escapes, Slashes, between, places, slashes_before};
-use crate::json::Span;
-use crate::json::text::{Form, hex};
+use crate::text::{Form, hex};
 
 impl Scanner<'_> {
     /// Passes one value and gives its span. O(n), some 5 GB/s on long values.

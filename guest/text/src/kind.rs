@@ -98,7 +98,7 @@ fn reads_as_prose(head: &[&[u8]]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::text::Form;
+    use context_guard_json::text::Form;
 
     fn kind(text: &str) -> Kind {
         Kind::of(&Lined::of(text.as_bytes(), Form::Raw))

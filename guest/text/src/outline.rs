@@ -223,7 +223,7 @@ fn without_tags(html: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::text::Form;
+    use context_guard_json::text::Form;
 
     fn texts(kind: Kind, text: &str) -> Vec<String> {
         parts(kind, &Lined::of(text.as_bytes(), Form::Raw))
