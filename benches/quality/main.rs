@@ -128,7 +128,7 @@ fn minified(text: String) -> String {
     if serde_json::from_str::<serde_json::Value>(&text).is_err() {
         return text;
     }
-    String::from_utf8(context_guard_core::shape::lossless::minify(text.as_bytes())).unwrap_or(text)
+    String::from_utf8(context_guard_core::fields::minify(text.as_bytes())).unwrap_or(text)
 }
 
 /// Counts the tokens of a text.

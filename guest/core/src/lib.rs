@@ -10,6 +10,7 @@
 //! [`shape`] cuts, [`snapshot`] keeps the rest. [`policy`] says what applies.
 #![forbid(unsafe_code)]
 
+pub mod fields;
 pub mod guard;
 pub mod mcp;
 mod packed;

@@ -20,12 +20,12 @@ use self::grep::Pattern;
 use self::path::{Path, PathTarget};
 use self::records::RecordSet;
 use self::response_mode::ResponseMode;
+use crate::fields::mask::{Mask, names};
+use crate::fields::minify;
 use crate::json::scan::Kind;
 use crate::json::survey::Survey;
 use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
-use crate::shape::lossless::minify;
-use crate::shape::project::{Mask, names};
 
 /// A query as the caller wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

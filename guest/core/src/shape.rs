@@ -3,7 +3,6 @@
 pub mod chunk;
 pub mod condense;
 pub mod context;
-pub mod extract;
 pub mod highlight;
 mod index;
 pub mod item;
@@ -15,7 +14,6 @@ pub mod page;
 pub mod payload;
 pub mod plan;
 pub mod pricing;
-pub mod project;
 pub mod projected_list;
 pub mod range;
 pub mod render;

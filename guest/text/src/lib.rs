@@ -9,3 +9,4 @@ pub mod kind;
 pub mod level;
 pub mod lines;
 pub mod outline;
+pub mod shorten;

@@ -3,6 +3,7 @@
 use super::replay::MAX_REPLAY_ARGUMENT_BYTES;
 use super::ticket::{ParsedRequest, ReplayTicket, Ticket};
 use super::{Context, Guard, Plan, pass, read_tool, schema_constraint};
+use crate::fields::minify;
 use crate::json::edit::Edits;
 use crate::json::text::quoted;
 use crate::mcp::READ_URI;
@@ -16,12 +17,11 @@ use crate::mcp::serve_part::{ServedPart, part};
 use crate::mcp::tool_info::{OutputSchema, ToolInfo};
 use crate::policy::EndpointSettings;
 use crate::record::Record;
-use crate::shape::extract::{MARK, holds_mark};
-use crate::shape::lossless::minify;
 use crate::shape::notice::READ_TOOL;
 use crate::shape::render::SchemaConstraint;
 use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Cursor, CursorError, Replay, Scope};
+use crate::text::shorten::{MARK, holds_mark};
 use crate::tokens::Original;
 
 /// What a call is refused with whose arguments hold the guard's marks.

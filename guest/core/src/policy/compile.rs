@@ -6,8 +6,8 @@ use wildmatch::WildMatch;
 
 use super::document::{Document, OnFault, Rule, Settings};
 use super::endpoint_settings::EndpointSettings;
+use crate::fields::Mask;
 use crate::packed::{pack, unpack};
-use crate::shape::project::Mask;
 
 /// Identifies the resolved form. Must change whenever [`Document`] does.
 const FORMAT: &[u8; 4] = b"cgp3";

@@ -1,7 +1,7 @@
 //! The settings of one endpoint, with all defaults.
 
 use super::document::{Advertise, CursorMode, ItemFields, OrderBy, Settings, Strip};
-use crate::shape::project::Mask;
+use crate::fields::Mask;
 use crate::tokens::{Budget, Estimator};
 
 /// The minimum tokens for an excerpt with its result notice.

@@ -120,7 +120,7 @@ impl Aggregate {
         }
         if all.count == 0 && !self.field.is_empty() && !records.ids.is_empty() {
             let first = records.ids.first().copied().unwrap_or(0);
-            let known = crate::shape::project::names(&records.outline, first);
+            let known = crate::fields::mask::names(&records.outline, first);
             return Err(format!(
                 "no record has a field {}; there are: {}",
                 self.field.join("."),

@@ -7,8 +7,8 @@ use super::records::RecordSet;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::{Form, boundary, quoted};
-use crate::shape::extract::mark;
 use crate::text::lines::Lines;
+use crate::text::shorten::mark;
 
 /// Maximum number of bytes to search.
 const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;

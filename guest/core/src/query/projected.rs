@@ -1,10 +1,10 @@
 //! Projections of a document or of its records to selected fields.
 
 use super::IsEnough;
+use crate::fields::{Mask, Projection};
 use crate::json::scan::{Kind, Scanner};
 use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
-use crate::shape::project::{Mask, Projection};
 
 /// The result of a projection.
 pub struct Projected {

@@ -2,14 +2,14 @@
 
 use super::path::{Path, PathTarget};
 use super::projected::{Projected, Source};
+use crate::fields::Mask;
+use crate::fields::minify;
 use crate::json::Span;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::{Kind, is_json};
 use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
 use crate::policy::EndpointSettings;
-use crate::shape::lossless::minify;
-use crate::shape::project::Mask;
 use crate::text::lines::Lines;
 
 /// The records of a payload.
@@ -75,7 +75,7 @@ impl<'a> RecordSet<'a> {
         }
         let Some((id, node)) = found.first().and_then(|id| Some((*id, self.outline.node(*id)?)))
         else {
-            let known = crate::shape::project::names(&self.outline, self.root);
+            let known = crate::fields::mask::names(&self.outline, self.root);
             return Err(format!(
                 "the path leads to nothing; the document has: {}",
                 super::short_list(&known, 40)
@@ -126,7 +126,7 @@ impl<'a> RecordSet<'a> {
     pub fn project(&self, mask: &Mask) -> Option<Projected> {
         let start = |id: &Id| self.outline.node(*id).map(|node| self.outline.start(node));
         let starts: Option<Vec<usize>> = self.ids.iter().map(start).collect();
-        let names = || crate::shape::project::names(&self.outline, self.root);
+        let names = || crate::fields::mask::names(&self.outline, self.root);
         let whole = self.root == 0 && !self.list_keys.is_empty();
         Source {
             bytes: self.outline.bytes(),

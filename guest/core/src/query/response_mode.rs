@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::{split_path, values_at};
 use super::records::RecordSet;
+use crate::fields::names::{FieldPriority, field_priority};
+use crate::fields::{Mask, Projection};
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::policy::EndpointSettings;
-use crate::shape::condense::names::{FieldPriority, field_priority};
-use crate::shape::extract::shorten;
-use crate::shape::project::{Mask, Projection};
+use crate::text::shorten::shorten;
 
 /// The level of detail of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,5 @@
 //! Condensing: every record stays, the fields that carry least go first and for all records alike, values are shortened before they go (FR-015, FR-016).
 
-pub mod names;
 pub mod records;
 pub mod schema;
 pub mod select;
@@ -9,8 +8,8 @@ mod write;
 use self::schema::{FieldId, Schema};
 use self::select::{SelectableField, Selection, select};
 use self::write::{FieldLookup, Writer};
+use crate::fields::Mask;
 use crate::json::outline::Outline;
-use crate::shape::project::Mask;
 use crate::tokens::{Estimator, FINE};
 
 /// How often a size is tried to be met.

@@ -3,13 +3,13 @@
 mod log_errors;
 
 use self::log_errors::LogErrors;
-use super::extract::mark;
 use crate::json::text::{Form, boundary};
 use crate::text::entry::{Entry, entries, strict_lines};
 use crate::text::grave::candidates;
 use crate::text::kind::Kind;
 use crate::text::lines::Lined;
 use crate::text::outline::{Part, parts};
+use crate::text::shorten::mark;
 use crate::tokens::Estimator;
 
 /// Lines of an entry, its stack trace, that are shown.

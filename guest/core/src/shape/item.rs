@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use super::lossless::minify;
+use crate::fields::minify;
 use crate::json::scan::is_json;
 use crate::json::text::{Form, escape, visible};
 

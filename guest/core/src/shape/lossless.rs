@@ -2,47 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::fields::minify;
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::policy::Strip;
-
-/// JSON without the white space between its tokens. O(n).
-#[must_use]
-pub fn minify(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(next) = rest.first() {
-        let length = match next {
-            b'"' => string_length(rest),
-            b' ' | b'\n' | b'\r' | b'\t' => {
-                rest = rest.get(1..).unwrap_or_default();
-                continue;
-            }
-            _ => rest
-                .iter()
-                .position(|byte| matches!(byte, b'"' | b' ' | b'\n' | b'\r' | b'\t'))
-                .unwrap_or(rest.len()),
-        };
-        let (run, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-        out.extend_from_slice(run);
-        rest = after;
-    }
-    out
-}
-
-/// The length of the string that begins here, quotes included.
-fn string_length(json: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(stop) = json.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
-        at += stop;
-        if json.get(at) == Some(&b'"') {
-            return at + 1;
-        }
-        at += 2;
-    }
-    json.len()
-}
 
 /// Bytes from which an object that stands there again is replaced by a reference.
 const REPEAT: usize = 64;
@@ -192,11 +156,6 @@ mod tests {
         let outline = Outline::of(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
         let fields: Vec<String> = fields.iter().map(|field| (*field).to_owned()).collect();
         String::from_utf8(strip(&outline, what, &fields)).unwrap()
-    }
-
-    #[test]
-    fn white_space_goes_but_not_that_of_strings() {
-        assert_eq!(minify(b"{ \"a b\" :\n [1.0, \"x \\\" y\" ] }"), br#"{"a b":[1.0,"x \" y"]}"#);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::list::{self, PageRequest};
 use super::payload::Payload;
 use super::plan::ShapedPayload;
 use super::pricing::ExcerptPricer;
-use super::project::{Mask, Projection};
+use crate::fields::{Mask, Projection};
 use crate::json::scan::Scanner;
 use crate::json::survey::List;
 use crate::json::text::{Form, visible};

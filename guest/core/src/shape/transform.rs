@@ -3,12 +3,13 @@
 
 use super::context::{RequestOptions, ShapeContext};
 use super::index::payload_index;
-use super::lossless::{columns, minify, strip};
+use super::lossless::{columns, strip};
 use super::payload::Payload;
 use super::plan::{ShapedPayload, shape_payload};
 use super::pricing::ExcerptPricer;
 use super::render::block_text;
 use super::{Body, Coverage, Excerpt, projected_list};
+use crate::fields::minify;
 use crate::json::edit::Edits;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::{Kind, Scanner, is_json};

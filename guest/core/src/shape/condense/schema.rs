@@ -4,7 +4,7 @@ mod visit;
 
 use std::collections::BTreeSet;
 
-use super::names::{FieldPriority, field_priority};
+use crate::fields::names::{FieldPriority, field_priority};
 use crate::json::keyed::Keyed;
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;

@@ -1,7 +1,7 @@
 //! Which fields stay, and how long their values may be: the fields that carry least go first, and for all records alike.
 
-use super::names::FieldPriority;
 use super::schema::{FULL_LENGTH, Field, FieldId, LIST_LENGTHS, Schema, VALUE_LENGTHS};
+use crate::fields::names::FieldPriority;
 use crate::tokens::FINE;
 
 /// What stays of a document.

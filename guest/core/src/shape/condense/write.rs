@@ -5,7 +5,7 @@ use super::select::Selection;
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
-use crate::shape::extract::{mark, shorten};
+use crate::text::shorten::{mark, shorten};
 
 /// Which field a value is of.
 pub(super) enum FieldLookup<'f> {

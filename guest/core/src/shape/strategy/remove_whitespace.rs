@@ -1,10 +1,10 @@
 //! The whole document, without the white space between its tokens.
 
 use super::{Strategy, Task};
+use crate::fields::minify;
 use crate::json::scan::{Kind, is_json};
 use crate::json::survey::Survey;
 use crate::json::text::{Form, visible};
-use crate::shape::lossless::minify;
 use crate::shape::payload::Payload;
 use crate::shape::{Body, Coverage, Excerpt};
 use crate::snapshot::Cursor;

@@ -1,6 +1,7 @@
 //! A summary of a document that is no list: fewer fields, shorter values (FR-010, FR-011).
 
 use super::{Strategy, Task, WholePayload};
+use crate::fields::mask::names;
 use crate::json::outline::Outline;
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
@@ -8,7 +9,6 @@ use crate::query::short_list;
 use crate::shape::condense::{CondenseOptions, DocumentCondenser};
 use crate::shape::payload::Payload;
 use crate::shape::pricing::ExcerptPricer;
-use crate::shape::project::names;
 use crate::shape::{Body, Coverage, Excerpt, FieldCoverage};
 use crate::snapshot::Cursor;
 

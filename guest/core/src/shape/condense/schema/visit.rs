@@ -5,7 +5,7 @@ use super::{
 };
 use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
-use crate::shape::extract::is_prose;
+use crate::text::shorten::is_prose;
 use crate::tokens::{Estimator, Words};
 
 /// Members from which an object of plain values is taken for a list with names instead of numbers.

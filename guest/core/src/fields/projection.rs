@@ -1,10 +1,9 @@
 //! What a mask names, copied out of documents in one pass over each.
 
-use super::Mask;
+use super::{Mask, minify};
 use crate::blocks::append;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, convert, visible};
-use crate::shape::lossless::minify;
 
 /// Levels that are followed; what is nested deeper is not looked into.
 pub(super) const LEVELS: u16 = 64;

@@ -1,11 +1,8 @@
 //! Projection: the fields that a caller or a policy names, whole, and nothing else (FR-015, FR-017).
 
-mod projection;
-
 use std::collections::BTreeMap;
 
-use self::projection::LEVELS;
-pub use self::projection::Projection;
+use super::projection::LEVELS;
 use crate::blocks::same;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
@@ -120,6 +117,7 @@ pub fn names(outline: &Outline<'_>, id: Id) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Projection;
     use super::*;
     use crate::json::text::{Form, escape};
 

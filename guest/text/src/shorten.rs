@@ -3,8 +3,8 @@
 use unicode_segmentation::UnicodeSegmentation;
 use wide::u8x16;
 
-use crate::blocks::{BLOCK, Block, is_ascii, until_any, within};
-use crate::json::text::Form;
+use context_guard_json::blocks::{BLOCK, Block, is_ascii, until_any, within};
+use context_guard_json::text::Form;
 
 /// What every mark of the guard in a value begins with.
 pub const MARK: &str = " ... [";
@@ -162,8 +162,9 @@ fn has_keyword(sentence: &str, keywords: &[String]) -> bool {
 
 /// Sentences, each with the space after it. A line break ends one too. At most the first 64 kB are looked at.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    let head =
-        text.get(..crate::json::text::boundary(text.as_bytes(), 65_536, Form::Raw)).unwrap_or(text);
+    let head = text
+        .get(..context_guard_json::text::boundary(text.as_bytes(), 65_536, Form::Raw))
+        .unwrap_or(text);
     head.split_inclusive('\n').flat_map(|line| line.split_sentence_bounds())
 }
 
