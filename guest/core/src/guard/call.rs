@@ -26,7 +26,7 @@ use crate::tokens::Original;
 
 /// What a call is refused with whose arguments hold the guard's marks.
 const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
-     PartRead the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
+     Read the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
 
 /// What is said where a resource is read by a cursor that only a tool can follow.
 const TOOL_CURSOR_ERROR: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
