@@ -1,6 +1,7 @@
 //! What kind of text it is, told from its first lines.
 
 use super::boundary::{begins_entry, is_heading};
+use super::definition::is_definition;
 use super::lines::Lined;
 
 /// What a text is.
@@ -56,7 +57,7 @@ impl Kind {
         if count(&|line| is_heading(line)) >= 2 || count(&|line| line.starts_with(b"```")) >= 2 {
             return Kind::Markdown;
         }
-        if count(&|line| super::outline::is_item(line)) >= 2
+        if count(&|line| is_definition(line)) >= 2
             && count(&|line| ends_as_code(line)) * 4 >= head.len()
         {
             return Kind::Source;

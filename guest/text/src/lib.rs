@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod boundary;
+pub mod definition;
 pub mod ends;
 pub mod entry;
 pub mod grave;

@@ -1,6 +1,7 @@
 //! What a text consists of: headings of a document, files and hunks of a diff, items of a program, tags of a page.
 
 use super::boundary::is_heading;
+use super::definition::is_definition;
 use super::kind::Kind;
 use super::lines::Lined;
 
@@ -82,87 +83,8 @@ fn files(lines: &[&[u8]]) -> Vec<Part> {
     parts
 }
 
-/// Words that begin an item of a program.
-const ITEMS: &[&str] = &[
-    "fn",
-    "struct",
-    "enum",
-    "trait",
-    "impl",
-    "mod",
-    "def",
-    "class",
-    "function",
-    "interface",
-    "type",
-    "func",
-    "package",
-    "namespace",
-    "module",
-    "const",
-    "static",
-    "record",
-    "object",
-    "protocol",
-    "extension",
-    "sub",
-    "proc",
-    "macro_rules!",
-];
-/// Words that may stand before one of them.
-const QUALIFIERS: &[&str] = &[
-    "pub",
-    "pub(crate)",
-    "pub(super)",
-    "async",
-    "unsafe",
-    "export",
-    "default",
-    "public",
-    "private",
-    "protected",
-    "static",
-    "final",
-    "abstract",
-    "extern",
-    "override",
-    "virtual",
-    "inline",
-    "internal",
-    "sealed",
-    "declare",
-];
-
-/// Whether a line begins an item of a program.
-#[must_use]
-pub fn is_item(line: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(line);
-    let indent = text.len() - text.trim_start().len();
-    if indent > 4 {
-        return false;
-    }
-    let mut words = text.split_whitespace().peekable();
-    let mut qualified = false;
-    while words.peek().is_some_and(|word| QUALIFIERS.contains(word)) {
-        let word = words.next();
-        qualified |= word != Some("static");
-        if words.peek().is_none() {
-            return false;
-        }
-    }
-    let Some(word) = words.next() else { return false };
-    let named = words.next().is_some_and(|name| {
-        name.starts_with(|first: char| {
-            first.is_alphabetic() || matches!(first, '_' | '<' | '(' | '*')
-        })
-    });
-    // `public String name(…)`: a member of a class, without a word of its own.
-    (ITEMS.contains(&word.trim_end_matches(['<', '('])) || word.starts_with("impl<")) && named
-        || (qualified && text.contains('('))
-}
-
 fn items(lines: &[&[u8]]) -> Vec<Part> {
-    let parts = lines.iter().enumerate().filter(|(_, line)| is_item(line));
+    let parts = lines.iter().enumerate().filter(|(_, line)| is_definition(line));
     parts
         .map(|(at, line)| Part {
             line: at + 1,

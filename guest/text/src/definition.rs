@@ -1,0 +1,81 @@
+//! Definitions in source code of common programming languages.
+
+/// Keywords that begin a definition.
+const KEYWORDS: &[&str] = &[
+    "fn",
+    "struct",
+    "enum",
+    "trait",
+    "impl",
+    "mod",
+    "def",
+    "class",
+    "function",
+    "interface",
+    "type",
+    "func",
+    "package",
+    "namespace",
+    "module",
+    "const",
+    "static",
+    "record",
+    "object",
+    "protocol",
+    "extension",
+    "sub",
+    "proc",
+    "macro_rules!",
+];
+/// Words that may precede the keyword.
+const QUALIFIERS: &[&str] = &[
+    "pub",
+    "pub(crate)",
+    "pub(super)",
+    "async",
+    "unsafe",
+    "export",
+    "default",
+    "public",
+    "private",
+    "protected",
+    "static",
+    "final",
+    "abstract",
+    "extern",
+    "override",
+    "virtual",
+    "inline",
+    "internal",
+    "sealed",
+    "declare",
+];
+
+/// Returns true if the line begins a definition: a function, a type, a module and the like.
+#[must_use]
+pub fn is_definition(line: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(line);
+    let indent = text.len() - text.trim_start().len();
+    // Deeper lines are statements: a member of a class is indented by four at most.
+    if indent > 4 {
+        return false;
+    }
+    let mut words = text.split_whitespace().peekable();
+    let mut qualified = false;
+    while words.peek().is_some_and(|word| QUALIFIERS.contains(word)) {
+        let word = words.next();
+        qualified |= word != Some("static");
+        if words.peek().is_none() {
+            return false;
+        }
+    }
+    let Some(word) = words.next() else { return false };
+    let named = words.next().is_some_and(|name| {
+        name.starts_with(|first: char| {
+            first.is_alphabetic() || matches!(first, '_' | '<' | '(' | '*')
+        })
+    });
+    // Members of a class may have no keyword: `public String name(…)`.
+    (KEYWORDS.contains(&word.trim_end_matches(['<', '('])) || word.starts_with("impl<")) && named
+        || (qualified && text.contains('('))
+}
