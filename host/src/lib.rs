@@ -4,15 +4,8 @@
 //! `response` take whole JSON-RPC messages and say what becomes of them; a fault of the guard never loses one.
 #![forbid(unsafe_code)]
 
-mod admin;
 pub mod admin_client;
-pub mod cache;
 pub mod dry_run;
-pub mod error;
-pub mod fallback;
-pub mod filter;
-pub mod gateway;
-mod message;
 pub mod needles;
 
 pub use context_guard_access as access;
@@ -20,14 +13,16 @@ pub use context_guard_config as config;
 pub use context_guard_config::{document, policy};
 pub use context_guard_cursor_store as store;
 pub use context_guard_engine as engine;
+pub use context_guard_filter::{self as filter, Filter, cache};
+pub use context_guard_gateway::{self as gateway, Error, Result};
 pub use context_guard_revision::{self as generation, keys};
 pub use context_guard_telemetry::{self as telemetry, recording, sampler};
-pub use error::{Error, Result};
-pub use filter::Filter;
 pub use store::{Clock, clock};
 
 /// An answer as a model reads it, and its real cost.
 pub mod answer {
+    pub use context_guard_filter::{self as filter, Filter, cache};
+    pub use context_guard_gateway::{self as gateway, Error, Result};
     pub use context_guard_revision::answer::*;
     pub use context_guard_telemetry::{COUNTS_EXACTLY, o200k, require_exact_tokens};
 }

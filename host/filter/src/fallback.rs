@@ -6,7 +6,7 @@ use crate::engine::OnFault;
 
 /// Limits an answer: see [`context_guard_protocol::fallback::limit`].
 #[must_use]
-pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>> {
+pub(crate) fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>> {
     let on_fault = match on_fault {
         OnFault::Pass => fallback::OnFault::Pass,
         OnFault::Limit => fallback::OnFault::Limit,

@@ -3,7 +3,7 @@
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
 use crate::engine::{Error, Result};
-use crate::message::{Head, Kind};
+use context_guard_protocol::{Head, Kind};
 
 /// The number of leading bytes that are searched for the id before the whole message is parsed.
 const ID_SEARCH_BYTES: usize = 96;

@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use crate::Clock;
 use crate::config::CacheOptions;
 use crate::engine::{CacheTier, CallContext, Decision};
-use crate::message::Head;
 use crate::telemetry::glob;
+use context_guard_protocol::Head;
 
 /// Calls with more bytes than this are not looked up.
 const LONGEST_CALL: usize = 64 << 10;
@@ -203,7 +203,7 @@ impl Kept {
 /// Whether a response is a failure, of the protocol or of the tool.
 fn is_error(message: &[u8]) -> bool {
     let Some(result) = Head::read(message).and_then(|head| head.result) else { return true };
-    crate::message::member(result, "isError").is_some_and(|flag| flag.get() == "true")
+    context_guard_protocol::edit::member(result, "isError").is_some_and(|flag| flag.get() == "true")
 }
 
 #[cfg(test)]

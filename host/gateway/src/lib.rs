@@ -3,11 +3,16 @@
 //! `stdio` is one client and one child process. `serve` is the gateway: a front that speaks HTTP, and behind it either one HTTP upstream whose bytes pass
 //! (`proxy`), or many upstreams of any kind (`aggregator`).
 
+#![forbid(unsafe_code)]
+
+mod admin;
 mod aggregator;
 mod blocking;
 mod envelope;
+mod error;
 mod front;
 mod lines;
+mod message;
 mod pending;
 mod rest;
 pub mod serve;
@@ -17,6 +22,17 @@ pub mod stdio;
 mod upstream;
 mod wire;
 
+use context_guard_access as access;
+use context_guard_config::{self as config, policy};
+use context_guard_cursor_store::{self as store, Clock};
+use context_guard_engine as engine;
+use context_guard_filter::{self as filter, cache};
+use context_guard_revision::{self as generation, answer};
+use context_guard_telemetry as telemetry;
+// The names of this crate's modules before it was a crate of its own.
+use crate as gateway;
+
+pub use error::{Error, Result};
 pub(crate) use front::header;
 pub(crate) use rest::problem;
 pub use serve::Gateway;

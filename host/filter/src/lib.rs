@@ -1,12 +1,16 @@
 //! The guard as the host uses it: a message in, a message out. No fault of the guard loses an
 //! answer.
 
+#![forbid(unsafe_code)]
+
 mod answer_cache;
+pub mod cache;
 mod call_metrics;
 mod corrections;
 mod decision_log;
 mod estimate_sampler;
 mod failover;
+mod fallback;
 mod holdback;
 mod layer;
 mod options;
@@ -22,14 +26,21 @@ pub use ticket::Ticket;
 
 use std::sync::Arc;
 
+use context_guard_config as config;
+use context_guard_cursor_store::Clock;
+#[cfg(test)]
+use context_guard_cursor_store::clock;
+use context_guard_engine::{
+    self as engine, CallContext, Component, Decision, SigningKey, Surroundings,
+};
+use context_guard_protocol::Head;
+use context_guard_revision::{self as generation, Generation, Generations, Result, RolloutOptions};
+use context_guard_telemetry::{self as telemetry, recording, sampler};
+
 use self::layer::{GuardCall, RequestOutput};
 use self::stack::Stack;
 use self::ticket::ResponseHandling;
 use crate::cache::Cache;
-use crate::engine::{CallContext, Component, Decision, SigningKey, Surroundings};
-use crate::generation::{Generation, Generations, RolloutOptions};
-use crate::message::Head;
-use crate::{Result, fallback};
 
 /// The guard in its deployed revision, behind a stack of layers.
 pub struct Filter {
@@ -52,7 +63,7 @@ impl Filter {
     /// policy.
     ///
     /// # Errors
-    /// [`crate::Error::Policy`], [`crate::Error::Trap`].
+    /// [`generation::Error::Config`], [`generation::Error::Engine`].
     pub fn new(
         component: Arc<Component>,
         services: Surroundings,
@@ -109,7 +120,7 @@ impl Filter {
 
     /// Handles a request whose answer must not come from the cache, because it has its own
     /// headers.
-    pub(crate) fn request_uncached(&self, cx: &CallContext, message: &[u8]) -> Request {
+    pub fn request_uncached(&self, cx: &CallContext, message: &[u8]) -> Request {
         self.decide(cx, message, false)
     }
 
@@ -167,7 +178,7 @@ impl Filter {
     }
 
     /// Handles a notification of an upstream, which may make cached answers invalid.
-    pub(crate) fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
+    pub fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
         if let Some(cache) = &self.cache {
             cache.changed(upstream, notification);
         }

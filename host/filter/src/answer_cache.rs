@@ -7,7 +7,8 @@ use super::ticket::GuardTicket;
 use crate::cache::{Cache, Key};
 use crate::engine::CacheTier;
 use crate::engine::Result;
-use crate::message::{Head, with_id};
+use context_guard_protocol::Head;
+use context_guard_protocol::edit::with_id;
 
 /// Stores original answers and shapes a cached one for each later call.
 pub(super) struct AnswerCache(pub(super) Arc<Cache>);
