@@ -114,8 +114,9 @@ fn snapshots() -> Result<()> {
         let list = bookings(size);
         let items = list.matches("\"id\":\"bk_").count() as u64;
         let answer = structured(&list);
-        let shaped =
-            sandbox.shape(&sandbox.forward(&request)?, &answer)?.context("it was not cut")?;
+        let shaped = sandbox
+            .shape(&sandbox.forward(&request)?, &answer)?
+            .context("the answer was not shaped")?;
         for (series, offset) in series.iter_mut().zip([3, items - 3]) {
             let read = call(
                 "context_guard_read",
@@ -145,7 +146,7 @@ fn live() -> Result<()> {
     let sandbox = Sandbox::new("{}")?;
     let shaped = sandbox
         .shape(&sandbox.forward(&request)?, &structured(&bookings(1_000_000)))?
-        .context("it was not cut")?;
+        .context("the answer was not shaped")?;
     let read = call(
         "context_guard_read",
         &json!({"cursor": cursor(&shaped, 3)?, "limit": 3, "fields": "all"}),

@@ -115,6 +115,6 @@ fn swap(turns: &mut Turns) -> Result<()> {
         )?;
         whole.0.generations().offer(&Offer { policy: Some(policy), ..Offer::default() })
     };
-    ensure!(offer()?.is_some(), "the policy was not taken in");
+    ensure!(offer()?.is_some(), "the policy was not deployed");
     turns.run(vec![Bench::new("swap", "policy", offer)])
 }

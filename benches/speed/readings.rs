@@ -64,7 +64,7 @@ impl StoredAnswer {
         says: &str,
     ) -> Result<Bench<'a>> {
         let shaped = side.shape(&side.forward(&self.request)?, &self.answer)?;
-        let shaped = shaped.context("it was not cut")?;
+        let shaped = shaped.context("the answer was not shaped")?;
         let read = read(&at_offset(&next(&shaped)?, offset)?);
         let page = String::from_utf8(side.read(&read)?)?;
         ensure!(page.contains(says) && !page.contains("isError"), "{group}, {form}: {page}");

@@ -102,7 +102,7 @@ impl Side for Core {
     fn forward(&self, message: &[u8]) -> Result<Vec<u8>> {
         match self.plan(message)? {
             Plan::Forward { ticket, .. } => Ok(ticket),
-            plan => bail!("not sent on: {plan:?}"),
+            plan => bail!("not forwarded: {plan:?}"),
         }
     }
 
@@ -156,7 +156,7 @@ impl Side for Sandbox {
         match self.ask(message)? {
             RequestVerdict::Forward(forward) => Ok(forward.ticket),
             RequestVerdict::Answer(answer) => {
-                bail!("not sent on: {}", String::from_utf8_lossy(&answer.message))
+                bail!("not forwarded: {}", String::from_utf8_lossy(&answer.message))
             }
         }
     }
@@ -198,7 +198,7 @@ impl Side for Whole {
     fn forward(&self, message: &[u8]) -> Result<filter::Ticket> {
         match self.0.request(&self.1, message) {
             filter::Request::Forward(_, ticket) => Ok(ticket),
-            filter::Request::Answer(..) => bail!("not sent on"),
+            filter::Request::Answer(..) => bail!("not forwarded"),
         }
     }
 

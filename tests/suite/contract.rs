@@ -105,7 +105,7 @@ fn component_imports_only_its_world() -> Result<()> {
     let DecodedWasm::Component(resolve, world) =
         wit_component::decode(&std::fs::read(artifacts::component()?)?)?
     else {
-        context_guard_test_support::bail!("the artifact is no component")
+        context_guard_test_support::bail!("the artifact is not a component")
     };
     let exports: Vec<String> =
         resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();

@@ -42,13 +42,13 @@ fn compiled_code_is_reused() -> Result<()> {
     load(&folder)?;
     ensure!(compiled(&folder)? == 1, "{} files", compiled(&folder)?);
     let component = load(&folder)?;
-    ensure!(compiled(&folder)? == 1, "it was compiled again");
+    ensure!(compiled(&folder)? == 1, "the component was compiled twice");
     ensure!(!component.imports().is_empty());
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(&folder)?.permissions().mode();
-        ensure!(mode & 0o077 == 0, "others may write what is run: {mode:o}");
+        ensure!(mode & 0o077 == 0, "others can write to the code folder: {mode:o}");
         // Ignore a folder that others can write to: they could place code there.
         let shared = home.join("shared");
         std::fs::create_dir(&shared)?;

@@ -203,7 +203,7 @@ fn panicked_filter_is_reloaded() -> Result<()> {
     ensure!(shaped(&ask(&url, 1, &json!({"count": 500, "mark": "before"}))?));
     for _ in 0..3 {
         let broken = ask(&url, 2, &json!({"count": 500, "mark": "sabotage:panic"}));
-        ensure!(broken.is_err(), "an answer that the filter panicked on was sent");
+        ensure!(broken.is_err(), "the answer was sent although the filter panicked");
         // Envoy starts a new sandbox. Until then it must refuse answers, not forward them unshaped.
         wait_until("a restarted filter", || {
             match ask(&url, 3, &json!({"count": 500, "mark": "after"})) {
@@ -246,7 +246,7 @@ fn malformed_bodies_do_not_hang() -> Result<()> {
     }
     server.clear();
     server.push(ScriptedResponse::json(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#));
-    ensure!(ask(&url, 1, &json!({})).is_ok(), "nothing is answered any more");
+    ensure!(ask(&url, 1, &json!({})).is_ok(), "the filter stopped answering");
     envoy.is_alive()
 }
 

@@ -116,7 +116,7 @@ fn is_survived(fault: &str) -> Result<()> {
     let call = walk::call("t", &json!({}));
     for round in 1..=3u64 {
         let Request::Forward(None, ticket) = bad.request(&context(), &call) else {
-            context_guard_test_support::bail!("a request was not sent on as it came")
+            context_guard_test_support::bail!("a request was changed or answered")
         };
         ensure!(ticket.is_limit(), "{ticket:?}");
         let failed = next.on_response(&surroundings, &settings, &context(), &[1], &list(20));
@@ -127,7 +127,7 @@ fn is_survived(fault: &str) -> Result<()> {
         );
         let cut = bad
             .response(&context(), &ticket, &list(5_000))
-            .context("a large answer passed whole")?;
+            .context("a large answer passed unshaped")?;
         let answer = Answer::read(&cut)?;
         ensure!(
             cut.len() <= 10_240 && answer.notice().is_some_and(|notice| notice.contains("PARTIAL")),
@@ -185,7 +185,7 @@ fn component_with_unknown_import_is_rejected() -> Result<()> {
     let wat = r#"(component (import "wasi:sockets/network@0.2.0" (instance (export "network" (type (sub resource))))) (import "evil:host/files@1.0.0" (instance (export "read" (func)))))"#;
     let refused = Component::load(&engine()?, &wat::parse_str(wat)?);
     let Err(engine::Error::Load(reason)) = refused else {
-        context_guard_test_support::bail!("a component with an unknown import was taken")
+        context_guard_test_support::bail!("a component with an unknown import was accepted")
     };
     for part in ["wasi:sockets/network@0.2.0, evil:host/files@1.0.0", "cargo xtask build"] {
         ensure!(reason.contains(part), "{reason}");
@@ -211,7 +211,7 @@ fn failing_store_loses_no_answer() -> Result<()> {
     };
     let cut = filter
         .response(&context(), &ticket, &list(5_000))
-        .context("a large answer passed whole")?;
+        .context("a large answer passed unshaped")?;
     ensure!(
         cut.len() <= 10_240 && Answer::read(&cut)?.cursors().is_empty() && filter.faults() == 1,
         "a cursor that leads nowhere"

@@ -272,7 +272,7 @@ fn dry_run_compares_policies() -> Result<()> {
         "--max-growth",
         "0",
     ])?;
-    ensure!(faulty.status.success(), "the same code shapes otherwise: {}", out(&faulty));
+    ensure!(faulty.status.success(), "the same code gives a different result: {}", out(&faulty));
     std::fs::write(folder.join("broken.jsonl"), "{}\n")?;
     let broken = run_program(&["replay", &folder.join("broken.jsonl").display().to_string()])?;
     ensure!(
@@ -324,7 +324,7 @@ fn cache_stores_and_invalidates() -> Result<()> {
     let write = json!({"path": folder.join("b.txt").display().to_string(), "content": "x"});
     for _ in 0..2 {
         ensure!(!client.call("files__write_file", write.clone())?.is_error());
-        std::fs::remove_file(folder.join("b.txt")).context("the file was not written again")?;
+        std::fs::remove_file(folder.join("b.txt")).context("the file was not written")?;
     }
     // All renderings of one answer share one cache entry, and expire with it.
     client.call("houses__list_bookings", json!({}))?;
@@ -364,7 +364,7 @@ fn cache_stores_and_invalidates() -> Result<()> {
     }
     ensure!(entries()? == before + 1);
     ensure!(!client.call("fixture__test_trigger_tool_change", json!({}))?.is_error());
-    wait_until("the fixture's answer to be forgotten", || Ok(entries()? == before))?;
+    wait_until("an invalidated cache", || Ok(entries()? == before))?;
     ensure!(purge(json!({}))?["entries"] == 0);
     Ok(())
 }

@@ -132,7 +132,7 @@ fn replay(request: &Value, message: &[u8]) -> Result<bool> {
         };
         ensure!(recovered.iter().any(|other| same(&other)), "no cursor leads to {text}");
     }
-    ensure!(!shaped.cursors().is_empty(), "shaped, with no way to the rest: {:?}", shaped.notice());
+    ensure!(!shaped.cursors().is_empty(), "shaped without a cursor: {:?}", shaped.notice());
     Ok(true)
 }
 

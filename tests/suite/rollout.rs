@@ -114,7 +114,7 @@ fn ab_trial_runs_until_decided() -> Result<()> {
     let sides = served(&mut clients)?;
     let new = sides.iter().filter(|budget| **budget == 2_000).count();
     ensure!((8..=32).contains(&new), "{new} of 40");
-    ensure!(served(&mut clients)? == sides, "sessions changed sides");
+    ensure!(served(&mut clients)? == sides, "a session changed its revision");
     let trial = revision_report(&gateway)?["trial"].clone();
     let answers = |side: &str| trial[side]["answers"].as_u64().unwrap_or_default();
     ensure!(

@@ -34,7 +34,7 @@ fn us1_1_long_list_is_paged() -> Result<()> {
         page["nextCursor"].as_str() == answer.next_cursor().as_deref()
             && answer.next_cursor().is_some()
     );
-    let notice = answer.notice().context("no contract")?;
+    let notice = answer.notice().context("no result notice")?;
     ensure!(
         notice.contains("items 1-50 of 500") && notice.contains("450 are NOT shown"),
         "{notice}"

@@ -52,7 +52,7 @@ fn us2_1_large_booking_is_summarized() -> Result<()> {
                 && details["parameters"]["fields"].is_string(),
             "{details}"
         );
-        let notice = answer.notice().context("no contract")?;
+        let notice = answer.notice().context("no result notice")?;
         ensure!(
             notice.contains("SUMMARY, not the whole answer") && notice.contains("\"fields\""),
             "{notice}"
@@ -95,7 +95,10 @@ fn us2_2_section_is_returned() -> Result<()> {
     ensure!(path.json()? == whole["financial"]["lines"][3]);
     let pieces = client.walk("get_booking", json!({"fields": "all"}))?;
     let text: String = pieces.iter().flat_map(Answer::texts).collect();
-    ensure!(serde_json::from_str::<Value>(&text)? == whole, "fields=all is not the whole");
+    ensure!(
+        serde_json::from_str::<Value>(&text)? == whole,
+        "fields=all does not give the original"
+    );
     Ok(())
 }
 
@@ -251,7 +254,7 @@ fn totals_include_hidden_rows() -> Result<()> {
 fn log_search_returns_context() -> Result<()> {
     let mut client = Client::property_server()?;
     let first = client.call("read_log", json!({}))?;
-    let notice = first.notice().context("no contract")?;
+    let notice = first.notice().context("no result notice")?;
     ensure!(
         notice.contains("errors")
             && notice.contains("ERROR sync 233 failed")

@@ -150,7 +150,7 @@ fn us3_4_invalid_policy_is_rejected() -> Result<()> {
     );
     // The corrected file is deployed.
     std::fs::write(&file, "tokenBudgetThreshold: 4500\n")?;
-    wait_until("the mended policy", || {
+    wait_until("the corrected policy", || {
         Ok(threshold(&client.call("list_bookings", json!({}))?) == 4_500.0)
     })?;
     Ok(())

@@ -71,7 +71,7 @@ impl Redis {
         command.args(&self.arguments);
         self.process = Some(Process::start(command, true, "Ready to accept connections")?);
         let address = ("127.0.0.1", self.port);
-        wait_until("redis-server listens", || Ok(TcpStream::connect(address).is_ok()))?;
+        wait_until("listening redis-server", || Ok(TcpStream::connect(address).is_ok()))?;
         Ok(())
     }
 

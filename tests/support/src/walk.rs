@@ -37,7 +37,7 @@ pub fn shape(
 pub fn read(host: &dyn TestGuard, arguments: &Value) -> Result<Answer> {
     match host.request(&call("context_guard_read", arguments))? {
         Verdict::Answer(answer, _) => Answer::read(&answer),
-        Verdict::Forward(..) => bail!("the reading tool was sent to the upstream"),
+        Verdict::Forward(..) => bail!("the call of the reading tool was forwarded"),
     }
 }
 
@@ -56,7 +56,7 @@ pub fn pages(host: &dyn TestGuard, first: Answer) -> Result<Vec<Answer>> {
         let page = read(host, &json!({"cursor": cursor, "fields": "all"}))?;
         ensure!(!page.is_error(), "a cursor failed: {:?}", page.all_texts());
         pages.push(page);
-        ensure!(pages.len() < 100_000, "the cursors do not end");
+        ensure!(pages.len() < 100_000, "more than 100,000 pages");
     }
     Ok(pages)
 }
@@ -100,11 +100,11 @@ pub fn items(pages: &[Answer]) -> Result<Vec<Value>> {
                 if contract["toByte"] == contract["bytesInItem"] {
                     items.push(
                         serde_json::from_str(&std::mem::take(&mut part))
-                            .context("the parts of an item are no JSON")?,
+                            .context("the parts of an item are not JSON")?,
                     );
                 }
             }
-            kind => bail!("a list has a {kind}"),
+            kind => bail!("unexpected kind of page: {kind}"),
         }
     }
     Ok(items)
