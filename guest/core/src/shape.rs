@@ -1,4 +1,7 @@
-//! The ladder: what of an answer is shown, and what is kept. Each rung is a file; `plan` chooses.
+//! Shaping: reduces an answer to its budget.
+//!
+//! The excerpt of a payload is selected by reduction strategies, in the order that `strategy`
+//! lists. The excerpt is rendered once, and the payload is stored so that the rest can be read.
 
 pub mod chunk;
 pub mod condense;
@@ -27,56 +30,56 @@ use crate::blocks::same;
 use crate::json::text::Form;
 use crate::snapshot::Cursor;
 
-/// A part of a payload, cut to be shown.
+/// The part of a payload that is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Excerpt {
-    /// What it is a part of.
+    /// The extent of the part.
     pub coverage: Coverage,
-    /// Where the rest begins, if there is one; or what leads to the whole.
+    /// A cursor to the rest, or to the whole if there is no rest.
     pub next: Option<Cursor>,
-    /// Whether there is a rest.
+    /// True if `next` leads to the rest, false if it leads to the whole.
     pub more: bool,
-    /// The part itself.
+    /// The content.
     pub body: Body,
-    /// What stands out in the rest of a text.
+    /// Important parts of the rest, as text: errors of a log, or what identifies other items.
     pub highlights: Option<String>,
-    /// What this is a part of, where that is not the upstream's answer itself.
+    /// A description of the source, if that is not the upstream's answer itself.
     pub about: Option<String>,
 }
 
 impl Excerpt {
-    /// A part; `next` leads to what follows.
+    /// Creates an excerpt. `next` leads to the rest.
     #[must_use]
     pub fn new(coverage: Coverage, next: Option<Cursor>, body: Body) -> Self {
         Self { coverage, more: next.is_some(), next, body, highlights: None, about: None }
     }
 
-    /// Whether both are the same part, whatever else is said of it.
+    /// Returns true if both have the same content and cursor. Highlights and source may differ.
     #[must_use]
     pub fn has_same_content(&self, other: &Self) -> bool {
         let Self { coverage, next, more, body, highlights: _, about: _ } = self;
         (coverage, next, more, body) == (&other.coverage, &other.next, &other.more, &other.body)
     }
 
-    /// The same, where `next` does not lead on but to the whole.
+    /// Returns the same excerpt with a cursor that leads to the whole, not to the rest.
     #[must_use]
     pub fn complete(self) -> Self {
         Self { more: false, ..self }
     }
 }
 
-/// The bytes of a part.
+/// The content of an excerpt.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// A document with fewer items, in pieces: see [`page::Pieces`].
+    /// A document with fewer items. See [`page::Pieces`].
     Page(page::Pieces),
-    /// Content blocks as they came, separated by commas.
+    /// Content blocks as received, separated by commas.
     Blocks(Vec<u8>),
-    /// A piece of text.
+    /// A part of a text.
     Text(Vec<u8>, Form),
-    /// JSON that is not escaped, in another shape than the original.
+    /// Unescaped JSON that is not a page of the original.
     Json(Vec<u8>),
-    /// A summary of a document, as JSON that is not escaped.
+    /// The summary of a document, as unescaped JSON.
     Summary(Vec<u8>),
 }
 

@@ -1,4 +1,4 @@
-//! Chunks of a text: where each begins, and what of it is shown.
+//! Chunks of a text: the offsets at which they begin.
 
 mod fit;
 mod stride;
@@ -13,35 +13,39 @@ use crate::text::lines::{Lined, Lines};
 use crate::tokens::{Estimator, FINE, Words};
 use fit::fit;
 
-/// Bytes up to which every line is priced.
+/// The maximum size of a text of which every line is priced.
 const MAX_EXACT_BYTES: usize = 64 * 1024;
 
-/// What a chunk may hold.
+/// The limits of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkLimits {
-    /// Lines.
+    /// The maximum number of lines.
     pub lines: u64,
-    /// Tokens.
+    /// The maximum number of tokens.
     pub tokens: u64,
-    /// Tokens of the first one.
+    /// The maximum number of tokens of the first chunk.
     pub first: u64,
 }
 
-/// A line that is not in a chunk yet.
+/// A line that is not assigned to a chunk yet.
 struct OpenLine {
     start: usize,
-    /// In 1/[`FINE`] token.
+    /// The cost, in units of 1/[`FINE`] token.
     weight: u64,
     rank: Rank,
     number: u64,
 }
 
-/// Finds where the chunks of a text begin. They end at entries, paragraphs, sections and sentences where they can, at lines where they must;
-/// a line that is larger than a chunk is cut at sentences or words. Up to 64 kB every line is priced; in longer texts the first chunk is, and the others are told from samples.
+/// Divides a text into chunks.
+///
+/// Chunks end at log entries, paragraphs, sections or sentences if possible, else at lines. A line
+/// that is larger than a chunk is divided at sentences or words. In texts of more than 64 kB only
+/// the first chunk is priced exactly, and the others by samples.
 #[must_use]
 pub fn plan_chunks(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
     let (bytes, form) = (text.bytes(), text.form());
-    // Where code is fenced in, every line has to be looked at: a place inside a fence looks like any other.
+    // Whether a line is inside a code fence depends on all lines before it, so no line may be
+    // skipped.
     if bytes.len() > MAX_EXACT_BYTES && !text.fenced() {
         return stride::plan(text, estimator, size);
     }
@@ -51,7 +55,8 @@ pub fn plan_chunks(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -
     TextIndex { lines, chunks: plan.chunks }
 }
 
-/// Where the second chunk begins, every line of the first one priced; none where all of it is one.
+/// Returns the beginning of the second chunk, with every line of the first priced. `None` if one
+/// chunk holds all.
 fn second_chunk(
     bytes: &[u8],
     form: Form,
@@ -69,7 +74,7 @@ struct ChunkPlanner<'a> {
     estimator: &'a Estimator,
     size: ChunkLimits,
     chunks: Vec<ChunkMark>,
-    /// The lines of the chunk that is being filled.
+    /// The lines that will be in the next chunks.
     open: VecDeque<OpenLine>,
     weight: u64,
 }
@@ -79,7 +84,8 @@ impl<'a> ChunkPlanner<'a> {
         Self { bytes, form, estimator, size, chunks: Vec::new(), open: VecDeque::new(), weight: 0 }
     }
 
-    /// Reads lines until `enough`, or all of them; how many that were. O(n).
+    /// Reads lines until `enough` returns true, or the text ends. Returns the number of lines.
+    /// O(n).
     fn read(&mut self, enough: impl Fn(&Self) -> bool) -> u64 {
         let (bytes, form) = (self.bytes, self.form);
         let text = |line: Span| bytes.get(line).unwrap_or_default();
@@ -98,7 +104,7 @@ impl<'a> ChunkPlanner<'a> {
         number
     }
 
-    /// Where the second chunk begins, as far as lines have been read.
+    /// The beginning of the second chunk, if enough lines were read.
     fn second(&self) -> Option<ChunkMark> {
         let open = || {
             let line = self.open.front().filter(|_| !self.chunks.is_empty())?;
@@ -127,7 +133,8 @@ impl<'a> ChunkPlanner<'a> {
         self.open.push_back(line);
     }
 
-    /// How many of the open lines make the best chunk, when the line that comes next has this rank: the last of the best places in the later three quarters.
+    /// Returns the number of open lines in the best chunk: it ends at the last best boundary in its
+    /// last three quarters. `next` is the rank of the line after the open ones.
     fn best_end(&self, next: Rank) -> usize {
         let least = self.open.len() / 4 + 1;
         let places = self.open.iter().enumerate().skip(least).map(|(at, line)| (line.rank, at));
@@ -144,7 +151,7 @@ impl<'a> ChunkPlanner<'a> {
         }
     }
 
-    /// Cuts a line that is larger than a chunk.
+    /// Divides a line that is larger than a chunk.
     fn split(&mut self, line: &OpenLine, end: usize) {
         let mut start = line.start;
         while start < end {
@@ -164,7 +171,8 @@ impl<'a> ChunkPlanner<'a> {
     }
 }
 
-/// The longest beginning of `bytes` within `allowance` tokens that ends at a line, or inside the first line where that alone is too large.
+/// Returns the length of the longest beginning of `bytes` that fits. It ends at a line, or inside
+/// the first line if that is too large.
 #[must_use]
 pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
     let allowed = allowance.saturating_mul(FINE);

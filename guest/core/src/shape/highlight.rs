@@ -1,4 +1,7 @@
-//! What stands out in the part of a text that is not shown: errors and warnings of a log, an outline, rows, the end. In order of what a reader would miss most.
+//! Highlights: important lines of the part of a text that is not shown.
+//!
+//! Errors and warnings of a log come first, then an outline, rows, the end, and a sample: what a
+//! reader would miss most comes first.
 
 mod log_errors;
 
@@ -12,14 +15,14 @@ use crate::text::outline::{Part, parts};
 use crate::text::shorten::mark;
 use crate::tokens::Estimator;
 
-/// Lines of an entry, its stack trace, that are shown.
+/// The maximum number of lines shown of a log entry with its stack trace.
 const MAX_TRACE_LINES: usize = 8;
-/// Characters of a line that are shown.
+/// The maximum number of bytes shown of a line.
 const MAX_LINE_BYTES: usize = 400;
-/// Bytes of the end of a text of one line.
+/// The number of bytes shown of the end of a text that is one line.
 const TAIL_BYTES: usize = 240;
 
-/// A text, looked through once.
+/// A text, and its lines that may be highlighted.
 pub struct Highlights<'t> {
     text: &'t Lined<'t>,
     kind: Kind,
@@ -27,17 +30,18 @@ pub struct Highlights<'t> {
     parts: Vec<Part>,
 }
 
-/// What stands out, in words, with its cost.
+/// Highlights as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HighlightText {
     /// Lines with their numbers.
     pub text: String,
-    /// Entries that matter and had to be left out.
+    /// The number of errors and warnings that did not fit.
     pub omitted: usize,
 }
 
 impl<'t> Highlights<'t> {
-    /// Looks through a text. O(n); of a log or of plain text only the lines that may matter are read.
+    /// Finds the lines of a text that may be highlighted. O(n). In logs and plain text, only lines
+    /// that may report errors are parsed.
     #[must_use]
     pub fn new(text: &'t Lined<'t>) -> Self {
         let kind = Kind::of(text);
@@ -50,13 +54,13 @@ impl<'t> Highlights<'t> {
         Self { text, kind, grave, parts }
     }
 
-    /// Lines of the text.
+    /// Returns the number of lines.
     #[must_use]
     pub fn lines(&self) -> usize {
         self.text.len()
     }
 
-    /// Tokens that this would like to have when lines from `from` on, counted from 0, are not shown.
+    /// Returns the tokens that highlights of the lines from `from` on, counted from 0, should get.
     #[must_use]
     pub fn wanted_tokens(&self, from: usize, estimator: &Estimator, allowance: u64) -> u64 {
         let rest = self.text.len().saturating_sub(from);
@@ -78,17 +82,18 @@ impl<'t> Highlights<'t> {
             .take(2_000)
             .map(|part| part.text.len() as u64 / 3 + 4)
             .sum();
-        // Errors come before the rest of the text; anything else has to leave it most of the room.
+        // Errors may take most of the limit. An outline leaves it to the text itself.
         grave.min(most).max(outline.min(allowance / 4)) + allowance / 10
     }
 
-    /// What happened from line `from` on, counted from 0: to be told in as many tokens as there are.
+    /// Returns the errors and warnings from line `from` on, counted from 0.
     #[must_use]
     pub fn after(&self, from: usize) -> LogErrors<'_> {
         LogErrors::new(self.grave.iter().filter(|entry| entry.line >= from))
     }
 
-    /// What stands out from line `from` on, counted from 0, in at most `allowance` tokens; `trouble` is what happened there.
+    /// Returns the highlights of the lines from `from` on, counted from 0. `errors` are those of
+    /// the same lines.
     #[must_use]
     pub fn excerpt(
         &self,
@@ -118,7 +123,7 @@ impl<'t> Highlights<'t> {
         })
     }
 
-    /// The end of the last line, in at most `allowance` tokens.
+    /// Returns the end of the last line, for texts without line breaks.
     #[must_use]
     pub fn tail(&self, estimator: &Estimator, allowance: u64) -> Option<HighlightText> {
         let last = self.text.line(self.text.len().checked_sub(1)?);
@@ -135,7 +140,7 @@ impl<'t> Highlights<'t> {
         shortened(&self.text.line(at))
     }
 
-    /// An entry with so many lines of what belongs to it.
+    /// Formats an entry with at most `trace` lines.
     fn entry(&self, entry: &Entry<'_>, trace: usize) -> String {
         let shown = entry.length.min(trace.max(1));
         let mut text = format!("{}: {}", entry.line + 1, shortened(&entry.says));
@@ -149,7 +154,7 @@ impl<'t> Highlights<'t> {
         text
     }
 
-    /// The parts of the text, the deepest left out where there is no room.
+    /// Writes the headings or items of a text, without the deepest levels if they do not fit.
     fn outline(&self, from: usize, text: &mut HighlightWriter<'_>) {
         let rest: Vec<&Part> = self.parts.iter().filter(|part| part.line > from).collect();
         let deepest = rest.iter().map(|part| part.depth).max().unwrap_or(0);
@@ -169,7 +174,7 @@ impl<'t> Highlights<'t> {
                 return text.push(&whole);
             }
         }
-        // Even the topmost are too many: as many as fit, and how many there are.
+        // The top level alone does not fit: its first headings are shown, and the number of others.
         let topmost = rest.iter().map(|part| part.depth).min().unwrap_or(0);
         let top: Vec<&&Part> = rest.iter().filter(|part| part.depth == topmost).collect();
         let mut kept = String::new();
@@ -189,7 +194,7 @@ impl<'t> Highlights<'t> {
         }
     }
 
-    /// Of a table: what its columns are, and how many rows there are.
+    /// Writes the header and the number of rows of a table.
     fn rows(&self, text: &mut HighlightWriter<'_>, from: usize) {
         if self.kind == Kind::Table && from > 0 {
             text.push(&format!(
@@ -200,7 +205,7 @@ impl<'t> Highlights<'t> {
         }
     }
 
-    /// The end: a text says at its end how it went.
+    /// Writes the last lines: a log or report often ends with its result.
     fn end(&self, from: usize, text: &mut HighlightWriter<'_>) {
         let budget = text.room / 2;
         let (mut kept, mut spent) = (Vec::new(), 4);
@@ -221,7 +226,7 @@ impl<'t> Highlights<'t> {
         }
     }
 
-    /// Lines from all over the rest, evenly spaced.
+    /// Writes evenly spaced lines of a log or table.
     fn sample(&self, from: usize, text: &mut HighlightWriter<'_>) {
         if !matches!(self.kind, Kind::Log | Kind::Table) || text.room < 40 {
             return;
@@ -249,14 +254,14 @@ impl<'t> Highlights<'t> {
     }
 }
 
-/// A line as it is shown.
+/// Shortens a line to the maximum length.
 fn shortened(line: &[u8]) -> String {
     let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
     let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
     if end < line.len() { format!("{head}{}", mark(line.len() - end, "characters")) } else { head }
 }
 
-/// What is written, and the room for more.
+/// Text that is written within a token limit.
 struct HighlightWriter<'e> {
     out: String,
     room: u64,

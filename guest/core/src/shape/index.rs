@@ -65,8 +65,8 @@ pub(super) fn index(
     }
 }
 
-/// The lists that are paged: the one that policy names, or the one that dominates, with others as large as to matter. None where what stands around
-/// them would not leave room for them.
+/// Returns the lists that are paged: the one that policy names, or the dominant ones. Empty if the
+/// document around them would leave too little room.
 pub(super) fn pageable_lists<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -92,12 +92,12 @@ pub(super) fn pageable_lists<'s>(
         (None, None) => Vec::new(),
     };
     let around = u64::try_from(whole.saturating_sub(bytes(&lists))).unwrap_or(u64::MAX);
-    // A token is three bytes and more in most JSON.
+    // A token has three or more bytes in most JSON.
     let room = context.limits.budget_for(context.options.pages, context.budget).allowance();
     if payload.blocks || around / 3 <= room / 6 { lists } else { Vec::new() }
 }
 
-/// Bytes of a bracket, in either form.
+/// The size of a bracket, in bytes. It is the same in escaped JSON.
 const BRACKET_BYTES: usize = 1;
 
 pub(super) fn list_index(payload: &Payload<'_, '_>, lists: &[&List]) -> ListIndex {

@@ -1,4 +1,4 @@
-//! An item of a list, as it came and as it is shown.
+//! An item of a list, as received and as shown.
 
 use std::cell::OnceCell;
 
@@ -6,34 +6,34 @@ use crate::fields::minify;
 use crate::json::scan::is_json;
 use crate::json::text::{Form, escape, visible};
 
-/// Items of which the first tell whether all have white space between their values.
+/// The number of items that decide whether white space is removed from all.
 const SAMPLE_ITEMS: usize = 3;
 
 /// An item of a list.
 #[derive(Clone, Debug)]
 pub struct Item<'i> {
-    /// Which of the lists it is in.
+    /// The number of the list that the item is in.
     pub list: usize,
-    /// As it came.
+    /// The bytes as received.
     pub original: &'i [u8],
     form: Form,
-    /// Whether it is shown without the white space between its values.
+    /// True if insignificant white space is removed.
     compact: bool,
-    /// The same, without it, not escaped.
+    /// The minified item, unescaped.
     raw: OnceCell<Vec<u8>>,
-    /// The same, without it, in the form in which it came.
+    /// The minified item, in the original form.
     shown: OnceCell<Vec<u8>>,
 }
 
 impl<'i> Item<'i> {
-    /// An item of this list, which stands in this form.
+    /// Creates an item.
     #[must_use]
     pub fn new(list: usize, original: &'i [u8], form: Form) -> Self {
         let (raw, shown) = (OnceCell::new(), OnceCell::new());
         Self { list, original, form, compact: false, raw, shown }
     }
 
-    /// As it is shown, in the form in which it came. O(item), once.
+    /// Returns the bytes that are shown, in the original form. O(item), once.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match (self.read(), self.form) {
@@ -46,7 +46,8 @@ impl<'i> Item<'i> {
         }
     }
 
-    /// The same in the form, the same for all items of a list, in which it is read at the least cost. O(item), once.
+    /// Returns the bytes in the form that is cheapest to read, which is the same for all items of a
+    /// list. O(item), once.
     #[must_use]
     pub fn read(&self) -> (&[u8], Form) {
         if !self.compact {
@@ -54,20 +55,20 @@ impl<'i> Item<'i> {
         }
         let raw = self.raw.get_or_init(|| {
             let raw = visible(self.original, self.form);
-            // Of what is broken inside it is not known where its white space matters.
+            // In invalid JSON it is not known where white space is significant.
             if is_json(&raw, Form::Raw) { minify(&raw) } else { raw.into_owned() }
         });
         (raw, Form::Raw)
     }
 }
 
-/// From now on items are shown without the white space between their values, where there is much of it in the first of them: it goes before anything else does. O(3 items).
+/// Removes insignificant white space from items if the first ones have much of it. O(3 items).
 pub fn minify_items(items: &mut [Item<'_>]) {
     let (mut before, mut after) = (0, 0);
     for item in items.iter().take(SAMPLE_ITEMS) {
         let compact = Item { compact: true, ..Item::new(item.list, item.original, item.form) };
         let length = compact.bytes().len();
-        // Where the first of them is an object and has none, the others have none.
+        // Records of one list are written alike: if the first object has no white space, none has.
         if before == 0 && item.original.first() == Some(&b'{') && length == item.original.len() {
             return;
         }

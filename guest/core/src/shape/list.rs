@@ -240,10 +240,10 @@ fn per_list(
         .collect()
 }
 
-/// Reads the items that were asked for from a snapshot, no more than a page can hold.
+/// Reads the requested items from a snapshot, no more than a page can hold.
 ///
 /// # Errors
-/// [`Missing`].
+/// Returns [`Missing`] if segments must be loaded first, or no longer exist.
 pub fn read_items(
     stored: &StoredSnapshot<'_>,
     list: &ListIndex,
@@ -251,7 +251,7 @@ pub fn read_items(
     token_limit: u64,
 ) -> Result<StoredItems, Missing> {
     let mark = list.mark(request.first).ok_or(Missing::Gone)?;
-    // Whole items: a token is at most 16 bytes. Condensed ones are made from more.
+    // A token has at most 16 bytes. A condensed item is made from about ten times its size.
     let bytes_a_token = if request.whole { 16 } else { 160 };
     let most_bytes =
         usize::try_from(token_limit.saturating_mul(bytes_a_token)).unwrap_or(usize::MAX);
@@ -276,7 +276,7 @@ pub fn read_items(
     }
 }
 
-/// The items that were asked for; none where the window ends before they do.
+/// Returns the requested items in a window of a snapshot. `None` if the window ends before they do.
 #[allow(clippy::too_many_arguments, reason = "one step of `read_items`, which has all of them")]
 fn window(
     bytes: &[u8],

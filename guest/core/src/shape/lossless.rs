@@ -1,4 +1,5 @@
-//! The rung that loses nothing: white space that means nothing, and where policy strips them nulls, empty containers and repeats. Numbers and order stay as they are.
+//! Removal of what policy strips: nulls, empty containers, repeated objects. Numbers and order are
+//! kept.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +9,10 @@ use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::policy::Strip;
 
-/// Bytes from which an object that stands there again is replaced by a reference.
+/// The minimum size, in bytes, of a repeated object that is replaced by a reference.
 const REPEAT: usize = 64;
 
-/// The document without what policy strips, as JSON that is not escaped. O(n).
+/// Returns a document without what policy strips, as unescaped JSON. O(n).
 #[must_use]
 pub fn strip(outline: &Outline<'_>, strip: &[Strip], fields: &[String]) -> Vec<u8> {
     let mut stripper = Stripper {
@@ -28,7 +29,8 @@ pub fn strip(outline: &Outline<'_>, strip: &[Strip], fields: &[String]) -> Vec<u
     out
 }
 
-/// A uniform list of objects as a header and rows: `{"columns":[…],"rows":[[…],…]}`; none where the elements do not all have the same keys in the same order.
+/// Returns a uniform list of objects as a header and rows: `{"columns":[…],"rows":[[…],…]}`. `None`
+/// if the elements differ in keys or their order.
 #[must_use]
 pub fn columns(outline: &Outline<'_>, id: Id) -> Option<Vec<u8>> {
     let keys = |id: Id| -> Option<Vec<Vec<u8>>> {
@@ -39,7 +41,7 @@ pub fn columns(outline: &Outline<'_>, id: Id) -> Option<Vec<u8>> {
                 .collect()
         })
     };
-    // Members of an object have names that rows would lose.
+    // An object of records would lose its member names in rows.
     outline.node(id).filter(|node| node.kind == Kind::Array)?;
     let mut elements = outline.children(id).map(|(id, _)| id);
     let header = keys(elements.next()?)?;
@@ -71,7 +73,7 @@ struct Stripper<'s, 'a> {
     empty: bool,
     repeats: bool,
     fields: &'s [String],
-    /// Where an object of this hash stood first.
+    /// The path of the first object with each hash.
     seen: BTreeMap<u128, String>,
     path: String,
 }
@@ -123,7 +125,7 @@ impl Stripper<'_, '_> {
                 }
                 out.push(b'}');
             }
-            // Elements stay: a null among them has its place.
+            // Elements are never removed, because their position may have a meaning.
             Kind::Array if container => {
                 out.push(b'[');
                 for (at, (child, _)) in outline.children(id).enumerate() {

@@ -1,97 +1,98 @@
-//! The contract for programs: what is shown, of how much, what is missing, how to get it. `wording` has the same for models.
+//! Result metadata, for programs: the extent of an excerpt, and how to get the rest. `wording` has
+//! the same for models.
 
 use serde_json::{Map, Value, json};
 
 use super::condense::Condensed;
 use crate::record::Loss;
 
-/// The name of the tool that reads on.
+/// The name of the tool that reads the rest of an answer.
 pub const READ_TOOL: &str = "context_guard_read";
 
-/// Names of fields that are told one by one.
+/// The maximum number of field names that are listed.
 const MAX_LISTED_FIELDS: usize = 24;
 
-/// What a part is a part of.
+/// The extent of an excerpt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Coverage {
     /// Items of a list.
     Page {
-        /// The number of the first item shown, from 0.
+        /// The number of the first item, from 0.
         first: u64,
-        /// Items shown.
+        /// The number of items shown.
         shown: u64,
-        /// Items in all.
+        /// The number of items in the list.
         total: u64,
-        /// The most items that a page may hold here.
+        /// The maximum number of items on a page.
         page_size: u64,
-        /// Where a document has several lists: each one's path, and items shown and in all.
+        /// For each of several lists: its path, the items shown, and the items in all.
         lists: Vec<(String, u64, u64)>,
-        /// What the items lost, where they are not whole.
+        /// The fields that are missing, if the items are condensed.
         condensed: Option<FieldCoverage>,
     },
     /// Lines of a text.
     Chunk {
         /// The number of the chunk, from 0.
         index: u64,
-        /// Chunks in all.
+        /// The number of chunks.
         total: u64,
         /// The first line shown, from 1.
         start_line: u64,
         /// The last line shown.
         end_line: u64,
-        /// Lines in all.
+        /// The number of lines in the text.
         lines: u64,
-        /// Bytes shown.
+        /// The number of bytes shown.
         bytes: u64,
-        /// Whether these are the lines that were asked for, not a chunk of the whole.
+        /// True if these are requested lines, not a chunk.
         range: bool,
     },
-    /// A piece of an item that is larger than a page.
+    /// A part of an item that is larger than a page.
     Part {
         /// The number of the item, from 0.
         item: u64,
-        /// Items in all.
+        /// The number of items in the list.
         total: u64,
         /// The first byte shown.
         from: u64,
         /// The byte after the last one shown.
         to: u64,
-        /// Bytes of the item.
+        /// The number of bytes in the item.
         bytes: u64,
     },
     /// A document with fewer fields and shorter values.
     Summary(FieldCoverage),
-    /// What a query found.
+    /// The result of a query.
     Found {
-        /// What it is, in words.
+        /// A description of the result.
         what: String,
     },
     /// The whole, in fewer bytes.
     Lossless {
-        /// What was taken out, in words.
+        /// A description of what was removed.
         what: String,
     },
-    /// What has no sensible short form.
+    /// A description of data that has no short form.
     Described {
-        /// What it is, in words.
+        /// The description.
         what: String,
-        /// Its bytes.
+        /// The number of bytes described.
         bytes: u64,
     },
 }
 
-/// Which fields stayed.
+/// The fields that an excerpt has and lacks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldCoverage {
-    /// FieldCoverage of the whole.
+    /// The number of fields in the original.
     pub total: u64,
-    /// Paths of those that stayed.
+    /// The paths of the fields shown.
     pub kept: Vec<String>,
-    /// Paths of those that went.
+    /// The paths of the fields left out.
     pub dropped: Vec<String>,
-    /// Values that were shortened.
+    /// The number of values that were shortened.
     pub shortened: u64,
-    /// Elements of lists inside it that went.
+    /// The number of elements left out of lists inside records.
     pub elements: u64,
 }
 
@@ -108,7 +109,7 @@ impl From<&Condensed> for FieldCoverage {
 }
 
 impl FieldCoverage {
-    /// The outermost names of what went: what a caller asks for as sections.
+    /// Returns the top-level names of the fields left out, which a caller can request as sections.
     #[must_use]
     pub fn sections(&self, most: usize) -> String {
         let mut names: Vec<&str> = Vec::new();
@@ -124,7 +125,7 @@ impl FieldCoverage {
 }
 
 impl Coverage {
-    /// The mode that is reported.
+    /// Returns the mode that is reported.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -138,7 +139,7 @@ impl Coverage {
         }
     }
 
-    /// What was lost.
+    /// Returns the kind of loss.
     #[must_use]
     pub fn loss(&self) -> Loss {
         match self {
@@ -152,7 +153,7 @@ impl Coverage {
         }
     }
 
-    /// Items shown, where it is a list.
+    /// Returns the number of items shown, if this is a list.
     #[must_use]
     pub fn items(&self) -> Option<u64> {
         match self {
@@ -162,7 +163,8 @@ impl Coverage {
         }
     }
 
-    /// The public names of requirements sections 2 to 4. `cursor` leads on where `more`, else to the whole.
+    /// Returns the result metadata, under its public names. `cursor` leads to the rest if `more`,
+    /// else to the whole.
     #[must_use]
     pub fn json(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> Map<String, Value> {
         let mut json = match self {
@@ -198,7 +200,8 @@ impl Coverage {
         std::mem::take(object)
     }
 
-    /// What `structuredContent.context_guard` holds: short, since a model may read it. `beside`: the paging fields stand beside the list as well.
+    /// Returns the value of `structuredContent.context_guard`. It is short, because a model may
+    /// read it. `beside` is true if paging fields are also written beside the list.
     #[must_use]
     pub fn structured(
         &self,
@@ -224,11 +227,11 @@ impl Coverage {
         json
     }
 
-    /// The least that says what this is and leads on, for budgets that leave no room for words.
+    /// Returns the shortest metadata, for small limits: loss, cursor and, with `counts`, counts.
     #[must_use]
     pub fn brief(&self, cursor: Option<&str>, more: bool, counts: bool) -> Map<String, Value> {
         let mut json = self.json(None, more, "");
-        // The counts stand in the text as well.
+        // The text content has the counts too.
         if !counts {
             json.remove("shown");
             json.remove("total");
@@ -244,7 +247,7 @@ impl Coverage {
     }
 }
 
-/// What a summary says of its fields (FR-011).
+/// Returns the metadata of omitted fields (FR-011).
 fn details(fields: &FieldCoverage, cursor: Option<&str>, read_tool: &str) -> Map<String, Value> {
     let mut details = Map::new();
     details.insert("totalFields".to_owned(), fields.total.into());

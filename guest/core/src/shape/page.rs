@@ -1,4 +1,4 @@
-//! A page: the document around its lists, with a window of their items.
+//! The body of a page: the document around its lists, with some of their items.
 
 use serde_json::Value;
 
@@ -8,16 +8,17 @@ use crate::blocks::same;
 use crate::json::text::{Form, convert, quoted};
 use crate::snapshot::index::ListIndex;
 
-/// A page in pieces: what goes to the text half and to the structured half differs in what is added beside the list.
+/// A page, divided at the end of its main list. Paging fields are added there, and differ between
+/// text and structured content.
 #[derive(Clone, Debug)]
 pub struct Pieces {
-    /// How the bytes stand.
+    /// The form of the bytes.
     pub form: Form,
-    /// Up to and including the closing bracket of the main list.
+    /// The document up to and including the closing bracket of the main list.
     pub head: Vec<u8>,
-    /// What follows.
+    /// The document after that bracket.
     pub tail: Vec<u8>,
-    /// Whether the document has members of the names that the guard adds.
+    /// True if the document may have members with the names of paging fields.
     pub clash: bool,
 }
 
@@ -31,7 +32,7 @@ impl PartialEq for Pieces {
 }
 
 impl Pieces {
-    /// The page of `list` that holds these items; each names its list.
+    /// Creates the page of these items. Each item names its list.
     #[must_use]
     pub fn new<'i>(
         list: &ListIndex,
@@ -63,7 +64,7 @@ impl Pieces {
                 out.extend_from_slice(window);
             }
         }
-        // The main list's bracket is the first byte of the tail.
+        // The skeleton after the main list begins with the bracket of that list.
         if !tail.is_empty() {
             head.push(tail.remove(0));
         }
@@ -74,11 +75,11 @@ impl Pieces {
         Self { form, head, tail, clash }
     }
 
-    /// The page with paging fields beside the list, if there are any, in the form it has.
+    /// Returns the page, with paging fields after the main list if given.
     #[must_use]
     pub fn beside(&self, coverage: Option<(&Coverage, CursorLink<'_>)>) -> Vec<u8> {
         let mut out = self.head.clone();
-        // Only a page has more pages beside it.
+        // Only a page can be continued, so only a page has paging fields.
         if let Some((coverage, link)) =
             coverage.filter(|(coverage, _)| matches!(coverage, Coverage::Page { .. }))
         {
@@ -89,7 +90,7 @@ impl Pieces {
     }
 }
 
-/// `,"nextCursor":…,"meta":{…}`, or the same under `_guard` where the names are taken (FR-033).
+/// Returns `,"nextCursor":…,"meta":{…}`, under `_guard` if the names are taken (FR-033).
 fn fields(coverage: &Coverage, link: CursorLink<'_>, clash: bool) -> Vec<u8> {
     let json = coverage.json(None, link.more, link.read_tool);
     let mut fields = Vec::new();
@@ -108,7 +109,8 @@ fn fields(coverage: &Coverage, link: CursorLink<'_>, clash: bool) -> Vec<u8> {
     }
 }
 
-/// Whether a piece of a document may have this key. A value that looks like it counts too: then the name is merely not used.
+/// Returns true if a piece of a document may have this key. A string value that looks like the key
+/// counts too: paging fields then merely go under `_guard`.
 fn has_key(piece: &[u8], form: Form, key: &str) -> bool {
     let mut needle = Vec::new();
     convert(&mut needle, &quoted(key), Form::Raw, form);

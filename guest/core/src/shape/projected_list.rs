@@ -1,4 +1,5 @@
-//! Chosen fields of a list, page for page: the list itself is kept, and what a page shows is read out of it (FR-015, FR-017).
+//! Pages of a list that have selected fields only. The whole list is stored, and each page is read
+//! from it (FR-015, FR-017).
 
 use super::Excerpt;
 use super::context::ShapeContext;
@@ -19,16 +20,17 @@ use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::Original;
 
 impl ProjectedList {
-    /// What was chosen of a list of this payload, which is still to be kept.
+    /// Creates the projected list of a payload that is not stored yet.
     #[must_use]
     pub fn new(payload: &Payload<'_, '_>, list: &List, part: PartialProjection) -> Self {
-        // Of what stands around the list nothing was chosen: a page is a list of its own.
+        // Nothing around the list is selected, so each page is a bare list.
         let list = ListIndex { skeleton: Vec::new(), bare: true, ..list_index(payload, &[list]) };
         Self { source: String::new(), fields: part.fields, within: part.within, list }
     }
 }
 
-/// The first page of a view on a payload that costs `cost`; `first` are the fields of its first records, as a list. O(page).
+/// Returns the first page. `first` has the fields of the first records, as a JSON array, and `cost`
+/// is that of the payload. O(page).
 #[must_use]
 pub fn first(
     context: &ShapeContext<'_>,
@@ -43,7 +45,7 @@ pub fn first(
     let snapshot = context.keys.snapshot(context.scope, context.arguments, content);
     let request = context.first_page();
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-    // Elements are read one by one from behind the bracket on.
+    // The scanner reads elements after the opening bracket.
     let mut scanner = Scanner::starting_at(first, Form::Raw, 1);
     let items: Vec<Item<'_>> = std::iter::from_fn(|| scanner.next_element().ok().flatten())
         .take(limit)
@@ -58,10 +60,10 @@ pub fn first(
     ShapedPayload { excerpt, rendered, entries: vec![entry], whole: None }
 }
 
-/// A later page. Costs the records on it.
+/// Returns a later page. O(records on it).
 ///
 /// # Errors
-/// [`Missing`].
+/// Returns [`Missing`] if segments must be loaded first, or no longer exist.
 pub fn page(
     stored: &StoredSnapshot<'_>,
     view: &ProjectedList,
@@ -69,17 +71,17 @@ pub fn page(
     base: &Cursor,
     pricer: &ExcerptPricer<'_>,
 ) -> Result<Excerpt, Missing> {
-    // A token is at most 16 bytes.
+    // A token has at most 16 bytes.
     let most = usize::try_from(pricer.token_limit().saturating_mul(16)).unwrap_or(usize::MAX);
     let items = items(stored, view, request, most)?;
     let items = items.iter().map(|item| Item::new(0, item, Form::Raw)).collect();
     Ok(list::show(&view.list, Form::Raw, items, request, base, pricer, None))
 }
 
-/// All of it, as JSON that is not escaped. O(list).
+/// Returns all records, as unescaped JSON. O(list).
 ///
 /// # Errors
-/// [`Missing`].
+/// Returns [`Missing`] if segments must be loaded first, or no longer exist.
 pub fn whole(stored: &StoredSnapshot<'_>, view: &ProjectedList) -> Result<Vec<u8>, Missing> {
     let total = view.list.total();
     let request = PageRequest {
@@ -95,7 +97,7 @@ pub fn whole(stored: &StoredSnapshot<'_>, view: &ProjectedList) -> Result<Vec<u8
     Ok([b"[".as_slice(), &items.join(&b','), b"]"].concat())
 }
 
-/// The items that were asked for, and no more than make `most` bytes.
+/// Returns the requested items, up to `most` bytes of them.
 fn items(
     stored: &StoredSnapshot<'_>,
     view: &ProjectedList,
@@ -108,7 +110,8 @@ fn items(
     let mut projection = Projection::of(mask, form);
     let (mut items, mut held) = (Vec::new(), 0);
     let total = view.list.total();
-    // RecordSet are larger than what is chosen of them, nobody knows how much: ever more of them are read.
+    // The size of records is not known, only that of their selected fields. Each pass reads four
+    // times as much.
     let mut stretch = 4_000u64;
     while (items.len() as u64) < request.limit && held <= most {
         let read = items.len() as u64;
@@ -123,7 +126,7 @@ fn items(
             let item = match projection.copy(&bytes, record.start) {
                 Ok(true) => std::mem::take(&mut projection.out),
                 Ok(false) => b"{}".to_vec(),
-                // What is broken inside stays as it is.
+                // Invalid records are shown unchanged.
                 Err(_) => visible(bytes.get(record).unwrap_or_default(), form).into_owned(),
             };
             held += item.len();

@@ -1,5 +1,6 @@
-//! Answers in another shape than the upstream's: what a query found, a list in another order, a document without what policy strips. They take the same ladder; the
-//! original is kept as well.
+//! Transformations of an answer: query results, sorted lists, stripped documents.
+//!
+//! The result is reduced as any payload. The original is stored too.
 
 use super::context::{RequestOptions, ShapeContext};
 use super::index::payload_index;
@@ -24,19 +25,19 @@ use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
 use crate::tokens::Original;
 
-/// Something made from an answer.
+/// The result of a transformation.
 pub struct Transformed {
-    /// JSON, or a text, not escaped.
+    /// The bytes: unescaped JSON, or text.
     pub bytes: Vec<u8>,
-    /// Whether it is a text.
+    /// True if the bytes are text.
     pub text: bool,
-    /// What it is, where it is shown whole.
+    /// The coverage that is reported if the result is shown whole.
     pub coverage: Coverage,
-    /// Whether it must be shown whole, or in whole pieces: somebody asked for just this.
+    /// True if the caller requested exactly this, so that it must not be condensed.
     pub asked: bool,
-    /// Whether its values still are what the schema of the tool says.
+    /// True if the values still match the output schema of the tool.
     pub typed: bool,
-    /// What it is the first part of, where that is a list of fields that goes on.
+    /// The list that this is the first page of, if more pages of the same fields follow.
     pub view: Option<ProjectedList>,
 }
 
@@ -54,8 +55,9 @@ impl From<QueryResult> for Transformed {
 }
 
 impl Transformed {
-    /// What a query finds; of a list of chosen fields the beginning, where all of it would cost more than `token_limit` in so many copies. What it cannot find is said in its
-    /// place: an answer is never made an error.
+    /// Runs the query of the context. A list of selected fields ends where more would exceed
+    /// `token_limit`. A query that fails has an empty result that states the reason: a tool result
+    /// is never made an error.
     #[must_use]
     pub fn by_query(
         context: &ShapeContext<'_>,
@@ -68,7 +70,8 @@ impl Transformed {
             texts.as_deref().map_or((payload.bytes, payload.form), |bytes| (bytes, Form::Raw));
         let survey = payload.survey.filter(|_| !payload.blocks);
         let list = survey.and_then(|survey| record_list(survey, context.limits));
-        // A token is three bytes and more in most JSON: so many bytes are likely to cost too much, and it is asked again when there are twice as many.
+        // A token has three or more bytes in most JSON, so shorter results probably fit. Pricing
+        // again only after the size has doubled keeps the total cost linear.
         let mut next = token_limit / copies.max(1) * 4;
         let mut enough = |chosen: &[u8]| {
             if list.is_none() || !context.limits.pagination || (chosen.len() as u64) < next {
@@ -91,13 +94,14 @@ impl Transformed {
         }
     }
 
-    /// Under what its pages are made: what somebody asked for is not condensed, and lines were counted in the original.
+    /// Returns the context for reducing the result. Requested content is not condensed, and line
+    /// numbers refer to the original.
     fn context<'s>(&self, context: &ShapeContext<'s>) -> ShapeContext<'s> {
         let whole = context.options.whole || self.asked;
         context.with(RequestOptions { whole, start_line: 0, end_line: 0, ..context.options }, true)
     }
 
-    /// Adds to an excerpt of this what it is a part of, if that fits.
+    /// Adds the description of the result to an excerpt of it, if that fits.
     fn name_source(
         &self,
         mut shaped: ShapedPayload<'static>,
@@ -113,7 +117,7 @@ impl Transformed {
         shaped
     }
 
-    /// What policy makes of an answer; none where it changes nothing.
+    /// Applies the transformations of policy. `None` if they change nothing.
     #[must_use]
     pub fn by_policy(context: &ShapeContext<'_>, payload: &Payload<'_, '_>) -> Option<Self> {
         let limits = context.limits;
@@ -143,7 +147,7 @@ impl Transformed {
         if limits.compact && limits.estimator.cost(&bytes) > token_limit {
             let outline = Outline::of(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
             let several = outline.node(0).is_some_and(|root| root.children > 1);
-            // Rows are shown where they fit; else the list is paged as it is.
+            // Rows cannot be paged. If they do not fit, the list is paged in its original form.
             let fits = |rows: &Vec<u8>| {
                 several && limits.estimator.cost(rows) <= limits.budget(1).allowance() / 2
             };
@@ -164,9 +168,9 @@ impl Transformed {
     }
 }
 
-/// The texts of content blocks as a list: those that are JSON as such.
+/// Returns the texts of content blocks as a JSON array. Texts that are JSON become values.
 fn blocks(content: &[u8]) -> Vec<u8> {
-    // The bracket is passed by hand: elements are read one by one.
+    // The scanner reads elements after the opening bracket.
     let inner = content.trim_ascii_start().strip_prefix(b"[").unwrap_or(content);
     let mut scanner = Scanner::new(inner, Form::Raw);
     let mut texts = Vec::new();
@@ -181,7 +185,7 @@ fn blocks(content: &[u8]) -> Vec<u8> {
     [b"[".as_slice(), &texts.join(&b','), b"]"].concat()
 }
 
-/// The document with its list in another order; none where it has no list, or no item has the field.
+/// Returns the document with its list sorted. `None` if it has no list, or no item has the field.
 fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Vec<u8>> {
     let records = RecordSet::locate(bytes, limits).filter(|records| records.is_list)?;
     let keys = split_path(&order.field);
@@ -193,7 +197,7 @@ fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Ve
     if items.iter().all(|(value, _)| value.is_none()) {
         return None;
     }
-    // Stable: equals stay as the upstream had them; what lacks the field comes last.
+    // The sort is stable: equal items keep the upstream's order. Items without the field come last.
     items.sort_by(|(left, _), (right, _)| match (left, right) {
         (Some(left), Some(right)) => {
             let found = compare_values(left, right);
@@ -211,14 +215,14 @@ fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Ve
     Some(edits.apply(bytes))
 }
 
-/// From quote to quote, or bracket to bracket.
+/// Returns the span of a value with its quotes.
 fn whole_span(records: &RecordSet<'_>, id: Id) -> Option<crate::json::Span> {
     let node = records.outline.node(id)?;
     let quote = usize::from(node.kind == Kind::String);
     Some(node.span.start - quote..node.span.end + quote)
 }
 
-/// Keeps the original; and gives a cursor to it.
+/// Returns a cursor to the original, and the entries that store it.
 #[must_use]
 pub fn keep<'a>(
     context: &ShapeContext<'_>,
@@ -231,7 +235,8 @@ pub fn keep<'a>(
     (whole, entries(&snapshot, &index, payload.bytes))
 }
 
-/// Fits what was made from an answer into `token_limit`; `whole` leads to the original, where the caller has nothing that does. `home`: whether, and how, it goes into structured content.
+/// Reduces a result to `token_limit`. `whole` leads to the original, if the caller does not have
+/// such a cursor yet.
 #[must_use]
 pub fn fit(
     context: &ShapeContext<'_>,
@@ -278,7 +283,8 @@ pub fn fit(
     }
 }
 
-/// The first page of a list of chosen fields that goes on; `cost` is that of the payload that they are of, `whole` leads to it.
+/// Returns the first page of a list of selected fields that has more pages. `cost` is that of the
+/// payload that the fields are selected from, and `whole` leads to it.
 #[must_use]
 pub fn fit_page(
     transformed: &Transformed,

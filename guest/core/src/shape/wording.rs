@@ -1,21 +1,21 @@
-//! The contract that the model reads. Worded so that a part cannot be taken for the whole.
+//! Result notices, for models. Their wording prevents that a part is taken for the whole.
 
 use super::notice::{Coverage, FieldCoverage};
 use crate::query::short_list;
 
-/// Names of fields in a sentence.
+/// The maximum number of field names in a sentence.
 const MAX_NAMES: usize = 8;
-/// The same where there is little room.
+/// The maximum number of field names in a sentence under small limits.
 const MAX_NAMES_BRIEF: usize = 3;
 
 impl Coverage {
-    /// One sentence on what is shown and what is not.
+    /// Returns a sentence about what is shown and what is not.
     #[must_use]
     pub fn sentence(&self) -> String {
         self.sentence_of(MAX_NAMES)
     }
 
-    /// The same with so many names of fields.
+    /// Returns the sentence with at most `names` field names.
     fn sentence_of(&self, names: usize) -> String {
         match self {
             Coverage::Page { first, shown, total, lists, condensed, .. } => {
@@ -82,7 +82,8 @@ impl Coverage {
         }
     }
 
-    /// The sentence, and how to go on. `cursor` leads on where `more`, else to the whole.
+    /// Returns the sentence, and how to continue. `cursor` leads to the rest if `more`, else to the
+    /// whole.
     #[must_use]
     pub fn text(&self, cursor: Option<&str>, more: bool, read_tool: &str, roomy: bool) -> String {
         let sentence = self.sentence_of(if roomy { MAX_NAMES } else { MAX_NAMES_BRIEF });
@@ -130,7 +131,7 @@ impl Coverage {
         }
     }
 
-    /// The same in the fewest words.
+    /// Returns the notice in the fewest words.
     #[must_use]
     pub fn brief_text(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> String {
         let json = self.json(None, more, "");
@@ -156,7 +157,7 @@ impl Coverage {
         }
     }
 
-    /// For structured content: how to get the whole of what is condensed.
+    /// Returns the hint on how to get condensed content whole, for structured content.
     pub(super) fn whole_hint(&self, cursor: Option<&str>, read_tool: &str) -> String {
         match (self, cursor) {
             (Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_), Some(name)) => {

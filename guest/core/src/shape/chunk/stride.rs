@@ -1,4 +1,4 @@
-//! The chunks of a long text: as far apart as samples of it say that a chunk reaches, moved to the nearest good place.
+//! Chunks of a long text, whose lengths are estimated from samples.
 
 use super::fit::settle;
 use super::{ChunkLimits, MAX_EXACT_BYTES, second_chunk};
@@ -8,14 +8,15 @@ use crate::text::boundary::{Rank, Ranker};
 use crate::text::lines::Lined;
 use crate::tokens::{Estimator, FINE, Words};
 
-/// Bytes of which one sample tells the price.
+/// The bytes that one sample represents.
 const STRIDE_BYTES: usize = 64 * 1024;
-/// Bytes of a sample.
+/// The size of a sample, in bytes.
 const SAMPLE_BYTES: usize = 512;
-/// Lines before the end of a chunk among which a good place is looked for.
+/// The maximum number of lines before the end of a chunk that are searched for a boundary.
 const MAX_LOOKBACK_LINES: usize = 24;
 
-/// Finds where the chunks begin: the first by pricing it, the others by samples. A chunk that turns out to be too large is cut where it is shown. O(n), 64 bytes a step.
+/// Divides a text into chunks. The first is priced exactly, the others by samples. A chunk that
+/// turns out to be too large is cut when it is shown. O(n).
 pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
     let (bytes, form) = (text.bytes(), text.form());
     let mut plan = SampledPlanner {
@@ -31,7 +32,7 @@ pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -
             let line = usize::try_from(second.line).unwrap_or(1) - 1;
             (usize::try_from(second.offset).unwrap_or(usize::MAX), line)
         }
-        // The first chunk is longer than what is priced of the text.
+        // The first chunk is longer than the part of the text that is priced exactly.
         None => plan.after(0, 0, size.first),
     };
     while at < bytes.len() {
@@ -42,7 +43,8 @@ pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -
     TextIndex { lines: text.len() as u64, chunks }
 }
 
-/// What each stretch of a text costs a byte, in 1/[`FINE`] of a token, with a twelfth added: no sample is like all that it stands for.
+/// Returns the estimated cost of a byte in each stride, in 1/[`FINE`] token, with a margin of a
+/// twelfth because a sample may be cheaper than the rest of its stride.
 fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
     let mut words = Words::default();
     let samples: Vec<u64> = (0..bytes.len())
@@ -66,7 +68,8 @@ struct SampledPlanner<'a> {
 }
 
 impl SampledPlanner<'_> {
-    /// Where the chunk after the one at byte `at` of line `line`, counted from 0, begins.
+    /// Returns the offset and line of the chunk after the one that begins at byte `at` of line
+    /// `line`, counted from 0.
     fn after(&self, at: usize, line: usize, tokens: u64) -> (usize, usize) {
         let price = self.prices.get(at / STRIDE_BYTES).copied().unwrap_or(FINE);
         let reach = tokens.max(1).saturating_mul(FINE) / price;
@@ -92,7 +95,8 @@ impl SampledPlanner<'_> {
         self.text.ends().get(line).copied().unwrap_or(self.text.bytes().len())
     }
 
-    /// The line before which a chunk that began in line `first` ends best, `last` being the latest: the last of the best places in the later three quarters.
+    /// Returns the line before which a chunk ends best: the last best boundary in its last three
+    /// quarters. The chunk begins in line `first`, and `last` is the latest end.
     fn best(&self, first: usize, last: usize) -> usize {
         if last >= self.text.len() {
             return last;
@@ -112,7 +116,7 @@ impl SampledPlanner<'_> {
         best.1
     }
 
-    /// A place inside a line that is larger than a chunk.
+    /// Returns the end of a chunk inside a line that is larger than a chunk.
     fn inside(&self, at: usize, most: usize) -> usize {
         let form = self.text.form();
         let rest = self.text.bytes().get(at..).unwrap_or_default();
@@ -120,7 +124,7 @@ impl SampledPlanner<'_> {
         match settle(rest, end, form) {
             good if good > 0 => at + good,
             _ if end > 0 => at + end,
-            // Something must be shown, and no character is cut.
+            // A chunk must have at least one character, and characters must not be divided.
             _ => {
                 let whole = |end: &usize| boundary(rest, *end, form) == *end;
                 at + (1..=rest.len()).find(whole).unwrap_or(rest.len())

@@ -1,4 +1,4 @@
-//! Errors and warnings of a log, repeats in one.
+//! The errors and warnings of a log, with repeated entries merged.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -9,27 +9,27 @@ use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES};
 use crate::text::entry::{Entry, template};
 use crate::text::level::Level;
 
-/// Bytes of a character, at most: where a line is cut it may lose all but one of them.
+/// The maximum number of bytes of a character. A cut line may lose all but one of them.
 const MAX_CHAR_BYTES: usize = 4;
 
-/// Bytes of a token, at most.
+/// The maximum number of bytes of a token.
 const MAX_TOKEN_BYTES: u64 = 16;
 
-/// Entries that matter. What repeats among them is found once, however often they are told.
+/// The errors and warnings of a log. Repeated entries are found once, for all token limits.
 pub struct LogErrors<'h> {
     entries: Vec<&'h Entry<'h>>,
-    /// Entries that say the same at another time, in one.
+    /// Entries merged if they differ in time only.
     fine: OnceCell<Vec<Group<'h>>>,
-    /// Entries that differ in numbers only, in one.
+    /// Entries merged if they differ in numbers only.
     coarse: OnceCell<Vec<Group<'h>>>,
 }
 
-/// Entries that say the same.
+/// Merged entries.
 #[derive(Clone, Copy)]
 struct Group<'h> {
-    /// The first of them.
+    /// The first entry.
     entry: &'h Entry<'h>,
-    /// The line of the last.
+    /// The line number of the last entry.
     last: usize,
     count: usize,
 }
@@ -39,7 +39,8 @@ impl<'h> LogErrors<'h> {
         Self { entries: entries.collect(), fine: OnceCell::new(), coarse: OnceCell::new() }
     }
 
-    /// Tells all of them where they fit, repeats folded; else shorter; else the gravest. How many had to be left out.
+    /// Writes all entries if they fit, else shortened, else the most severe. Returns the number of
+    /// entries left out.
     pub(super) fn tell(&self, of: &Highlights<'_>, text: &mut HighlightWriter<'_>) -> usize {
         if self.entries.is_empty() {
             return 0;
@@ -50,7 +51,8 @@ impl<'h> LogErrors<'h> {
         let whole = |folded: &[Group<'_>], trace: usize| {
             let most = room.saturating_mul(MAX_TOKEN_BYTES);
             let least: u64 = folded.iter().map(Group::least).sum();
-            // Each takes a token at least.
+            // Each group takes at least a token. Both bounds are cheap, and avoid pricing
+            // megabytes.
             if folded.len() as u64 > room || least > most {
                 return None;
             }
@@ -71,7 +73,7 @@ impl<'h> LogErrors<'h> {
             text.push(&whole);
             return 0;
         }
-        // Not all of them fit: the gravest first, in their order, evenly spread.
+        // Not all fit: the most severe are selected first, then shown in the order of the log.
         let mut coarse = coarse().clone();
         coarse.sort_by_key(|group| (std::cmp::Reverse(group.entry.level), group.entry.line));
         let mut kept: Vec<(usize, String)> = Vec::new();
@@ -100,10 +102,10 @@ impl<'h> LogErrors<'h> {
         omitted
     }
 
-    /// Repeats in one: entries that say the same at another time; `coarse`: that differ in numbers only. O(entries).
+    /// Merges entries that differ in time only or, with `coarse`, in numbers. O(entries).
     fn fold(&self, coarse: bool) -> Vec<Group<'h>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
-        // By their hashes: templates are long, and alike in their first half.
+        // Templates are long and share their first half, so comparing hashes is faster.
         let mut known: BTreeMap<u128, usize> = BTreeMap::new();
         for entry in &self.entries {
             let key = xxh3_128(&template(&entry.says, coarse));
@@ -123,12 +125,12 @@ impl<'h> LogErrors<'h> {
 }
 
 impl Group<'_> {
-    /// Bytes that [`Group::tell`] writes, at least.
+    /// The minimum number of bytes that [`Group::format`] writes.
     fn least(&self) -> u64 {
         self.entry.says.len().min(MAX_LINE_BYTES - MAX_CHAR_BYTES) as u64
     }
 
-    /// The first of them, with so many lines of what belongs to it, and how many say the same.
+    /// Formats the first entry with at most `trace` lines, and the number of entries.
     fn tell(&self, of: &Highlights<'_>, trace: usize) -> String {
         let text = of.entry(self.entry, trace);
         if self.count > 1 {
