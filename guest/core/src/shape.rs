@@ -40,7 +40,7 @@ pub struct Excerpt {
     /// True if `next` leads to the rest, false if it leads to the whole.
     pub more: bool,
     /// The content.
-    pub body: Body,
+    pub body: ExcerptBody,
     /// Important parts of the rest, as text: errors of a log, or what identifies other items.
     pub highlights: Option<String>,
     /// A description of the source, if that is not the upstream's answer itself.
@@ -50,7 +50,7 @@ pub struct Excerpt {
 impl Excerpt {
     /// Creates an excerpt. `next` leads to the rest.
     #[must_use]
-    pub fn new(coverage: Coverage, next: Option<Cursor>, body: Body) -> Self {
+    pub fn new(coverage: Coverage, next: Option<Cursor>, body: ExcerptBody) -> Self {
         Self { coverage, more: next.is_some(), next, body, highlights: None, about: None }
     }
 
@@ -70,7 +70,7 @@ impl Excerpt {
 
 /// The content of an excerpt.
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum ExcerptBody {
     /// A document with fewer items. See [`page::Pieces`].
     Page(page::Pieces),
     /// Content blocks as received, separated by commas.
@@ -83,14 +83,16 @@ pub enum Body {
     Summary(Vec<u8>),
 }
 
-impl PartialEq for Body {
+impl PartialEq for ExcerptBody {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Body::Page(one), Body::Page(two)) => one == two,
-            (Body::Text(one, form), Body::Text(two, other)) => form == other && same(one, two),
-            (Body::Blocks(one), Body::Blocks(two))
-            | (Body::Json(one), Body::Json(two))
-            | (Body::Summary(one), Body::Summary(two)) => same(one, two),
+            (ExcerptBody::Page(one), ExcerptBody::Page(two)) => one == two,
+            (ExcerptBody::Text(one, form), ExcerptBody::Text(two, other)) => {
+                form == other && same(one, two)
+            }
+            (ExcerptBody::Blocks(one), ExcerptBody::Blocks(two))
+            | (ExcerptBody::Json(one), ExcerptBody::Json(two))
+            | (ExcerptBody::Summary(one), ExcerptBody::Summary(two)) => same(one, two),
             _ => false,
         }
     }

@@ -168,14 +168,14 @@ impl<'a> Shaper<'_, 'a> {
             cut.entries.extend(noted);
             return Some(cut);
         };
-        let apart = transformed.asked
-            || (!transformed.typed && context.schema_constraint != SchemaConstraint::None);
+        let apart = transformed.is_requested
+            || (!transformed.keeps_types && context.schema_constraint != SchemaConstraint::None);
         let shown_home =
             placement.clone().map(|placement| if apart { Placement::Document } else { placement });
         // Answers that stay as they are would be kept for nothing.
         let (whole, kept) = transform::keep(context, payload, cost, placement);
         let placement = shown_home.as_ref();
-        let mut cut = match transformed.view.take() {
+        let mut cut = match transformed.list_page.take() {
             Some(view) => {
                 let pricer = context.pricer(allowance, text, placement);
                 transform::fit_page(&transformed, view, payload, cost, &whole, context, &pricer)

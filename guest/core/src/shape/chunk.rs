@@ -31,7 +31,7 @@ pub struct ChunkLimits {
 struct OpenLine {
     start: usize,
     /// The cost, in units of 1/[`FINE`] token.
-    weight: u64,
+    cost: u64,
     rank: Rank,
     number: u64,
 }
@@ -76,12 +76,12 @@ struct ChunkPlanner<'a> {
     chunks: Vec<ChunkMark>,
     /// The lines that will be in the next chunks.
     open: VecDeque<OpenLine>,
-    weight: u64,
+    cost: u64,
 }
 
 impl<'a> ChunkPlanner<'a> {
     fn new(bytes: &'a [u8], form: Form, estimator: &'a Estimator, size: ChunkLimits) -> Self {
-        Self { bytes, form, estimator, size, chunks: Vec::new(), open: VecDeque::new(), weight: 0 }
+        Self { bytes, form, estimator, size, chunks: Vec::new(), open: VecDeque::new(), cost: 0 }
     }
 
     /// Reads lines until `enough` returns true, or the text ends. Returns the number of lines.
@@ -94,9 +94,9 @@ impl<'a> ChunkPlanner<'a> {
         for line in Lines::new(bytes, form) {
             number += 1;
             let text = text(line.clone());
-            let weight = self.estimator.weigh_in(&mut words, &visible(text, form));
+            let cost = self.estimator.weigh_in(&mut words, &visible(text, form));
             let rank = ranker.before(text, form);
-            self.add(OpenLine { start: line.start, weight, rank, number }, line.end);
+            self.add(OpenLine { start: line.start, cost, rank, number }, line.end);
             if enough(self) {
                 break;
             }
@@ -121,15 +121,15 @@ impl<'a> ChunkPlanner<'a> {
     fn add(&mut self, line: OpenLine, end: usize) {
         while !self.open.is_empty()
             && (self.open.len() as u64 >= self.size.lines
-                || self.weight + line.weight > self.allowance())
+                || self.cost + line.cost > self.allowance())
         {
             let count = self.best_end(line.rank);
             self.emit(count);
         }
-        if line.weight > self.allowance() {
+        if line.cost > self.allowance() {
             return self.split(&line, end);
         }
-        self.weight += line.weight;
+        self.cost += line.cost;
         self.open.push_back(line);
     }
 
@@ -147,7 +147,7 @@ impl<'a> ChunkPlanner<'a> {
         let Some(first) = self.open.front() else { return };
         self.chunks.push(ChunkMark { offset: first.start as u64, line: first.number });
         for line in self.open.drain(..count.min(self.open.len())) {
-            self.weight = self.weight.saturating_sub(line.weight);
+            self.cost = self.cost.saturating_sub(line.cost);
         }
     }
 
@@ -174,18 +174,18 @@ impl<'a> ChunkPlanner<'a> {
 /// Returns the length of the longest beginning of `bytes` that fits. It ends at a line, or inside
 /// the first line if that is too large.
 #[must_use]
-pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
-    let allowed = allowance.saturating_mul(FINE);
-    let (mut weight, mut end, mut words) = (0, 0, Words::default());
+pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, token_limit: u64) -> usize {
+    let allowed = token_limit.saturating_mul(FINE);
+    let (mut cost, mut end, mut words) = (0, 0, Words::default());
     for line in Lines::new(bytes, form) {
         let text = bytes.get(line.clone()).unwrap_or_default();
-        weight += estimator.weigh_in(&mut words, &visible(text, form));
-        if weight > allowed {
+        cost += estimator.weigh_in(&mut words, &visible(text, form));
+        if cost > allowed {
             break;
         }
         end = line.end;
     }
-    if end > 0 { end } else { fit(bytes, form, estimator, allowance) }
+    if end > 0 { end } else { fit(bytes, form, estimator, token_limit) }
 }
 
 #[cfg(test)]
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn two_hundred_lines_a_chunk() {
+    fn chunk_has_at_most_its_lines() {
         let log: String = (0..10_000).map(|line| format!("{line:05} ok\n")).collect();
         let chunks = chunks(&log, 200, 100_000);
         assert_eq!((chunks.len(), chunks[0].lines().count()), (50, 200));
     }
 
     #[test]
-    fn an_entry_is_never_split_while_it_fits() {
+    fn entry_is_not_split_if_it_fits() {
         let log: String = (0..300)
             .map(|at| {
                 let trace = if at % 7 == 0 {
@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_put_together_are_the_text(text in "([a-z .\\\\\"é🦀]{0,60}\n?){0,40}", lines in 1u64..20, tokens in 4u64..80, escaped: bool) {
+        fn chunks_join_to_the_text(text in "([a-z .\\\\\"é🦀]{0,60}\n?){0,40}", lines in 1u64..20, tokens in 4u64..80, escaped: bool) {
             let (form, mut bytes) = if escaped { (Form::Escaped, Vec::new()) } else { (Form::Raw, text.clone().into_bytes()) };
             if escaped {
                 text::escape(&mut bytes, text.as_bytes());

@@ -1,4 +1,7 @@
-//! Condensing: every record stays, the fields that carry least go first and for all records alike, values are shortened before they go (FR-015, FR-016).
+//! Condensing: every record is kept, with fewer fields and shorter values (FR-015, FR-016).
+//!
+//! Fields are removed from all records alike, the least important first. Values are shortened
+//! before they are removed.
 
 pub mod records;
 pub mod schema;
@@ -12,22 +15,23 @@ use crate::fields::Mask;
 use crate::json::outline::Outline;
 use crate::tokens::{Estimator, FINE};
 
-/// How often a size is tried to be met.
+/// Maximum number of fitting iterations.
 const MAX_FIT_ITERATIONS: usize = 5;
 
-/// What decides how a document is condensed.
+/// The options for condensing.
 #[derive(Clone, Copy, Debug)]
 pub struct CondenseOptions<'a> {
-    /// How tokens are counted.
+    /// The token estimator.
     pub estimator: &'a Estimator,
-    /// The fields that policy maps, if it does: no others stay.
+    /// The fields that policy selects. If given, no others are kept.
     pub map: Option<&'a Mask>,
-    /// Words that matter in long texts.
+    /// Words whose sentences are kept when long texts are shortened.
     pub keywords: &'a [String],
 }
 
 impl CondenseOptions<'_> {
-    /// The fields that may stay: those that policy maps; all, where its map names nothing of this document, and so is for another.
+    /// Returns the fields that may be kept: those that policy selects, or all. A selection that
+    /// names no field of this document is ignored, because it is meant for another.
     fn leaves(&self, schema: &Schema) -> Vec<SelectableField> {
         let wanted = self.map.and_then(|map| {
             let wanted: Vec<bool> =
@@ -38,19 +42,19 @@ impl CondenseOptions<'_> {
     }
 }
 
-/// A document, ready to be condensed to any size.
+/// Condenses a document to any size.
 pub struct DocumentCondenser<'c, 'a> {
     outline: &'c Outline<'a>,
     schema: Schema,
     leaves: Vec<SelectableField>,
-    condense_options: CondenseOptions<'c>,
-    /// What was written of it, which another size may need again.
-    drafts: Vec<RenderedDocument>,
+    options: CondenseOptions<'c>,
+    /// The renderings so far. Another size may select the same fields.
+    rendered: Vec<RenderedDocument>,
 }
 
-/// A document as it was written.
+/// A rendering of a document.
 struct RenderedDocument {
-    /// What was chosen.
+    /// The fields it has.
     selection: Selection,
     value: Vec<u8>,
     written: WriteStats,
@@ -59,60 +63,63 @@ struct RenderedDocument {
 /// A condensed document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condensed {
-    /// The records of a list, else the document alone, each as JSON that is not escaped.
+    /// The records of a list, or the document alone, each as unescaped JSON.
     pub values: Vec<Vec<u8>>,
-    /// FieldLookup of the document.
+    /// The number of fields in the document.
     pub total_fields: u64,
-    /// Paths of those that stayed, from the nearest record.
+    /// The paths of the fields kept, from the nearest record.
     pub kept: Vec<String>,
-    /// Paths of those that went.
+    /// The paths of the fields removed.
     pub dropped: Vec<String>,
-    /// Values that were shortened.
+    /// The number of values that were shortened.
     pub shortened: u64,
-    /// Elements of lists inside it that were left out.
+    /// The number of elements left out of lists inside records.
     pub omitted: u64,
 }
 
 impl<'c, 'a> DocumentCondenser<'c, 'a> {
-    /// Reads what a document consists of. O(n).
+    /// Reads the fields of a document. O(n).
     #[must_use]
-    pub fn new(outline: &'c Outline<'a>, condense_options: CondenseOptions<'c>) -> Self {
-        let schema = Schema::new(outline, condense_options.estimator);
-        let leaves = condense_options.leaves(&schema);
-        Self { outline, schema, leaves, condense_options, drafts: Vec::new() }
+    pub fn new(outline: &'c Outline<'a>, options: CondenseOptions<'c>) -> Self {
+        let schema = Schema::new(outline, options.estimator);
+        let leaves = options.leaves(&schema);
+        Self { outline, schema, leaves, options, rendered: Vec::new() }
     }
 
-    /// The document in at most about `allowance` tokens; lists of records are cut where that leaves room for more fields that matter, or where all of their elements
-    /// do not fit. None where that leaves nothing of it.
+    /// Returns the document in about `token_limit` tokens. `None` if no field fits.
+    ///
+    /// Lists of records are shortened if all their elements do not fit, or if that keeps fields
+    /// that identify records.
     #[must_use]
-    pub fn condense(&mut self, allowance: u64) -> Option<Condensed> {
+    pub fn condense(&mut self, token_limit: u64) -> Option<Condensed> {
         let mut best: Option<(Condensed, usize)> = None;
         for records in [usize::MAX, 256, 64, 24, 10, 5, 3, 2, 1] {
-            let Some((condensed, unknown)) = self.within(allowance, records) else { continue };
-            if best.as_ref().is_none_or(|(_, least)| unknown < *least) {
-                best = Some((condensed, unknown));
+            let Some((condensed, missing)) = self.within(token_limit, records) else { continue };
+            if best.as_ref().is_none_or(|(_, least)| missing < *least) {
+                best = Some((condensed, missing));
             }
-            if unknown == 0 {
+            if missing == 0 {
                 break;
             }
         }
         best.map(|(condensed, _)| condensed)
     }
 
-    /// The document in so many tokens, lists of records cut to `records`; and how many fields that tell records apart had to go.
-    fn within(&mut self, allowance: u64, records: usize) -> Option<(Condensed, usize)> {
-        let Self { outline, schema, leaves, condense_options, drafts } = self;
-        let choose = |aim| select(schema, leaves, aim, records, usize::MAX);
-        let (written, selection) = fit_to_budget(allowance, choose, |selection| {
-            if let Some(known) = drafts.iter().find(|draft| draft.selection == *selection) {
+    /// Returns the document with at most `records` elements of each list of records, and the number
+    /// of identifying fields that were removed.
+    fn within(&mut self, token_limit: u64, records: usize) -> Option<(Condensed, usize)> {
+        let Self { outline, schema, leaves, options, rendered } = self;
+        let choose = |target| select(schema, leaves, target, records, usize::MAX);
+        let (written, selection) = fit_to_budget(token_limit, choose, |selection| {
+            if let Some(known) = rendered.iter().find(|known| known.selection == *selection) {
                 return Some(known.written);
             }
             let mut writer = Writer {
                 outline,
                 schema,
-                fields: FieldLookup::Met(schema),
+                fields: FieldLookup::ByNode(schema),
                 selection,
-                keywords: condense_options.keywords,
+                keywords: options.keywords,
                 shortened: 0,
                 omitted: 0,
             };
@@ -121,63 +128,65 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
             let written = WriteStats {
                 shortened: writer.shortened,
                 omitted: writer.omitted,
-                weight: weight(condense_options.estimator, &value),
+                cost: cost(options.estimator, &value),
             };
-            drafts.push(RenderedDocument { selection: selection.clone(), value, written });
+            rendered.push(RenderedDocument { selection: selection.clone(), value, written });
             Some(written)
         })?;
-        let draft = drafts.iter().find(|draft| draft.selection == selection)?;
-        let condensed = report(schema, vec![draft.value.clone()], written, &selection);
-        Some((condensed, selection.unknown))
+        let known = rendered.iter().find(|known| known.selection == selection)?;
+        let condensed = report(schema, vec![known.value.clone()], written, &selection);
+        Some((condensed, selection.missing_identity))
     }
 }
 
-/// What was done to values when they were written.
+/// The effects of condensing on values.
 #[derive(Clone, Copy, Debug, Default)]
 struct WriteStats {
     shortened: u64,
     omitted: u64,
-    /// What they weigh, in 1/[`FINE`] token.
-    weight: u64,
+    /// The cost of the values, in 1/[`FINE`] token.
+    cost: u64,
 }
 
-/// What a value weighs, with what stands between it and the next one.
-fn weight(estimator: &Estimator, value: &[u8]) -> u64 {
+/// Returns the cost of a value and the separator after it.
+fn cost(estimator: &Estimator, value: &[u8]) -> u64 {
     estimator.weigh(value) + FINE / 4
 }
 
-/// What is best chosen within `allowance` tokens, and what was done when it was written. `write` is asked for the same more than once.
+/// Finds the selection whose rendering fills the limit best. `write` renders a selection, and is
+/// called again for the same one.
 fn fit_to_budget(
-    allowance: u64,
+    token_limit: u64,
     choose: impl Fn(u64) -> Option<Selection>,
     mut write: impl FnMut(&Selection) -> Option<WriteStats>,
 ) -> Option<(WriteStats, Selection)> {
-    let mut aim = allowance;
+    let mut target = token_limit;
     let mut best: Option<((WriteStats, Selection), u64)> = None;
     for _ in 0..MAX_FIT_ITERATIONS {
-        let Some(selection) = choose(aim) else { break };
+        let Some(selection) = choose(target) else { break };
         let whole = selection.whole;
         let written = write(&selection)?;
-        let cost = written.weight.div_ceil(FINE).max(1);
-        let fits = cost <= allowance;
+        let cost = written.cost.div_ceil(FINE).max(1);
+        let fits = cost <= token_limit;
         if fits && best.as_ref().is_none_or(|(_, most)| cost > *most) {
             best = Some(((written, selection), cost));
         }
-        // What the parts cost one by one is not what the whole costs: the aim is set by how far it was off.
-        let next = aim.saturating_mul(allowance) / cost;
-        let close = fits && (whole || cost * 20 >= allowance * 19);
-        if close || next == aim {
+        // Parts cost less together than one by one, so the next target is corrected by the error of
+        // this one.
+        let next = target.saturating_mul(token_limit) / cost;
+        let close = fits && (whole || cost * 20 >= token_limit * 19);
+        if close || next == target {
             break;
         }
-        aim = if fits { next.min(aim * 2) } else { next.min(aim.saturating_sub(1)) };
-        if aim == 0 {
+        target = if fits { next.min(target * 2) } else { next.min(target.saturating_sub(1)) };
+        if target == 0 {
             break;
         }
     }
     best.map(|(best, _)| best)
 }
 
-/// The fields that have values of their own, of those that are asked for, and their paths.
+/// Returns the requested fields that have values of their own, with their paths.
 fn paths(
     schema: &Schema,
     asked: impl Fn(FieldId) -> bool,
@@ -185,7 +194,7 @@ fn paths(
     let fields = schema.fields.iter().enumerate().skip(1);
     fields
         .filter(move |(at, field)| {
-            asked(*at) && field.count > 0 && field.weights.iter().any(|weight| *weight > 0)
+            asked(*at) && field.count > 0 && field.costs.iter().any(|cost| *cost > 0)
         })
         .map(|(at, _)| (at, schema.path(at)))
         .filter(|(_, path)| !path.is_empty())

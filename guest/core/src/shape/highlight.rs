@@ -26,7 +26,7 @@ const TAIL_BYTES: usize = 240;
 pub struct Highlights<'t> {
     text: &'t Lined<'t>,
     kind: Kind,
-    grave: Vec<Entry<'t>>,
+    errors: Vec<Entry<'t>>,
     parts: Vec<Part>,
 }
 
@@ -45,13 +45,13 @@ impl<'t> Highlights<'t> {
     #[must_use]
     pub fn new(text: &'t Lined<'t>) -> Self {
         let kind = Kind::of(text);
-        let grave = match kind {
+        let errors = match kind {
             Kind::Log => entries(text, &candidates(text)),
             Kind::Plain => strict_lines(text, &candidates(text)),
             _ => Vec::new(),
         };
         let parts = parts(kind, text);
-        Self { text, kind, grave, parts }
+        Self { text, kind, errors, parts }
     }
 
     /// Returns the number of lines.
@@ -62,16 +62,16 @@ impl<'t> Highlights<'t> {
 
     /// Returns the tokens that highlights of the lines from `from` on, counted from 0, should get.
     #[must_use]
-    pub fn wanted_tokens(&self, from: usize, estimator: &Estimator, allowance: u64) -> u64 {
+    pub fn wanted_tokens(&self, from: usize, estimator: &Estimator, token_limit: u64) -> u64 {
         let rest = self.text.len().saturating_sub(from);
         if rest == 0 || self.text.len() == 1 {
-            return (TAIL_BYTES as u64 / 2).min(allowance / 4);
+            return (TAIL_BYTES as u64 / 2).min(token_limit / 4);
         }
-        let most = allowance * 6 / 10;
-        let mut grave = 0;
-        for entry in self.grave.iter().filter(|entry| entry.line >= from) {
-            grave += estimator.cost(self.entry(entry, MAX_TRACE_LINES).as_bytes()) + 1;
-            if grave >= most {
+        let most = token_limit * 6 / 10;
+        let mut errors = 0;
+        for entry in self.errors.iter().filter(|entry| entry.line >= from) {
+            errors += estimator.cost(self.entry(entry, MAX_TRACE_LINES).as_bytes()) + 1;
+            if errors >= most {
                 break;
             }
         }
@@ -83,13 +83,13 @@ impl<'t> Highlights<'t> {
             .map(|part| part.text.len() as u64 / 3 + 4)
             .sum();
         // Errors may take most of the limit. An outline leaves it to the text itself.
-        grave.min(most).max(outline.min(allowance / 4)) + allowance / 10
+        errors.min(most).max(outline.min(token_limit / 4)) + token_limit / 10
     }
 
     /// Returns the errors and warnings from line `from` on, counted from 0.
     #[must_use]
-    pub fn after(&self, from: usize) -> LogErrors<'_> {
-        LogErrors::new(self.grave.iter().filter(|entry| entry.line >= from))
+    pub fn errors_after(&self, from: usize) -> LogErrors<'_> {
+        LogErrors::new(self.errors.iter().filter(|entry| entry.line >= from))
     }
 
     /// Returns the highlights of the lines from `from` on, counted from 0. `errors` are those of
@@ -98,16 +98,16 @@ impl<'t> Highlights<'t> {
     pub fn excerpt(
         &self,
         from: usize,
-        trouble: &LogErrors<'_>,
+        errors: &LogErrors<'_>,
         estimator: &Estimator,
-        allowance: u64,
+        token_limit: u64,
     ) -> Option<HighlightText> {
-        if from >= self.text.len() || allowance < 24 {
+        if from >= self.text.len() || token_limit < 24 {
             return None;
         }
         let mut text =
-            HighlightWriter { out: String::new(), room: allowance.saturating_sub(16), estimator };
-        let omitted = trouble.tell(self, &mut text);
+            HighlightWriter { out: String::new(), room: token_limit.saturating_sub(16), estimator };
+        let omitted = errors.write(self, &mut text);
         self.outline(from, &mut text);
         self.rows(&mut text, from);
         self.end(from, &mut text);
@@ -125,13 +125,13 @@ impl<'t> Highlights<'t> {
 
     /// Returns the end of the last line, for texts without line breaks.
     #[must_use]
-    pub fn tail(&self, estimator: &Estimator, allowance: u64) -> Option<HighlightText> {
+    pub fn tail(&self, estimator: &Estimator, token_limit: u64) -> Option<HighlightText> {
         let last = self.text.line(self.text.len().checked_sub(1)?);
         [TAIL_BYTES, TAIL_BYTES / 4].into_iter().find_map(|length| {
             let from = boundary(&last, last.len().saturating_sub(length), Form::Raw);
             let end = String::from_utf8_lossy(last.get(from..)?);
             let text = format!("The end: … {end}");
-            (estimator.cost(text.as_bytes()) + 4 <= allowance)
+            (estimator.cost(text.as_bytes()) + 4 <= token_limit)
                 .then_some(HighlightText { text, omitted: 0 })
         })
     }
@@ -282,11 +282,11 @@ impl HighlightWriter<'_> {
 mod tests {
     use super::*;
 
-    fn excerpt(text: &str, from: usize, allowance: u64) -> HighlightText {
+    fn excerpt(text: &str, from: usize, token_limit: u64) -> HighlightText {
         let lined = Lined::of(text.as_bytes(), Form::Raw);
         let highlights = Highlights::new(&lined);
-        let trouble = highlights.after(from);
-        highlights.excerpt(from, &trouble, &Estimator::default(), allowance).unwrap()
+        let errors = highlights.errors_after(from);
+        highlights.excerpt(from, &errors, &Estimator::default(), token_limit).unwrap()
     }
 
     fn log() -> String {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_warnings_come_first_with_their_traces_and_counts() {
+    fn errors_come_first_with_traces_and_counts() {
         let found = excerpt(&log(), 100, 600);
         for part in [
             "1 errors, 3 warnings",
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gravest_stay_where_not_all_fit() {
+    fn most_severe_entries_are_kept() {
         let errors: String = (0..400)
             .map(|at| {
                 let level = if at % 40 == 7 { "ERROR" } else { "WARN" };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_have_an_outline_and_an_end() {
+    fn document_has_outline_and_end() {
         let text: String = (1..40).map(|at| format!("# Part {at}\n\nSome words about part {at}.\n\n## Detail {at}\n\nMore of them.\n\n")).collect();
         let wide = excerpt(&text, 20, 1_200).text;
         assert!(

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_with_much_white_space_are_shown_without_it_in_either_form() {
+    fn excess_white_space_is_removed_in_either_form() {
         let texts = ["{\n    \"name\": \"a  b\"\n}", "{\n    \"name\": \"\\\"\"\n}", "{\n  {"];
         let expected = [r#"{"name":"a  b"}"#, r#"{"name":"\""}"#, "{\n  {"];
         let escaped = |text: &str| {

@@ -9,7 +9,7 @@ use super::page::Pieces;
 use super::pricing::ExcerptPricer;
 use super::render::block_text;
 use super::strategy::{Content, Task, reduce};
-use super::{Body, Coverage, Excerpt};
+use super::{Coverage, Excerpt, ExcerptBody};
 use crate::json::scan::{ScanError, Scanner};
 use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
@@ -206,9 +206,9 @@ pub(super) fn page<'i>(
     };
     let body = if list.blocks {
         let blocks: Vec<&[u8]> = items.map(Item::bytes).collect();
-        Body::Blocks(blocks.join(&b','))
+        ExcerptBody::Blocks(blocks.join(&b','))
     } else {
-        Body::Page(Pieces::new(list, form, items.map(|item| (item.list, item.bytes()))))
+        ExcerptBody::Page(Pieces::new(list, form, items.map(|item| (item.list, item.bytes()))))
     };
     let coverage = Coverage::Page {
         first: request.first,

@@ -10,7 +10,7 @@ use crate::json::text::quoted;
 use crate::policy::Strip;
 
 /// The minimum size, in bytes, of a repeated object that is replaced by a reference.
-const REPEAT: usize = 64;
+const MIN_REPEAT_BYTES: usize = 64;
 
 /// Returns a document without what policy strips, as unescaped JSON. O(n).
 #[must_use]
@@ -101,7 +101,7 @@ impl Stripper<'_, '_> {
         let container = !node.closed && node.children > 0;
         match node.kind {
             Kind::Object if container => {
-                if self.repeats && node.span.len() >= REPEAT {
+                if self.repeats && node.span.len() >= MIN_REPEAT_BYTES {
                     let hash = xxhash_rust::xxh3::xxh3_128(&minify(&outline.raw(node)));
                     if let Some(first) = self.seen.get(&hash) {
                         out.extend_from_slice(b"{\"$ref\":");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_policy_names_is_stripped() {
+    fn policy_members_are_stripped() {
         let json = r#"{"a":null,"b":{},"c":[null,{}],"d":"","debug_sql":"x","e":1.50}"#;
         assert_eq!(
             stripped(json, &[Strip::Nulls], &[]),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_point_to_where_they_stood_first() {
+    fn repeats_refer_to_first_occurrence() {
         let user = r#"{"login":"octocat","id":583231,"type":"User","site_admin":false,"name":"The Octocat"}"#;
         let json = format!(r#"[{{"user":{user}}},{{"user":{user}}}]"#);
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_lists_become_columns_and_rows() {
+    fn uniform_list_becomes_columns_and_rows() {
         let json = r#"[{"a":1,"b":"x"},{"a":2.0,"b":null}]"#;
         let outline = Outline::of(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
         assert_eq!(

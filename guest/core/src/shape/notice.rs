@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_the_public_fields() {
+    fn page_metadata_has_public_names() {
         let coverage = Coverage::Page {
             first: 50,
             shown: 50,
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_names_what_it_kept_and_how_to_get_the_rest() {
+    fn summary_metadata_leads_to_omitted_fields() {
         let fields = FieldCoverage {
             total: 4,
             kept: vec!["id".to_owned()],

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_keep_their_shape_and_fields_are_added_beside_the_list() {
+    fn paging_fields_follow_the_list() {
         let list = list(&[r#"{"bookings":["#, r#"],"page":1}"#], 0);
         let pieces = Pieces::new(&list, Form::Raw, [(0, b"1".as_slice()), (0, b"2")].into_iter());
         let coverage = Coverage::Page {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn taken_names_go_under_guard() {
+    fn taken_names_move_to_guard() {
         let list = list(&[r#"{"meta":{},"rows":["#, "]}"], 0);
         let pieces = Pieces::new(&list, Form::Raw, std::iter::empty());
         let coverage = Coverage::Page {

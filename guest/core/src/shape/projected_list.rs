@@ -37,10 +37,10 @@ pub fn first(
     pricer: &ExcerptPricer<'_>,
     payload: &Payload<'_, '_>,
     cost: Original,
-    view: ProjectedList,
+    list_page: ProjectedList,
     first: &[u8],
 ) -> ShapedPayload<'static> {
-    let content = [view.source.as_bytes(), view.fields.as_bytes()].concat();
+    let content = [list_page.source.as_bytes(), list_page.fields.as_bytes()].concat();
     let content = xxhash_rust::xxh3::xxh3_128(&content);
     let snapshot = context.keys.snapshot(context.scope, context.arguments, content);
     let request = context.first_page();
@@ -52,10 +52,10 @@ pub fn first(
         .map(|item| Item::new(0, first.get(item).unwrap_or_default(), Form::Raw))
         .collect();
     let base = Cursor::new(&snapshot, 0, context.now_ms);
-    let excerpt = list::show(&view.list, Form::Raw, items, request, &base, pricer, None);
+    let excerpt = list::show(&list_page.list, Form::Raw, items, request, &base, pricer, None);
     let rendered = pricer.render(&excerpt);
     let structured = pricer.context.structured.cloned();
-    let index = Index { structured, ..index(context, payload, cost, Body::Projected(view)) };
+    let index = Index { structured, ..index(context, payload, cost, Body::Projected(list_page)) };
     let entry = Entry { key: snapshot, value: index.to_bytes().into() };
     ShapedPayload { excerpt, rendered, entries: vec![entry], whole: None }
 }
@@ -66,24 +66,24 @@ pub fn first(
 /// Returns [`Missing`] if segments must be loaded first, or no longer exist.
 pub fn page(
     stored: &StoredSnapshot<'_>,
-    view: &ProjectedList,
+    list_page: &ProjectedList,
     request: PageRequest,
     base: &Cursor,
     pricer: &ExcerptPricer<'_>,
 ) -> Result<Excerpt, Missing> {
     // A token has at most 16 bytes.
     let most = usize::try_from(pricer.token_limit().saturating_mul(16)).unwrap_or(usize::MAX);
-    let items = items(stored, view, request, most)?;
+    let items = items(stored, list_page, request, most)?;
     let items = items.iter().map(|item| Item::new(0, item, Form::Raw)).collect();
-    Ok(list::show(&view.list, Form::Raw, items, request, base, pricer, None))
+    Ok(list::show(&list_page.list, Form::Raw, items, request, base, pricer, None))
 }
 
 /// Returns all records, as unescaped JSON. O(list).
 ///
 /// # Errors
 /// Returns [`Missing`] if segments must be loaded first, or no longer exist.
-pub fn whole(stored: &StoredSnapshot<'_>, view: &ProjectedList) -> Result<Vec<u8>, Missing> {
-    let total = view.list.total();
+pub fn whole(stored: &StoredSnapshot<'_>, list_page: &ProjectedList) -> Result<Vec<u8>, Missing> {
+    let total = list_page.list.total();
     let request = PageRequest {
         first: 0,
         within: 0,
@@ -93,23 +93,23 @@ pub fn whole(stored: &StoredSnapshot<'_>, view: &ProjectedList) -> Result<Vec<u8
         whole: true,
         all: false,
     };
-    let items = items(stored, view, request, usize::MAX)?;
+    let items = items(stored, list_page, request, usize::MAX)?;
     Ok([b"[".as_slice(), &items.join(&b','), b"]"].concat())
 }
 
 /// Returns the requested items, up to `most` bytes of them.
 fn items(
     stored: &StoredSnapshot<'_>,
-    view: &ProjectedList,
+    list_page: &ProjectedList,
     request: PageRequest,
     most: usize,
 ) -> Result<Vec<Vec<u8>>, Missing> {
-    let mask = Mask::parse(&view.fields).map_err(|_| Missing::Gone)?;
-    let mask = mask.at(&view.within).ok_or(Missing::Gone)?;
+    let mask = Mask::parse(&list_page.fields).map_err(|_| Missing::Gone)?;
+    let mask = mask.at(&list_page.within).ok_or(Missing::Gone)?;
     let form = stored.index.form;
     let mut projection = Projection::of(mask, form);
     let (mut items, mut held) = (Vec::new(), 0);
-    let total = view.list.total();
+    let total = list_page.list.total();
     // The size of records is not known, only that of their selected fields. Each pass reads four
     // times as much.
     let mut stretch = 4_000u64;
@@ -120,7 +120,7 @@ fn items(
         }
         let next =
             PageRequest { first: request.first + read, limit: request.limit - read, ..request };
-        let (bytes, records) = list::read_items(stored, &view.list, next, stretch)?;
+        let (bytes, records) = list::read_items(stored, &list_page.list, next, stretch)?;
         for (_, record) in records {
             projection.out.clear();
             let item = match projection.copy(&bytes, record.start) {

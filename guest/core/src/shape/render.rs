@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Body, Coverage, Excerpt};
+use super::{Coverage, Excerpt, ExcerptBody};
 use crate::json::text::{Form, convert, escape, visible};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
 
@@ -212,16 +212,17 @@ impl RenderContext<'_> {
             with_contract(&value, &contract)
         };
         match (placement, &excerpt.body) {
-            (Placement::Text(before, after), Body::Text(bytes, form)) => {
+            (Placement::Text(before, after), ExcerptBody::Text(bytes, form)) => {
                 wrapped(before, bytes, *form, after)
             }
-            (Placement::Text(before, after), Body::Page(pieces)) => {
+            (Placement::Text(before, after), ExcerptBody::Page(pieces)) => {
                 wrapped(before, &pieces.beside(beside), pieces.form, after)
             }
-            (Placement::Text(before, after), Body::Json(json) | Body::Summary(json)) => {
-                wrapped(before, json, Form::Raw, after)
-            }
-            (_, Body::Page(pieces)) => {
+            (
+                Placement::Text(before, after),
+                ExcerptBody::Json(json) | ExcerptBody::Summary(json),
+            ) => wrapped(before, json, Form::Raw, after),
+            (_, ExcerptBody::Page(pieces)) => {
                 let mut value = Vec::new();
                 if self.is_nested(placement, excerpt) {
                     convert(&mut value, &pieces.beside(None), pieces.form, Form::Raw);
@@ -230,12 +231,12 @@ impl RenderContext<'_> {
                 convert(&mut value, &pieces.beside(beside), pieces.form, Form::Raw);
                 with_contract(&value, &contract)
             }
-            (Placement::Whole, Body::Json(json)) if json.first() == Some(&b'{') => {
+            (Placement::Whole, ExcerptBody::Json(json)) if json.first() == Some(&b'{') => {
                 with_contract(json, &contract)
             }
-            (_, Body::Json(json) | Body::Summary(json)) => nested(json),
-            (_, Body::Text(bytes, form)) => nested(&string(bytes, *form)),
-            (_, Body::Blocks(_)) => with_contract(b"{}", &contract),
+            (_, ExcerptBody::Json(json) | ExcerptBody::Summary(json)) => nested(json),
+            (_, ExcerptBody::Text(bytes, form)) => nested(&string(bytes, *form)),
+            (_, ExcerptBody::Blocks(_)) => with_contract(b"{}", &contract),
         }
     }
 }
@@ -313,13 +314,13 @@ fn text_content(
 ) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let mut text = Vec::new();
     match &excerpt.body {
-        Body::Page(pieces) => {
+        ExcerptBody::Page(pieces) => {
             convert(&mut text, &pieces.beside(beside), pieces.form, Form::Escaped);
         }
-        Body::Text(bytes, form) => convert(&mut text, bytes, *form, Form::Escaped),
-        Body::Json(json) => escape(&mut text, json),
-        Body::Summary(json) => escape(&mut text, &summary(json, beside, &excerpt.coverage)),
-        Body::Blocks(blocks) => return (None, Some(blocks.clone())),
+        ExcerptBody::Text(bytes, form) => convert(&mut text, bytes, *form, Form::Escaped),
+        ExcerptBody::Json(json) => escape(&mut text, json),
+        ExcerptBody::Summary(json) => escape(&mut text, &summary(json, beside, &excerpt.coverage)),
+        ExcerptBody::Blocks(blocks) => return (None, Some(blocks.clone())),
     }
     (Some(text), None)
 }
@@ -358,7 +359,7 @@ mod tests {
         let coverage = |to| Coverage::Part { item: 0, total: 2, from: 0, to, bytes: 9 };
         let next = Cursor::new("snapshot", 1, 1_000);
         let part = |to, text: &str| {
-            let body = Body::Text(text.as_bytes().to_vec(), Form::Escaped);
+            let body = ExcerptBody::Text(text.as_bytes().to_vec(), Form::Escaped);
             Excerpt::new(coverage(to), Some(next.clone()), body)
         };
         let of = |about: &str, part: Excerpt| Excerpt { about: Some(about.to_owned()), ..part };

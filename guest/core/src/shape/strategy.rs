@@ -14,7 +14,7 @@ use super::list::ListTask;
 use super::payload::Payload;
 use super::pricing::ExcerptPricer;
 use super::range::TextTask;
-use super::{Body, Coverage, Excerpt};
+use super::{Coverage, Excerpt, ExcerptBody};
 use crate::json::text::Form;
 use crate::snapshot::Cursor;
 
@@ -74,7 +74,7 @@ pub(super) fn reduce(task: &Task<'_>) -> Excerpt {
     STRATEGIES.iter().find_map(|strategy| strategy.reduce(task)).unwrap_or_else(|| {
         // Part and chunk always have a result. Should neither, nothing is shown.
         let coverage = Coverage::Described { what: "content".to_owned(), bytes: 0 };
-        let body = Body::Text(Vec::new(), Form::Raw);
+        let body = ExcerptBody::Text(Vec::new(), Form::Raw);
         Excerpt::new(coverage, Some(task.base.clone()), body).complete()
     })
 }

@@ -9,7 +9,7 @@ use super::payload::Payload;
 use super::plan::{ShapedPayload, shape_payload};
 use super::pricing::ExcerptPricer;
 use super::render::block_text;
-use super::{Body, Coverage, Excerpt, projected_list};
+use super::{Coverage, Excerpt, ExcerptBody, projected_list};
 use crate::fields::minify;
 use crate::json::edit::Edits;
 use crate::json::outline::{Id, Outline};
@@ -34,11 +34,11 @@ pub struct Transformed {
     /// The coverage that is reported if the result is shown whole.
     pub coverage: Coverage,
     /// True if the caller requested exactly this, so that it must not be condensed.
-    pub asked: bool,
+    pub is_requested: bool,
     /// True if the values still match the output schema of the tool.
-    pub typed: bool,
+    pub keeps_types: bool,
     /// The list that this is the first page of, if more pages of the same fields follow.
-    pub view: Option<ProjectedList>,
+    pub list_page: Option<ProjectedList>,
 }
 
 impl From<QueryResult> for Transformed {
@@ -47,9 +47,9 @@ impl From<QueryResult> for Transformed {
             bytes: found.bytes,
             text: found.is_text,
             coverage: Coverage::Found { what: found.description },
-            asked: true,
-            typed: false,
-            view: None,
+            is_requested: true,
+            keeps_types: false,
+            list_page: None,
         }
     }
 }
@@ -84,9 +84,9 @@ impl Transformed {
         match context.query.run(bytes, form, survey, context.limits, from_line, &mut enough) {
             Ok(mut found) => {
                 let part = found.partial.take();
-                let view =
+                let list_page =
                     part.zip(list).map(|(part, list)| ProjectedList::new(payload, list, part));
-                Self { view, ..found.into() }
+                Self { list_page, ..found.into() }
             }
             Err(reason) => {
                 QueryResult::new(b"{}".to_vec(), false, format!("nothing, because {reason}")).into()
@@ -97,7 +97,7 @@ impl Transformed {
     /// Returns the context for reducing the result. Requested content is not condensed, and line
     /// numbers refer to the original.
     fn context<'s>(&self, context: &ShapeContext<'s>) -> ShapeContext<'s> {
-        let whole = context.options.whole || self.asked;
+        let whole = context.options.whole || self.is_requested;
         context.with(RequestOptions { whole, start_line: 0, end_line: 0, ..context.options }, true)
     }
 
@@ -156,14 +156,14 @@ impl Transformed {
                 done.push("as a header and rows");
             }
         }
-        let (what, typed) = (done.join(", "), done == ["sorted"]);
+        let (what, keeps_types) = (done.join(", "), done == ["sorted"]);
         (!done.is_empty()).then_some(Self {
             bytes,
             text: false,
             coverage: Coverage::Lossless { what },
-            asked: false,
-            typed,
-            view: None,
+            is_requested: false,
+            keeps_types,
+            list_page: None,
         })
     }
 }
@@ -257,8 +257,8 @@ pub fn fit(
     let cost = Original::price(&context.limits.estimator, &transformed.bytes, Form::Raw);
     let pricer = context.pricer(token_limit, text, placement);
     let body = match transformed.text {
-        true => Body::Text(transformed.bytes.clone(), Form::Raw),
-        false => Body::Json(transformed.bytes.clone()),
+        true => ExcerptBody::Text(transformed.bytes.clone(), Form::Raw),
+        false => ExcerptBody::Json(transformed.bytes.clone()),
     };
     let excerpt = Excerpt::new(transformed.coverage.clone(), whole.cloned(), body).complete();
     let unchanged = || {
@@ -266,7 +266,7 @@ pub fn fit(
         ShapedPayload { excerpt: excerpt.clone(), rendered, entries: Vec::new(), whole: None }
     };
     // With a small limit, the notice may leave no room for content that fits by itself.
-    if transformed.asked
+    if transformed.is_requested
         && cost.cost.saturating_mul(pricer.copies()) <= token_limit
         && pricer.fits(&excerpt)
     {
@@ -288,7 +288,7 @@ pub fn fit(
 #[must_use]
 pub fn fit_page(
     transformed: &Transformed,
-    view: ProjectedList,
+    list_page: ProjectedList,
     payload: &Payload<'_, '_>,
     cost: Original,
     whole: &Cursor,
@@ -296,7 +296,8 @@ pub fn fit_page(
     pricer: &ExcerptPricer<'_>,
 ) -> ShapedPayload<'static> {
     let context = transformed.context(context);
-    let view = ProjectedList { source: whole.snapshot.clone(), ..view };
-    let shaped = projected_list::first(&context, pricer, payload, cost, view, &transformed.bytes);
+    let list_page = ProjectedList { source: whole.snapshot.clone(), ..list_page };
+    let shaped =
+        projected_list::first(&context, pricer, payload, cost, list_page, &transformed.bytes);
     transformed.name_source(shaped, pricer)
 }

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_cannot_be_taken_for_the_whole() {
+    fn partial_page_is_labelled() {
         let text = page(50, 50, None).text(Some("CURSOR"), true, READ_TOOL, true);
         for word in [
             "PARTIAL",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_page_says_so() {
+    fn last_page_is_labelled() {
         assert!(
             page(250, 26, None)
                 .text(None, false, READ_TOOL, true)
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_condensed_says_what_is_missing_and_leads_to_it() {
+    fn condensed_notice_lists_missing_fields() {
         let fields = FieldCoverage {
             total: 9,
             kept: vec!["id".to_owned()],

@@ -33,11 +33,11 @@ pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -
             (usize::try_from(second.offset).unwrap_or(usize::MAX), line)
         }
         // The first chunk is longer than the part of the text that is priced exactly.
-        None => plan.after(0, 0, size.first),
+        None => plan.next_chunk(0, 0, size.first),
     };
     while at < bytes.len() {
         plan.chunks.push(ChunkMark { offset: at as u64, line: line as u64 + 1 });
-        (at, line) = plan.after(at, line, size.tokens);
+        (at, line) = plan.next_chunk(at, line, size.tokens);
     }
     let chunks = plan.chunks;
     TextIndex { lines: text.len() as u64, chunks }
@@ -70,7 +70,7 @@ struct SampledPlanner<'a> {
 impl SampledPlanner<'_> {
     /// Returns the offset and line of the chunk after the one that begins at byte `at` of line
     /// `line`, counted from 0.
-    fn after(&self, at: usize, line: usize, tokens: u64) -> (usize, usize) {
+    fn next_chunk(&self, at: usize, line: usize, tokens: u64) -> (usize, usize) {
         let price = self.prices.get(at / STRIDE_BYTES).copied().unwrap_or(FINE);
         let reach = tokens.max(1).saturating_mul(FINE) / price;
         let most = at.saturating_add(usize::try_from(reach).unwrap_or(usize::MAX)).max(at + 1);
@@ -81,9 +81,9 @@ impl SampledPlanner<'_> {
         let within = ends.partition_point(|end| *end <= most);
         let last = within.min(line.saturating_add(self.lines()));
         if last <= line {
-            return (self.inside(at, most), line);
+            return (self.end_inside_line(at, most), line);
         }
-        let next = self.best(line, last);
+        let next = self.best_end(line, last);
         (self.line_end(next - 1), next)
     }
 
@@ -97,7 +97,7 @@ impl SampledPlanner<'_> {
 
     /// Returns the line before which a chunk ends best: the last best boundary in its last three
     /// quarters. The chunk begins in line `first`, and `last` is the latest end.
-    fn best(&self, first: usize, last: usize) -> usize {
+    fn best_end(&self, first: usize, last: usize) -> usize {
         if last >= self.text.len() {
             return last;
         }
@@ -117,7 +117,7 @@ impl SampledPlanner<'_> {
     }
 
     /// Returns the end of a chunk inside a line that is larger than a chunk.
-    fn inside(&self, at: usize, most: usize) -> usize {
+    fn end_inside_line(&self, at: usize, most: usize) -> usize {
         let form = self.text.form();
         let rest = self.text.bytes().get(at..).unwrap_or_default();
         let end = boundary(rest, most - at, form);

@@ -1,42 +1,47 @@
-//! RecordCondenser, condensed all alike. A few of them tell what fields there are and what each costs; the others are read for the fields that stay, and no others.
+//! Condensing of records, all alike.
+//!
+//! The fields and their costs are known from a sample. The other records are read for the fields
+//! that are kept, and no others.
 
 use std::collections::BTreeSet;
 
 use super::schema::Schema;
 use super::select::{SelectableField, Selection, select};
 use super::write::{FieldLookup, Writer};
-use super::{CondenseOptions, Condensed, WriteStats, fit_to_budget, paths, report, weight};
+use super::{CondenseOptions, Condensed, WriteStats, cost, fit_to_budget, paths, report};
 use crate::json::Span;
 use crate::json::outline::{Lens, Outline};
 use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
 use crate::tokens::Weighed;
 
-/// RecordCondenser by which the fields of all are judged.
+/// The number of records in the sample.
 const SAMPLE_RECORDS: usize = 32;
 
-/// WriteStats records of which all are weighed; of more than these, every so many-th.
+/// The number of rendered records that are all priced. Of more, every such many-th is priced, and
+/// the cost of the others estimated.
 const PRICED_RECORDS: usize = 8;
 
-/// The fields of a list's records, ready to condense any of them to any size.
+/// Condenses records of a list to any size.
 pub struct RecordCondenser<'r> {
     schema: Schema,
     leaves: Vec<SelectableField>,
-    /// How many of them the schema knows.
+    /// The number of records in the sample.
     sampled: usize,
     form: Form,
-    condense_options: CondenseOptions<'r>,
+    options: CondenseOptions<'r>,
 }
 
 impl<'r> RecordCondenser<'r> {
-    /// Reads what some of these records consist of, evenly chosen; none where one of them is broken. O(32 records).
+    /// Reads the fields of an evenly spaced sample of records. `None` if one is invalid. O(32
+    /// records).
     #[must_use]
-    pub fn new(items: &[Item<'_>], condense_options: CondenseOptions<'r>) -> Option<Self> {
+    pub fn new(items: &[Item<'_>], options: CondenseOptions<'r>) -> Option<Self> {
         let form = items.first().map_or(Form::Raw, |item| item.read().1);
         let count = items.len().min(SAMPLE_RECORDS);
         let (mut buffer, mut spans): (Vec<u8>, Vec<Span>) = (Vec::new(), Vec::new());
         for at in 0..count {
-            // The first and the last are among them.
+            // The sample has the first and the last record.
             let at = at * items.len().saturating_sub(1) / count.saturating_sub(1).max(1);
             let item = items.get(at)?.read().0;
             spans.push(buffer.len()..buffer.len() + item.len());
@@ -44,19 +49,21 @@ impl<'r> RecordCondenser<'r> {
             buffer.push(b' ');
         }
         let outline = Outline::of_all(&buffer, form, &spans).ok()?;
-        let schema = Schema::new(&outline, condense_options.estimator);
-        let leaves = condense_options.leaves(&schema);
-        Some(Self { schema, leaves, sampled: count.max(1), form, condense_options })
+        let schema = Schema::new(&outline, options.estimator);
+        let leaves = options.leaves(&schema);
+        Some(Self { schema, leaves, sampled: count.max(1), form, options })
     }
 
-    /// These records in at most about `allowance` tokens; none where that leaves nothing of them. O(n), once for each of at most five tries.
+    /// Returns these records in about `token_limit` tokens. `None` if no field fits. O(n) for each
+    /// of at most five iterations.
     #[must_use]
-    pub fn condense(&self, items: &[Item<'_>], allowance: u64) -> Option<Condensed> {
-        let mut seen = RecordCache::default();
-        let (values, written, selection) = self.within(items, allowance, usize::MAX, &mut seen)?;
+    pub fn condense(&self, items: &[Item<'_>], token_limit: u64) -> Option<Condensed> {
+        let mut cache = RecordCache::default();
+        let (values, written, selection) =
+            self.within(items, token_limit, usize::MAX, &mut cache)?;
         let mut condensed = report(&self.schema, values, written, &selection);
-        // FieldLookup that no sampled record has go with those that had to.
-        for (at, name) in seen.unknown.iter().filter(|(at, _)| selection.alive(*at)) {
+        // Fields that no record of the sample has are removed too.
+        for (at, name) in cache.unknown.iter().filter(|(at, _)| selection.is_kept(*at)) {
             let path = self.schema.path_of(*at, name);
             if !condensed.kept.contains(&path) && !condensed.dropped.contains(&path) {
                 condensed.dropped.push(path);
@@ -66,63 +73,73 @@ impl<'r> RecordCondenser<'r> {
         Some(condensed)
     }
 
-    /// What tells these records apart, and nothing else: to be asked of the first of them.
+    /// Returns a summarizer that keeps identifying fields only.
     #[must_use]
     pub fn identity_summarizer<'s>(&'s self, items: &'s [Item<'s>]) -> IdentitySummarizer<'s, 'r> {
         IdentitySummarizer {
             records: self,
             items,
-            seen: RecordCache { known: true, ..RecordCache::default() },
+            cache: RecordCache { known_only: true, ..RecordCache::default() },
         }
     }
 
-    /// `seen`: what was read of these records, or of more that begin with them.
+    /// Selects and renders fields of these records. `cache` has what was read of them, or of more
+    /// records that begin with them.
     fn within<'i>(
         &self,
         items: &'i [Item<'i>],
-        allowance: u64,
+        token_limit: u64,
         rounds: usize,
-        seen: &mut RecordCache<'i>,
+        cache: &mut RecordCache<'i>,
     ) -> Option<(Vec<Vec<u8>>, WriteStats, Selection)> {
-        // The schema knows what its own records cost: so many tokens for all are so many for them.
-        let of_sample = |aim: u64| {
-            let share = u128::from(aim) * self.sampled as u128 / items.len().max(1) as u128;
+        // The costs in the schema are those of the sample, so the sample gets its share of the
+        // tokens.
+        let of_sample = |target: u64| {
+            let share = u128::from(target) * self.sampled as u128 / items.len().max(1) as u128;
             u64::try_from(share).unwrap_or(u64::MAX)
         };
-        let choose = |aim| select(&self.schema, &self.leaves, of_sample(aim), usize::MAX, rounds);
-        // FieldLookup cost less together than one by one, so that more of them stay in the end: what probably will is read at once.
-        if seen.alive.is_empty()
-            && !seen.known
-            && let Some(more) = choose(allowance.saturating_mul(2))
+        let choose =
+            |target| select(&self.schema, &self.leaves, of_sample(target), usize::MAX, rounds);
+        // Fields cost less together than one by one, so more will be selected in the end. All that
+        // are likely are read at once.
+        if cache.read.is_empty()
+            && !cache.known_only
+            && let Some(more) = choose(token_limit.saturating_mul(2))
         {
-            seen.alive = (0..self.schema.fields.len()).map(|at| more.alive(at)).collect();
+            cache.read = (0..self.schema.fields.len()).map(|at| more.is_kept(at)).collect();
         }
-        let (written, selection) =
-            fit_to_budget(allowance, choose, |selection| self.drafts(items, selection, seen))?;
-        let chosen = seen.drafts.iter().find(|drafts| drafts.selection == selection)?;
+        let (written, selection) = fit_to_budget(token_limit, choose, |selection| {
+            self.render_records(items, selection, cache)
+        })?;
+        let chosen = cache.rendered.iter().find(|rendered| rendered.selection == selection)?;
         let values = chosen.all.iter().take(items.len()).map(|(value, _)| value.clone()).collect();
         Some((values, written, selection))
     }
 
-    /// Reads the fields that stay, as far as they were not read yet; what was read before stays.
-    fn see<'i>(
+    /// Reads the selected fields of these records, unless they were read before.
+    fn read_fields<'i>(
         &self,
         items: &'i [Item<'i>],
         selection: &Selection,
-        seen: &mut RecordCache<'i>,
+        cache: &mut RecordCache<'i>,
     ) -> Option<()> {
-        if !seen.holds(selection) {
+        if !cache.holds(selection) {
             let fields = 0..self.schema.fields.len();
-            let stays = |at: usize| selection.alive(at) || seen.alive.get(at) == Some(&true);
-            let drafts = std::mem::take(&mut seen.drafts);
-            let alive = fields.map(stays).collect();
-            *seen = RecordCache { alive, drafts, known: seen.known, ..RecordCache::default() };
+            let stays = |at: usize| selection.is_kept(at) || cache.read.get(at) == Some(&true);
+            let rendered = std::mem::take(&mut cache.rendered);
+            let read = fields.map(stays).collect();
+            *cache = RecordCache {
+                read,
+                rendered,
+                known_only: cache.known_only,
+                ..RecordCache::default()
+            };
         }
-        let RecordCache { alive, outlines, unknown, known, .. } = seen;
+        let RecordCache { read, outlines, unknown, known_only, .. } = cache;
         let root = self.schema.child(0, b"[]")?;
-        let enough = known.then(|| self.schema.members(root, alive)).flatten();
+        let enough = known_only.then(|| self.schema.members(root, read)).flatten();
         let mut lens =
-            SelectedFields { schema: &self.schema, alive, form: self.form, unknown, enough };
+            SelectedFields { schema: &self.schema, read, form: self.form, unknown, enough };
         let root = u32::try_from(root).ok()?;
         for item in items.get(outlines.len()..).unwrap_or_default() {
             let item = item.read().0;
@@ -132,48 +149,48 @@ impl<'r> RecordCondenser<'r> {
         Some(())
     }
 
-    /// These records as a selection has them. What was written of them before is not written again.
-    fn drafts<'i>(
+    /// Renders these records. Those that were rendered before with the same selection are reused.
+    fn render_records<'i>(
         &self,
         items: &'i [Item<'i>],
         selection: &Selection,
-        seen: &mut RecordCache<'i>,
+        cache: &mut RecordCache<'i>,
     ) -> Option<WriteStats> {
-        let known = seen.drafts.iter().position(|drafts| drafts.selection == *selection);
-        let mut drafts = known.map_or_else(
+        let known = cache.rendered.iter().position(|rendered| rendered.selection == *selection);
+        let mut rendered = known.map_or_else(
             || RenderedRecords {
                 selection: selection.clone(),
                 all: Vec::new(),
-                weighed: Weighed::default(),
+                cost_model: Weighed::default(),
             },
-            |at| seen.drafts.remove(at),
+            |at| cache.rendered.remove(at),
         );
-        if drafts.all.len() < items.len() {
-            self.see(items, selection, seen)?;
-            let rest = items.iter().zip(&seen.outlines).skip(drafts.all.len());
+        if rendered.all.len() < items.len() {
+            self.read_fields(items, selection, cache)?;
+            let rest = items.iter().zip(&cache.outlines).skip(rendered.all.len());
             for (item, outline) in rest {
-                let draft = self.draft(item.read().0, outline, &mut drafts)?;
-                drafts.all.push(draft);
+                let record = self.render_record(item.read().0, outline, &mut rendered)?;
+                rendered.all.push(record);
             }
         }
         let mut all = WriteStats::default();
-        for (_, written) in drafts.all.iter().take(items.len()) {
+        for (_, written) in rendered.all.iter().take(items.len()) {
             all.shortened += written.shortened;
             all.omitted += written.omitted;
-            all.weight += written.weight;
+            all.cost += written.cost;
         }
-        seen.drafts.push(drafts);
+        cache.rendered.push(rendered);
         Some(all)
     }
 
-    /// The next of these drafts.
-    fn draft(
+    /// Renders the next record.
+    fn render_record(
         &self,
         item: &[u8],
         outline: &Outline<'_>,
-        drafts: &mut RenderedRecords,
+        rendered: &mut RenderedRecords,
     ) -> Option<RenderedRecord> {
-        let RenderedRecords { selection, all, weighed } = drafts;
+        let RenderedRecords { selection, all, cost_model } = rendered;
         let mut value = Vec::with_capacity(item.len().min(128));
         let mut writer = self.writer(outline, selection);
         writer.root(&mut value, 0, true);
@@ -185,9 +202,8 @@ impl<'r> RecordCondenser<'r> {
             value.push(b'}');
         }
         let each = all.len() < PRICED_RECORDS || all.len().is_multiple_of(PRICED_RECORDS);
-        let weight =
-            weighed.weight(value.len(), each, || weight(self.condense_options.estimator, &value));
-        Some((value, WriteStats { shortened, omitted, weight }))
+        let cost = cost_model.weight(value.len(), each, || cost(self.options.estimator, &value));
+        Some((value, WriteStats { shortened, omitted, cost }))
     }
 
     fn writer<'w, 'a>(
@@ -198,84 +214,85 @@ impl<'r> RecordCondenser<'r> {
         Writer {
             outline,
             schema: &self.schema,
-            fields: FieldLookup::Seen,
+            fields: FieldLookup::InOutline,
             selection,
-            keywords: self.condense_options.keywords,
+            keywords: self.options.keywords,
             shortened: 0,
             omitted: 0,
         }
     }
 }
 
-/// What tells records apart, of as many of them as are asked for.
+/// Summarizes records by the fields that identify them.
 pub struct IdentitySummarizer<'s, 'r> {
     records: &'s RecordCondenser<'r>,
     items: &'s [Item<'s>],
-    seen: RecordCache<'s>,
+    cache: RecordCache<'s>,
 }
 
 impl IdentitySummarizer<'_, '_> {
-    /// The first so many in at most about `allowance` tokens; none where that is too much. O(n), and what was read for one count is not read again for another.
+    /// Returns the first `count` records in about `token_limit` tokens. `None` if they do not fit.
+    /// O(n); records that were read for another count are not read again.
     #[must_use]
-    pub fn summarize(&mut self, count: usize, allowance: u64) -> Option<IdentitySummary> {
+    pub fn summarize(&mut self, count: usize, token_limit: u64) -> Option<IdentitySummary> {
         let items = self.items.get(..count)?;
-        let (values, _, selection) = self.records.within(items, allowance, 1, &mut self.seen)?;
+        let (values, _, selection) = self.records.within(items, token_limit, 1, &mut self.cache)?;
         let kept = paths(&self.records.schema, |at| selection.cap(at).is_some());
         Some(IdentitySummary { values, fields: kept.map(|(_, path)| path).collect() })
     }
 }
 
-/// RecordCondenser in short.
+/// Records, reduced to what identifies them.
 pub struct IdentitySummary {
-    /// Each as JSON that is not escaped.
+    /// Each record as unescaped JSON.
     pub values: Vec<Vec<u8>>,
-    /// Paths of the fields that stayed.
+    /// The paths of the fields kept.
     pub fields: Vec<String>,
 }
 
-/// RecordCondenser as far as their fields stay in one try or another: what one has read, the next need not read again.
+/// The fields of records that were read, and renderings of them, for use in later iterations.
 #[derive(Default)]
 struct RecordCache<'i> {
-    /// Which fields were read.
-    alive: Vec<bool>,
+    /// The fields that were read.
+    read: Vec<bool>,
     outlines: Vec<Outline<'i>>,
-    /// Members that the schema does not know, by the field that they are in.
+    /// Members that the schema does not have, each with its parent field.
     unknown: BTreeSet<(usize, String)>,
-    /// Whether only those are looked for that it knows.
-    known: bool,
-    /// What was written of them, by what was chosen: of as many as were asked for.
-    drafts: Vec<RenderedRecords>,
+    /// True if only fields of the schema are needed.
+    known_only: bool,
+    /// The renderings, one for each selection.
+    rendered: Vec<RenderedRecords>,
 }
 
-/// RecordCondenser as they were written.
+/// Records, rendered with one selection.
 struct RenderedRecords {
-    /// What was chosen.
+    /// The fields they have.
     selection: Selection,
     all: Vec<RenderedRecord>,
-    /// Those of them that were weighed.
-    weighed: Weighed,
+    /// The costs of the records that were priced.
+    cost_model: Weighed,
 }
 
-/// A record as it was written, and what was done to it.
+/// A rendered record, with the effects on its values.
 type RenderedRecord = (Vec<u8>, WriteStats);
 
 impl RecordCache<'_> {
-    /// Whether everything that stays was read.
+    /// Returns true if all selected fields were read.
     fn holds(&self, selection: &Selection) -> bool {
-        !self.alive.is_empty()
-            && (0..self.alive.len())
-                .all(|at| self.alive.get(at) == Some(&true) || !selection.alive(at))
+        !self.read.is_empty()
+            && (0..self.read.len())
+                .all(|at| self.read.get(at) == Some(&true) || !selection.is_kept(at))
     }
 }
 
-/// Sees the fields that are read.
+/// Passes the fields that are read.
 struct SelectedFields<'s> {
     schema: &'s Schema,
-    alive: &'s [bool],
+    read: &'s [bool],
     form: Form,
-    /// Members that the schema does not know, by the field that they are in.
+    /// Members that the schema does not have, each with its parent field.
     unknown: &'s mut BTreeSet<(usize, String)>,
-    /// Members of a record after which it is not read on.
+    /// The number of members after which a record need not be read further.
     enough: Option<u32>,
 }
 
@@ -298,7 +315,7 @@ impl Lens for SelectedFields<'_> {
                 known
             }
         };
-        let stays = field.filter(|field| self.alive.get(*field) == Some(&true))?;
+        let stays = field.filter(|field| self.read.get(*field) == Some(&true))?;
         u32::try_from(stays).ok()
     }
 }

@@ -1,4 +1,4 @@
-//! The fields of a document: values that stand at the same place in records are one field, with what all of them cost.
+//! The fields of a document: values at the same path of all records are one field.
 
 mod visit;
 
@@ -10,73 +10,75 @@ use crate::json::outline::{Id, Node, Outline};
 use crate::json::scan::Kind;
 use crate::tokens::{Estimator, Weighed};
 
-/// Characters to which values may be shortened; the last is all of them.
+/// The lengths, in characters, to which values may be shortened. The last is unlimited.
 pub const VALUE_LENGTHS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
-/// The place of "all of them" in [`VALUE_LENGTHS`].
+/// The index of the unlimited length in [`VALUE_LENGTHS`].
 pub const FULL_LENGTH: usize = VALUE_LENGTHS.len() - 1;
-/// Elements to which lists inside records may be shortened.
+/// The lengths to which lists inside records may be shortened.
 pub const LIST_LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
 
-/// The number of a field.
+/// The index of a field.
 pub type FieldId = usize;
 
-/// Different values of a field that are counted.
+/// The maximum number of distinct values that are counted.
 const MAX_DISTINCT_VALUES: usize = 512;
-/// Names of a path that are told.
+/// The maximum number of names in a path that is shown whole.
 const MAX_PATH_NAMES: usize = 5;
-/// Members from which an object of containers is taken for a list with names instead of numbers.
+/// The minimum number of members of an object of containers that is treated as a list with names.
 const MIN_MAP_CONTAINERS: u32 = 16;
 
-/// All values at one place.
+/// All values at one path.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Its key; `[]` for elements of a list, `*` for members of a map.
+    /// The key. `[]` for elements of a list, `*` for members of a map.
     pub name: String,
-    /// What it is a field of.
+    /// The field that contains it.
     pub parent: Option<FieldId>,
-    /// Keys from the root, a list inside a record counting as one more.
+    /// The number of keys from the root. A list inside a record counts as one.
     pub level: u32,
-    /// Whether it is, or is inside of, a list inside a record.
+    /// True for a list inside a record, and for what it contains.
     pub nested: bool,
-    /// Whether it is a record, or is inside of one: an element of a list, or a part of one.
+    /// True for records, and for what they contain.
     pub in_record: bool,
-    /// What it is worth.
+    /// The importance to a reader.
     pub priority: FieldPriority,
-    /// Whether some of its values are containers, so that it has fields itself.
+    /// True if some values are containers.
     pub container: bool,
-    /// Whether some of them are lists with names.
+    /// True if some values are maps: lists with names.
     pub map: bool,
-    /// How many values it has.
+    /// The number of values.
     pub count: u64,
-    /// What its values weigh when shortened, in 1/[`crate::tokens::FINE`] token, keys included.
-    pub weights: [u64; VALUE_LENGTHS.len()],
-    /// Elements of its lists, in all, when shortened to [`LIST_LENGTHS`].
+    /// The cost of all values with their keys at each of [`VALUE_LENGTHS`], in
+    /// 1/[`crate::tokens::FINE`] token.
+    pub costs: [u64; VALUE_LENGTHS.len()],
+    /// The number of elements of all its lists at each of [`LIST_LENGTHS`].
     pub elements: [u64; LIST_LENGTHS.len()],
-    /// Those of its values that were weighed.
-    weighed: Weighed,
-    /// Characters of its strings.
+    /// The costs of the values that were priced.
+    cost_model: Weighed,
+    /// The number of characters in its strings.
     characters: u64,
     strings: u64,
     prose: u64,
     empty: u64,
-    /// The hashes of its values, as far as they differ, and as far as they are counted.
+    /// The hashes of distinct values, up to the maximum.
     distinct: BTreeSet<u64>,
-    /// By their keys, as they stand in JSON that is not escaped.
+    /// The fields it contains, by their keys in unescaped JSON.
     children: Keyed<FieldId>,
-    key_weight: u64,
+    key_cost: u64,
 }
 
 /// The fields of a document.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// In the order in which they were met.
+    /// The fields, in the order of their first values.
     pub fields: Vec<Field>,
     /// The field of each value.
     field_ids: Vec<u32>,
 }
 
 impl Schema {
-    /// The fields of a document. O(n): of a field with few values all are weighed, of others some.
+    /// Reads the fields of a document. O(n). The cost of fields with many values is estimated from
+    /// some of them.
     #[must_use]
     pub fn new(outline: &Outline<'_>, estimator: &Estimator) -> Self {
         let mut schema = Self { field_ids: vec![u32::MAX; outline.len()], ..Self::default() };
@@ -86,13 +88,13 @@ impl Schema {
         schema
     }
 
-    /// The field of a value.
+    /// Returns the field of a value.
     #[must_use]
     pub fn field_of(&self, id: Id) -> Option<FieldId> {
         usize::try_from(*self.field_ids.get(id)?).ok().filter(|at| *at < self.fields.len())
     }
 
-    /// Whether an object of a field is a list with names, as others of the field are.
+    /// Returns true if an object is a map, as others of its field are.
     #[must_use]
     pub fn is_map(&self, at: FieldId, node: &Node) -> bool {
         node.kind == Kind::Object
@@ -100,7 +102,7 @@ impl Schema {
             && self.fields.get(at).is_some_and(|field| field.map)
     }
 
-    /// The path of a field from the nearest record: `user.login`, `labels[].name`.
+    /// Returns the path of a field from the nearest record: `user.login`, `labels[].name`.
     #[must_use]
     pub fn path(&self, at: FieldId) -> String {
         let name = self.fields.get(at).map_or("", |field| field.name.as_str());
@@ -110,7 +112,7 @@ impl Schema {
         }
     }
 
-    /// The path of a member of this name in a field.
+    /// Returns the path of a member with this name.
     #[must_use]
     pub fn path_of(&self, parent: FieldId, name: &str) -> String {
         let mut names = vec![name];
@@ -133,7 +135,7 @@ impl Schema {
         }
         let path =
             path.strip_prefix("[].").or(path.strip_prefix("*.")).map(str::to_owned).unwrap_or(path);
-        // A path of many names says no more than its ends.
+        // The ends of a long path identify it.
         let parts: Vec<&str> = path.split('.').collect();
         match parts.as_slice() {
             [first, .., before, last] if parts.len() > MAX_PATH_NAMES => {
@@ -143,7 +145,7 @@ impl Schema {
         }
     }
 
-    /// The keys from the root to a field, list levels left out: what a projection names.
+    /// Returns the keys from the root to a field, without list levels, as a mask names them.
     #[must_use]
     pub fn keys(&self, at: FieldId) -> Vec<&str> {
         let mut names = Vec::new();
@@ -158,7 +160,8 @@ impl Schema {
         names
     }
 
-    /// How many members of a field are among those `wanted`; none where they have any keys. O(fields).
+    /// Returns the number of members of a field that are `wanted`. `None` for maps, whose members
+    /// have any names. O(fields).
     #[must_use]
     pub(super) fn members(&self, at: FieldId, wanted: &[bool]) -> Option<u32> {
         let members = self.fields.iter().zip(wanted).filter(|(field, _)| field.parent == Some(at));
@@ -172,7 +175,7 @@ impl Schema {
         Some(count)
     }
 
-    /// The field of a key in a field, if it has been met.
+    /// Returns the field of a key, if a value had it.
     #[inline]
     pub(super) fn child(&self, at: FieldId, key: &[u8]) -> Option<FieldId> {
         self.fields.get(at)?.children.find(key)
@@ -184,7 +187,7 @@ impl Schema {
         key: &[u8],
         level: u32,
         nested: bool,
-        key_weight: u64,
+        key_cost: u64,
     ) -> FieldId {
         if let Some(known) = parent.and_then(|parent| self.child(parent, key)) {
             return known;
@@ -206,16 +209,16 @@ impl Schema {
             container: false,
             map: false,
             count: 0,
-            weights: [0; VALUE_LENGTHS.len()],
+            costs: [0; VALUE_LENGTHS.len()],
             elements: [0; LIST_LENGTHS.len()],
-            weighed: Weighed::default(),
+            cost_model: Weighed::default(),
             characters: 0,
             strings: 0,
             prose: 0,
             empty: 0,
             distinct: BTreeSet::new(),
             children: Keyed::default(),
-            key_weight,
+            key_cost,
         });
         if let Some(parent) = parent.and_then(|parent| self.fields.get_mut(parent)) {
             parent.children.add(key, at);
@@ -223,7 +226,7 @@ impl Schema {
         at
     }
 
-    /// What each field is worth: by its name, its values, and how deep it stands.
+    /// Sets the priority of each field by its name, values and depth.
     fn score_fields(&mut self) {
         let names: Vec<String> = (0..self.fields.len())
             .map(|at| self.keys(at).last().map_or_else(String::new, |name| (*name).to_owned()))
@@ -246,7 +249,8 @@ impl Schema {
             if priority == FieldPriority::Prose && average <= 100 {
                 priority = FieldPriority::Key;
             }
-            // What stands deep, or in a list inside a record, tells other things apart than the records.
+            // A field at a deep level, or in a list inside a record, identifies something else than
+            // the record.
             let deep = field.nested || field.level > 2;
             priority = match priority {
                 FieldPriority::Identity | FieldPriority::State if deep => FieldPriority::Key,
@@ -265,7 +269,7 @@ impl Schema {
             if average > 400 && field.prose == 0 {
                 priority = FieldPriority::Noise;
             }
-            // A name that half of the records share does not tell them apart.
+            // A value that half of the records share does not identify them.
             let distinct = field.distinct.len() as u64;
             if priority == FieldPriority::Identity
                 && field.count >= 4

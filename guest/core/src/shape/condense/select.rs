@@ -1,43 +1,46 @@
-//! Which fields stay, and how long their values may be: the fields that carry least go first, and for all records alike.
+//! Selects fields and the lengths of their values: the least important are removed first, from all
+//! records alike.
 
 use super::schema::{FULL_LENGTH, Field, FieldId, LIST_LENGTHS, Schema, VALUE_LENGTHS};
 use crate::fields::names::FieldPriority;
 use crate::tokens::FINE;
 
-/// What stays of a document.
+/// The fields of a document that are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// For each field the place in [`VALUE_LENGTHS`] of the length that its values keep; none where it goes.
+    /// For each field, the index in [`VALUE_LENGTHS`] of the length of its values. `None` if it is
+    /// removed.
     keep: Vec<Option<usize>>,
-    /// Whether a field, or one inside it, stays.
-    alive: Vec<bool>,
-    /// Elements that lists inside records keep.
+    /// For each field, true if it or a field inside it is kept.
+    kept: Vec<bool>,
+    /// The maximum length of lists inside records.
     pub nested: usize,
-    /// Elements that lists of records keep.
+    /// The maximum length of lists of records.
     pub records: usize,
-    /// How many of the fields that records are known and asked for by had to go.
+    /// The number of important fields that are removed: those of [`FieldPriority::Key`] and above.
     pub missing: usize,
-    /// How many of those that tell records apart.
-    pub unknown: usize,
-    /// Whether more cannot stay, however much room there is.
+    /// The number of identifying fields that are removed.
+    pub missing_identity: usize,
+    /// True if everything is kept that may be.
     pub whole: bool,
 }
 
 impl Selection {
-    /// Characters that the values of a field keep; none where it goes.
+    /// Returns the maximum length of the values of a field. `None` if it is removed.
     #[must_use]
     pub fn cap(&self, at: FieldId) -> Option<usize> {
         self.keep.get(at).copied().flatten().and_then(|cap| VALUE_LENGTHS.get(cap).copied())
     }
 
-    /// Whether a field, or one inside it, stays.
+    /// Returns true if a field, or a field inside it, is kept.
     #[must_use]
-    pub fn alive(&self, at: FieldId) -> bool {
-        self.alive.get(at).copied().unwrap_or(false)
+    pub fn is_kept(&self, at: FieldId) -> bool {
+        self.kept.get(at).copied().unwrap_or(false)
     }
 }
 
-/// Rounds of choosing: fields of this worth may now be this long (a place in [`VALUE_LENGTHS`]).
+/// The rounds of the selection. In each, the values of fields with this priority may get this
+/// length, an index in [`VALUE_LENGTHS`].
 const ROUNDS: [(FieldPriority, usize); 15] = [
     (FieldPriority::Identity, 1),
     (FieldPriority::State, 1),
@@ -56,17 +59,18 @@ const ROUNDS: [(FieldPriority, usize); 15] = [
     (FieldPriority::Noise, FULL_LENGTH),
 ];
 
-/// Chooses among the fields that may stay within `allowance` tokens, by the first so many rounds. None where not even what tells the records apart can stay.
+/// Selects fields within `token_limit`, by the first `rounds` rounds. `None` if not even
+/// identifying fields fit.
 #[must_use]
 pub fn select(
     schema: &Schema,
     leaves: &[SelectableField],
-    allowance: u64,
+    token_limit: u64,
     records: usize,
     rounds: usize,
 ) -> Option<Selection> {
     let mut best: Option<Selection> = None;
-    // Where just what tells the records apart is chosen, one length is mostly as good as another.
+    // If only identifying fields are selected, the length of lists inside records rarely matters.
     let priorities = ROUNDS.get(..rounds).unwrap_or(&ROUNDS);
     let tried: Vec<&SelectableField> = leaves
         .iter()
@@ -74,15 +78,15 @@ pub fn select(
         .collect();
     let varies = tried.is_empty() || tried.iter().any(|leaf| leaf.varies);
     for nested in LIST_LENGTHS.iter().rev() {
-        let mut choice = Selector::new(schema, leaves, *nested, records);
-        if choice.spent > allowance * FINE {
+        let mut selector = Selector::new(schema, leaves, *nested, records);
+        if selector.spent > token_limit * FINE {
             continue;
         }
-        let first = choice.run(allowance * FINE, rounds);
-        // Longer lists inside records are worth it as long as every record keeps what it is known and asked for by.
-        let missing = choice.missing(FieldPriority::Key);
+        let first = selector.run(token_limit * FINE, rounds);
+        // Longer lists inside records are better only while no important field is removed for them.
+        let missing = selector.missing(FieldPriority::Key);
         if first && best.as_ref().is_none_or(|best| missing < best.missing) {
-            best = Some(choice.finish(missing, priorities));
+            best = Some(selector.into_selection(missing, priorities));
         }
         if missing == 0 || !varies {
             break;
@@ -91,7 +95,7 @@ pub fn select(
     best
 }
 
-/// Whether how long lists inside records are makes a difference to what a field costs.
+/// Returns true if the cost of a field depends on the length of lists inside records.
 fn is_within_list(schema: &Schema, at: FieldId) -> bool {
     let parent = |at: FieldId| schema.fields.get(at).and_then(|field| field.parent);
     std::iter::successors(parent(at), |at| parent(*at))
@@ -99,22 +103,23 @@ fn is_within_list(schema: &Schema, at: FieldId) -> bool {
         .any(|field| field.in_record && field.elements.iter().any(|elements| *elements > 0))
 }
 
-/// A field that may stay, since it has values of its own.
+/// A field that has values of its own, so that it can be selected.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SelectableField {
-    /// What it is worth here: what policy maps counts as identity, so that it stays first.
+    /// The priority. Fields that policy selects count as identity, so that they are kept first.
     priority: FieldPriority,
-    /// How deep it stands, a list inside a record counting as one more.
+    /// The number of keys from the root. A list inside a record counts as one.
     level: u32,
-    /// What one of its values weighs when it is short.
-    weight: u64,
+    /// The average cost of a short value.
+    cost: u64,
     field: FieldId,
-    /// Whether it makes a difference to the choice how long lists inside records are.
+    /// True if the selection depends on the length of lists inside records.
     varies: bool,
 }
 
 impl SelectableField {
-    /// All of them, in the order in which they are tried. `wanted` are the fields that policy maps; where there are some, no others stay.
+    /// Returns all selectable fields in the order in which they are tried. If policy selects
+    /// fields, `wanted` has them, and no others are returned.
     #[must_use]
     pub fn all(schema: &Schema, wanted: Option<&[bool]>) -> Vec<Self> {
         let allowed = |at: FieldId| wanted.is_none_or(|wanted| wanted.get(at) == Some(&true));
@@ -126,7 +131,7 @@ impl SelectableField {
             .map(|(at, field)| Self {
                 priority: if wanted.is_some() { FieldPriority::Identity } else { field.priority },
                 level: field.level + u32::from(field.nested),
-                weight: weight(field, 1) / field.count,
+                cost: cost(field, 1) / field.count,
                 field: at,
                 varies: varies || is_within_list(schema, at),
             })
@@ -142,11 +147,11 @@ struct Selector<'s> {
     nested: usize,
     records: usize,
     keep: Vec<Option<usize>>,
-    alive: Vec<bool>,
-    /// Of each field how many elements of its lists are shown, and how many there are.
+    kept: Vec<bool>,
+    /// For each field, the number of elements of its lists that are shown, and their total.
     shares: Vec<(u64, u64)>,
-    /// Whether some are not.
-    cut: bool,
+    /// True if some elements are not shown.
+    is_cut: bool,
     spent: u64,
 }
 
@@ -157,39 +162,39 @@ impl<'s> Selector<'s> {
         nested: usize,
         records: usize,
     ) -> Self {
-        let mut choice = Self {
+        let mut selector = Self {
             schema,
             leaves,
             nested,
             records,
             keep: vec![None; schema.fields.len()],
-            alive: vec![false; schema.fields.len()],
+            kept: vec![false; schema.fields.len()],
             shares: Vec::with_capacity(schema.fields.len()),
-            cut: false,
+            is_cut: false,
             spent: 2 * FINE,
         };
         for field in &schema.fields {
             let [.., all] = field.elements;
-            let shown = shown(field, if field.in_record { nested } else { records });
-            choice.shares.push((shown, all));
-            choice.cut |= shown != all;
+            let shown = shown_elements(field, if field.in_record { nested } else { records });
+            selector.shares.push((shown, all));
+            selector.is_cut |= shown != all;
         }
-        if let Some(alive) = choice.alive.first_mut() {
-            *alive = true;
+        if let Some(kept) = selector.kept.first_mut() {
+            *kept = true;
         }
-        // The records themselves stand in any case.
+        // Records are always kept, with their brackets and the keys of map members.
         for (at, field) in schema.fields.iter().enumerate() {
             if is_record(field) {
-                choice.spent +=
-                    choice.part(at, field.count) * 2 * FINE + choice.part(at, field.weights[0]);
+                selector.spent += selector.shown_share(at, field.count) * 2 * FINE
+                    + selector.shown_share(at, field.costs[0]);
             }
         }
-        choice
+        selector
     }
 
-    /// `amount`, as much of it as the lists round a field are shown.
-    fn part(&self, at: FieldId, amount: u64) -> u64 {
-        if !self.cut {
+    /// Returns the share of `amount` that remains if the lists around a field are shortened.
+    fn shown_share(&self, at: FieldId, amount: u64) -> u64 {
+        if !self.is_cut {
             return amount;
         }
         let mut share = amount;
@@ -209,16 +214,17 @@ impl<'s> Selector<'s> {
         share
     }
 
-    /// Goes through the rounds; whether any record keeps something.
-    fn run(&mut self, allowance: u64, rounds: usize) -> bool {
+    /// Runs the rounds. Returns true if any field was selected.
+    fn run(&mut self, token_limit: u64, rounds: usize) -> bool {
         let mut any = false;
         for (round, (priority, cap)) in ROUNDS.iter().take(rounds).enumerate() {
             for leaf in self.leaves.iter().filter(|leaf| leaf.priority == *priority) {
-                any |= self.raise(leaf.field, *cap, allowance);
+                any |= self.raise(leaf.field, *cap, token_limit);
             }
-            // Where nothing tells the records apart, anything short does; but what does must not be lost.
+            // Without identifying fields, any short field will do. But identifying fields that do
+            // not fit must not be replaced by others.
             if round == 0 && !any {
-                any = !self.identified() && self.cheapest(allowance);
+                any = !self.has_identity() && self.cheapest(token_limit);
                 if !any {
                     return false;
                 }
@@ -227,47 +233,47 @@ impl<'s> Selector<'s> {
         any
     }
 
-    /// Whether some field tells the records apart.
-    fn identified(&self) -> bool {
+    /// Returns true if some field identifies the records.
+    fn has_identity(&self) -> bool {
         let nested =
             |leaf: &SelectableField| self.schema.fields.get(leaf.field).is_none_or(|at| at.nested);
         self.leaves.iter().any(|leaf| leaf.priority == FieldPriority::Identity && !nested(leaf))
     }
 
-    fn cheapest(&mut self, allowance: u64) -> bool {
+    fn cheapest(&mut self, token_limit: u64) -> bool {
         let leaves = self.leaves.iter().filter_map(|leaf| {
             let field = self.schema.fields.get(leaf.field)?;
-            let weight = weight(field, 0) / field.count.max(1);
-            Some((u64::from(field.level) * 64 * FINE + weight, leaf.field))
+            let cost = cost(field, 0) / field.count.max(1);
+            Some((u64::from(field.level) * 64 * FINE + cost, leaf.field))
         });
         let mut fields: Vec<(u64, FieldId)> = leaves.collect();
         fields.sort_unstable();
-        fields.into_iter().any(|(_, at)| self.raise(at, 0, allowance))
+        fields.into_iter().any(|(_, at)| self.raise(at, 0, token_limit))
     }
 
-    /// Lets the values of a field be as long as this, if there is room.
-    fn raise(&mut self, at: FieldId, cap: usize, allowance: u64) -> bool {
+    /// Raises the length of a field's values if that fits. Returns true if they have it.
+    fn raise(&mut self, at: FieldId, cap: usize, token_limit: u64) -> bool {
         let Some(field) = self.schema.fields.get(at) else { return false };
         let now = self.keep.get(at).copied().flatten();
         if now.is_some_and(|now| now >= cap) {
             return true;
         }
-        let before = now.map_or(0, |now| weight(field, now));
-        let mut added = self.part(at, weight(field, cap).saturating_sub(before));
+        let before = now.map_or(0, |now| cost(field, now));
+        let mut added = self.shown_share(at, cost(field, cap).saturating_sub(before));
         if now.is_none() {
-            added += self.part(at, field.count) * FINE / 2;
+            added += self.shown_share(at, field.count) * FINE / 2;
             let mut next = field.parent;
             while let Some((at, parent)) =
                 next.and_then(|at| Some((at, self.schema.fields.get(at)?)))
             {
-                if self.alive.get(at).copied().unwrap_or(true) {
+                if self.kept.get(at).copied().unwrap_or(true) {
                     break;
                 }
-                added += self.part(at, parent.count) * (FINE * 2 + self.key(parent));
+                added += self.shown_share(at, parent.count) * (FINE * 2 + self.key(parent));
                 next = parent.parent;
             }
         }
-        if self.spent + added > allowance {
+        if self.spent + added > token_limit {
             return false;
         }
         self.spent += added;
@@ -275,9 +281,8 @@ impl<'s> Selector<'s> {
             *keep = Some(cap);
         }
         let mut next = Some(at);
-        while let Some(alive) = next.and_then(|at| self.alive.get_mut(at)).filter(|alive| !**alive)
-        {
-            *alive = true;
+        while let Some(kept) = next.and_then(|at| self.kept.get_mut(at)).filter(|kept| !**kept) {
+            *kept = true;
             next = next.and_then(|at| self.schema.fields.get(at)?.parent);
         }
         true
@@ -287,7 +292,7 @@ impl<'s> Selector<'s> {
         (field.name.len() as u64).div_ceil(3) * FINE
     }
 
-    /// How many of the fields that records are known and asked for by had to go.
+    /// Returns the number of removed fields with this priority or a higher one.
     fn missing(&self, priority: FieldPriority) -> usize {
         let goes = |leaf: &&SelectableField| {
             self.schema.fields.get(leaf.field).is_some_and(|field| {
@@ -299,9 +304,9 @@ impl<'s> Selector<'s> {
         self.leaves.iter().filter(goes).count()
     }
 
-    /// `rounds`: those that were gone through.
-    fn finish(self, missing: usize, rounds: &[(FieldPriority, usize)]) -> Selection {
-        // Of each leaf that may stay in them, how long its values may be at most, and are.
+    /// Returns the selection after these rounds.
+    fn into_selection(self, missing: usize, rounds: &[(FieldPriority, usize)]) -> Selection {
+        // For each field of these rounds: the maximum length of its values, and their length.
         let lengths = self.leaves.iter().filter_map(|leaf| {
             let (_, most) = rounds.iter().rev().find(|(priority, _)| *priority == leaf.priority)?;
             Some((Some(*most), self.keep.get(leaf.field).copied().flatten()))
@@ -309,12 +314,12 @@ impl<'s> Selector<'s> {
         let whole = self.nested == usize::MAX
             && lengths.clone().next().is_some()
             && lengths.clone().all(|(most, length)| length >= most);
-        let unknown = self.missing(FieldPriority::Identity);
+        let missing_identity = self.missing(FieldPriority::Identity);
         Selection {
             whole,
-            unknown,
+            missing_identity,
             keep: self.keep,
-            alive: self.alive,
+            kept: self.kept,
             nested: self.nested,
             records: self.records,
             missing,
@@ -322,22 +327,22 @@ impl<'s> Selector<'s> {
     }
 }
 
-/// Whether the values of a field are records, which stand in any case.
+/// Returns true if the values of a field are records, which are always kept.
 fn is_record(field: &Field) -> bool {
     field.container && matches!(field.name.as_str(), "[]" | "*") && !field.nested
 }
 
-/// Whether a field has values of its own. One that is a container in most records and something else in some has both.
+/// Returns true if a field has plain values. It may have containers too, in other records.
 fn is_leaf(field: &Field) -> bool {
-    field.weights.iter().any(|weight| *weight > 0)
+    field.costs.iter().any(|cost| *cost > 0)
 }
 
-fn weight(field: &Field, cap: usize) -> u64 {
-    field.weights.get(cap).copied().unwrap_or(u64::MAX)
+fn cost(field: &Field, cap: usize) -> u64 {
+    field.costs.get(cap).copied().unwrap_or(u64::MAX)
 }
 
-/// Elements of a field's lists that are shown when each shows at most `limit`.
-fn shown(field: &Field, limit: usize) -> u64 {
+/// Returns the number of elements shown if each list of a field has at most `limit`.
+fn shown_elements(field: &Field, limit: usize) -> u64 {
     match LIST_LENGTHS.iter().position(|length| *length == limit) {
         Some(at) => field.elements.get(at).copied().unwrap_or(0),
         None => {

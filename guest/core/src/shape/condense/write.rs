@@ -1,4 +1,4 @@
-//! What was selected, written: slices of the document, shortened strings, and marks where something was left out of a list.
+//! Writes selected fields: slices of the document, shortened strings, and truncation marks.
 
 use super::schema::{FieldId, Schema};
 use super::select::Selection;
@@ -7,29 +7,29 @@ use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::text::shorten::{mark, shorten};
 
-/// Which field a value is of.
+/// The way in which the field of a value is found.
 pub(super) enum FieldLookup<'f> {
-    /// All values were looked at when the fields were met.
-    Met(&'f Schema),
-    /// The outline was made through a lens that knows the fields.
-    Seen,
+    /// By the value: the schema was made from this outline.
+    ByNode(&'f Schema),
+    /// By the outline: it was read through a filter that knows the fields.
+    InOutline,
 }
 
 impl FieldLookup<'_> {
     fn field_of(&self, id: Id, node: &Node) -> Option<FieldId> {
         match self {
-            FieldLookup::Met(schema) => schema.field_of(id),
-            FieldLookup::Seen => usize::try_from(node.place).ok(),
+            FieldLookup::ByNode(schema) => schema.field_of(id),
+            FieldLookup::InOutline => usize::try_from(node.place).ok(),
         }
     }
 }
 
-/// What a value stands in.
+/// The position of a value relative to lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nesting {
     /// In no list.
     Document,
-    /// In a list: the value is a record, or a part of one.
+    /// In a list: a record, or a part of one.
     List,
     /// In a list inside a record.
     Record,
@@ -39,22 +39,23 @@ enum Nesting {
 pub(super) struct Writer<'w, 'a> {
     /// The document.
     pub outline: &'w Outline<'a>,
-    /// Its fields.
+    /// The fields of the document.
     pub schema: &'w Schema,
-    /// Which of them each value is of.
+    /// The field of each value.
     pub fields: FieldLookup<'w>,
-    /// What stays.
+    /// The fields to write.
     pub selection: &'w Selection,
-    /// Words that matter in long texts.
+    /// Words whose sentences are kept when long texts are shortened.
     pub keywords: &'w [String],
-    /// Values that were shortened.
+    /// The number of values that were shortened.
     pub shortened: u64,
-    /// Elements of lists that were left out.
+    /// The number of elements of lists that were left out.
     pub omitted: u64,
 }
 
 impl Writer<'_, '_> {
-    /// Writes a value as JSON that is not escaped: the root, or with `in_list` a record. Never nothing.
+    /// Writes a value as unescaped JSON: the root or, with `in_list`, a record. Always writes
+    /// something.
     pub(super) fn root(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool) {
         let inside = if in_list { Nesting::List } else { Nesting::Document };
         if self.any(out, id, inside) {
@@ -80,7 +81,7 @@ impl Writer<'_, '_> {
                 None => false,
             };
         }
-        if !self.selection.alive(at) {
+        if !self.selection.is_kept(at) {
             return false;
         }
         if node.kind == Kind::Array || self.schema.is_map(at, node) {
@@ -108,7 +109,8 @@ impl Writer<'_, '_> {
         out.len() > start + 2 || inside == Nesting::List
     }
 
-    /// The first two plain values of an object. A record of another shape than the others would else vanish.
+    /// Writes the first two plain values of an object: a record with other fields than the rest
+    /// would else be empty.
     pub(super) fn plain(&mut self, out: &mut Vec<u8>, id: Id) {
         let outline = self.outline;
         let plain = outline.children(id).filter(|(_, node)| node.children == 0).take(2);
@@ -135,7 +137,7 @@ impl Writer<'_, '_> {
             _ => (self.selection.nested, Nesting::Record),
         };
         let shown = if total <= limit { total } else { limit.max(1) };
-        // The last element stays too, where there is more than one: the end of a list says how far it goes.
+        // The last element of a shortened list is shown too, because it says how far the list goes.
         let (head, tail) = if shown < total && shown > 2 { (shown - 1, 1) } else { (shown, 0) };
         let array = node.kind == Kind::Array;
         out.push(if array { b'[' } else { b'{' });
@@ -180,7 +182,7 @@ impl Writer<'_, '_> {
         if node.kind == Kind::String {
             let text = self.outline.decoded(&node.span);
             let short = shorten(&text, cap, self.keywords);
-            // A mark longer than what it stands for helps nobody.
+            // A truncation mark may be longer than the text that it replaces.
             if short.len() < text.len() {
                 self.shortened += 1;
                 out.truncate(start);

@@ -19,14 +19,14 @@ const MAX_TOKEN_BYTES: u64 = 16;
 pub struct LogErrors<'h> {
     entries: Vec<&'h Entry<'h>>,
     /// Entries merged if they differ in time only.
-    fine: OnceCell<Vec<Group<'h>>>,
+    fine: OnceCell<Vec<MergedEntries<'h>>>,
     /// Entries merged if they differ in numbers only.
-    coarse: OnceCell<Vec<Group<'h>>>,
+    coarse: OnceCell<Vec<MergedEntries<'h>>>,
 }
 
 /// Merged entries.
 #[derive(Clone, Copy)]
-struct Group<'h> {
+struct MergedEntries<'h> {
     /// The first entry.
     entry: &'h Entry<'h>,
     /// The line number of the last entry.
@@ -41,16 +41,20 @@ impl<'h> LogErrors<'h> {
 
     /// Writes all entries if they fit, else shortened, else the most severe. Returns the number of
     /// entries left out.
-    pub(super) fn tell(&self, of: &Highlights<'_>, text: &mut HighlightWriter<'_>) -> usize {
+    pub(super) fn write(
+        &self,
+        highlights: &Highlights<'_>,
+        text: &mut HighlightWriter<'_>,
+    ) -> usize {
         if self.entries.is_empty() {
             return 0;
         }
         let count = |level| self.entries.iter().filter(|entry| entry.level == level).count();
         let head = format!("{} errors, {} warnings:\n", count(Level::Error), count(Level::Warn));
         let room = text.room * 9 / 10;
-        let whole = |folded: &[Group<'_>], trace: usize| {
+        let whole = |folded: &[MergedEntries<'_>], trace: usize| {
             let most = room.saturating_mul(MAX_TOKEN_BYTES);
-            let least: u64 = folded.iter().map(Group::least).sum();
+            let least: u64 = folded.iter().map(MergedEntries::min_bytes).sum();
             // Each group takes at least a token. Both bounds are cheap, and avoid pricing
             // megabytes.
             if folded.len() as u64 > room || least > most {
@@ -58,7 +62,7 @@ impl<'h> LogErrors<'h> {
             }
             let mut whole = head.clone();
             for group in folded {
-                whole.push_str(&group.tell(of, trace));
+                whole.push_str(&group.format(highlights, trace));
                 whole.push('\n');
                 if whole.len() as u64 > most {
                     return None;
@@ -84,7 +88,7 @@ impl<'h> LogErrors<'h> {
                 omitted += group.count;
                 continue;
             }
-            let line = group.tell(of, 1);
+            let line = group.format(highlights, 1);
             let cost = text.estimator.cost(line.as_bytes()) + 1;
             if spent + cost > room {
                 omitted += group.count;
@@ -103,8 +107,8 @@ impl<'h> LogErrors<'h> {
     }
 
     /// Merges entries that differ in time only or, with `coarse`, in numbers. O(entries).
-    fn fold(&self, coarse: bool) -> Vec<Group<'h>> {
-        let mut groups: Vec<Group<'_>> = Vec::new();
+    fn fold(&self, coarse: bool) -> Vec<MergedEntries<'h>> {
+        let mut groups: Vec<MergedEntries<'_>> = Vec::new();
         // Templates are long and share their first half, so comparing hashes is faster.
         let mut known: BTreeMap<u128, usize> = BTreeMap::new();
         for entry in &self.entries {
@@ -116,7 +120,7 @@ impl<'h> LogErrors<'h> {
                 }
                 None => {
                     known.insert(key, groups.len());
-                    groups.push(Group { entry, last: entry.line, count: 1 });
+                    groups.push(MergedEntries { entry, last: entry.line, count: 1 });
                 }
             }
         }
@@ -124,15 +128,15 @@ impl<'h> LogErrors<'h> {
     }
 }
 
-impl Group<'_> {
-    /// The minimum number of bytes that [`Group::format`] writes.
-    fn least(&self) -> u64 {
+impl MergedEntries<'_> {
+    /// The minimum number of bytes that [`MergedEntries::format`] writes.
+    fn min_bytes(&self) -> u64 {
         self.entry.says.len().min(MAX_LINE_BYTES - MAX_CHAR_BYTES) as u64
     }
 
     /// Formats the first entry with at most `trace` lines, and the number of entries.
-    fn tell(&self, of: &Highlights<'_>, trace: usize) -> String {
-        let text = of.entry(self.entry, trace);
+    fn format(&self, highlights: &Highlights<'_>, trace: usize) -> String {
+        let text = highlights.entry(self.entry, trace);
         if self.count > 1 {
             format!("{text} (x{}, last in line {})", self.count, self.last + 1)
         } else {

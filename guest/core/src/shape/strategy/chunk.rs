@@ -6,7 +6,7 @@ use crate::shape::chunk::trim;
 use crate::shape::highlight::Highlights;
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::range::{TextTask, count_line_ends, ends_line};
-use crate::shape::{Body, Coverage, Excerpt};
+use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
 
 /// Shows lines of a text, as many as fit, with highlights of the others.
@@ -36,7 +36,7 @@ fn chunk(text: &TextTask<'_>, base: &Cursor, pricer: &ExcerptPricer<'_>) -> Exce
         } else {
             position.line + ended
         };
-        // In a cursor, 0 stands for the end of the text.
+        // In a cursor, 0 means the end of the text.
         let cursor_end = position.range_end.filter(|end| *end < position.total).unwrap_or(0);
         let coverage = Coverage::Chunk {
             index: index.chunk_at(position.from) as u64,
@@ -48,7 +48,7 @@ fn chunk(text: &TextTask<'_>, base: &Cursor, pricer: &ExcerptPricer<'_>) -> Exce
             range: position.range_end.is_some(),
         };
         let next = (to < end).then(|| Cursor { offset: to, end: cursor_end, ..base.clone() });
-        Excerpt::new(coverage, next, Body::Text(content.to_vec(), form))
+        Excerpt::new(coverage, next, ExcerptBody::Text(content.to_vec(), form))
     };
     // A token has at most 16 bytes, and an escape at most six: a longer text cannot fit.
     if (bytes.len() as u64) < pricer.token_limit().saturating_mul(96) {
@@ -68,7 +68,7 @@ fn with_highlights(
 ) -> Excerpt {
     let Coverage::Chunk { end_line, .. } = &chunk.coverage else { return chunk };
     let from = usize::try_from(*end_line).unwrap_or(usize::MAX);
-    let errors = highlights.after(from);
+    let errors = highlights.errors_after(from);
     let tokens = pricer.remaining(&chunk) / pricer.copies();
     let highlighted = pricer.shrink(pricer.token_limit(), tokens, |tokens| {
         // A text of one long line has no other lines: the end of that line is shown.

@@ -103,7 +103,7 @@ fn excerpt(
     if let Coverage::Page { condensed: fields, .. } = &mut excerpt.coverage {
         *fields = Some(FieldCoverage::from(condensed));
     }
-    // The cursor also leads back to these items, so that they can be read whole. In it, 0 stands for
+    // The cursor also leads back to these items, so that they can be read whole. In it, 0 means
     // no item, so items are counted from 1.
     match &mut excerpt.next {
         Some(next) => next.first = request.first + 1,

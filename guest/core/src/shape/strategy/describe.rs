@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{Strategy, Task};
 use crate::json::text::{Form, prefix, visible};
 use crate::shape::payload::Payload;
-use crate::shape::{Body, Coverage, Excerpt};
+use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
 
 /// The bytes of a text that decide whether it is binary.
@@ -56,7 +56,7 @@ fn describe(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
         .collect();
     let body = format!("[{what}, {} bytes, not shown; it begins {head}]", text.len());
     let coverage = Coverage::Described { what, bytes: text.len() as u64 };
-    let body = Body::Text(body.into_bytes(), Form::Raw);
+    let body = ExcerptBody::Text(body.into_bytes(), Form::Raw);
     Some(Excerpt::new(coverage, Some(whole.clone()), body).complete())
 }
 

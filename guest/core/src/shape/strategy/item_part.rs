@@ -4,7 +4,7 @@ use super::{Strategy, Task};
 use crate::json::text::Form;
 use crate::shape::chunk::trim;
 use crate::shape::list::ListTask;
-use crate::shape::{Body, Coverage, Excerpt};
+use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
 
 /// Shows the bytes of the first item, as text, as many as fit.
@@ -19,7 +19,7 @@ impl Strategy for ItemPart {
         let from = usize::try_from(list.request.within).unwrap_or(usize::MAX).min(item.len());
         let rest = item.get(from..).unwrap_or_default();
         let make = |length: usize| {
-            let body = Body::Text(rest.get(..length).unwrap_or(rest).to_vec(), form);
+            let body = ExcerptBody::Text(rest.get(..length).unwrap_or(rest).to_vec(), form);
             part(list, task.base, item.len(), from..from + length, body)
         };
         let estimator = &task.pricer.estimator;
@@ -33,7 +33,7 @@ fn part(
     base: &Cursor,
     bytes: usize,
     range: std::ops::Range<usize>,
-    body: Body,
+    body: ExcerptBody,
 ) -> Excerpt {
     let (request, total) = (list.request, list.index.total());
     let (from, to, bytes) = (range.start as u64, range.end as u64, bytes as u64);

@@ -6,7 +6,7 @@ use crate::json::scan::{Kind, is_json};
 use crate::json::survey::Survey;
 use crate::json::text::{Form, visible};
 use crate::shape::payload::Payload;
-use crate::shape::{Body, Coverage, Excerpt};
+use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
 
 /// Sample size, in bytes, for detecting pretty-printed lists.
@@ -43,13 +43,13 @@ impl Strategy for RemoveWhitespace {
         if minified.len() * 10 > raw.len() * 9 {
             return None;
         }
-        let excerpt = whole_document(Body::Json(minified), task.base);
+        let excerpt = whole_document(ExcerptBody::Json(minified), task.base);
         task.pricer.fits(&excerpt).then_some(excerpt)
     }
 }
 
 /// An excerpt that has the whole document. The cursor leads to the original bytes.
-pub(in crate::shape) fn whole_document(body: Body, original: &Cursor) -> Excerpt {
+pub(in crate::shape) fn whole_document(body: ExcerptBody, original: &Cursor) -> Excerpt {
     let coverage = Coverage::Lossless { what: WITHOUT_SPACE.to_owned() };
     Excerpt::new(coverage, Some(original.clone()), body).complete()
 }

@@ -9,7 +9,7 @@ use crate::query::short_list;
 use crate::shape::condense::{CondenseOptions, DocumentCondenser};
 use crate::shape::payload::Payload;
 use crate::shape::pricing::ExcerptPricer;
-use crate::shape::{Body, Coverage, Excerpt, FieldCoverage};
+use crate::shape::{Coverage, Excerpt, ExcerptBody, FieldCoverage};
 use crate::snapshot::Cursor;
 
 /// Maximum number of values in a document that is summarized: some ten megabytes of small ones.
@@ -41,7 +41,7 @@ impl Strategy for Summarize {
         let mut condenser = DocumentCondenser::new(&outline, options);
         let excerpt = |json: Vec<u8>, fields: FieldCoverage| {
             let coverage = Coverage::Summary(fields);
-            Excerpt::new(coverage, Some(task.base.clone()), Body::Summary(json)).complete()
+            Excerpt::new(coverage, Some(task.base.clone()), ExcerptBody::Summary(json)).complete()
         };
         // A total of four digits, so that the notice of no summary is longer.
         let fields = FieldCoverage { total: 1_000, ..FieldCoverage::default() };
@@ -99,7 +99,8 @@ fn described(
         .concat();
         let what = format!("a JSON {kind} of {} values", root.children);
         let coverage = Coverage::Described { what, bytes: payload.bytes.len() as u64 };
-        let excerpt = Excerpt::new(coverage, Some(whole.clone()), Body::Summary(json)).complete();
+        let excerpt =
+            Excerpt::new(coverage, Some(whole.clone()), ExcerptBody::Summary(json)).complete();
         if pricer.cost(&excerpt) <= token_limit {
             return Some(excerpt);
         }

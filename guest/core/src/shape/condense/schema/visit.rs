@@ -1,4 +1,4 @@
-//! Going through the values of a document: each is counted for its field. Of a field with many values some are weighed, and tell what a byte of the others weighs.
+//! Reads all values of a document into its fields.
 
 use super::{
     FieldId, LIST_LENGTHS, MAX_DISTINCT_VALUES, MIN_MAP_CONTAINERS, Schema, VALUE_LENGTHS,
@@ -8,16 +8,17 @@ use crate::json::scan::Kind;
 use crate::text::shorten::is_prose;
 use crate::tokens::{Estimator, Words};
 
-/// Members from which an object of plain values is taken for a list with names instead of numbers.
+/// The minimum number of members of an object of plain values that is treated as a list with names.
 const MIN_MAP_VALUES: u32 = 128;
 
-/// Values of a field of which all are weighed; of more than these, every so many-th, up to so many values and bytes.
+/// The number of values of a field that are all priced. Later values are priced at a stride, up to
+/// a maximum number of values and bytes. The cost of the others is estimated from those.
 const PRICED_VALUES: u64 = 8;
 const PRICING_STRIDE: u64 = 4;
 const MAX_PRICED_VALUES: u64 = 256;
 const MAX_PRICED_BYTES: u64 = 4_096;
 
-/// Gives every value of a document its field, and every field what its values are; `root`: the field of the document itself. O(n).
+/// Assigns every value to a field, and counts it there. `root` is the field of the document. O(n).
 pub(super) fn all(
     schema: &mut Schema,
     outline: &Outline<'_>,
@@ -28,13 +29,13 @@ pub(super) fn all(
     Visitor { schema, outline, estimator, words, raw: Vec::new() }.visit(0, root, false);
 }
 
-/// Goes through the values of a document.
+/// A walk through the values of a document.
 struct Visitor<'v, 'a> {
     schema: &'v mut Schema,
     outline: &'v Outline<'a>,
     estimator: &'v Estimator,
     words: Words,
-    /// The value at hand.
+    /// A buffer for the current value.
     raw: Vec<u8>,
 }
 
@@ -64,15 +65,15 @@ impl Visitor<'_, '_> {
         }
         for (child_id, child) in outline.children(id) {
             let child_at = if is_list {
-                let (name, weight): (&[u8], u64) = match node.kind {
+                let (name, cost): (&[u8], u64) = match node.kind {
                     Kind::Array => (b"[]", 0),
-                    _ => (b"*", self.weigh(&outline.inner(&child.key))),
+                    _ => (b"*", self.estimate_cost(&outline.inner(&child.key))),
                 };
                 let level = level + u32::from(in_list);
                 let child_at = self.schema.field(Some(at), name, level, nested || in_list, 0);
                 if let Some(field) = self.schema.fields.get_mut(child_at) {
-                    for total in &mut field.weights {
-                        *total += weight;
+                    for total in &mut field.costs {
+                        *total += cost;
                     }
                 }
                 child_at
@@ -83,8 +84,8 @@ impl Visitor<'_, '_> {
                     None => {
                         let mut whole = Vec::new();
                         outline.write_key(&mut whole, child);
-                        let weight = self.weigh(&whole);
-                        self.schema.field(Some(at), &key, level + 1, nested, weight)
+                        let cost = self.estimate_cost(&whole);
+                        self.schema.field(Some(at), &key, level + 1, nested, cost)
                     }
                 }
             };
@@ -92,8 +93,8 @@ impl Visitor<'_, '_> {
         }
     }
 
-    /// What a text weighs, in 1/[`crate::tokens::FINE`] token.
-    fn weigh(&mut self, text: &[u8]) -> u64 {
+    /// Returns the cost of a text, in 1/[`crate::tokens::FINE`] token.
+    fn estimate_cost(&mut self, text: &[u8]) -> u64 {
         self.estimator.weigh_in(&mut self.words, text)
     }
 
@@ -102,9 +103,9 @@ impl Visitor<'_, '_> {
         let Some(field) = self.schema.fields.get_mut(at) else { return };
         let each = field.count < PRICED_VALUES
             || field.count < MAX_PRICED_VALUES && field.count.is_multiple_of(PRICING_STRIDE);
-        let exactly = each && field.weighed.bytes() < MAX_PRICED_BYTES;
-        let weigh = || self.estimator.weigh_in(&mut self.words, raw);
-        let weight = field.weighed.weight(raw.len(), exactly, weigh);
+        let exactly = each && field.cost_model.bytes() < MAX_PRICED_BYTES;
+        let estimate = || self.estimator.weigh_in(&mut self.words, raw);
+        let cost = field.cost_model.weight(raw.len(), exactly, estimate);
         field.count += 1;
         if field.distinct.len() < MAX_DISTINCT_VALUES {
             field.distinct.insert(xxhash_rust::xxh3::xxh3_64(raw));
@@ -116,20 +117,20 @@ impl Visitor<'_, '_> {
             field.characters += length as u64;
             field.prose += u64::from(length > 60 && is_prose(raw));
         }
-        let of_character = weight / length.max(1) as u64;
-        for (total, cap) in field.weights.iter_mut().zip(VALUE_LENGTHS) {
-            // A mark takes the place of what is cut: some six tokens.
+        let of_character = cost / length.max(1) as u64;
+        for (total, cap) in field.costs.iter_mut().zip(VALUE_LENGTHS) {
+            // A truncation mark of about six tokens replaces the end of a shortened value.
             let short = if length > cap {
                 of_character.saturating_mul(cap as u64) + 6 * crate::tokens::FINE
             } else {
-                weight
+                cost
             };
-            *total += short.min(weight.max(crate::tokens::FINE)) + field.key_weight;
+            *total += short.min(cost.max(crate::tokens::FINE)) + field.key_cost;
         }
     }
 }
 
-/// Whether an object is a list with names: many members, most of them alike.
+/// Returns true if an object is a map: it has many members, most of them of the same kind.
 #[must_use]
 fn is_map(outline: &Outline<'_>, id: Id, node: &Node) -> bool {
     if node.kind != Kind::Object || node.children < MIN_MAP_CONTAINERS {
