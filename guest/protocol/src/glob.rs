@@ -38,6 +38,24 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
+/// Returns true if a URI template (RFC 6570) can expand to `uri`: the literals between its expressions
+/// occur in order.
+#[must_use]
+pub fn matches_template(template: &str, uri: &str) -> bool {
+    let (mut literals, mut last) = (Vec::new(), template);
+    while let Some((literal, expression)) = last.split_once('{') {
+        literals.push(literal);
+        last = expression.split_once('}').map_or("", |(_, after)| after);
+    }
+    let Some((first, others)) = literals.split_first() else { return template == uri };
+    let after_first = uri.strip_prefix(first);
+    let after_others = others.iter().try_fold(after_first, |rest, literal| {
+        let (_, after) = rest?.split_once(literal)?;
+        Some(Some(after))
+    });
+    after_others.flatten().is_some_and(|rest| rest.ends_with(last))
+}
+
 /// Returns true if a pattern has a wildcard and so can match more than one text.
 #[must_use]
 pub fn is_pattern(pattern: &str) -> bool {
@@ -47,6 +65,23 @@ pub fn is_pattern(pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn templates_match() {
+        for (template, uri, expected) in [
+            ("y://{id}/data{?q}", "y://7/data", true),
+            ("y://{id}/data{?q}", "y://7/data?q=1", true),
+            ("y://{id}/data", "y://7/other", false),
+            ("y://{a}/{b}.txt", "y://1/2.txt", true),
+            // A template may hold `?` and `*`, which are no wildcards there.
+            ("y://x?id={id}", "y://x?id=1", true),
+            ("y://x?id={id}", "y://x/id=1", false),
+            ("y://*", "y://1", false),
+            ("y://1", "y://1", true),
+        ] {
+            assert_eq!(matches_template(template, uri), expected, "{template} {uri}");
+        }
+    }
 
     #[test]
     fn wildcards_match() {

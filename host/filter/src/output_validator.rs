@@ -1,5 +1,7 @@
 //! Rejects guard output that is not a message, or not one that fits its input.
 
+use context_guard_protocol::is_same_id;
+
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
 use crate::engine::{Error, Result};
@@ -43,7 +45,7 @@ fn invalid_output() -> Error {
 fn is_same_request(before: &[u8], after: &[u8]) -> bool {
     match (Head::read(before), Head::read(after)) {
         (Some(before), Some(after)) => {
-            before.raw_id() == after.raw_id() && before.method() == after.method()
+            is_same_id(before.raw_id(), after.raw_id()) && before.method() == after.method()
         }
         _ => false,
     }
@@ -70,5 +72,5 @@ fn has_id(message: &[u8], id: &str) -> bool {
     // Without a delimiter after it, `1` would also match the id `17`.
     let is_delimited = |rest: &[u8]| rest.first().is_some_and(|next| b",} \t\r\n".contains(next));
     value.and_then(|value| value.strip_prefix(id.as_bytes())).is_some_and(is_delimited)
-        || Head::read(message).is_some_and(|head| head.raw_id() == id)
+        || Head::read(message).is_some_and(|head| is_same_id(head.raw_id(), id))
 }

@@ -8,12 +8,10 @@
 mod admin;
 mod aggregator;
 mod blocking;
-mod envelope;
 mod error;
 mod front;
 mod lines;
 mod message;
-mod pending;
 mod rest;
 pub mod serve;
 mod session;

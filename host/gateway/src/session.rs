@@ -1,53 +1,65 @@
-//! One client and one upstream, whatever carries their messages.
+//! A client and its upstream, independent of the transports between them.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use context_guard_protocol::batch::{Body, join_batch};
+use context_guard_protocol::{Envelope, PendingRequests};
 use serde_json::Value;
 
-use super::envelope::{Envelope, batch, join};
-use super::pending::{Pending, Waiting};
 use crate::engine::{CallContext, Decision};
-use crate::filter::{Filter, Request};
+use crate::filter::{Filter, Request, Ticket};
 use crate::message::Head;
 use crate::telemetry::{Answered, Outcome, Recorder};
 
-/// A session: correlates answers with requests, and gives both to the filter.
+/// A session: it correlates responses with requests, and passes both to the filter.
 pub struct Session {
     filter: Arc<Filter>,
-    /// Whose answers it is about.
+    /// The owner of snapshots and cursors.
     principal: String,
-    /// Who may use it.
+    /// The principal that may use the session.
     owner: String,
     upstream: String,
-    /// The session of the transport, for the record.
+    /// The session id of the transport, for records.
     name: String,
     recorder: Option<Arc<Recorder>>,
     state: Mutex<State>,
 }
 
+/// A request that the upstream has not answered yet.
+#[derive(Clone, Debug)]
+struct PendingRequest {
+    ticket: Ticket,
+    /// The response to `initialize` names the protocol revision of the session.
+    method: String,
+    since: Instant,
+}
+
 struct State {
-    pending: Pending,
+    pending: PendingRequests<PendingRequest>,
     protocol_version: String,
     client_name: Option<String>,
 }
 
-/// What becomes of a message of the client.
+/// The destinations of a message of the client.
 #[derive(Debug, Default, PartialEq)]
 pub struct FromClient<'m> {
-    /// What goes to the upstream.
+    /// The message for the upstream.
     pub upstream: Option<Cow<'m, [u8]>>,
-    /// What goes back to the client.
+    /// The answer for the client.
     pub client: Option<Vec<u8>>,
 }
 
 impl Session {
-    /// A session of this principal with this upstream, whose name may be empty.
+    /// Creates a session of a principal with an upstream, whose name may be empty.
     #[must_use]
     pub fn new(filter: Arc<Filter>, principal: &str, upstream: &str) -> Self {
-        let state =
-            State { pending: Pending::new(), protocol_version: String::new(), client_name: None };
+        let state = State {
+            pending: PendingRequests::default(),
+            protocol_version: String::new(),
+            client_name: None,
+        };
         Self {
             filter,
             principal: principal.to_owned(),
@@ -59,7 +71,7 @@ impl Session {
         }
     }
 
-    /// The same, of a transport that says who may use it, its name and revision itself, with every answer recorded.
+    /// Adds the transport's owner, session id and protocol revision, and records every answer.
     #[must_use]
     pub(crate) fn recorded(
         self,
@@ -73,12 +85,12 @@ impl Session {
         Self { owner, name, recorder: Some(recorder), ..self }
     }
 
-    /// What its messages go past.
+    /// The filter of the session.
     pub(crate) fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// Who may use it.
+    /// The principal that may use the session.
     pub(crate) fn owner(&self) -> &str {
         &self.owner
     }
@@ -100,10 +112,11 @@ impl Session {
         }
     }
 
-    /// A message from the client. Whatever is no request, or no JSON at all, goes on as it came.
+    /// Passes a message of the client through the filter. Anything but a request is forwarded
+    /// unchanged.
     #[must_use]
     pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
-        if let Some(messages) = batch(message) {
+        if let Body::Batch(messages) = Body::parse(message) {
             let parts: Vec<_> =
                 messages.iter().map(|message| self.one_from_client(message)).collect();
             if parts.iter().all(|part| {
@@ -113,7 +126,7 @@ impl Session {
             }
             let (upstream, client): (Vec<_>, Vec<_>) =
                 parts.into_iter().map(|part| (part.upstream, part.client)).unzip();
-            let some = |parts: Vec<Cow<'_, [u8]>>| (!parts.is_empty()).then(|| join(&parts));
+            let some = |parts: Vec<Cow<'_, [u8]>>| (!parts.is_empty()).then(|| join_batch(&parts));
             let client = some(client.into_iter().flatten().map(Cow::Owned).collect());
             return FromClient {
                 upstream: some(upstream.into_iter().flatten().collect()).map(Cow::Owned),
@@ -124,9 +137,9 @@ impl Session {
     }
 
     fn one_from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
-        let as_it_came = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
-        let Some(envelope) = Envelope::read(message) else { return as_it_came };
-        let (Some(id), Some(method)) = (envelope.id(), envelope.method) else { return as_it_came };
+        let unchanged = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
+        let Some(envelope) = Envelope::read(message) else { return unchanged };
+        let (Some(id), Some(method)) = (envelope.id(), envelope.method) else { return unchanged };
         if method == "initialize" {
             self.state().client_name = text_at(message, "/params/clientInfo/name");
         }
@@ -139,8 +152,8 @@ impl Session {
             }
             Request::Forward(changed, ticket) => {
                 if self.recorder.is_some() || method == "initialize" || !ticket.is_pass() {
-                    let waiting = Waiting { ticket, method: method.into_owned(), since };
-                    self.state().pending.add(id, waiting);
+                    let pending = PendingRequest { ticket, method: method.into_owned(), since };
+                    self.state().pending.insert(id, pending);
                 }
                 FromClient {
                     upstream: Some(changed.map_or(Cow::Borrowed(message), Cow::Owned)),
@@ -150,14 +163,15 @@ impl Session {
         }
     }
 
-    /// A message from the upstream. Whatever is no answer that is waited for goes on as it came.
+    /// Passes a message of the upstream through the filter. Anything but the response to a pending
+    /// request is forwarded unchanged.
     #[must_use]
     pub fn from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
-        if let Some(messages) = batch(message) {
+        if let Body::Batch(messages) = Body::parse(message) {
             let parts: Vec<_> =
                 messages.iter().map(|message| self.one_from_upstream(message)).collect();
             let same = parts.iter().all(|part| matches!(part, Cow::Borrowed(_)));
-            return if same { Cow::Borrowed(message) } else { Cow::Owned(join(&parts)) };
+            return if same { Cow::Borrowed(message) } else { Cow::Owned(join_batch(&parts)) };
         }
         self.one_from_upstream(message)
     }
@@ -171,24 +185,24 @@ impl Session {
             return Cow::Borrowed(message);
         }
         let Some(id) = envelope.id() else { return Cow::Borrowed(message) };
-        let Some(waiting) = self.state().pending.take(&id) else { return Cow::Borrowed(message) };
-        if waiting.method == "initialize" {
+        let Some(request) = self.state().pending.remove(&id) else { return Cow::Borrowed(message) };
+        if request.method == "initialize" {
             self.opened(message);
         }
         let cx = self.context(id.as_str());
-        let (changed, decision) = self.filter.response_with_decision(&cx, &waiting.ticket, message);
-        let outcome = Outcome::of_answer(!waiting.ticket.is_pass(), decision.as_ref());
+        let (changed, decision) = self.filter.response_with_decision(&cx, &request.ticket, message);
+        let outcome = Outcome::of_answer(!request.ticket.is_pass(), decision.as_ref());
         let bytes = changed.as_deref().unwrap_or(message).len();
-        self.record(&cx, &waiting.method, waiting.since, decision.as_ref(), bytes, outcome);
+        self.record(&cx, &request.method, request.since, decision.as_ref(), bytes, outcome);
         changed.map_or(Cow::Borrowed(message), Cow::Owned)
     }
 
-    /// Notes that a request will never be answered by the upstream.
+    /// Records that the upstream will not answer a request.
     pub(crate) fn failed(&self, request: &[u8], bytes: usize) {
         let Some(id) = Envelope::read(request).and_then(|envelope| envelope.id()) else { return };
-        let Some(waiting) = self.state().pending.take(&id) else { return };
+        let Some(request) = self.state().pending.remove(&id) else { return };
         let cx = self.context(id.as_str());
-        self.record(&cx, &waiting.method, waiting.since, None, bytes, Outcome::UpstreamError);
+        self.record(&cx, &request.method, request.since, None, bytes, Outcome::UpstreamError);
     }
 
     fn record(
@@ -213,7 +227,7 @@ impl Session {
         }
     }
 
-    /// Notes the revision that client and upstream agreed on.
+    /// Reads the protocol revision that client and upstream have negotiated.
     fn opened(&self, message: &[u8]) {
         if let Some(version) = text_at(message, "/result/protocolVersion") {
             self.state().protocol_version = version;

@@ -1,6 +1,6 @@
-//! One HTTP upstream behind the front: whatever the guard leaves alone passes as it came, headers and statuses too.
+//! A single HTTP upstream: messages that the guard does not change pass with their headers and status.
 //!
-//! Answers are told by session and id, not by exchange: one may arrive on a later GET.
+//! Responses are correlated by session and id, not by exchange: one may arrive on a later GET.
 
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
@@ -9,13 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use context_guard_protocol::batch::{join_batch, split_batch};
+use context_guard_protocol::sse::{Event, Framer};
+use context_guard_protocol::{Head, Kind, PendingRequests, RequestId, header as header_values};
 use futures_util::{StreamExt, stream};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use lru::LruCache;
-use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::blocking::run_blocking;
@@ -24,18 +26,16 @@ use super::session::{FromClient, Session};
 use super::upstream::Failure;
 use super::upstream::http_upstream::{HttpUpstream, data, passed_on};
 use super::wire::reply;
-use super::wire::sse::{Event, Framer};
 use crate::filter::Filter;
-use crate::message::{Head, Kind, each};
 use crate::telemetry::Recorder;
 
-/// The one upstream.
+/// The only upstream of a gateway.
 pub(crate) struct SingleUpstream {
     pub(crate) upstream: Arc<HttpUpstream>,
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     sessions: Mutex<LruCache<String, Arc<Session>>>,
-    /// Streams that only wait end with it.
+    /// Ends idle streams when the gateway stops.
     closing: CancellationToken,
 }
 
@@ -56,7 +56,7 @@ impl SingleUpstream {
         let name = header(&parts.headers, SESSION_ID);
         let session = match self.session(caller, parts) {
             Some(session) => session,
-            // Somebody else's session is one that there is not.
+            // A session of another principal is reported as unknown, so that ids cannot be probed.
             None => {
                 return reply::refuse(
                     StatusCode::NOT_FOUND,
@@ -126,24 +126,25 @@ impl SingleUpstream {
                 message.into()
             }
         };
-        let waiting = Waiting::of(&message);
+        let mut unanswered = Unanswered::new(&message);
         let sent = self.upstream.send(Method::POST, None, &headers, message).await;
         let response = match sent {
             Ok(response) => response,
-            Err(failure) => return self.fail(session, &waiting, client, &failure),
+            Err(failure) => return self.fail(session, &mut unanswered, client, &failure),
         };
         let name = header(response.headers(), SESSION_ID);
         self.keep(name, session);
         if is_events(response.headers()) {
-            return self.stream(Arc::clone(session), response, Some((waiting, client)));
+            return self.stream(Arc::clone(session), response, Some((unanswered, client)));
         }
         if !is_json(response.headers()) {
-            return passed(response);
+            // The upstream may answer notifications with 202. The guard's own answers remain.
+            return client.map_or_else(|| passed(response), |own| reply::json(StatusCode::OK, own));
         }
         let (head, incoming) = response.into_parts();
         let answer = match self.upstream.collect(incoming).await {
             Ok(answer) => answer,
-            Err(failure) => return self.fail(session, &waiting, client, &failure),
+            Err(failure) => return self.fail(session, &mut unanswered, client, &failure),
         };
         let shaped =
             run_blocking(&self.filter, answer.len(), || match session.from_upstream(&answer) {
@@ -151,9 +152,9 @@ impl SingleUpstream {
                 Cow::Owned(shaped) => Some(shaped),
             })
             .await;
-        // What has no answer in it, such as an error of the transport, ends the request as well.
-        for request in &waiting.0 {
-            session.failed(request, answer.len());
+        // A body without an answer, such as a transport error, ends the request as well.
+        for (_, request) in unanswered.requests.drain() {
+            session.failed(&request, answer.len());
         }
         let answer = shaped.map_or(answer, Bytes::from);
         let answer = match client {
@@ -166,15 +167,15 @@ impl SingleUpstream {
         response
     }
 
-    /// Answers every request with why there is no answer.
+    /// Answers all unanswered requests with the failure.
     fn fail(
         &self,
         session: &Session,
-        waiting: &Waiting,
+        unanswered: &mut Unanswered,
         own: Option<Vec<u8>>,
         failure: &Failure,
     ) -> Response {
-        let answers = waiting.fail(session, failure);
+        let answers = unanswered.fail(session, failure);
         if answers.is_empty() {
             let failed = reply::error("null", failure.code(), &failure.to_string());
             return reply::json(status(failure), failed);
@@ -183,25 +184,26 @@ impl SingleUpstream {
         let body = match (own, answers.as_slice()) {
             (None, [answer]) if !batch => answer.clone(),
             (own, answers) => {
-                let failed = super::envelope::join(answers);
+                let failed = join_batch(answers);
                 own.map_or(failed.clone(), |own| joined(&own, &failed))
             }
         };
         reply::json(StatusCode::OK, body)
     }
 
-    /// An event stream on its way to the client, each event shaped as it comes. `post`: the requests it answers, and what the guard answered itself.
+    /// Forwards an event stream and shapes its events. `post` holds the requests that it answers, and
+    /// the guard's own answers.
     fn stream(
         &self,
         session: Arc<Session>,
         response: http::Response<Incoming>,
-        post: Option<(Waiting, Option<Vec<u8>>)>,
+        post: Option<(Unanswered, Option<Vec<u8>>)>,
     ) -> Response {
         let (head, incoming) = response.into_parts();
-        let (waiting, own) = post.map_or((None, None), |(waiting, own)| (Some(waiting), own));
+        let (unanswered, own) = post.map_or((None, None), |(requests, own)| (Some(requests), own));
         let mut ready = std::collections::VecDeque::new();
         if let Some(own) = own {
-            for message in each(&own) {
+            for message in split_batch(&own) {
                 ready.push_back(Event::message(None, message).0);
             }
         }
@@ -210,18 +212,18 @@ impl SingleUpstream {
             session,
             incoming: Some(incoming),
             framer: Framer::default(),
-            // A stream that was asked for by GET, or by a subscription, may be silent for long.
-            patient: waiting.as_ref().is_none_or(Waiting::listens),
-            waiting: waiting.unwrap_or_default(),
-            resumable: false,
+            // The stream of a GET or of a subscription may be silent without limit.
+            has_no_timeout: unanswered.as_ref().is_none_or(|requests| requests.has_subscription),
+            unanswered: unanswered.unwrap_or_default(),
+            is_resumable: false,
             ready,
         };
-        let patient = stream.patient;
+        let has_no_timeout = stream.has_no_timeout;
         let body = stream::unfold(stream, |mut stream| async move {
             let part = stream.next().await?;
             Some((Ok::<_, std::convert::Infallible>(Bytes::from(part)), stream))
         });
-        let body = if patient {
+        let body = if has_no_timeout {
             Body::from_stream(body.take_until(self.closing.clone().cancelled_owned()))
         } else {
             Body::from_stream(body)
@@ -233,38 +235,37 @@ impl SingleUpstream {
     }
 }
 
-/// Requests that were sent on and are not answered yet, whole.
+/// The requests of a POST that the upstream has not answered yet.
 #[derive(Default)]
-struct Waiting(Vec<Bytes>);
+struct Unanswered {
+    requests: PendingRequests<Bytes>,
+    /// One of the requests opens a subscription.
+    has_subscription: bool,
+}
 
-impl Waiting {
-    fn of(body: &Bytes) -> Self {
-        let requests = each(body).into_iter().filter(|message| {
-            Head::read(message).and_then(|head| head.kind()) == Some(Kind::Request)
-        });
-        Self(requests.map(|request| body.slice_ref(request)).collect())
+impl Unanswered {
+    fn new(body: &Bytes) -> Self {
+        let mut unanswered = Self::default();
+        for message in split_batch(body) {
+            if let Some(head) =
+                Head::read(message).filter(|head| head.kind() == Some(Kind::Request))
+                && let Some(id) = head.request_id()
+            {
+                unanswered.has_subscription |= head.method() == "subscriptions/listen";
+                unanswered.requests.insert(id, body.slice_ref(message));
+            }
+        }
+        unanswered
     }
 
-    /// Whether it holds a stream open.
-    fn listens(&self) -> bool {
-        self.0.iter().any(|request| {
-            Head::read(request).is_some_and(|head| head.method() == "subscriptions/listen")
-        })
-    }
-
-    fn answered(&mut self, id: &RawValue) {
-        self.0.retain(|request| {
-            Head::read(request).and_then(|head| head.id).is_none_or(|waits| waits.get() != id.get())
-        });
-    }
-
-    fn fail(&self, session: &Session, failure: &Failure) -> Vec<Vec<u8>> {
-        let fail = |request: &Bytes| {
-            let answer = reply::failure(request, failure.code(), &failure.to_string());
-            session.failed(request, answer.len());
+    /// Answers all requests with the failure.
+    fn fail(&mut self, session: &Session, failure: &Failure) -> Vec<Vec<u8>> {
+        let fail = |(_, request): (RequestId, Bytes)| {
+            let answer = reply::failure(&request, failure.code(), &failure.to_string());
+            session.failed(&request, answer.len());
             answer
         };
-        self.0.iter().map(fail).collect()
+        self.requests.drain().into_iter().map(fail).collect()
     }
 }
 
@@ -274,15 +275,15 @@ struct Stream {
     /// None once it has ended.
     incoming: Option<Incoming>,
     framer: Framer,
-    patient: bool,
-    waiting: Waiting,
-    /// Whether an event had an id: then the client may come back for the rest.
-    resumable: bool,
+    has_no_timeout: bool,
+    unanswered: Unanswered,
+    /// An event had an id, so the client may resume the stream and receive the rest there.
+    is_resumable: bool,
     ready: std::collections::VecDeque<Vec<u8>>,
 }
 
 impl Stream {
-    /// The next bytes for the client; none at the end.
+    /// The next bytes for the client, or none at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
@@ -291,8 +292,12 @@ impl Stream {
             if let Some(event) = self.framer.next_event() {
                 return Some(self.shaped(event).await);
             }
+            if self.framer.pending_bytes() > self.upstream.max_bytes() {
+                self.end(&self.upstream.too_large());
+                continue;
+            }
             let incoming = self.incoming.as_mut()?;
-            let read = if self.patient {
+            let read = if self.has_no_timeout {
                 data(incoming).await.map_err(|reason| {
                     Failure::Unavailable(format!("The upstream broke off in its answer: {reason}."))
                 })
@@ -300,20 +305,14 @@ impl Stream {
                 self.upstream.part(incoming).await
             };
             match read {
-                Ok(Some(bytes)) => {
-                    self.framer.push(&bytes);
-                    if self.framer.pending_bytes() > self.upstream.max_bytes() && !self.ends() {
-                        self.end(&self.upstream.too_large());
-                    }
-                }
+                Ok(Some(bytes)) => self.framer.push(&bytes),
                 Ok(None) => {
                     if let Some(event) = self.framer.finish() {
                         let event = self.shaped(event).await;
                         self.ready.push_back(event);
                     }
-                    let unanswered = !self.waiting.0.is_empty() && !self.resumable;
                     self.incoming = None;
-                    if unanswered {
+                    if !self.unanswered.requests.is_empty() && !self.is_resumable {
                         self.end(&Failure::Unavailable(
                             "The upstream ended its stream without an answer.".to_owned(),
                         ));
@@ -324,36 +323,24 @@ impl Stream {
         }
     }
 
-    /// Whether a whole event is there after all.
-    fn ends(&mut self) -> bool {
-        match self.framer.next_event() {
-            Some(event) => {
-                self.ready.push_back(event.0);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// No more will come: says so for every request that waits.
+    /// Ends the stream, and answers all unanswered requests with the failure.
     fn end(&mut self, failure: &Failure) {
         self.incoming = None;
         self.framer.finish();
-        for answer in self.waiting.fail(&self.session, failure) {
+        for answer in self.unanswered.fail(&self.session, failure) {
             self.ready.push_back(Event::message(None, &answer).0);
         }
-        self.waiting.0.clear();
     }
 
     async fn shaped(&mut self, event: Event) -> Vec<u8> {
-        self.resumable |= event.id().is_some();
+        self.is_resumable |= event.id().is_some();
         let Some(data) = event.data() else { return event.0 };
-        for message in each(&data) {
+        for message in split_batch(&data) {
             if let Some(head) =
                 Head::read(message).filter(|head| head.kind() == Some(Kind::Response))
-                && let Some(id) = head.id
+                && let Some(id) = head.request_id()
             {
-                self.waiting.answered(id);
+                self.unanswered.requests.remove(&id);
             }
         }
         let session = &self.session;
@@ -370,7 +357,7 @@ impl Stream {
     }
 }
 
-/// A response whose body passes as it comes.
+/// Forwards a response unchanged.
 fn passed(response: http::Response<Incoming>) -> Response {
     let (head, body) = response.into_parts();
     let mut response = Response::new(Body::new(body));
@@ -379,29 +366,33 @@ fn passed(response: http::Response<Incoming>) -> Response {
     response
 }
 
-/// Has a header that mirrors a name tell the one that a changed message has.
+/// Updates the `Mcp-Name` header of a request whose message was changed.
 fn rename(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
     let subject = Head::read(message).and_then(|head| head.subject().map(Cow::into_owned));
-    if let Some(name) =
-        subject.filter(|name| headers.contains_key(NAME) && header(headers, NAME) != name)
-        && let Ok(name) = HeaderValue::from_str(&name)
+    if let Some(name) = subject.filter(|_| headers.contains_key(NAME))
+        && let Ok(name) = HeaderValue::from_str(&header_values::encode_value(&name))
     {
         headers.to_mut().insert(NAME, name);
     }
 }
 
-/// The answers of guard and upstream to one batch.
+/// Joins the answers of guard and upstream to one batch.
 fn joined(own: &[u8], answer: &[u8]) -> Vec<u8> {
-    super::envelope::join(&[each(own), each(answer)].concat())
+    join_batch(&[split_batch(own), split_batch(answer)].concat())
 }
 
 fn is_events(headers: &HeaderMap) -> bool {
-    header(headers, CONTENT_TYPE).starts_with("text/event-stream")
+    header_values::is_event_stream(header(headers, CONTENT_TYPE)) && !is_encoded(headers)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    header(headers, CONTENT_TYPE).starts_with("application/json")
-        && !headers.contains_key(CONTENT_ENCODING)
+    header_values::is_json(header(headers, CONTENT_TYPE)) && !is_encoded(headers)
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    header_values::is_encoded(
+        headers.get(CONTENT_ENCODING).map(|_| header(headers, CONTENT_ENCODING)),
+    )
 }
 
 fn status(failure: &Failure) -> StatusCode {

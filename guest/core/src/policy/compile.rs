@@ -1,8 +1,8 @@
 //! Compiles a document to a policy. Reports all issues at once. The only place that checks ranges.
 
+use context_guard_protocol::glob;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use wildmatch::WildMatch;
 
 use super::document::{Document, OnFault, Rule, Settings};
 use super::endpoint_settings::EndpointSettings;
@@ -252,10 +252,9 @@ impl Policy {
         let full = crate::endpoint(upstream, name);
         // Exact names override globs, whatever their order in the document.
         let (globs, exact): (Vec<_>, Vec<_>) =
-            self.rules.iter().partition(|(pattern, _)| pattern.contains(['*', '?']));
+            self.rules.iter().partition(|(pattern, _)| glob::is_pattern(pattern));
         for (pattern, settings) in globs {
-            let glob = WildMatch::new(pattern);
-            if glob.matches(&full) || glob.matches(name) {
+            if glob::matches(pattern, &full) || glob::matches(pattern, name) {
                 merged.apply_overrides(settings);
             }
         }

@@ -83,7 +83,7 @@ impl Stripper<'_, '_> {
         let raw = self.outline.raw(node);
         let named = || {
             let name = self.outline.decoded(&node.key);
-            self.fields.iter().any(|field| wildmatch::WildMatch::new(field).matches(&name))
+            self.fields.iter().any(|field| context_guard_protocol::glob::matches(field, &name))
         };
         (self.nulls && raw.as_ref() == b"null")
             || (self.empty

@@ -309,7 +309,7 @@ impl Aggregator {
                         }
                         return reply::json(
                             StatusCode::OK,
-                            crate::gateway::envelope::join(&answers),
+                            context_guard_protocol::batch::join_batch(&answers),
                         );
                     }
                     Err(_) => break,

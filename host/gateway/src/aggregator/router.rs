@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use context_guard_protocol::glob::matches_template;
 use lru::LruCache;
 
 use crate::gateway::upstream::server::Server;
@@ -95,7 +96,8 @@ impl Router {
         }
         let mut known = self.known();
         let owner = known.uris.get(uri).copied().or_else(|| {
-            let found = known.templates.iter().find(|(template, _)| fits(template, uri));
+            let found =
+                known.templates.iter().find(|(template, _)| matches_template(template, uri));
             found.map(|(_, server)| *server)
         });
         (owner, uri)
@@ -118,19 +120,6 @@ impl Router {
     pub(crate) fn names(&self) -> String {
         self.names.join(", ")
     }
-}
-
-/// Whether a URI could have been made from a template (RFC 6570): what stands between its expressions occurs in order.
-fn fits(template: &str, uri: &str) -> bool {
-    let mut pattern = String::new();
-    let mut rest = template;
-    while let Some((before, expression)) = rest.split_once('{') {
-        pattern.push_str(before);
-        pattern.push('*');
-        rest = expression.split_once('}').map_or("", |(_, after)| after);
-    }
-    pattern.push_str(rest);
-    crate::telemetry::glob(&pattern, uri)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use context_guard_protocol::header::decode_value;
+use context_guard_protocol::sse::Framer;
 use http::HeaderMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,7 +12,6 @@ use super::{METHOD, NAME, PROTOCOL_VERSION};
 use crate::gateway::upstream::connection::ProtocolMode;
 use crate::gateway::upstream::http_upstream::is_refusal;
 use crate::gateway::wire::reply;
-use crate::gateway::wire::sse::Framer;
 use crate::message::{Head, Kind, is_modern};
 
 /// The era of a request, and whether its answer shows whether an upstream speaks that.
@@ -29,7 +28,8 @@ pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode,
 }
 
 /// Errors that only a stateless server knows.
-const OF_STATELESS: [i64; 3] = [reply::HEADER_MISMATCH, -32021, reply::UNSUPPORTED_VERSION];
+const OF_STATELESS: [i64; 3] =
+    [reply::HEADER_MISMATCH, reply::MISSING_CAPABILITY, reply::UNSUPPORTED_VERSION];
 /// The longest answer to `server/discover` that is looked at, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
@@ -84,21 +84,13 @@ pub(crate) fn mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
                     "the header {header_name} is missing; the body says `{body}`"
                 ));
             }
-            Some(value) if decoded(value).as_deref() != Some(body) => {
+            Some(value) if decode_value(value).as_deref() != Some(body) => {
                 return Some(format!("the header {header_name} says `{value}`, the body `{body}`"));
             }
             Some(_) => {}
         }
     }
     None
-}
-
-/// A header value as it is meant: `=?base64?…?=` stands for what cannot be written plainly.
-fn decoded(value: &str) -> Option<String> {
-    match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
-        Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),
-        None => Some(value.to_owned()),
-    }
 }
 
 #[cfg(test)]

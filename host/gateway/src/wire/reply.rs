@@ -3,8 +3,9 @@
 use axum::body::Body;
 use axum::response::Response;
 pub(crate) use context_guard_protocol::code::{
-    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, NOT_TRANSLATABLE,
-    PARSE_ERROR, REFUSED, TOO_LARGE, UNSUPPORTED_VERSION, UPSTREAM_TIMEOUT, UPSTREAM_UNAVAILABLE,
+    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY,
+    NOT_TRANSLATABLE, PARSE_ERROR, REFUSED, TOO_LARGE, UNSUPPORTED_VERSION, UPSTREAM_TIMEOUT,
+    UPSTREAM_UNAVAILABLE,
 };
 pub(crate) use context_guard_protocol::response::{
     error, error_with_data as error_with, failure, result,
