@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use context_guard_protocol::{Head, glob};
 use lru::LruCache;
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,8 +15,6 @@ use sha2::{Digest, Sha256};
 use crate::Clock;
 use crate::config::CacheOptions;
 use crate::engine::{CacheTier, CallContext, Decision};
-use crate::telemetry::glob;
-use context_guard_protocol::Head;
 
 /// Calls with more bytes than this are not looked up.
 const LONGEST_CALL: usize = 64 << 10;
@@ -95,7 +94,7 @@ impl Cache {
         } else {
             format!("{}::{name}", cx.upstream)
         };
-        if !self.options.endpoints.iter().any(|pattern| glob(pattern, &endpoint)) {
+        if !self.options.endpoints.iter().any(|pattern| glob::matches(pattern, &endpoint)) {
             return None;
         }
         let arguments = params.get("arguments").map(Value::to_string).unwrap_or_default();
@@ -156,7 +155,7 @@ impl Cache {
     pub fn purge(&self, purge: &Purge) -> usize {
         let document = purge.document.as_deref().map(memchr::memmem::Finder::new);
         self.kept().forget(|key, entry| {
-            purge.tool.as_deref().is_none_or(|tool| glob(tool, &key.endpoint))
+            purge.tool.as_deref().is_none_or(|tool| glob::matches(tool, &key.endpoint))
                 && document.as_ref().is_none_or(|id| id.find(&entry.message).is_some())
         })
     }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use context_guard_protocol::glob;
 use serde_json::{Map, Value};
-use wildmatch::WildMatch;
 
 use super::{Source, settings};
 
@@ -62,7 +62,8 @@ pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
         let pattern = rule.get("match")?.as_str()?;
         Some((at, pattern, rule))
     });
-    let (globs, exact): (Vec<_>, Vec<_>) = rules.partition(|(_, pattern, _)| is_glob(pattern));
+    let (globs, exact): (Vec<_>, Vec<_>) =
+        rules.partition(|(_, pattern, _)| glob::is_pattern(pattern));
     for (at, pattern, rule) in globs.into_iter().chain(exact) {
         if applies(pattern, endpoint) {
             let steps = ["endpoints".to_owned(), at.to_string()];
@@ -72,17 +73,11 @@ pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
     all
 }
 
-/// Whether a pattern stands for several endpoints.
-fn is_glob(pattern: &str) -> bool {
-    pattern.contains(['*', '?'])
-}
-
-/// Whether a rule is for an endpoint: it may name it with or without the upstream.
+/// Returns true if a rule applies to an endpoint. It may name it with or without the upstream.
 fn applies(pattern: &str, endpoint: &str) -> bool {
     let name = endpoint.split_once("::").map_or(endpoint, |(_, name)| name);
-    if is_glob(pattern) {
-        let glob = WildMatch::new(pattern);
-        glob.matches(endpoint) || glob.matches(name)
+    if glob::is_pattern(pattern) {
+        glob::matches(pattern, endpoint) || glob::matches(pattern, name)
     } else {
         pattern == endpoint || pattern == name
     }
