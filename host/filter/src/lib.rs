@@ -35,7 +35,7 @@ use context_guard_engine::{
 };
 use context_guard_protocol::Head;
 use context_guard_revision::{self as generation, Generation, Generations, Result, RolloutOptions};
-use context_guard_telemetry::{self as telemetry, recording, sampler};
+use context_guard_telemetry::{recording, sampler};
 
 use self::layer::{GuardCall, RequestOutput};
 use self::stack::Stack;
