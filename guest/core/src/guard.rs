@@ -1,4 +1,4 @@
-//! The entry points: a request, and a response.
+//! The entry points for requests and responses.
 
 mod call;
 mod replay;
@@ -6,14 +6,16 @@ mod ticket;
 
 use thiserror::Error;
 
-use call::{Call, CalledTool};
+use self::call::Call;
+use self::ticket::{CalledTool, Ticket};
 
 use crate::blocks;
 use crate::json::scan::{ScanError, is_json};
 use crate::json::text::Form;
 use crate::mcp::answer::Answer;
 use crate::mcp::arguments::GuardArguments;
-use crate::mcp::catalog::{self, READ_TOOL_RENAMED};
+use crate::mcp::call_environment::CallEnvironment;
+use crate::mcp::catalog;
 use crate::mcp::cost::AnswerCost;
 use crate::mcp::request::Request;
 use crate::mcp::shape_answer;
@@ -21,31 +23,28 @@ use crate::mcp::tool_info::OutputSchema;
 use crate::policy::{CursorMode, Policy};
 use crate::record::{Loss, Record};
 use crate::shape::context::ShapeContext;
-use crate::shape::notice::READ_TOOL;
-use crate::shape::render::SchemaConstraint;
+use crate::snapshot::Keys;
 use crate::snapshot::stored::{Entry, Loaded};
-use crate::snapshot::{Keys, Scope};
-use ticket::Ticket;
 
-/// The largest message that is shaped, in bytes.
+/// Maximum size of a message in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How long facts on a tool are kept, in milliseconds: as long as a client may go without listing tools again.
+/// Lifetime of stored tool information in milliseconds. Clients rarely list tools less often.
 pub const TOOL_INFO_TTL_MS: u64 = 7 * 24 * 3_600 * 1_000;
 
-/// Why the guard could not do its work on a message.
+/// The reason why the guard failed on a message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// Not JSON or not UTF-8, at this byte.
-    #[error("the message is not JSON at byte {0}")]
+    /// The message is not JSON or not UTF-8, at this byte.
+    #[error("invalid JSON or UTF-8 at byte {0}")]
     Malformed(u64),
-    /// Nested deeper than the guard follows.
-    #[error("the message is nested too deep")]
+    /// The message is nested deeper than the guard supports.
+    #[error("the message is nested too deeply")]
     TooDeep,
-    /// Longer than the guard takes, in bytes.
-    #[error("the message is longer than {0} bytes")]
+    /// The message exceeds this size limit, in bytes.
+    #[error("the message exceeds the limit of {0} bytes")]
     TooLarge(u64),
-    /// Anything else.
+    /// Any other failure.
     #[error("{0}")]
     Other(String),
 }
@@ -59,78 +58,92 @@ impl From<ScanError> for Fault {
     }
 }
 
-/// Who asks, through what.
+/// The caller and the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// What snapshots and cursors are bound to.
+    /// The owner of snapshots and cursors.
     pub principal: &'a str,
     /// The upstream's name, part of the endpoint; may be empty.
     pub upstream: &'a str,
-    /// The MCP revision in use; empty where the host does not know.
+    /// The MCP revision in use; empty if the host does not know it.
     pub protocol_version: &'a str,
     /// The store cannot be reached: nothing is written to it, and every stored value counts as absent.
     pub store_unavailable: bool,
 }
 
-/// What to do with a request.
+/// What the adapter does with a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// Fetch these keys, and ask again with all that was fetched so far.
+    /// Fetch these keys, and call again with all entries fetched so far.
     Load(Vec<String>),
-    /// Send it on.
+    /// Forward it.
     Forward {
-        /// The new message; none to send it as it came.
+        /// The new message; none to forward it unchanged.
         message: Option<Vec<u8>>,
-        /// For the response; empty where that needs no look.
+        /// Passed with the response; empty if the guard need not see it.
         ticket: Vec<u8>,
     },
-    /// Do not send it on: this is the answer.
+    /// Answer it.
     Answer {
         /// The response.
         message: Vec<u8>,
-        /// What to put into the store, and for how long in milliseconds.
+        /// Entries to store.
         entries: Vec<Entry<'static>>,
-        /// Keys to keep as long again.
+        /// Keys whose time to live is renewed.
         extend: Vec<String>,
-        /// How long, in milliseconds.
+        /// The time to live in milliseconds.
         ttl_ms: u64,
-        /// What was done.
+        /// The record of the decision.
         record: Record,
     },
 }
 
-/// What to do with a response.
+/// A response for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shaped<'a> {
-    /// The new message; none to send it as it came.
+    /// The new message; none to send it unchanged.
     pub message: Option<Vec<u8>>,
-    /// What must be in the store before the message is sent.
+    /// Entries to store before the message is sent.
     pub entries: Vec<Entry<'a>>,
-    /// How long to keep it, in milliseconds.
+    /// Their time to live in milliseconds.
     pub ttl_ms: u64,
-    /// Whether the message may only be sent if that is kept. What is learnt of tools may be lost.
+    /// The message must not be sent unless the entries are stored. Tool information may be lost.
     pub must_be_stored: bool,
-    /// What was done.
+    /// The record of the decision.
     pub record: Record,
 }
 
-/// A policy and the live keys.
+/// The guard: a policy and the live keys.
+///
+/// ```
+/// use context_guard_core::policy::compile;
+/// use context_guard_core::snapshot::Keys;
+/// use context_guard_core::snapshot::stored::Loaded;
+/// use context_guard_core::{Context, Guard, Plan};
+///
+/// let policy = compile("").unwrap().policy;
+/// let keys = Keys::new([b"at least 16 bytes".as_slice()]).unwrap();
+/// let guard = Guard::new(policy, keys);
+/// let request = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+/// let plan = guard.on_request(&Context::default(), request, &Loaded::new(), 0).unwrap();
+/// assert!(matches!(plan, Plan::Forward { message: None, .. }));
+/// ```
 pub struct Guard {
     policy: Policy,
     keys: Keys,
 }
 
 impl Guard {
-    /// A guard.
+    /// Creates a guard.
     #[must_use]
     pub fn new(policy: Policy, keys: Keys) -> Self {
         Self { policy, keys }
     }
 
-    /// Looks at a request. Call again with all that was loaded so far when the answer is [`Plan::Load`].
+    /// Decides about a request. After [`Plan::Load`], call it again with all entries loaded so far.
     ///
     /// # Errors
-    /// Where the message is no JSON.
+    /// Returns [`Fault`] if the message is not JSON.
     pub fn on_request(
         &self,
         cx: &Context<'_>,
@@ -161,10 +174,10 @@ impl Guard {
         }
     }
 
-    /// Looks at the response to a request that was forwarded with this ticket.
+    /// Shapes the response to a request that was forwarded with this ticket.
     ///
     /// # Errors
-    /// [`Fault`]. Then the host decides what becomes of the message.
+    /// Returns [`Fault`]. The host then decides what happens to the message.
     pub fn on_response<'m>(
         &self,
         cx: &Context<'_>,
@@ -174,44 +187,21 @@ impl Guard {
     ) -> Result<Shaped<'m>, Fault> {
         check(message)?;
         match Ticket::from_bytes(ticket).ok_or_else(|| {
-            Fault::Other("a ticket that this version of the guard did not give".to_owned())
+            Fault::Other("the ticket was issued by another version of the guard".to_owned())
         })? {
             Ticket::Tools { first } => self.tools(cx, message, first),
-            Ticket::Replay(replayed) => self.replayed(cx, *replayed, message, now_ms),
-            Ticket::Answer {
-                name,
-                arguments,
-                options,
-                query,
-                budget,
-                output,
-                renamed,
-                read_only,
-                replay,
-            } => {
-                let limits = self.policy.settings_for(cx.upstream, &name);
-                let endpoint = crate::endpoint(cx.upstream, &name);
-                let context = ShapeContext {
-                    limits: &limits,
-                    keys: &self.keys,
-                    scope: Scope { principal: cx.principal, endpoint: &endpoint },
-                    name: &name,
-                    arguments,
-                    options,
-                    query: &query,
-                    budget,
-                    is_transformed: false,
-                    now_ms,
-                    read_tool: read_tool(renamed),
-                    schema_constraint: schema_constraint(output),
-                    replay: replay.as_ref().filter(|_| {
-                        cx.store_unavailable || limits.cursor_mode == CursorMode::Replay
-                    }),
-                };
-                let mut shaped = answer(&context, message)?;
-                shaped.record.read_only = read_only;
+            Ticket::Replay(ticket) => self.on_replayed_response(cx, &ticket, message, now_ms),
+            Ticket::Answer { name, arguments, options, query, budget, tool, replay } => {
+                let mut call = self.environment(cx, tool, budget, now_ms);
+                let endpoint = call.endpoint(&name);
+                let stores_nothing =
+                    cx.store_unavailable || endpoint.settings.cursor_mode == CursorMode::Replay;
+                call.replay = replay.as_ref().filter(|_| stores_nothing);
+                let context = call.shape_context(&endpoint, arguments, options, &query);
+                let mut shaped = shape_response(&context, message)?;
+                shaped.record.read_only = tool.read_only;
                 shaped.record.response_mode = query.mode;
-                if context.replay.is_some() {
+                if call.replay.is_some() {
                     shaped.entries.clear();
                 }
                 Ok(shaped)
@@ -219,12 +209,35 @@ impl Guard {
         }
     }
 
+    /// Builds the environment of a call of `tool`.
+    fn environment<'g>(
+        &'g self,
+        cx: &Context<'g>,
+        tool: CalledTool,
+        budget: Option<u64>,
+        now_ms: u64,
+    ) -> CallEnvironment<'g> {
+        CallEnvironment {
+            policy: &self.policy,
+            keys: &self.keys,
+            principal: cx.principal,
+            upstream: cx.upstream,
+            schema_constraint: tool.output.constraint(),
+            read_tool: catalog::read_tool_name(tool.renamed),
+            budget,
+            now_ms,
+            replay: None,
+        }
+    }
+
+    /// Shapes a list of tools, and stores what later calls need to know of each tool.
     fn tools<'m>(
         &self,
         cx: &Context<'_>,
         message: &'m [u8],
         first: bool,
     ) -> Result<Shaped<'m>, Fault> {
+        let call = self.environment(cx, CalledTool::default(), None, 0);
         let base = self.policy.settings_for(cx.upstream, "tools/list");
         let price =
             |message: &[u8]| crate::tokens::Original::price(&base.estimator, message, Form::Raw);
@@ -235,14 +248,9 @@ impl Guard {
         let Some(catalog) = catalog.filter(|_| base.shape) else {
             return Ok(unchanged(record));
         };
-        let entries = catalog.facts.into_iter().filter_map(|(name, facts)| {
-            let endpoint = crate::endpoint(cx.upstream, &name);
-            let key = self
-                .keys
-                .tool(Scope { principal: cx.principal, endpoint: &endpoint })
-                .into_iter()
-                .next()?;
-            Some(Entry { key, value: facts.to_bytes().into() })
+        let entries = catalog.tools.into_iter().filter_map(|(name, info)| {
+            let key = self.keys.tool(call.scope(&call.endpoint(&name))).into_iter().next()?;
+            Some(Entry { key, value: info.to_bytes().into() })
         });
         record.mode = "catalog".to_owned();
         record.loss = Loss::Lossless;
@@ -258,19 +266,7 @@ impl Guard {
     }
 }
 
-fn read_tool(renamed: bool) -> &'static str {
-    if renamed { READ_TOOL_RENAMED } else { READ_TOOL }
-}
-
-/// What an output schema leaves room for.
-fn schema_constraint(output: OutputSchema) -> SchemaConstraint {
-    match output {
-        OutputSchema::Free => SchemaConstraint::None,
-        OutputSchema::Open => SchemaConstraint::AllowsExtra,
-        OutputSchema::Closed | OutputSchema::Widened => SchemaConstraint::Closed,
-    }
-}
-
+/// Forwards a request that does not concern the guard.
 fn pass() -> Plan {
     Plan::Forward { message: None, ticket: Vec::new() }
 }
@@ -279,35 +275,36 @@ fn unchanged(record: Record) -> Shaped<'static> {
     Shaped { message: None, entries: Vec::new(), ttl_ms: 0, must_be_stored: false, record }
 }
 
+/// Checks the size and the encoding of a message.
 fn check(message: &[u8]) -> Result<(), Fault> {
     if message.len() > MAX_MESSAGE_BYTES {
         return Err(Fault::TooLarge(MAX_MESSAGE_BYTES as u64));
     }
-    // Most messages are all ASCII.
+    // Most messages are ASCII throughout, and skipping ASCII is cheaper than validating UTF-8.
     let ascii = blocks::ascii(message);
     simdutf8::compat::from_utf8(message.get(ascii..).unwrap_or_default())
         .map(drop)
         .map_err(|error| Fault::Malformed((ascii + error.valid_up_to()) as u64))
 }
 
-fn answer<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {
-    let limits = context.limits;
-    let found = Answer::read(message)?;
-    let cost = AnswerCost::new(context, message, &found);
-    let budget = limits.budget_for(context.options.pages, context.budget);
+fn shape_response<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {
+    let settings = context.limits;
+    let answer = Answer::read(message)?;
+    let cost = AnswerCost::new(context, message, &answer);
+    let budget = settings.budget_for(context.options.pages, context.budget);
     let total = cost.total();
     let mut record =
         Record::unchanged(context.scope.endpoint, total, message.len(), budget.threshold);
-    let shapeable = limits.shape && found.complete && found.result.is_some();
-    let shaped = shapeable
-        .then(|| shape_answer::shape(context, message, &found, &cost, budget.allowance()))
+    let can_shape = settings.shape && answer.complete && answer.result.is_some();
+    let shaped = can_shape
+        .then(|| shape_answer::shape(context, message, &answer, &cost, budget.allowance()))
         .flatten();
     let Some(shaped) = shaped else {
         return Ok(unchanged(record));
     };
     debug_assert!(
         is_json(&shaped.message, Form::Raw) || !is_json(message, Form::Raw),
-        "what was JSON still is"
+        "shaping JSON gives JSON"
     );
     record.mode = shaped.mode.to_owned();
     record.loss = shaped.loss;
@@ -317,7 +314,8 @@ fn answer<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<Shaped<'m
     Ok(Shaped {
         message: Some(shaped.message),
         entries: shaped.entries,
-        ttl_ms: 2 * limits.cursor_ttl_ms,
+        // A cursor that is issued just before the first half ends lives for its full time.
+        ttl_ms: 2 * settings.cursor_ttl_ms,
         must_be_stored: true,
         record,
     })

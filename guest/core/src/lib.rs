@@ -30,9 +30,3 @@ pub use record::{Loss, Record};
 /// MCP revisions that the guard knows.
 pub const REVISIONS: [&str; 5] =
     ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
-
-/// The endpoint of a tool or resource: `upstream::name`, or the name alone where the upstream has none.
-#[must_use]
-pub fn endpoint(upstream: &str, name: &str) -> String {
-    if upstream.is_empty() { name.to_owned() } else { format!("{upstream}::{name}") }
-}

@@ -1,8 +1,9 @@
-//! MCP, both eras: which requests matter, what of their answers is payload, how the answers are put together again.
+//! MCP messages: locates payloads in them and writes answers back. Both protocol modes.
 
 pub mod answer;
 pub mod arguments;
 pub mod block;
+pub mod call_environment;
 pub mod catalog;
 pub mod cost;
 pub mod read;
@@ -15,7 +16,7 @@ pub mod tool_info;
 
 /// The prefix of the guard's own `_meta` keys.
 pub const META_PREFIX: &str = "dev.context-guard/";
-/// The `_meta` key under which a shaped result is described.
+/// The `_meta` key of result metadata.
 pub const META_RESULT: &str = "dev.context-guard/result";
-/// The scheme of the URIs that parts of resources are read under.
+/// The prefix of the URIs that read parts of resources.
 pub const READ_URI: &str = "context-guard://read/";

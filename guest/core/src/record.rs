@@ -1,9 +1,9 @@
-//! What the guard did with a message: the core's part of a TelemetryRecord (FR-029).
+//! Records of decisions: the core's part of telemetry.
 
 use crate::query::response_mode::ResponseMode;
 use crate::tokens::Original;
 
-/// What an answer lost on its way, in ascending order.
+/// The loss that an answer suffered, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loss {
@@ -12,15 +12,15 @@ pub enum Loss {
     None,
     /// Other bytes, same information.
     Lossless,
-    /// A part of it; the rest is behind a cursor.
+    /// A part of the answer; a cursor leads to the rest.
     Partial,
-    /// Fewer fields, shorter values; the whole is behind a cursor.
+    /// Fewer fields or shorter values; a cursor leads to the original.
     Condensed,
-    /// A description; the whole is behind a cursor.
+    /// A description only; a cursor leads to the original.
     Described,
 }
 
-/// What was done. Counts are those of the estimator that policy names.
+/// The record of one decision. Token counts are those of the estimator that policy names.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -28,32 +28,32 @@ pub struct Record {
     pub endpoint: String,
     /// `full`, `page`, `chunk`, `part`, `preview`, `selection`, `compact`, `description`, `catalog` or `error`.
     pub mode: String,
-    /// What was lost.
+    /// The loss of the answer.
     pub loss: Loss,
     /// Tokens of the answer as sent.
     pub estimated_tokens: u64,
     /// Bytes of the message as sent.
     pub response_bytes: u64,
-    /// Tokens of the answer as it came.
+    /// Tokens of the upstream's answer.
     pub original_tokens: u64,
-    /// Whether they were extrapolated.
+    /// `original_tokens` was extrapolated from samples.
     pub original_tokens_sampled: bool,
-    /// Bytes of the message as it came.
+    /// Bytes of the upstream's message.
     pub original_bytes: u64,
     /// The token threshold that applied.
     pub budget: u64,
-    /// Items shown, where it is a list.
+    /// Number of items shown, if the answer is a list.
     pub item_count: Option<u64>,
-    /// The `response_mode` that was asked for.
+    /// The `response_mode` of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_mode: Option<ResponseMode>,
-    /// The tool is known to change nothing.
+    /// The tool changes nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }
 
 impl Record {
-    /// The record of a message that was sent as it came.
+    /// Creates the record of a message that was sent unchanged.
     #[must_use]
     pub fn unchanged(endpoint: &str, original: Original, bytes: usize, budget: u64) -> Self {
         Self {
@@ -72,19 +72,25 @@ impl Record {
         }
     }
 
-    /// Whether a page of a list was served.
+    /// Creates the record of a refusal.
+    #[must_use]
+    pub fn error(endpoint: &str, original: Original, bytes: usize, budget: u64) -> Self {
+        Self { mode: "error".to_owned(), ..Self::unchanged(endpoint, original, bytes, budget) }
+    }
+
+    /// Returns true if a page of a list was served.
     #[must_use]
     pub fn pagination_used(&self) -> bool {
         matches!(self.mode.as_str(), "page" | "part")
     }
 
-    /// Whether a summary was served: fewer fields, shorter values, a description.
+    /// Returns true if the answer omits fields or values.
     #[must_use]
     pub fn summarization_used(&self) -> bool {
         self.loss >= Loss::Condensed
     }
 
-    /// Whether a chunk of a text was served.
+    /// Returns true if a chunk of a text was served.
     #[must_use]
     pub fn chunking_used(&self) -> bool {
         self.mode == "chunk"

@@ -77,7 +77,7 @@ const CORE_LAYERS: &[&[&str]] = &[
 ];
 
 /// Arrows against the order that still exist: remove each together with its import.
-const CORE_EXCEPTIONS: &[(&str, &str)] = &[("shape", "mcp")];
+const CORE_EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// Folders whose modules still import each other in cycles: remove each together with its cycle.
 const CYCLES: &[&str] = &[

@@ -1,55 +1,49 @@
-//! Cursors of answers that are kept nowhere: the call is made again, and what it answers must be what it answered (requirements, replay).
+//! Cursors of answers that are not stored: the call is repeated, and the cursor is served only if
+//! the upstream's answer is unchanged.
 
-use super::ticket::{ParsedRequest, ReplayTicket};
-use super::{Context, Fault, Guard, Shaped, answer, read_tool, schema_constraint};
+use super::ticket::{CalledTool, ParsedRequest, ReplayTicket};
+use super::{Context, Fault, Guard, Shaped, shape_response, unchanged};
+use crate::mcp::answer::Answer;
 use crate::mcp::arguments::GuardArguments;
+use crate::mcp::call_environment::CallEnvironment;
 use crate::mcp::read::{ReadError, SnapshotReader};
 use crate::mcp::reply::Envelope;
-use crate::mcp::serve_part::{ServedPart, part};
+use crate::mcp::serve_part::{ServedPart, serve_part};
 use crate::record::Record;
-use crate::shape::context::ShapeContext;
-use crate::snapshot::{Cursor, CursorError, Loaded, Scope};
+use crate::snapshot::{Cursor, CursorError, Loaded};
 use crate::tokens::Original;
 
-/// The longest arguments that a cursor carries, in bytes: a cursor costs tokens each time it is shown.
+/// Maximum size of arguments in a cursor, in bytes. A cursor costs tokens whenever it is shown.
 pub(super) const MAX_REPLAY_ARGUMENT_BYTES: usize = 1_024;
 
-/// What is said where a query finds more than fits, and nothing can be kept for its next page.
-const RESULT_TOO_LARGE_ERROR: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. PageRequest for less: fewer fields, a smaller limit, a stricter where or grep.";
+/// The refusal of a query whose result exceeds one answer, because its next page cannot be stored.
+const RESULT_TOO_LARGE_ERROR: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. Ask for less: fewer fields, a smaller limit, a stricter where or grep.";
 
 impl Guard {
-    /// Reads on in what an upstream has answered again.
-    pub(super) fn replayed<'m>(
+    /// Serves a cursor from the response to a repeated call.
+    pub(super) fn on_replayed_response<'m>(
         &self,
         cx: &Context<'_>,
-        ticket: ReplayTicket,
+        ticket: &ReplayTicket,
         message: &'m [u8],
         now_ms: u64,
     ) -> Result<Shaped<'m>, Fault> {
-        let ReplayTicket { replay, arguments, first, now, budget, output, renamed, .. } = &ticket;
-        let limits = self.policy.settings_for(&replay.upstream, &replay.name);
-        let endpoint = crate::endpoint(&replay.upstream, &replay.name);
-        let context = ShapeContext {
-            limits: &limits,
-            keys: &self.keys,
-            scope: Scope { principal: cx.principal, endpoint: &endpoint },
-            name: &replay.name,
-            arguments: *arguments,
-            options: first.options,
-            query: &first.query,
-            budget: *budget,
-            is_transformed: false,
-            now_ms,
-            read_tool: read_tool(*renamed),
-            schema_constraint: schema_constraint(*output),
+        let ReplayTicket { replay, first, output, renamed, .. } = ticket;
+        let tool = CalledTool { output: *output, renamed: *renamed, read_only: true };
+        let call = CallEnvironment {
+            upstream: &replay.upstream,
             replay: Some(replay),
+            ..self.environment(cx, tool, ticket.budget, now_ms)
         };
-        let shaped = answer(&context, message)?;
-        if shaped.message.is_none() && failed(message) {
+        let endpoint = call.endpoint(&replay.name);
+        let context = call.shape_context(&endpoint, ticket.arguments, first.options, &first.query);
+        let shaped = shape_response(&context, message)?;
+        if shaped.message.is_none() && is_failure(message) {
             return Ok(Shaped { entries: Vec::new(), ..shaped });
         }
         let original = Original { tokens: shaped.record.original_tokens, ..Original::default() };
-        let again: Loaded = shaped
+        // The snapshot's name is a keyed digest of the answer: the same name means the same answer.
+        let loaded: Loaded = shaped
             .entries
             .into_iter()
             .map(|entry| (entry.key, Some(entry.value.into_owned())))
@@ -58,62 +52,38 @@ impl Guard {
         let cursor = Cursor::from(ticket.cursor.clone());
         let refuse = |reason: &str| {
             let message = envelope.tool_error(reason);
-            let record = Record {
-                mode: "error".to_owned(),
-                ..Record::unchanged(&endpoint, original, message.len(), limits.threshold)
-            };
-            Shaped {
-                message: Some(message),
-                entries: Vec::new(),
-                ttl_ms: 0,
-                must_be_stored: false,
-                record,
-            }
+            let threshold = endpoint.settings.threshold;
+            let record = Record::error(&endpoint.full_name, original, message.len(), threshold);
+            Ok(Shaped { message: Some(message), ..unchanged(record) })
         };
-        if !again.contains_key(&cursor.snapshot) {
-            return Ok(refuse(&CursorError::Changed.to_string()));
+        if !loaded.contains_key(&cursor.snapshot) {
+            return refuse(&CursorError::Changed.to_string());
         }
-        let reader = SnapshotReader {
-            policy: &self.policy,
-            keys: &self.keys,
-            principal: cx.principal,
-            upstream: &replay.upstream,
-            endpoint: Some(&replay.name),
-            structured: ticket.structured,
-            schema_constraint: schema_constraint(*output),
-            read_tool: read_tool(*renamed),
-            budget: *budget,
-            now_ms,
-            replay: Some(replay),
-        };
-        let ParsedRequest { options, query } = now.clone();
-        // Whoever reads has a cursor: one to the whole need not be given again.
+        let reader =
+            SnapshotReader { call, endpoint: Some(&replay.name), structured: ticket.structured };
+        let ParsedRequest { options, query } = ticket.now.clone();
+        // The caller has a cursor to the whole, so the answer need not repeat it.
         let guarded = GuardArguments { cursor: Some(String::new()), options, query };
-        match reader.read_at(cursor, &guarded, &again) {
+        match reader.read_at(cursor, &guarded, &loaded) {
             Ok(read) if !guarded.query.is_empty() && read.rendered.cursor.is_some() => {
-                Ok(refuse(RESULT_TOO_LARGE_ERROR))
+                refuse(RESULT_TOO_LARGE_ERROR)
             }
             Ok(read) => {
-                let ServedPart { message, record } = part(&envelope, &read, &replay.upstream, None);
-                Ok(Shaped {
-                    message: Some(message),
-                    entries: Vec::new(),
-                    ttl_ms: 0,
-                    must_be_stored: false,
-                    record,
-                })
+                let ServedPart { message, record } =
+                    serve_part(&envelope, &read, &replay.upstream, None);
+                Ok(Shaped { message: Some(message), ..unchanged(record) })
             }
-            Err(ReadError::InvalidRequest(reason)) => Ok(refuse(&reason)),
-            Err(ReadError::Cursor(error)) => Ok(refuse(&error.to_string())),
+            Err(ReadError::InvalidRequest(reason)) => refuse(&reason),
+            Err(ReadError::Cursor(error)) => refuse(&error.to_string()),
             Err(ReadError::Load(_) | ReadError::Replay(..)) => {
-                Ok(refuse(&CursorError::Changed.to_string()))
+                refuse(&CursorError::Changed.to_string())
             }
         }
     }
 }
 
-/// Whether the upstream failed this time: that is told as it is.
-fn failed(message: &[u8]) -> bool {
-    crate::mcp::answer::Answer::read(message)
+/// Returns true if the upstream failed this time. The client then gets its error unchanged.
+fn is_failure(message: &[u8]) -> bool {
+    Answer::read(message)
         .is_ok_and(|answer| answer.result.is_none() || answer.is_error || !answer.complete)
 }

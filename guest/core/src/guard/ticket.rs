@@ -1,4 +1,5 @@
-//! What the core must know of a request when its answer comes: bytes that the host carries.
+//! Tickets: what the guard must know of a request when the response arrives. The host carries them
+//! as opaque bytes, because the guard keeps no state.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +9,10 @@ use crate::query::Query;
 use crate::shape::context::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
 
+/// Identifies the format. Must change whenever [`Ticket`] does.
 const FORMAT: &[u8; 4] = b"cgt3";
 
-/// A ticket.
+/// A ticket, by the kind of response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "there is one a request")]
 pub(crate) enum Ticket {
@@ -20,22 +22,18 @@ pub(crate) enum Ticket {
         name: String,
         /// A hash of the arguments.
         arguments: u128,
-        /// What was asked of the guard.
+        /// The guard's own arguments of the call.
         options: RequestOptions,
-        /// What of the answer was asked for.
+        /// The query of the call.
         query: Query,
-        /// Tokens that the answer may cost, if the caller said.
+        /// The token budget that the caller names, if any.
         budget: Option<u64>,
-        /// What the tool's schema allows.
-        output: OutputSchema,
-        /// Whether the reading tool goes by its other name.
-        renamed: bool,
-        /// Whether the tool is known to change nothing.
-        read_only: bool,
-        /// The call itself, where it may be made again.
+        /// The tool.
+        tool: CalledTool,
+        /// The call itself, if it may be repeated.
         replay: Option<Replay>,
     },
-    /// A call that is made again, for a cursor.
+    /// A call that is repeated to serve a cursor.
     Replay(Box<ReplayTicket>),
     /// A list of tools; its first page or a later one.
     Tools {
@@ -44,41 +42,53 @@ pub(crate) enum Ticket {
     },
 }
 
-/// What a call that is made again is for.
+/// What is known of a called tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CalledTool {
+    /// The structured content that its schema allows.
+    pub(crate) output: OutputSchema,
+    /// The read tool has its alternative name.
+    pub(crate) renamed: bool,
+    /// The tool changes nothing.
+    pub(crate) read_only: bool,
+}
+
+/// The purpose of a repeated call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplayTicket {
-    /// The id of the request, as it is spelt.
+    /// The id of the request, verbatim.
     pub(crate) id: Vec<u8>,
-    /// Whether the request is of the stateless era.
+    /// The request uses the stateless protocol mode.
     pub(crate) stateless: bool,
-    /// Whether the tool itself was called, not the reading tool: then structured content may be expected.
+    /// The tool itself was called, not the read tool: the client may expect structured content.
     pub(crate) structured: bool,
-    /// The cursor's snapshot, and the place in it.
+    /// The cursor to serve.
     pub(crate) cursor: CursorPosition,
     /// The call.
     pub(crate) replay: Replay,
-    /// A hash of its arguments without the guard's.
+    /// A hash of its arguments, without those of the guard.
     pub(crate) arguments: u128,
-    /// What it asked of the guard.
+    /// The guard's arguments of the original call.
     pub(crate) first: ParsedRequest,
-    /// What is asked now.
+    /// The guard's arguments of the current call.
     pub(crate) now: ParsedRequest,
-    /// Tokens that the answer may cost, if the caller said.
+    /// The token budget that the caller names, if any.
     pub(crate) budget: Option<u64>,
-    /// What the tool's schema allows.
+    /// The structured content that the tool's schema allows.
     pub(crate) output: OutputSchema,
-    /// Whether the reading tool goes by its other name.
+    /// The read tool has its alternative name.
     pub(crate) renamed: bool,
 }
 
-/// What was asked of the guard.
+/// The guard's own arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ParsedRequest {
     pub(crate) options: RequestOptions,
     pub(crate) query: Query,
 }
 
-/// A place in a snapshot: what a cursor holds, in an order of its own.
+/// The content of a cursor. Unlike [`Cursor`], whose serialization is compact JSON, it suits the
+/// positional format of tickets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CursorPosition {
     snapshot: String,

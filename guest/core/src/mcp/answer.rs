@@ -1,4 +1,4 @@
-//! Answers: where their payloads sit.
+//! Responses: the location of their payloads.
 
 use super::block::{self, ContentBlock};
 use crate::json::Span;
@@ -6,16 +6,16 @@ use crate::json::scan::{Kind, Scan, ScanError, Scanner};
 use crate::json::survey::Survey;
 use crate::json::text::Form;
 
-/// The result of a tool call or of a resource, as far as the guard looks into it.
+/// The parts of a tool result or resource that concern the guard.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// The `result` object; none in an error, or in anything else.
+    /// The `result` object; none in an error or any other message.
     pub result: Option<Span>,
     /// `content`, or the `contents` of a resource.
     pub content: Option<Span>,
     /// Their blocks.
     pub blocks: Vec<ContentBlock>,
-    /// Whether they are the contents of a resource.
+    /// They are the contents of a resource.
     pub resource: bool,
     /// `structuredContent`.
     pub structured: Option<Survey>,
@@ -25,15 +25,16 @@ pub struct Answer {
     pub meta: Option<Span>,
     /// The value of `ttlMs`.
     pub ttl: Option<Span>,
-    /// Whether the result is of a type that is shaped: `complete`, or without one.
+    /// The result has no `resultType`, or `complete`. Others, such as `input_required`, are not shaped.
     pub complete: bool,
 }
 
 impl Answer {
-    /// Reads an answer in one pass.
+    /// Parses a response in one pass.
     ///
     /// # Errors
-    /// Where it is not JSON, or has a member twice that the guard would have to change: clients differ in which they take.
+    /// Returns an error if the message is not JSON, or if a member that the guard would change occurs
+    /// twice: clients differ in which of the two they use.
     pub fn read(message: &[u8]) -> Scan<Self> {
         let mut answer = Self { complete: true, ..Self::default() };
         let mut scanner = Scanner::new(message, Form::Raw);
@@ -89,6 +90,7 @@ impl Answer {
     }
 }
 
+/// Rejects a member that occurs twice.
 fn once(first: bool, scanner: &Scanner<'_>) -> Scan<()> {
     if first { Ok(()) } else { Err(ScanError::Syntax(scanner.position())) }
 }

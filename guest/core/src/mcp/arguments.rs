@@ -1,4 +1,4 @@
-//! The guard's own arguments on tools: told apart from the tool's, read, and taken out before the call goes on.
+//! The guard's own arguments of a tool call: separates, parses and removes them.
 
 use serde_json::Value;
 
@@ -11,7 +11,8 @@ use crate::query::Query;
 use crate::query::response_mode::ResponseMode;
 use crate::shape::context::RequestOptions;
 
-/// All names; each is taken as `_guard_` + name and as a member of `_guard`. Their order is that of [`ToolInfo::own`].
+/// The names of all arguments. Each is accepted as `_guard_` + name and as a member of `_guard`.
+/// Their order is that of the bits of [`ToolInfo::own_parameters`].
 pub const ARGUMENT_NAMES: [&str; 14] = [
     "cursor",
     "limit",
@@ -28,55 +29,55 @@ pub const ARGUMENT_NAMES: [&str; 14] = [
     "aggregate",
     "where",
 ];
-/// The first so many of [`ARGUMENT_NAMES`] are taken plain on any tool that has no parameter of that name; the others on the reading tool alone, since they are
-/// common words.
+/// Number of names, from the start of [`ARGUMENT_NAMES`], that are accepted without prefix on any tool
+/// without a parameter of that name. The others are common words: only the read tool accepts them.
 pub const PLAIN_NAME_COUNT: usize = 9;
-/// The most ids in `filter_ids`.
+/// Maximum number of ids in `filter_ids`.
 const MAX_FILTER_IDS: usize = 1_000;
-/// The object that may hold all of them.
+/// The object that may hold all arguments.
 pub const ARGUMENTS_OBJECT: &str = "_guard";
 const PREFIX: &str = "_guard_";
-/// The argument with which a caller says that the guard's marks in its arguments are meant.
+/// The argument that permits truncation marks in the other arguments.
 pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
 
-/// What the guard was asked for.
+/// The parsed arguments of the guard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuardArguments {
     /// A cursor.
     pub cursor: Option<String>,
-    /// How much is wanted.
+    /// The requested size.
     pub options: RequestOptions,
-    /// What of it is.
+    /// The requested selection.
     pub query: Query,
 }
 
-/// A call's arguments, sorted.
+/// The arguments of a call, separated by owner.
 #[derive(Debug, Default)]
 pub struct SplitArguments {
-    /// The guard's.
+    /// The guard's arguments.
     pub guarded: GuardArguments,
-    /// The arguments without them, where any were there.
+    /// The tool's arguments, if the guard's were removed from them.
     pub rest: Option<Vec<u8>>,
 }
 
 /// ArgumentOwner arguments they are.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgumentOwner<'f> {
-    /// The reading tool's: all are the guard's.
+    /// The read tool: all arguments are the guard's.
     ReadTool,
-    /// Those of a tool of the upstream, with what is known of it.
+    /// A tool of the upstream, with its information if it was listed.
     Tool(Option<&'f ToolInfo>),
 }
 
-/// Sorts the arguments at `span` of `bytes`.
+/// Separates the arguments at `span` of `bytes`.
 ///
 /// # Errors
-/// With a sentence for the caller, where one of the guard's has a value that cannot be.
+/// Returns a message for the caller if one of the guard's arguments has an invalid value.
 pub fn split(
     bytes: &[u8],
     span: &Span,
-    whose: ArgumentOwner<'_>,
-    limits: &EndpointSettings,
+    owner: ArgumentOwner<'_>,
+    settings: &EndpointSettings,
 ) -> Result<SplitArguments, String> {
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
     let mut sorted = SplitArguments::default();
@@ -84,12 +85,12 @@ pub fn split(
     let scan = scanner.object(|scanner, key| {
         let value = scanner.skip()?;
         let name = scanner.decode(&key);
-        match guarded_name(&name, whose, limits) {
+        match guarded_name(&name, owner, settings) {
             Some(guarded) => {
                 taken = true;
                 let value: Value =
                     serde_json::from_slice(scanner.bytes(&value)).unwrap_or(Value::Null);
-                if let Err(reason) = sorted.guarded.set(guarded, &value, limits) {
+                if let Err(reason) = sorted.guarded.set(guarded, &value, settings) {
                     wrong.get_or_insert(reason);
                 }
             }
@@ -107,11 +108,11 @@ pub fn split(
     }
 }
 
-/// The guard's name for an argument; none where it is the tool's.
+/// Returns the guard's name for an argument, or none if the argument is the tool's.
 fn guarded_name<'n>(
     name: &'n str,
-    whose: ArgumentOwner<'_>,
-    limits: &EndpointSettings,
+    owner: ArgumentOwner<'_>,
+    settings: &EndpointSettings,
 ) -> Option<&'n str> {
     let position = |name: &str| ARGUMENT_NAMES.iter().position(|known| *known == name);
     if name == ARGUMENTS_OBJECT {
@@ -124,26 +125,26 @@ fn guarded_name<'n>(
         return position(plain).map(|_| plain);
     }
     let at = position(name)?;
-    let free = match whose {
+    let free = match owner {
         ArgumentOwner::ReadTool => true,
         ArgumentOwner::Tool(Some(facts)) => {
             at < PLAIN_NAME_COUNT && facts.own_parameters & (1 << at) == 0
         }
-        ArgumentOwner::Tool(None) => at < PLAIN_NAME_COUNT && limits.plain_arguments,
+        ArgumentOwner::Tool(None) => at < PLAIN_NAME_COUNT && settings.plain_arguments,
     };
     free.then_some(name)
 }
 
 impl GuardArguments {
-    /// Sets an argument of the guard by its plain name.
+    /// Sets an argument by its plain name.
     ///
     /// # Errors
-    /// With a sentence for the caller.
+    /// Returns a message for the caller.
     pub fn set(
         &mut self,
         name: &str,
         value: &Value,
-        limits: &EndpointSettings,
+        settings: &EndpointSettings,
     ) -> Result<(), String> {
         match name {
             VERBATIM_ARGUMENT => {}
@@ -157,21 +158,21 @@ impl GuardArguments {
                             ARGUMENT_NAMES.join(", ")
                         ));
                     }
-                    self.set(name, value, limits)?;
+                    self.set(name, value, settings)?;
                 }
             }
             "cursor" => {
                 let cursor = value.as_str().ok_or("invalid cursor format: a cursor is a string that an earlier answer gave as nextCursor")?;
                 self.cursor = Some(cursor.to_owned());
             }
-            "limit" => self.options.limit = number(name, value, limits.max_page_size)?,
-            "pages" => self.options.pages = number(name, value, 100)?,
-            "startLine" => self.options.start_line = number(name, value, u64::MAX)?,
-            "endLine" => self.options.end_line = number(name, value, u64::MAX)?,
+            "limit" => self.options.limit = parse_number(name, value, settings.max_page_size)?,
+            "pages" => self.options.pages = parse_number(name, value, 100)?,
+            "startLine" => self.options.start_line = parse_number(name, value, u64::MAX)?,
+            "endLine" => self.options.end_line = parse_number(name, value, u64::MAX)?,
             "fields" => {
                 let fields = match value {
                     Value::String(fields) => fields.clone(),
-                    _ => texts(name, value)?.join(","),
+                    _ => parse_texts(name, value)?.join(","),
                 };
                 if fields.trim() == "all" {
                     self.options.whole = true;
@@ -184,7 +185,7 @@ impl GuardArguments {
                 self.query.mode =
                     Some(mode.ok_or("response_mode must be ids_only, metadata, preview or full")?);
             }
-            "filter_ids" => self.query.filter_ids = texts(name, value)?,
+            "filter_ids" => self.query.filter_ids = parse_texts(name, value)?,
             "min_score" => {
                 let score = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
                 let score = score
@@ -202,11 +203,11 @@ impl GuardArguments {
             }
             "context" => {
                 self.query.context =
-                    if value.as_u64() == Some(0) { 0 } else { number(name, value, 50)? }
+                    if value.as_u64() == Some(0) { 0 } else { parse_number(name, value, 50)? }
             }
-            "grep" => self.query.grep = Some(text(name, value)?),
-            "aggregate" => self.query.aggregate = Some(text(name, value)?),
-            _ => self.query.condition = Some(text(name, value)?),
+            "grep" => self.query.grep = Some(parse_text(name, value)?),
+            "aggregate" => self.query.aggregate = Some(parse_text(name, value)?),
+            _ => self.query.condition = Some(parse_text(name, value)?),
         }
         if self.options.end_line > 0 && self.options.start_line > self.options.end_line {
             return Err(format!(
@@ -218,14 +219,14 @@ impl GuardArguments {
     }
 }
 
-/// A text that is not empty.
-fn text(name: &str, value: &Value) -> Result<String, String> {
+/// Parses a text that is not empty.
+fn parse_text(name: &str, value: &Value) -> Result<String, String> {
     let text = value.as_str().filter(|text| !text.trim().is_empty());
     text.map(str::to_owned).ok_or_else(|| format!("{name} must be a string that is not empty"))
 }
 
-/// Texts in a list, or in a string with commas between them. Numbers are texts too.
-fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
+/// Parses a list of texts, or a string of texts separated by commas. Accepts numbers as texts.
+fn parse_texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     let texts: Option<Vec<String>> = match value {
         Value::String(text) => Some(text.split(',').map(|text| text.trim().to_owned()).collect()),
         Value::Number(number) => Some(vec![number.to_string()]),
@@ -249,8 +250,8 @@ fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     })
 }
 
-/// A whole number from 1 to `most`. Models write numbers as strings at times: those are taken too.
-fn number(name: &str, value: &Value, most: u64) -> Result<u64, String> {
+/// Parses a whole number from 1 to `most`. Accepts strings, because models sometimes quote numbers.
+fn parse_number(name: &str, value: &Value, most: u64) -> Result<u64, String> {
     let number = match value {
         Value::Number(number) => number.as_u64(),
         Value::String(text) => text.trim().parse().ok(),
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tools_own_parameters_stay() {
+    fn own_parameters_of_a_tool_are_kept() {
         let facts = ToolInfo { own_parameters: 0b10, ..ToolInfo::default() };
         let read = sorted(r#"{"limit":900, "cursor":"c","_guard_limit":7, "q":"x"}"#, Some(&facts))
             .unwrap();
@@ -289,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn on_unknown_tools_only_prefixed_names_are_the_guards() {
+    fn unknown_tools_need_prefixed_names() {
         assert!(sorted(r#"{"limit":5,"cursor":"theirs"}"#, None).unwrap().rest.is_none());
         assert_eq!(sorted(r#"{"_guard":{"limit":5}}"#, None).unwrap().rest.unwrap(), b"{}");
     }
 
     #[test]
-    fn common_words_are_the_guards_on_its_own_tool_alone() {
+    fn common_words_belong_to_the_read_tool() {
         let facts = ToolInfo::default();
         assert!(
             sorted(r#"{"path":"/x","grep":"y","where":"z"}"#, Some(&facts)).unwrap().rest.is_none()

@@ -1,4 +1,4 @@
-//! Content blocks of a tool result, and contents of a resource.
+//! Content blocks of a tool result and contents of a resource.
 
 use crate::json::Span;
 use crate::json::scan::{Kind, Scan, Scanner};
@@ -6,7 +6,8 @@ use crate::json::survey::Survey;
 use crate::json::text::{Form, boundary, visible};
 use crate::text::ends::Ends;
 
-/// Bytes from which on a message is likely to be cut: of its first text it is found out at once what it holds.
+/// Size from which a message is likely to be cut, in bytes. Then the structure of its first text is
+/// located in the same pass.
 const MIN_INSPECTED_MESSAGE_BYTES: usize = 16 << 10;
 
 /// A content block, or one of the contents of a resource.
@@ -14,18 +15,18 @@ const MIN_INSPECTED_MESSAGE_BYTES: usize = 16 << 10;
 pub struct ContentBlock {
     /// The object.
     pub span: Span,
-    /// What stands between the quotes of its text, if it has one: its own, or that of the resource in it.
+    /// The content of its text between the quotes: its own, or that of the resource in it.
     pub text: Option<Span>,
-    /// What that holds, counted from its beginning, where it is JSON and was looked into.
+    /// The lists of that text, relative to its start, if it is JSON and was inspected.
     pub survey: Option<Survey>,
-    /// Where its lines end, where it was looked into and is no JSON.
+    /// The line ends of that text, if it is not JSON and was inspected.
     pub ends: Option<Ends>,
 }
 
-/// Passes an array of blocks. `length`: bytes of the message.
+/// Reads an array of blocks. `length` is the size of the message in bytes.
 ///
 /// # Errors
-/// Where there is none.
+/// Returns an error if there is no valid array.
 pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<ContentBlock>> {
     let mut blocks: Vec<ContentBlock> = Vec::new();
     scanner.array(|scanner| {
@@ -33,7 +34,8 @@ pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Content
         let start = scanner.position();
         let mut block = ContentBlock::default();
         if scanner.kind()? == Kind::Object {
-            text(scanner, blocks.is_empty() && length >= MIN_INSPECTED_MESSAGE_BYTES, &mut block)?;
+            let inspect = blocks.is_empty() && length >= MIN_INSPECTED_MESSAGE_BYTES;
+            read_members(scanner, inspect, &mut block)?;
         } else {
             scanner.pass()?;
         }
@@ -45,10 +47,10 @@ pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Content
 }
 
 impl ContentBlock {
-    /// Passes its text. `look`: whether to find out at once what that holds.
-    fn pass_text(&mut self, scanner: &mut Scanner<'_>, look: bool) -> Scan<()> {
+    /// Reads the text. `inspect` also locates its lists or line ends.
+    fn read_text(&mut self, scanner: &mut Scanner<'_>, inspect: bool) -> Scan<()> {
         (self.survey, self.ends) = (None, None);
-        if !look {
+        if !inspect {
             self.text = Some(scanner.string()?);
             return Ok(());
         }
@@ -68,14 +70,14 @@ impl ContentBlock {
     }
 }
 
-/// `look`: whether to look into the text.
-fn text(scanner: &mut Scanner<'_>, look: bool, found: &mut ContentBlock) -> Scan<()> {
+/// Reads the members of a block.
+fn read_members(scanner: &mut Scanner<'_>, inspect: bool, block: &mut ContentBlock) -> Scan<()> {
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
         if kind == Kind::String && scanner.is(&key, "text") {
-            found.pass_text(scanner, look)?;
+            block.read_text(scanner, inspect)?;
         } else if kind == Kind::Object && scanner.is(&key, "resource") {
-            text(scanner, look, found)?;
+            read_members(scanner, inspect, block)?;
         } else {
             scanner.pass()?;
         }
@@ -83,15 +85,7 @@ fn text(scanner: &mut Scanner<'_>, look: bool, found: &mut ContentBlock) -> Scan
     })
 }
 
-/// The text of a single block.
-#[must_use]
-pub fn text_of(block: &[u8]) -> Option<Span> {
-    let mut found = ContentBlock::default();
-    text(&mut Scanner::new(block, Form::Raw), false, &mut found).ok()?;
-    found.text
-}
-
-/// Whether an escaped text begins as a document does: O(1).
+/// Returns true if an escaped text begins with `{` or `[`. O(1).
 #[must_use]
 pub fn begins_as_json(escaped: &[u8]) -> bool {
     let head = visible(

@@ -1,4 +1,5 @@
-//! `tools/list`: output schemas relaxed in place, the guard's arguments and its tool advertised, facts on each tool learnt.
+//! `tools/list`: relaxes output schemas, adds the guard's arguments and its read tool, and extracts
+//! information about each tool.
 
 use super::arguments::{ARGUMENT_NAMES, ARGUMENTS_OBJECT, PLAIN_NAME_COUNT};
 use super::tool_info::{OutputSchema, ToolInfo};
@@ -9,13 +10,19 @@ use crate::json::text::Form;
 use crate::policy::{Advertise, EndpointSettings};
 use crate::shape::notice::READ_TOOL;
 
-/// The name of the reading tool where an upstream has one of the usual name.
+/// The name of the read tool if the upstream has a tool of the usual name.
 pub const READ_TOOL_RENAMED: &str = "context_guard_read_more";
 
 const READ_DESCRIPTION: &str = "Reads an answer that context-guard cut to fit, by the cursor of that answer: the next part; fields=all: all of it whole, part by part; \
      or of the whole answer only what you ask for: path, fields, where, grep, aggregate, startLine and endLine. Totals by aggregate are right although items are hidden.";
 
-/// A tool of a list, as far as the guard looks into it.
+/// Returns the name of the read tool. It depends on whether the upstream has a tool of that name.
+#[must_use]
+pub fn read_tool_name(renamed: bool) -> &'static str {
+    if renamed { READ_TOOL_RENAMED } else { READ_TOOL }
+}
+
+/// The parts of a listed tool that concern the guard.
 #[derive(Debug, Default)]
 struct ListedTool {
     name: String,
@@ -24,18 +31,18 @@ struct ListedTool {
     read_only: bool,
 }
 
-/// A shaped list.
+/// A shaped list of tools.
 pub struct ShapedCatalog {
     /// The message.
     pub message: Vec<u8>,
-    /// Facts on the tools, by name.
-    pub facts: Vec<(String, ToolInfo)>,
+    /// Information about the tools, by name.
+    pub tools: Vec<(String, ToolInfo)>,
 }
 
-/// Reads and rewrites a list. `first` adds the reading tool. None where the message holds no list.
+/// Rewrites a list of tools. `first` adds the read tool. Returns none if the message has no list.
 ///
 /// # Errors
-/// Where the message is not JSON.
+/// Returns an error if the message is not JSON.
 pub fn shape(
     message: &[u8],
     first: bool,
@@ -43,29 +50,29 @@ pub fn shape(
 ) -> Scan<Option<ShapedCatalog>> {
     let Some((list, tools)) = read(message)? else { return Ok(None) };
     let mut edits = Edits::default();
-    let mut facts = Vec::new();
+    let mut infos = Vec::new();
     for tool in &tools {
         let limits = limits(&tool.name);
-        let mut learnt = ToolInfo { read_only: tool.read_only, ..ToolInfo::default() };
+        let mut info = ToolInfo { read_only: tool.read_only, ..ToolInfo::default() };
         if let Some(input) = &tool.input {
-            learnt.own_parameters = own_parameters(message, input)?;
+            info.own_parameters = own_parameters(message, input)?;
             if limits.shape {
-                advertise(message, input, limits.advertise, learnt.own_parameters, &mut edits)?;
+                advertise(message, input, limits.advertise, info.own_parameters, &mut edits)?;
             }
         }
         if let Some(output) = tool.output.as_ref().filter(|_| limits.shape) {
-            learnt.output = relax(message, output, &mut edits)?;
+            info.output = relax(message, output, &mut edits)?;
         }
-        facts.push((tool.name.clone(), learnt));
+        infos.push((tool.name.clone(), info));
     }
     if first {
         let taken = tools.iter().any(|tool| tool.name == READ_TOOL);
-        let name = if taken { READ_TOOL_RENAMED } else { READ_TOOL };
+        let name = read_tool_name(taken);
         let comma: &[u8] = if tools.is_empty() { b"" } else { b"," };
         let at = list.end - 1;
         edits.replace(at..at, [comma, read_tool(name).as_bytes()].concat());
     }
-    Ok(Some(ShapedCatalog { message: edits.apply(message), facts }))
+    Ok(Some(ShapedCatalog { message: edits.apply(message), tools: infos }))
 }
 
 fn read(message: &[u8]) -> Scan<Option<(Span, Vec<ListedTool>)>> {
@@ -126,7 +133,7 @@ fn tool(scanner: &mut Scanner<'_>) -> Scan<ListedTool> {
     Ok(tool)
 }
 
-/// The value of a member of an object, which was read to its end before.
+/// Returns the value of a member of an object that was validated before.
 fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)>> {
     let mut found = None;
     Scanner::starting_at(bytes, Form::Raw, object.start).object(|scanner, key| {
@@ -140,6 +147,7 @@ fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)
     Ok(found)
 }
 
+/// Returns the guard's argument names that are parameters of the tool, one bit each.
 fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
     let mut own = 0;
     if let Some((Kind::Object, properties)) = value_of(message, input, "properties")? {
@@ -153,7 +161,7 @@ fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
     Ok(own)
 }
 
-/// Adds the guard's arguments to the root `properties` of a tool, and touches nothing else.
+/// Adds the guard's arguments to the root `properties` of a tool, and changes nothing else.
 fn advertise(
     message: &[u8],
     input: &Span,
@@ -206,8 +214,9 @@ fn advertise(
     Ok(())
 }
 
-/// Relaxes an output schema in place, so that a cut answer meets it: no root member is required, and `context_guard` may be there. A schema that is no
-/// plain object is widened to take an envelope instead; one that cannot be wrapped, because it refers into itself, is taken away.
+/// Relaxes an output schema in place, so that an excerpt conforms to it: no root member is required,
+/// and `context_guard` is allowed. A schema that is not a plain object is widened to allow an
+/// envelope. A schema with `$ref` is replaced, because its references would break inside `anyOf`.
 fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<OutputSchema> {
     const METADATA_PROPERTY: &[u8] = br#""context_guard":{"type":"object"}"#;
     let mut combined = false;
@@ -298,11 +307,11 @@ mod tests {
         let message = format!(r#"{{"result":{{"tools":[{tools}]}},"jsonrpc":"2.0","id":1}}"#);
         let catalog =
             shape(message.as_bytes(), true, |_| EndpointSettings::default()).unwrap().unwrap();
-        (serde_json::from_slice(&catalog.message).unwrap(), catalog.facts)
+        (serde_json::from_slice(&catalog.message).unwrap(), catalog.tools)
     }
 
     #[test]
-    fn plain_objects_are_relaxed_in_place() {
+    fn plain_object_schemas_are_relaxed() {
         let (list, facts) = shaped(
             r#"{"name":"a","inputSchema":{"type":"object","properties":{"limit":{}},"required":["limit"]},
                 "outputSchema":{"type":"object","required":["x"],"properties":{"x":{"type":"array"}},"additionalProperties":false}}"#,
@@ -333,13 +342,13 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_name_is_stepped_round() {
+    fn taken_read_tool_name_is_avoided() {
         let (list, _) = shaped(&format!(r#"{{"name":"{READ_TOOL}"}}"#));
         assert_eq!(list["result"]["tools"][1]["name"], READ_TOOL_RENAMED);
     }
 
     #[test]
-    fn the_reading_tool_is_cheap() {
+    fn read_tool_is_cheap() {
         let tokens = crate::tokens::Estimator::default().price(read_tool(READ_TOOL).as_bytes());
         assert!(tokens <= 400, "{tokens}");
     }

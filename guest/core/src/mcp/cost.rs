@@ -1,4 +1,4 @@
-//! What an answer costs as it came.
+//! The cost of an unshaped answer.
 
 use super::answer::Answer;
 use crate::json::Span;
@@ -6,7 +6,7 @@ use crate::json::text::Form;
 use crate::shape::context::ShapeContext;
 use crate::tokens::Original;
 
-/// What an answer costs as it came.
+/// The cost of the payloads of an unshaped answer.
 pub struct AnswerCost {
     blocks: Vec<Original>,
     /// The structured content.
@@ -14,7 +14,7 @@ pub struct AnswerCost {
 }
 
 impl AnswerCost {
-    /// Prices an answer's texts and structured content.
+    /// Prices the texts and the structured content of an answer.
     #[must_use]
     pub fn new(context: &ShapeContext<'_>, message: &[u8], answer: &Answer) -> Self {
         let enough = context.surely_over();
@@ -40,18 +40,18 @@ impl AnswerCost {
         }
     }
 
-    /// All of it.
+    /// Returns the cost of all payloads.
     #[must_use]
     pub fn total(&self) -> Original {
         self.text().plus(self.structured)
     }
 
-    /// The text blocks.
+    /// Returns the cost of the text blocks.
     pub(super) fn text(&self) -> Original {
         self.blocks.iter().copied().fold(Original::default(), Original::plus)
     }
 
-    /// One of the blocks.
+    /// Returns the cost of one block.
     pub(super) fn block(&self, at: usize) -> Original {
         self.blocks.get(at).copied().unwrap_or_default()
     }

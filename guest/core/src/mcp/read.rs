@@ -1,76 +1,61 @@
-//! Serving a cursor from what is kept.
+//! Serving cursors from stored snapshots.
 
 use super::arguments::GuardArguments;
-use crate::json::text::Form;
-use crate::policy::Policy;
+use super::call_environment::CallEnvironment;
+use crate::json::text::{Form, boundary};
 use crate::shape::context::{RequestOptions, ShapeContext};
 use crate::shape::item::Item;
 use crate::shape::list::{self, PageRequest};
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::range::{self, TextPosition};
-use crate::shape::render::{Rendered, SchemaConstraint};
+use crate::shape::render::Rendered;
 use crate::shape::{Excerpt, projected_list, transform};
 use crate::snapshot::cursor::CursorError;
 use crate::snapshot::index::{Body, Index, ListIndex, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
-use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope, StoredSnapshot};
+use crate::snapshot::{Cursor, Placement, Replay, StoredSnapshot};
 use crate::tokens::Original;
 
-/// Who reads, and how.
+/// A reader of stored snapshots.
 pub struct SnapshotReader<'a> {
-    /// The policy.
-    pub policy: &'a Policy,
-    /// The live keys.
-    pub keys: &'a Keys,
-    /// The principal.
-    pub principal: &'a str,
-    /// The upstream, part of the endpoint.
-    pub upstream: &'a str,
-    /// The endpoint that the cursor must have come from, without its upstream; none for the reading tool, which reads any of the principal's.
+    /// The environment of the call.
+    pub call: CallEnvironment<'a>,
+    /// The endpoint that the cursor must come from, without its upstream. The read tool has none: it
+    /// follows every cursor of the principal.
     pub endpoint: Option<&'a str>,
-    /// Whether structured content is written too, where the original had some.
+    /// Structured content is written, if the original had some.
     pub structured: bool,
-    /// What the schema of the tool lets stand in it.
-    pub schema_constraint: SchemaConstraint,
-    /// The name of the tool that reads on.
-    pub read_tool: &'a str,
-    /// Tokens that the caller says the answer may cost, if it does.
-    pub budget: Option<u64>,
-    /// Milliseconds since 1970.
-    pub now_ms: u64,
-    /// The call that cursors lead back to, where nothing is kept.
-    pub replay: Option<&'a Replay>,
 }
 
-/// A part that was read.
+/// A part of a snapshot.
 pub struct PartRead {
-    /// The part.
+    /// The excerpt.
     pub excerpt: Excerpt,
-    /// The same, written.
+    /// The rendered excerpt.
     pub rendered: Rendered,
-    /// The endpoint that it came from, without its upstream.
+    /// The endpoint of the snapshot, without its upstream.
     pub endpoint: String,
-    /// Tokens that it might have cost.
+    /// The token budget that applied.
     pub threshold: u64,
     /// Tokens of the original.
     pub original: Original,
     /// Bytes of the original.
     pub original_bytes: u64,
-    /// What to keep anew.
+    /// Entries to store.
     pub entries: Vec<Entry<'static>>,
-    /// What to keep longer.
+    /// Keys whose time to live is renewed.
     pub extend: Vec<String>,
 }
 
-/// Why there is nothing to show.
+/// The reason why nothing was read.
 pub enum ReadError {
-    /// These keys have to be fetched first.
+    /// These keys must be loaded first.
     Load(Vec<String>),
-    /// Nothing is kept: the call has to be made again.
+    /// The answer is not stored: the call must be repeated.
     Replay(Box<Cursor>, Replay),
-    /// The cursor is no good.
+    /// The cursor is not served.
     Cursor(CursorError),
-    /// The caller asks for what cannot be; with a sentence.
+    /// The request is invalid; with a message for the caller.
     InvalidRequest(String),
 }
 
@@ -84,23 +69,20 @@ impl From<Missing> for ReadError {
 }
 
 impl SnapshotReader<'_> {
-    /// Reads what `guarded.cursor` leads to. Costs what is read.
+    /// Reads the part to which `guarded.cursor` points. Costs the bytes that are read.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// Returns [`ReadError`].
     pub fn read(&self, guarded: &GuardArguments, loaded: &Loaded) -> Result<PartRead, ReadError> {
         let text = guarded.cursor.as_deref().unwrap_or_default();
         let ttl = self.ttl();
-        let cursor = Cursor::verify(text, self.keys, self.principal, self.now_ms, ttl)
+        let call = &self.call;
+        let cursor = Cursor::verify(text, call.keys, call.principal, call.now_ms, ttl)
             .map_err(ReadError::Cursor)?;
-        if let Some(endpoint) = self.endpoint {
-            let endpoint = crate::endpoint(self.upstream, endpoint);
-            if !self
-                .keys
-                .owns(Scope { principal: self.principal, endpoint: &endpoint }, &cursor.snapshot)
-            {
-                return Err(ReadError::Cursor(CursorError::Invalid));
-            }
+        if let Some(name) = self.endpoint
+            && !call.keys.owns(call.scope(&call.endpoint(name)), &cursor.snapshot)
+        {
+            return Err(ReadError::Cursor(CursorError::Invalid));
         }
         if let Some(replay) = cursor.replay.clone() {
             return Err(ReadError::Replay(Box::new(cursor), replay));
@@ -109,45 +91,36 @@ impl SnapshotReader<'_> {
     }
 
     fn ttl(&self) -> u64 {
-        self.policy.settings_for(self.upstream, "").cursor_ttl_ms
+        self.call.policy.settings_for(self.call.upstream, "").cursor_ttl_ms
     }
 
-    /// Reads at a place that is known to be the caller's.
+    /// Reads the part to which a verified cursor points.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// Returns [`ReadError`].
     pub fn read_at(
         &self,
         cursor: Cursor,
         guarded: &GuardArguments,
         loaded: &Loaded,
     ) -> Result<PartRead, ReadError> {
+        let call = &self.call;
         let stored = StoredSnapshot::open(&cursor.snapshot, loaded)?;
-        let limits = self.policy.settings_for(self.upstream, &stored.index.endpoint);
-        let budget = limits.budget_for(guarded.options.pages, self.budget);
-        let endpoint = crate::endpoint(self.upstream, &stored.index.endpoint);
+        let endpoint = call.endpoint(&stored.index.endpoint);
+        let settings = &endpoint.settings;
+        let budget = settings.budget_for(guarded.options.pages, call.budget);
         let whole = guarded.options.whole || cursor.whole > 0;
+        let options = RequestOptions { whole, ..guarded.options };
         let context = ShapeContext {
-            limits: &limits,
-            keys: self.keys,
-            scope: Scope { principal: self.principal, endpoint: &endpoint },
-            name: &stored.index.endpoint,
-            arguments: 0,
-            options: RequestOptions { whole, ..guarded.options },
-            query: &guarded.query,
-            budget: self.budget,
             is_transformed: true,
-            now_ms: self.now_ms,
-            read_tool: self.read_tool,
-            schema_constraint: self.schema_constraint,
-            replay: self.replay,
+            ..call.shape_context(&endpoint, 0, options, &guarded.query)
         };
         let pricer = context.pricer(
             budget.allowance(),
             true,
             stored.index.structured.as_ref().filter(|_| self.structured),
         );
-        let base = Cursor::new(&cursor.snapshot, 0, self.now_ms);
+        let base = Cursor::new(&cursor.snapshot, 0, self.call.now_ms);
         let (excerpt, rendered, transformed) = if guarded.query.is_empty() {
             let excerpt = match &stored.index.body {
                 Body::List(list) => page(&stored, list, &cursor, &context, &base, &pricer)?,
@@ -167,9 +140,9 @@ impl SnapshotReader<'_> {
             let from_line = guarded.options.start_line;
             let found = guarded
                 .query
-                .run(&bytes, form, None, &limits, from_line, &mut |_| false)
+                .run(&bytes, form, None, settings, from_line, &mut |_| false)
                 .map_err(ReadError::InvalidRequest)?;
-            // Whoever gave a cursor has it still; whoever did not, gets one.
+            // A caller without a cursor needs one to the whole.
             let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });
             let placement = pricer.context.structured.map(|_| Placement::Document);
             let cut = transform::fit(
@@ -183,7 +156,7 @@ impl SnapshotReader<'_> {
             (cut.excerpt, cut.rendered, cut.entries)
         };
         let (mut entries, extend) =
-            self.keep(&stored.index, &cursor.snapshot, self.ttl(), rendered.cursor.is_some());
+            self.renew(&stored.index, &cursor.snapshot, self.ttl(), rendered.cursor.is_some());
         entries.extend(transformed);
         Ok(PartRead {
             endpoint: stored.index.endpoint.clone(),
@@ -201,18 +174,18 @@ impl SnapshotReader<'_> {
         })
     }
 
-    /// A cursor lives a full time from its issue: what it leads to must, too.
-    fn keep(
+    /// Renews the snapshot if its remaining life is shorter than that of a cursor issued now.
+    fn renew(
         &self,
         index: &Index,
         snapshot: &str,
         ttl: u64,
         gives_cursor: bool,
     ) -> (Vec<Entry<'static>>, Vec<String>) {
-        if !gives_cursor || index.expires_ms >= self.now_ms + ttl {
+        if !gives_cursor || index.expires_ms >= self.call.now_ms + ttl {
             return (Vec::new(), Vec::new());
         }
-        let index = Index { expires_ms: self.now_ms + 2 * ttl, ..index.clone() };
+        let index = Index { expires_ms: self.call.now_ms + 2 * ttl, ..index.clone() };
         let entry = Entry { key: snapshot.to_owned(), value: index.to_bytes().into() };
         (vec![entry], index.keys(snapshot))
     }
@@ -243,19 +216,19 @@ fn page(
     ))
 }
 
-/// The page of a list that a cursor leads to.
+/// Returns the page of a list to which a cursor points.
 fn page_request(cursor: &Cursor, context: &ShapeContext<'_>) -> Result<PageRequest, ReadError> {
-    let (options, limits) = (context.options, context.limits);
+    let (options, settings) = (context.options, context.limits);
     if options.ranged() {
         return Err(ReadError::InvalidRequest("startLine and endLine choose lines of a text; this answer is a list: use cursor and limit".to_owned()));
     }
     let carried = if options.limit > 0 { options.limit } else { cursor.limit };
     let page_size =
-        if carried > 0 { carried.min(limits.max_page_size) } else { limits.default_page_size };
+        if carried > 0 { carried.min(settings.max_page_size) } else { settings.default_page_size };
     let limit = page_size.saturating_mul(options.pages.max(1));
-    // A page that was condensed is read again, whole.
-    let again = options.whole && cursor.whole == 0 && cursor.first > 0;
-    let first = if again { cursor.first - 1 } else { cursor.offset };
+    // `fields=all` reads the previous page again if that page was condensed.
+    let repeats_page = options.whole && cursor.whole == 0 && cursor.first > 0;
+    let first = if repeats_page { cursor.first - 1 } else { cursor.offset };
     Ok(PageRequest {
         first,
         within: cursor.within,
@@ -298,13 +271,14 @@ fn chunk(
         (cursor.offset, if cursor.end > 0 { cursor.end } else { end })
     };
     let mark = text.chunks.get(text.chunk_at(from)).copied().ok_or(Missing::Gone)?;
-    // Never more than can fit, however long the range: a token is at most 16 bytes, and an escape at most six.
-    let most = from.saturating_add(pricer.token_limit().saturating_mul(96));
-    let bytes = stored.bytes(mark.offset, end.min(most))?;
+    // Load no more than can fit, however long the range: a token has at most 16 characters, and an
+    // escaped character at most 6 bytes.
+    let max_end = from.saturating_add(pricer.token_limit().saturating_mul(96));
+    let bytes = stored.bytes(mark.offset, end.min(max_end))?;
     let skip = usize::try_from(from - mark.offset).unwrap_or(usize::MAX).min(bytes.len());
     let (before, mut content) = bytes.split_at_checked(skip).unwrap_or((&bytes, &[]));
-    if end > most {
-        let cut = crate::json::text::boundary(content, content.len(), stored.index.form);
+    if end > max_end {
+        let cut = boundary(content, content.len(), stored.index.form);
         content = content.get(..cut).unwrap_or(content);
     }
     let line = mark.line + range::count_line_ends(before, stored.index.form);
@@ -319,7 +293,7 @@ fn chunk(
     ))
 }
 
-/// The byte at which a line begins: found from the chunk that it stands in.
+/// Returns the byte offset of a line. Reads only the chunk that contains it.
 fn line_offset(stored: &StoredSnapshot<'_>, text: &TextIndex, line: u64) -> Result<u64, Missing> {
     if line > text.lines {
         return Ok(stored.index.bytes);

@@ -1,4 +1,4 @@
-//! Answers that the guard gives itself.
+//! Responses that the guard writes itself.
 
 use serde_json::{Map, Value};
 
@@ -6,16 +6,17 @@ use super::META_RESULT;
 use crate::json::text::{escape, quoted};
 use crate::shape::render::{Rendered, plain_block, text_block};
 
-/// What an answer needs of its request.
+/// The properties of a request that its response depends on.
 #[derive(Clone, Copy)]
 pub struct Envelope<'a> {
-    /// The id as it is spelt.
+    /// The id, verbatim.
     pub id: &'a [u8],
-    /// Whether the request is of the stateless era.
+    /// The request uses the stateless protocol mode.
     pub stateless: bool,
 }
 
 impl Envelope<'_> {
+    /// Writes a result. MCP 2026-07-28 requires `resultType`; earlier versions do not know it.
     fn result(&self, members: &[u8]) -> Vec<u8> {
         let kind: &[u8] = if self.stateless { b",\"resultType\":\"complete\"" } else { b"" };
         [
@@ -29,7 +30,7 @@ impl Envelope<'_> {
         .concat()
     }
 
-    /// A part of a tool's answer.
+    /// Writes an excerpt of a tool result.
     #[must_use]
     pub fn tool(&self, rendered: &Rendered, meta: &Map<String, Value>) -> Vec<u8> {
         let mut members = b"\"content\":[".to_vec();
@@ -52,7 +53,7 @@ impl Envelope<'_> {
         self.result(&members)
     }
 
-    /// A part of a resource.
+    /// Writes an excerpt of a resource.
     #[must_use]
     pub fn resource(&self, uri: &str, rendered: &Rendered, meta: &Map<String, Value>) -> Vec<u8> {
         let mut members = b"\"contents\":[".to_vec();
@@ -67,13 +68,14 @@ impl Envelope<'_> {
         members.extend(notice_content(rendered));
         members.extend_from_slice(b"],");
         if self.stateless {
+            // Cursors in the text expire, so no cache may keep it.
             members.extend_from_slice(b"\"ttlMs\":0,\"cacheScope\":\"private\",");
         }
         members.extend(result_meta(meta));
         self.result(&members)
     }
 
-    /// An error that a model can act on.
+    /// Writes a tool error, which the model sees.
     #[must_use]
     pub fn tool_error(&self, text: &str) -> Vec<u8> {
         self.result(
@@ -81,7 +83,7 @@ impl Envelope<'_> {
         )
     }
 
-    /// An error of the protocol.
+    /// Writes a protocol error.
     #[must_use]
     pub fn error(&self, code: i64, text: &str) -> Vec<u8> {
         let code = code.to_string();
@@ -98,13 +100,13 @@ impl Envelope<'_> {
     }
 }
 
-/// `"_meta":{…}` of a shaped result.
+/// Writes `"_meta":{…}` of a shaped result.
 #[must_use]
 pub fn result_meta(meta: &Map<String, Value>) -> Vec<u8> {
     format!("\"_meta\":{{\"{META_RESULT}\":{}}}", Value::Object(meta.clone())).into_bytes()
 }
 
-/// One of the contents of a resource; `text` is escaped.
+/// Writes one of the contents of a resource; `text` is escaped.
 #[must_use]
 pub fn content(uri: &str, text: &[u8]) -> Vec<u8> {
     [
@@ -117,7 +119,7 @@ pub fn content(uri: &str, text: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// The contract, as one of the contents of a resource. Its URI reads on.
+/// Writes the result notice as one of the contents of a resource. Its URI reads the next part.
 #[must_use]
 pub fn notice_content(rendered: &Rendered) -> Vec<u8> {
     let uri = format!("{}{}", super::READ_URI, rendered.cursor.as_deref().unwrap_or("end"));

@@ -1,46 +1,46 @@
-//! Requests: which ones matter, and what the guard needs of them.
+//! Requests: the members that the guard needs.
 
 use crate::json::Span;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::Form;
 
-/// A request, as far as the guard looks into it.
+/// The parts of a request that concern the guard.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The id as it is spelt.
+    /// The id, verbatim.
     pub id: Option<Span>,
     /// The method.
     pub method: String,
-    /// `params.name` of a tool call, `params.uri` of a resource.
+    /// `params.name` of a tool call, `params.uri` of a resource, `params.taskId` of a task.
     pub name: Option<String>,
     /// `params.arguments`.
     pub arguments: Option<Span>,
-    /// `params.cursor`, MCP's own, of a list.
+    /// `params.cursor` is present: MCP's own pagination of lists.
     pub continues: bool,
-    /// Whether it says `2026-07-28` or later in its `_meta`: the stateless era.
+    /// `_meta` names a protocol version: the request uses the stateless protocol mode.
     pub stateless: bool,
-    /// Members of `params._meta` that are meant for the guard, with the whole `_meta`.
+    /// `params._meta`.
     pub meta: Option<Meta>,
 }
 
-/// `params._meta`, sorted.
+/// `params._meta`, with the guard's members separated.
 #[derive(Clone, Debug)]
 pub struct Meta {
     /// The object.
     pub span: Span,
-    /// The members that are not the guard's, joined.
+    /// The other members, joined.
     pub rest: Vec<u8>,
-    /// `dev.context-guard/budget`: tokens that this answer may cost.
+    /// `dev.context-guard/budget`: the token budget of the answer.
     pub budget: Option<u64>,
-    /// Whether there were members of the guard.
-    pub guarded: bool,
+    /// It has members of the guard.
+    pub has_guard_members: bool,
 }
 
 impl Request {
-    /// Reads a request. Anything that is not one has no method.
+    /// Parses a request. Any other message has no method.
     ///
     /// # Errors
-    /// Where it is not JSON.
+    /// Returns an error if the message is not JSON.
     pub fn read(message: &[u8]) -> Scan<Self> {
         let mut request = Self::default();
         let mut scanner = Scanner::new(message, Form::Raw);
@@ -92,12 +92,12 @@ impl Request {
     fn meta(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
         scanner.space();
         let start = scanner.position();
-        let (mut rest, mut budget, mut guarded) = (Vec::new(), None, false);
+        let (mut rest, mut budget, mut has_guard_members) = (Vec::new(), None, false);
         scanner.object(|scanner, key| {
             let value = scanner.skip()?;
             let name = scanner.decode(&key);
             if let Some(name) = name.strip_prefix(super::META_PREFIX) {
-                guarded = true;
+                has_guard_members = true;
                 if name == "budget" {
                     budget = serde_json::from_slice(scanner.bytes(&value)).ok();
                 }
@@ -107,8 +107,12 @@ impl Request {
             }
             Ok(())
         })?;
-        self.meta =
-            Some(Meta { span: start..scanner.position(), rest: rest.join(&b','), budget, guarded });
+        self.meta = Some(Meta {
+            span: start..scanner.position(),
+            rest: rest.join(&b','),
+            budget,
+            has_guard_members,
+        });
         Ok(())
     }
 }

@@ -1,24 +1,25 @@
-//! A part that was read, as the answer to whoever reads.
+//! Answers that serve a part of a snapshot.
 
 use super::read::PartRead;
 use super::reply::Envelope;
 use super::shape_answer;
 use crate::json::scan::is_json;
 use crate::json::text::Form;
+use crate::policy::endpoint_name;
 use crate::record::Record;
 use crate::shape::notice::READ_TOOL;
 
-/// An answer, and what was done.
+/// An answer and the record of the decision.
 pub struct ServedPart {
     /// The message.
     pub message: Vec<u8>,
-    /// What was done.
+    /// The record of the decision.
     pub record: Record,
 }
 
-/// The answer to a tool call, or to the reading of a resource with this URI.
+/// Writes the answer to a tool call, or to a read of the resource with this URI.
 #[must_use]
-pub fn part(
+pub fn serve_part(
     envelope: &Envelope<'_>,
     read: &PartRead,
     upstream: &str,
@@ -39,7 +40,7 @@ pub fn part(
     };
     debug_assert!(is_json(&message, Form::Raw), "an answer is JSON");
     let record = Record {
-        endpoint: crate::endpoint(upstream, &read.endpoint),
+        endpoint: endpoint_name(upstream, &read.endpoint),
         mode: read.excerpt.coverage.kind().to_owned(),
         loss: read.excerpt.coverage.loss(),
         estimated_tokens: read.rendered.tokens,

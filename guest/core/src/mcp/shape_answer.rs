@@ -82,7 +82,7 @@ pub fn shape<'a>(
             // A token is three bytes and more in most JSON; a sixth of the allowance is left for what stands round a text.
             let around = usize::try_from(allowance / 2).unwrap_or(usize::MAX);
             let bytes: Vec<&[u8]> = texts.iter().map(|at| shaper.text(*at)).collect();
-            let relation = Relation::of(message, survey, &bytes, around);
+            let relation = Relation::compare(message, survey, &bytes, around);
             match relation {
                 Relation::Whole => shaper.both(survey, texts),
                 Relation::Text(span) => shaper.both_text(survey, &span, texts),

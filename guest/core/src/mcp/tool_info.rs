@@ -1,39 +1,53 @@
-//! What the guard must know of a tool when it is called, learnt from the `tools/list` that passed.
+//! Tool information that calls need, taken from the `tools/list` response that passed before.
 
 use serde::{Deserialize, Serialize};
 
 use crate::packed::{pack, unpack};
+use crate::shape::render::SchemaConstraint;
 
-/// Marks the stored form; changes whenever [`ToolInfo`] does.
+/// Identifies the stored form. Must change whenever [`ToolInfo`] does.
 const FORMAT: &[u8; 4] = b"cgf2";
 
-/// What may be added to a tool's structured content.
+/// The additions to structured content that a tool's output schema allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputSchema {
-    /// There is no schema.
+    /// The tool has no schema.
     #[default]
     Free,
-    /// The schema lets unknown members stand.
+    /// The schema allows unknown members.
     Open,
-    /// The schema names all members there may be; `context_guard` was added to them.
+    /// The schema names all allowed members; the guard added `context_guard` to them.
     Closed,
-    /// The schema is no plain object: it was widened to take an envelope instead.
+    /// The schema is not a plain object: the guard widened it to allow an envelope instead.
     Widened,
 }
 
-/// Facts on one tool.
+/// Information about one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolInfo {
-    /// Which of the guard's argument names the tool has parameters of: a bit each, in the order of [`super::arguments::ARGUMENT_NAMES`].
+    /// The guard's argument names that are parameters of the tool: one bit each, in the order of
+    /// [`super::arguments::ARGUMENT_NAMES`].
     pub own_parameters: u16,
-    /// What its structured content must look like.
+    /// The additions that its output schema allows.
     pub output: OutputSchema,
-    /// Whether it says that it changes nothing.
+    /// Its `readOnlyHint` is true.
     pub read_only: bool,
 }
 
+impl OutputSchema {
+    /// Returns the constraint on structured content.
+    #[must_use]
+    pub fn constraint(self) -> SchemaConstraint {
+        match self {
+            OutputSchema::Free => SchemaConstraint::None,
+            OutputSchema::Open => SchemaConstraint::AllowsExtra,
+            OutputSchema::Closed | OutputSchema::Widened => SchemaConstraint::Closed,
+        }
+    }
+}
+
 impl ToolInfo {
-    /// The stored form.
+    /// Returns the stored form.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         pack(FORMAT, self)

@@ -249,7 +249,7 @@ impl Policy {
     pub fn settings_for(&self, upstream: &str, name: &str) -> EndpointSettings {
         let mut merged = EndpointSettings::default();
         merged.apply_overrides(&self.settings);
-        let full = crate::endpoint(upstream, name);
+        let full = super::endpoint_name(upstream, name);
         // Exact names override globs, whatever their order in the document.
         let (globs, exact): (Vec<_>, Vec<_>) =
             self.rules.iter().partition(|(pattern, _)| glob::is_pattern(pattern));

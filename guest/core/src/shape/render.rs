@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{Coverage, Excerpt, ExcerptBody};
+use crate::json::Span;
+use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, convert, escape, visible};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
 
@@ -328,8 +330,25 @@ fn text_content(
 /// Returns the text of a content block as a model reads it. Empty for images and the like.
 #[must_use]
 pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
-    let span = crate::mcp::block::text_of(block).unwrap_or(0..0);
+    let span = text_span(&mut Scanner::new(block, Form::Raw)).ok().flatten().unwrap_or(0..0);
     visible(block.get(span).unwrap_or_default(), Form::Escaped)
+}
+
+/// Returns the text of a content block: its own, or that of the resource in it.
+fn text_span(scanner: &mut Scanner<'_>) -> Scan<Option<Span>> {
+    let mut text = None;
+    scanner.object(|scanner, key| {
+        let kind = scanner.kind()?;
+        if kind == Kind::String && scanner.is(&key, "text") {
+            text = Some(scanner.string()?);
+        } else if kind == Kind::Object && scanner.is(&key, "resource") {
+            text = text_span(scanner)?.or(text.take());
+        } else {
+            scanner.pass()?;
+        }
+        Ok(())
+    })?;
+    Ok(text)
 }
 
 #[cfg(test)]
