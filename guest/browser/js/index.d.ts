@@ -1,12 +1,13 @@
-/** What policy says: see the JSON Schema of policies, docs/policy.schema.json. */
+/** A policy: see its JSON Schema, docs/reference/policy.schema.json. */
 export type Policy = Record<string, unknown>;
 
 /** A JSON-RPC message: an object, its text, or its bytes. */
 export type Message = object | string | Uint8Array;
 
-/** What the guard did with an answer. Counts are estimates in tokens. */
+/** The record of a decision. Token counts are estimates. */
 export interface TelemetryRecord {
   endpoint: string;
+  /** `full`, `page`, `chunk`, `part`, `preview`, `selection`, `compact`, `description`, `catalog` or `error`. */
   mode: string;
   loss: "none" | "lossless" | "partial" | "condensed" | "described";
   estimatedTokens: number;
@@ -16,17 +17,17 @@ export interface TelemetryRecord {
   originalBytes: number;
   budget: number;
   itemCount: number | null;
-  responseMode?: string;
+  responseMode?: "ids_only" | "metadata" | "preview" | "full";
   readOnly?: boolean;
 }
 
-/** Where the rest of an answer is kept until its cursor has expired. */
+/** A store that holds the rest of an answer until its cursor expires. */
 export interface CursorStore {
-  /** The values of these keys, in their order; undefined where there is none. */
+  /** Returns the values of these keys, in their order; undefined for an absent key. */
   get(keys: string[]): MaybePromise<(Uint8Array | undefined)[]>;
-  /** Keeps all these entries for so long, or fails. */
+  /** Stores all these entries with this time to live, or fails. */
   put(entries: { key: string; value: Uint8Array }[], ttlMs: number): MaybePromise<void>;
-  /** Keeps what is there of these for so long again. */
+  /** Renews the time to live of these keys. Ignores absent keys. */
   extend?(keys: string[], ttlMs: number): MaybePromise<void>;
   delete?(keys: string[]): MaybePromise<void>;
 }
@@ -34,78 +35,78 @@ export interface CursorStore {
 type MaybePromise<T> = T | Promise<T>;
 
 export interface GuardOptions {
-  /** The policy, as an object or as JSON. Default: every setting's default. */
+  /** The policy, as an object or as JSON. Default: the default of every setting. */
   policy?: Policy | string;
-  /** Secrets that sign cursors, at least 16 bytes each: the first signs, all verify. Default: one that is made up, so that cursors end with the page. */
+  /** Secrets of at least 16 bytes that sign cursors: the first signs, all verify. Default: a random one, so cursors end with the page. */
   keys?: string | Uint8Array | (string | Uint8Array)[];
-  /** Default: in memory. `null`: nothing is kept, read-only tools are called again. */
+  /** Default: a store in memory. `null`: nothing is stored, and read-only tools are called again. */
   store?: CursorStore | null;
-  /** The time in milliseconds since 1970. */
+  /** Returns the time in milliseconds since 1970. */
   now?: () => number;
-  /** Whose answers these are: snapshots and cursors are bound to it. */
+  /** The owner of the answers: snapshots and cursors are bound to it. */
   principal?: string;
   /** The server's name, part of the endpoint `upstream::tool` that policy rules match. */
   upstream?: string;
-  /** Hears what was done with each answer. */
+  /** Called with the record of each decision. */
   onRecord?: (record: TelemetryRecord) => void;
 }
 
-/** Who asks, where it differs from what the guard was made with. */
+/** The caller, where it differs from the options of the guard. */
 export interface CallContext {
   principal?: string;
   upstream?: string;
   protocolVersion?: string;
 }
 
-/** Handed back with the response. Undefined: the response needs no look. */
+/** Passed with the response. Undefined: the guard need not see the response. */
 export type Ticket = Uint8Array | undefined;
 
 export interface Forwarded<M> {
-  /** The request as the server gets it. */
+  /** The request for the server. */
   forward: M;
   changed: boolean;
   ticket: Ticket;
-  /** Why the guard could not look at it. */
+  /** The reason why the guard failed on it. */
   fault?: unknown;
   answer?: undefined;
 }
 
 export interface Answered<M> {
-  /** The response, complete. */
+  /** The complete response. */
   answer: M;
   record?: TelemetryRecord;
   forward?: undefined;
 }
 
 export interface Response<M> {
-  /** The response as the client gets it. */
+  /** The response for the client. */
   message: M;
   changed: boolean;
   record?: TelemetryRecord;
-  /** Why the guard could not shape it: it was held to the byte limit. */
+  /** The reason why the guard failed on it. The byte limit was applied instead. */
   fault?: unknown;
 }
 
 export declare class ContextGuard {
-  /** Throws `PolicyError` where the policy has faults. */
+  /** Throws `PolicyError` if the policy is invalid. */
   constructor(options?: GuardOptions);
-  /** What is odd in the policy, but allowed. */
+  /** Issues that do not stop the policy. */
   readonly warnings: string[];
-  /** Looks at a request on its way to the server. */
+  /** Decides about a request on its way to the server. */
   onRequest<M extends Message>(message: M, context?: CallContext): Promise<Forwarded<M> | Answered<M>>;
-  /** Looks at the response to a request that was sent on with this ticket. */
+  /** Shapes the response to a request that was forwarded with this ticket. */
   onResponse<M extends Message>(ticket: Ticket, message: M, context?: CallContext): Promise<Response<M>>;
-  /** Tokens of a text, or of a value as JSON, as the policy estimates them. */
+  /** Returns the tokens of a text, or of a value as JSON, as the policy estimates them. */
   estimateTokens(value: unknown, endpoint?: { upstream?: string; name?: string }): number;
 }
 
-/** A policy that has faults; each is in the message, with its path. */
+/** An invalid policy. The message lists each issue with its path. */
 export declare class PolicyError extends Error {}
 
-/** In memory; the least recently used give way. */
+/** A store in memory. Evicts the least recently used entries. */
 export declare class MemoryStore implements CursorStore {
   constructor(options?: { bytes?: number; now?: () => number });
-  /** Bytes that are held. */
+  /** The size of all entries in bytes. */
   readonly bytes: number;
   get(keys: string[]): (Uint8Array | undefined)[];
   put(entries: { key: string; value: Uint8Array }[], ttlMs: number): void;
@@ -113,7 +114,7 @@ export declare class MemoryStore implements CursorStore {
   delete(keys: string[]): void;
 }
 
-/** In the browser's database: cursors outlive the page, given `keys` that do. */
+/** A store in the browser's database. Cursors outlive the page if `keys` do. */
 export declare class IndexedDBStore implements CursorStore {
   constructor(options?: { name?: string; now?: () => number });
   get(keys: string[]): Promise<(Uint8Array | undefined)[]>;
@@ -122,14 +123,14 @@ export declare class IndexedDBStore implements CursorStore {
   delete(keys: string[]): Promise<void>;
 }
 
-/** A client transport as both generations of the SDK have it, as far as the guard touches it. */
+/** The members of a client transport that the guard uses, in both SDK versions. */
 export interface ClientTransport {
   send(message: any, options?: any): Promise<void>;
   onmessage?: ((...message: any[]) => void) | undefined;
 }
 
 /**
- * A client transport with the guard in it: `client.connect(guardTransport(new StreamableHTTPClientTransport(url), guard))`.
- * Messages keep their order; what is no request and no answer passes as it is.
+ * Wraps a client transport: `client.connect(guardTransport(new StreamableHTTPClientTransport(url), guard))`.
+ * Keeps the order of messages. Passes all but requests and responses unchanged.
  */
 export declare function guardTransport<T extends ClientTransport>(transport: T, guard: ContextGuard): T;

@@ -1,6 +1,6 @@
-// Cursor stores: where the rest of an answer is, until its cursor has expired.
+// Cursor stores: they hold the rest of an answer until its cursor expires.
 
-/** In memory, the least recently used give way beyond so many bytes. */
+/** A store in memory. Evicts the least recently used entries beyond its size limit. */
 export class MemoryStore {
   #entries = new Map();
   #bytes = 0;
@@ -12,7 +12,7 @@ export class MemoryStore {
     this.#now = now;
   }
 
-  /** Bytes that are held. */
+  /** The size of all entries in bytes. */
   get bytes() {
     return this.#bytes;
   }
@@ -26,7 +26,7 @@ export class MemoryStore {
         this.#bytes -= entry.value.length;
         return undefined;
       }
-      // The last of a Map is the one that was used last.
+      // A Map keeps insertion order, so its first entry is the least recently used.
       this.#entries.set(key, entry);
       return entry.value;
     });
@@ -34,7 +34,7 @@ export class MemoryStore {
 
   put(entries, ttlMs) {
     const wanted = entries.reduce((sum, { value }) => sum + value.length, 0);
-    if (wanted > this.#limit) throw new Error(`${wanted} bytes do not fit a store of ${this.#limit}`);
+    if (wanted > this.#limit) throw new Error(`context-guard: ${wanted} bytes exceed the store limit of ${this.#limit} bytes`);
     const expires = this.#now() + ttlMs;
     this.delete(entries.map(({ key }) => key));
     for (const { key, value } of entries) {
@@ -70,7 +70,7 @@ const done = (request) =>
     request.onerror = () => reject(request.error);
   });
 
-/** In the browser's database: cursors outlive the page, given signing keys that do. */
+/** A store in the browser's database. Cursors outlive the page if the signing keys do. */
 export class IndexedDBStore {
   #database;
   #now;
@@ -80,7 +80,7 @@ export class IndexedDBStore {
     const open = indexedDB.open(name, 1);
     open.onupgradeneeded = () => open.result.createObjectStore(TABLE, { keyPath: "key" }).createIndex("expires", "expires");
     this.#database = done(open);
-    // Whoever uses it hears of a failure.
+    // Each use reports a failure; this avoids an unhandled rejection until then.
     this.#database.catch(() => {});
   }
 
@@ -91,7 +91,7 @@ export class IndexedDBStore {
       transaction.onabort = transaction.onerror = () => reject(transaction.error);
     });
     const table = transaction.objectStore(TABLE);
-    // What has expired goes with the next that comes.
+    // Each write deletes the expired entries.
     table.index("expires").openKeyCursor(IDBKeyRange.upperBound(this.#now())).onsuccess = ({ target: { result } }) => {
       if (result === null) return;
       table.delete(result.primaryKey);

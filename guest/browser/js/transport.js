@@ -1,37 +1,37 @@
-// A client transport of either SDK, with the guard in it: what it sends and gives goes through the guard, everything else is the transport's own.
+// Wraps a client transport of either SDK version, so that its messages pass through the guard.
 
-/** Wraps a transport. Messages keep their order; those that are no requests and no answers pass as they are. */
+/** Wraps a transport. Keeps the order of messages. Passes all but requests and responses unchanged. */
 export function guardTransport(transport, guard) {
   const waiting = new Map();
   const own = { onmessage: undefined };
   let protocolVersion = "";
   let last = Promise.resolve();
-  // One after the other, in the order in which they came.
+  // Processes messages one after the other, in the order of arrival.
   const inOrder = (work) => {
     const next = last.then(work);
     last = next.catch(() => {});
     return next;
   };
-  const give = (message, extra) => own.onmessage?.(message, extra);
+  const deliver = (message, extra) => own.onmessage?.(message, extra);
 
   transport.onmessage = (message, extra) =>
     void inOrder(async () => {
-      const isAnswer = message.method === undefined && message.id !== undefined;
-      const request = isAnswer ? waiting.get(message.id) : undefined;
-      if (request === undefined) return give(message, extra);
+      const isResponse = message.method === undefined && message.id !== undefined;
+      const request = isResponse ? waiting.get(message.id) : undefined;
+      if (request === undefined) return deliver(message, extra);
       waiting.delete(message.id);
       const shaped = await guard.onResponse(request, message, { protocolVersion });
-      give(shaped.message, extra);
+      deliver(shaped.message, extra);
     });
 
   async function send(message, options) {
     if (message.method === "notifications/cancelled") waiting.delete(message.params?.requestId);
     if (Array.isArray(message) || message.method === undefined || message.id === undefined) return transport.send(message, options);
-    const asked = await guard.onRequest(message, { protocolVersion });
-    if (asked.answer !== undefined) return void inOrder(() => give(asked.answer));
-    if (asked.ticket !== undefined) waiting.set(message.id, asked.ticket);
+    const verdict = await guard.onRequest(message, { protocolVersion });
+    if (verdict.answer !== undefined) return void inOrder(() => deliver(verdict.answer));
+    if (verdict.ticket !== undefined) waiting.set(message.id, verdict.ticket);
     try {
-      return await transport.send(asked.forward, options);
+      return await transport.send(verdict.forward, options);
     } catch (error) {
       waiting.delete(message.id);
       throw error;
@@ -42,7 +42,7 @@ export function guardTransport(transport, guard) {
     get(target, name) {
       if (name === "onmessage") return own.onmessage;
       if (name === "send") return send;
-      // Private members need the transport itself.
+      // A private member is accessible only through the original object, not through the proxy.
       const value = Reflect.get(target, name, target);
       if (name === "setProtocolVersion") {
         return (version) => {

@@ -1,4 +1,4 @@
-// The module, ready to use: in a page it is fetched from beside this file, in node it is read.
+// Loads the module: a page fetches it from the URL beside this file, Node.js reads the file.
 import init from "./context_guard.js";
 
 const url = new URL("./context_guard_bg.wasm", import.meta.url);

@@ -1,11 +1,12 @@
-//! The core for JavaScript. The loop round the store is JavaScript's, since its stores are asynchronous: a request is asked again and again with what it wanted
-//! loaded, until it is forwarded or answered.
+//! The core for JavaScript. The loop around the store is written in JavaScript, because its stores
+//! are asynchronous: it repeats a request with the loaded entries until it is forwarded or
+//! answered.
 #![allow(
     unsafe_code,
     missing_docs,
     clippy::must_use_candidate,
     clippy::indexing_slicing,
-    reason = "what wasm_bindgen makes of the items below"
+    reason = "wasm_bindgen generates code from the items below"
 )]
 
 use context_guard_core::policy::{self, OnFault};
@@ -23,7 +24,7 @@ pub struct Core {
     warnings: Vec<String>,
 }
 
-/// Who asks, through what.
+/// The caller and the connection.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct Caller {
@@ -57,7 +58,7 @@ impl Caller {
     }
 }
 
-/// What was fetched so far for a request.
+/// The entries that were loaded so far for a request.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct Fetched(Loaded);
@@ -74,7 +75,7 @@ impl Fetched {
     }
 }
 
-/// What is to be done with a message.
+/// The next step for a message.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct Step {
@@ -96,18 +97,18 @@ impl Step {
         self.kind.to_owned()
     }
 
-    /// To load, or to keep as long again.
+    /// Keys to load, or keys whose time to live is renewed.
     #[wasm_bindgen(getter)]
     pub fn keys(&self) -> Vec<String> {
         self.keys.clone()
     }
 
-    /// The new message; undefined to send the one that came.
+    /// Takes the new message; undefined to send the message unchanged.
     pub fn take_message(&mut self) -> Option<Vec<u8>> {
         self.message.take()
     }
 
-    /// For the response; empty where that needs no look.
+    /// Takes the ticket for the response; empty if the guard need not see it.
     pub fn take_ticket(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.ticket)
     }
@@ -117,12 +118,12 @@ impl Step {
         self.entries.len()
     }
 
-    /// The key of the next entry to keep.
+    /// Returns the key of the next entry to store.
     pub fn next_key(&self) -> Option<String> {
         self.entries.last().map(|(key, _)| key.clone())
     }
 
-    /// Its value; then another is the next.
+    /// Takes the value of that entry, and moves to the next.
     pub fn take_value(&mut self) -> Option<Vec<u8>> {
         self.entries.pop().map(|(_, value)| value)
     }
@@ -137,7 +138,7 @@ impl Step {
         self.must_be_stored
     }
 
-    /// The record, as JSON.
+    /// Returns the record as JSON.
     #[wasm_bindgen(getter)]
     pub fn record(&self) -> Option<String> {
         serde_json::to_string(self.record.as_ref()?).ok()
@@ -146,13 +147,13 @@ impl Step {
 
 #[wasm_bindgen]
 impl Core {
-    /// Throws the faults of a policy, or of keys.
+    /// Throws an error that lists the issues of the policy or of the keys.
     #[wasm_bindgen(constructor)]
     pub fn new(policy: &str, keys: Vec<Secret>) -> Result<Core, JsError> {
         let told = |issue: &policy::Issue| format!("{}: {}", issue.path, issue.reason);
         let compiled = policy::compile(policy).map_err(|issues| {
             let issues: Vec<String> = issues.iter().map(told).collect();
-            JsError::new(&format!("the policy is refused: {}", issues.join("; ")))
+            JsError::new(&format!("invalid policy: {}", issues.join("; ")))
         })?;
         let keys = Keys::new(keys.iter().map(|key| key.0.as_slice()))
             .map_err(|reason| JsError::new(&reason))?;
@@ -161,7 +162,7 @@ impl Core {
         Ok(Self { guard, policy: compiled.policy, warnings })
     }
 
-    /// What is odd in the policy, but allowed.
+    /// Issues that do not stop the policy.
     #[wasm_bindgen(getter)]
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
@@ -214,7 +215,8 @@ impl Core {
         })
     }
 
-    /// What becomes of an answer that the guard failed on; undefined to send it as it came.
+    /// Returns the replacement of an answer on which the guard failed; undefined to send it
+    /// unchanged.
     pub fn limit(&self, message: &[u8]) -> Option<Vec<u8>> {
         let on_fault = match self.policy.on_fault() {
             OnFault::Pass => fallback::OnFault::Pass,
@@ -225,7 +227,7 @@ impl Core {
         fallback::limit(message, on_fault, bytes)
     }
 
-    /// Tokens of a text, as this policy estimates them at an endpoint.
+    /// Returns the tokens of a text, as the policy estimates them for an endpoint.
     pub fn estimate(&self, upstream: &str, name: &str, text: &[u8]) -> f64 {
         duration(self.policy.settings_for(upstream, name).estimator.price(text))
     }
@@ -243,7 +245,7 @@ impl Secret {
     }
 }
 
-/// In the reverse of their order, as they are taken out.
+/// Converts entries to owned ones, in reverse order, because `take_value` pops from the end.
 fn owned(entries: Vec<Entry<'_>>) -> Vec<(String, Vec<u8>)> {
     entries.into_iter().rev().map(|entry| (entry.key, entry.value.into_owned())).collect()
 }
@@ -251,7 +253,7 @@ fn owned(entries: Vec<Entry<'_>>) -> Vec<(String, Vec<u8>)> {
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a time of JavaScript is a whole number far below 2^53; others saturate"
+    reason = "a JavaScript time is a whole number far below 2^53; others saturate"
 )]
 fn milliseconds(now_ms: f64) -> u64 {
     now_ms as u64

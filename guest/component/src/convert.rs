@@ -1,4 +1,4 @@
-//! Between the core's types and those of the contract.
+//! Conversions between the types of the core and those of the contract.
 
 use context_guard_core::policy::{CompiledPolicy, Issue, OnFault};
 use context_guard_core::query::response_mode::ResponseMode;

@@ -1,6 +1,6 @@
-//! The core as a WASI 0.2 component: a loop round the store, and nothing else.
+//! The core as a WASI 0.2 component: a loop around the store, and nothing else.
 //!
-//! Every import is called here: the core decides what to fetch and what to keep, the component fetches and keeps it.
+//! The core decides what to load and store. Only this crate calls imports.
 
 #[allow(
     unsafe_code,
@@ -72,7 +72,8 @@ impl Guest for Component {
             let plan =
                 guard.on_request(&cx, &message, &loaded, now_ms()).map_err(convert::fault)?;
             match plan {
-                // What cannot be reached is not there; the core knows of it.
+                // The store may be the host's substitute, or fail: a failure means that nothing is
+                // stored. The core knows, and reports a cursor as unavailable instead of expired.
                 Plan::Load(keys) if cx.store_unavailable => {
                     let found = cursor_store::get(&names(&keys)).unwrap_or_default();
                     let found = found.into_iter().chain(std::iter::repeat_with(|| None));
@@ -107,9 +108,9 @@ impl Guest for Component {
         let shaped = guard
             .on_response(&convert::context(&cx), &ticket, &message, now_ms())
             .map_err(convert::fault)?;
-        let kept = put(&shaped.entries, shaped.ttl_ms);
+        let stored = put(&shaped.entries, shaped.ttl_ms);
         if shaped.must_be_stored {
-            kept?;
+            stored?;
         }
         let verdict = ResponseVerdict {
             message: shaped.message.map_or(Outcome::Unchanged, Outcome::Shaped),
@@ -124,7 +125,7 @@ impl Guest for Component {
 fn guard(settings: &Settings) -> Result<Guard, Fault> {
     let policy = Policy::from_bytes(&settings.policy);
     let policy = policy.ok_or_else(|| {
-        Fault::Other("the policy was not compiled by this component: compile it again".to_owned())
+        Fault::Other("the policy was compiled by another component: compile it again".to_owned())
     })?;
     let keys =
         Keys::new(settings.keys.iter().map(|key| key.secret.as_slice())).map_err(Fault::Other)?;
@@ -140,9 +141,9 @@ fn load(keys: Vec<String>, loaded: &mut Loaded) -> Result<(), Fault> {
     let values = cursor_store::get(&names(&keys)).map_err(Fault::Store)?;
     let before = loaded.len();
     loaded.extend(keys.into_iter().zip(values));
-    // A store that answers with fewer values than keys would have the core ask for ever.
+    // Without a value for any key, the core would ask for the same keys forever.
     if loaded.len() == before {
-        Err(Fault::Other("the store answered with no value for the keys asked for".to_owned()))
+        Err(Fault::Other("the store returned no value for the requested keys".to_owned()))
     } else {
         Ok(())
     }

@@ -1,9 +1,6 @@
-//! The component's memory: first what it was linked with, so that few calls have to grow it, since each growth is a system call that all threads of the host wait for;
-//! then as much more as a call takes.
-#![allow(
-    unsafe_code,
-    reason = "an allocator hands out raw memory; this is all there is of it here"
-)]
+//! The component's allocator. It starts with memory from the data segment, because each growth of
+//! linear memory is a system call that locks the address space of the host process.
+#![allow(unsafe_code, reason = "an allocator needs raw memory; no other module does")]
 
 use core::alloc::Layout;
 use core::arch::wasm32::memory_grow;
@@ -15,41 +12,43 @@ use talc::cell::TalcSyncCell;
 use talc::source::Source;
 use talc::wasm::WasmBinning;
 
-/// Bytes that are there from the beginning: with stack and data somewhat less than 16 MiB.
-const ROOM: usize = 14 << 20;
-/// Bytes by which memory grows at least.
-const GROWTH: usize = 4 << 20;
-const PAGE: usize = 64 << 10;
+/// Size of the initial memory in bytes: with stack and data slightly less than 16 MiB.
+const INITIAL_BYTES: usize = 14 << 20;
+/// Minimum growth in bytes.
+const MIN_GROWTH_BYTES: usize = 4 << 20;
+/// Size of a WebAssembly page in bytes.
+const PAGE_BYTES: usize = 64 << 10;
 
-static mut FIRST: [MaybeUninit<u8>; ROOM] = [MaybeUninit::uninit(); ROOM];
+static mut INITIAL_MEMORY: [MaybeUninit<u8>; INITIAL_BYTES] =
+    [MaybeUninit::uninit(); INITIAL_BYTES];
 
 #[global_allocator]
 static ALLOCATOR: TalcSyncCell<Memory, WasmBinning> =
-    TalcSyncCell::new_wasm(Memory { begun: false });
+    TalcSyncCell::new_wasm(Memory { claimed_initial: false });
 
-/// Where the allocator gets memory from.
+/// The source of the allocator's memory.
 #[derive(Debug)]
 struct Memory {
-    begun: bool,
+    claimed_initial: bool,
 }
 
-// SAFETY: nothing here allocates.
+// SAFETY: `acquire` does not allocate.
 unsafe impl Source for Memory {
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
-        if !core::mem::replace(&mut talc.source.begun, true) {
-            let first = (&raw mut FIRST).cast::<u8>();
-            // SAFETY: nothing but the allocator knows of it, and it is claimed once.
-            return unsafe { talc.claim(first, ROOM) }.map(drop).ok_or(());
+        if !core::mem::replace(&mut talc.source.claimed_initial, true) {
+            let initial = (&raw mut INITIAL_MEMORY).cast::<u8>();
+            // SAFETY: only the allocator accesses this static, and it is claimed once.
+            return unsafe { talc.claim(initial, INITIAL_BYTES) }.map(drop).ok_or(());
         }
-        // What the allocator needs beside the memory itself is far below a page.
-        let wanted = layout.size().saturating_add(layout.align()).saturating_add(PAGE);
-        let pages = wanted.max(GROWTH).div_ceil(PAGE);
+        // The allocator's own metadata takes far less than a page.
+        let wanted = layout.size().saturating_add(layout.align()).saturating_add(PAGE_BYTES);
+        let pages = wanted.max(MIN_GROWTH_BYTES).div_ceil(PAGE_BYTES);
         let end = memory_grow::<0>(pages);
         if end == usize::MAX {
             return Err(());
         }
-        let base = (end * PAGE) as *mut u8;
-        // SAFETY: these pages are new.
-        unsafe { talc.claim(base, pages * PAGE) }.map(drop).ok_or(())
+        let base = (end * PAGE_BYTES) as *mut u8;
+        // SAFETY: `memory_grow` returned these pages, so nothing else uses them.
+        unsafe { talc.claim(base, pages * PAGE_BYTES) }.map(drop).ok_or(())
     }
 }

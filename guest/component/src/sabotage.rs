@@ -1,8 +1,9 @@
-//! What a component must never do, on demand: for the tests that swap it in. No build that ships has it.
+//! Fault injection for tests: misbehaviour on demand. Released builds do not contain it.
 
 use crate::bindings::context_guard::guard::types::{Outcome, ResponseVerdict};
 
-/// Does what an answer asks for, such as `sabotage:trap`; None where it asks for nothing.
+/// Injects the fault that an answer names, such as `sabotage:trap`. Returns the verdict unchanged
+/// if it names none.
 pub(crate) fn by(message: &[u8], sound: ResponseVerdict) -> ResponseVerdict {
     let text = String::from_utf8_lossy(message);
     let Some((_, wanted)) = text.split_once("sabotage:") else { return sound };

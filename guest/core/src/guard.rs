@@ -67,11 +67,12 @@ pub struct Context<'a> {
     pub upstream: &'a str,
     /// The MCP revision in use; empty if the host does not know it.
     pub protocol_version: &'a str,
-    /// The store cannot be reached: nothing is written to it, and every stored value counts as absent.
+    /// The store cannot be reached, or a local substitute replaces it. Then cursors of read-only
+    /// tools repeat the call, and a missing entry is reported as unavailable, not as expired.
     pub store_unavailable: bool,
 }
 
-/// What the adapter does with a request.
+/// The next step for a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Fetch these keys, and call again with all entries fetched so far.

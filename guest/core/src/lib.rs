@@ -1,13 +1,22 @@
-//! The shaping of context-guard: bytes of a message in, a decision out.
+//! The core of context-guard: decides what a model sees of an MCP answer, and what is stored.
 //!
-//! A [`Guard`] is a policy and the live keys. It keeps no state and does no I/O: time, stored bytes and messages come in, messages, entries for a store and a
-//! record go out. So the same code runs behind a synchronous host, an asynchronous browser and a proxy's callbacks.
+//! A [`Guard`] is a policy and the live keys. It keeps no state and performs no I/O. Time, stored
+//! bytes and messages are inputs; messages, entries for a store and records are outputs. So the
+//! same code runs in a synchronous host, in an asynchronous browser and in a proxy's callbacks.
 //!
-//! - [`Guard::on_request`] looks at a request: it is forwarded (with a ticket for its answer), needs stored bytes first ([`Plan::Load`]), or is answered.
-//! - [`Guard::on_response`] looks at an answer and cuts it to its budget.
+//! - [`Guard::on_request`] forwards a request with a ticket for its response, asks for stored
+//!   entries ([`Plan::Load`]), or answers it.
+//! - [`Guard::on_response`] shapes a response to fit its budget.
 //!
-//! The data's path is the order of the modules: [`mcp`] finds payloads in messages, [`json`] and [`text`] know where they can be cut, [`tokens`] prices them,
-//! [`shape`] cuts, [`snapshot`] keeps the rest. [`policy`] says what applies.
+//! Layers, from low to high; each imports only lower ones:
+//!
+//! 1. [`json`], [`text`], [`tokens`]: spans, boundaries and token estimates;
+//! 2. [`fields`]: masks and projections;
+//! 3. [`policy`], [`query`], [`snapshot`], [`record`]: settings, queries, stored answers,
+//!    telemetry;
+//! 4. [`shape`]: reduction strategies;
+//! 5. [`mcp`]: locates payloads in messages, and writes answers back;
+//! 6. [`guard`]: the entry points.
 #![forbid(unsafe_code)]
 
 pub mod fields;
@@ -27,6 +36,6 @@ pub use context_guard_tokens as tokens;
 pub use guard::{Context, Fault, Guard, Plan, Shaped};
 pub use record::{Loss, Record};
 
-/// MCP revisions that the guard knows.
+/// The MCP revisions that the guard knows.
 pub const REVISIONS: [&str; 5] =
     ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];

@@ -13,6 +13,7 @@ pub mod request;
 pub mod serve_part;
 pub mod shape_answer;
 pub mod tool_info;
+pub mod write_answer;
 
 /// The prefix of the guard's own `_meta` keys.
 pub const META_PREFIX: &str = "dev.context-guard/";

@@ -5,6 +5,7 @@ pub mod aggregate;
 pub mod condition;
 mod decimal;
 pub mod grep;
+pub mod names;
 pub mod path;
 mod projected;
 pub mod records;
@@ -17,8 +18,10 @@ use serde::{Deserialize, Serialize};
 use self::aggregate::Aggregates;
 use self::condition::Condition;
 use self::grep::Pattern;
-use self::path::{Path, PathTarget};
-use self::records::RecordSet;
+use self::names::join_names;
+use self::path::Path;
+pub use self::projected::IsEnough;
+use self::records::{PathTarget, RecordSet};
 use self::response_mode::ResponseMode;
 use crate::fields::mask::{Mask, names};
 use crate::fields::minify;
@@ -71,9 +74,6 @@ pub struct PartialProjection {
     /// Keys from the document to the list, if the paths of the fields start at the document.
     pub within: Vec<String>,
 }
-
-/// Returns true if a list of projected records, whose bracket is still open, is long enough.
-pub type IsEnough<'e> = &'e mut dyn FnMut(&[u8]) -> bool;
 
 impl QueryResult {
     /// Creates a result.
@@ -200,13 +200,13 @@ impl Query {
                     records.root
                 };
                 let known = names(&records.outline, first);
-                Err(format!("there is no field {fields}; there are: {}", short_list(&known, 40)))
+                Err(format!("there is no field {fields}; there are: {}", join_names(&known, 40)))
             }
         }
     }
 
-    /// Answers a query for fields alone without an outline of the document. Returns none if only the
-    /// outline can decide.
+    /// Answers a query for fields alone without an outline of the document. Returns none if only
+    /// the outline can decide.
     fn project(
         &self,
         bytes: &[u8],
@@ -293,13 +293,4 @@ impl Query {
 
 fn minify_if_json(text: &[u8]) -> Vec<u8> {
     if crate::json::scan::is_json(text, Form::Raw) { minify(text) } else { text.to_vec() }
-}
-
-/// Joins at most `most` names for a sentence, and counts the rest.
-#[must_use]
-pub fn short_list(names: &[String], most: usize) -> String {
-    let shown: Vec<&str> = names.iter().take(most).map(String::as_str).collect();
-    let rest = names.len().saturating_sub(most);
-    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    format!("{}{more}", shown.join(", "))
 }

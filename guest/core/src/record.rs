@@ -26,7 +26,8 @@ pub enum Loss {
 pub struct Record {
     /// `upstream::name`, or the method.
     pub endpoint: String,
-    /// `full`, `page`, `chunk`, `part`, `preview`, `selection`, `compact`, `description`, `catalog` or `error`.
+    /// `full`, `page`, `chunk`, `part`, `preview`, `selection`, `compact`, `description`, `catalog`
+    /// or `error`.
     pub mode: String,
     /// The loss of the answer.
     pub loss: Loss,

@@ -1,4 +1,4 @@
-//! What is kept of an answer, so that everything held back can be fetched: names, segments, index, cursors.
+//! Snapshots: stored answers, from which cursors serve what an excerpt holds back.
 
 pub mod cursor;
 pub mod index;
@@ -6,6 +6,6 @@ pub mod key;
 pub mod stored;
 
 pub use cursor::{Cursor, CursorError, Replay};
-pub use index::{Body, Index, Placement};
+pub use index::{Index, Placement, SnapshotBody};
 pub use key::{Keys, Scope};
 pub use stored::{Entry, Loaded, Missing, StoredSnapshot};

@@ -386,7 +386,8 @@ impl Call<'_> {
 
     /// Answers with an error that the caller can act on.
     fn refuse(&self, name: &str, reason: &str) -> Plan {
-        // MCP: a failed tool call is a result that the model sees; anything else is a protocol error.
+        // MCP: a failed tool call is a result that the model sees; anything else is a protocol
+        // error.
         let message = if self.request.method == "tools/call" {
             self.envelope().tool_error(reason)
         } else {

@@ -42,7 +42,7 @@ pub(crate) enum Ticket {
     },
 }
 
-/// What is known of a called tool.
+/// The properties of a called tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CalledTool {
     /// The structured content that its schema allows.

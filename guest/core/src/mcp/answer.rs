@@ -25,7 +25,8 @@ pub struct Answer {
     pub meta: Option<Span>,
     /// The value of `ttlMs`.
     pub ttl: Option<Span>,
-    /// The result has no `resultType`, or `complete`. Others, such as `input_required`, are not shaped.
+    /// The result has no `resultType`, or `complete`. Others, such as `input_required`, are not
+    /// shaped.
     pub complete: bool,
 }
 
@@ -33,8 +34,8 @@ impl Answer {
     /// Parses a response in one pass.
     ///
     /// # Errors
-    /// Returns an error if the message is not JSON, or if a member that the guard would change occurs
-    /// twice: clients differ in which of the two they use.
+    /// Returns an error if the message is not JSON, or if a member that the guard would change
+    /// occurs twice: clients differ in which of the two they use.
     pub fn read(message: &[u8]) -> Scan<Self> {
         let mut answer = Self { complete: true, ..Self::default() };
         let mut scanner = Scanner::new(message, Form::Raw);

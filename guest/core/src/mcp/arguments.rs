@@ -29,8 +29,9 @@ pub const ARGUMENT_NAMES: [&str; 14] = [
     "aggregate",
     "where",
 ];
-/// Number of names, from the start of [`ARGUMENT_NAMES`], that are accepted without prefix on any tool
-/// without a parameter of that name. The others are common words: only the read tool accepts them.
+/// Number of names, from the start of [`ARGUMENT_NAMES`], that are accepted without prefix on any
+/// tool without a parameter of that name. The others are common words: only the read tool accepts
+/// them.
 pub const PLAIN_NAME_COUNT: usize = 9;
 /// Maximum number of ids in `filter_ids`.
 const MAX_FILTER_IDS: usize = 1_000;

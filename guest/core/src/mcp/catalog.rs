@@ -214,9 +214,10 @@ fn advertise(
     Ok(())
 }
 
-/// Relaxes an output schema in place, so that an excerpt conforms to it: no root member is required,
-/// and `context_guard` is allowed. A schema that is not a plain object is widened to allow an
-/// envelope. A schema with `$ref` is replaced, because its references would break inside `anyOf`.
+/// Relaxes an output schema in place, so that an excerpt conforms to it: no root member is
+/// required, and `context_guard` is allowed. A schema that is not a plain object is widened to
+/// allow an envelope. A schema with `$ref` is replaced, because its references would break inside
+/// `anyOf`.
 fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<OutputSchema> {
     const METADATA_PROPERTY: &[u8] = br#""context_guard":{"type":"object"}"#;
     let mut combined = false;

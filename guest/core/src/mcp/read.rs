@@ -11,7 +11,7 @@ use crate::shape::range::{self, TextPosition};
 use crate::shape::render::Rendered;
 use crate::shape::{Excerpt, projected_list, transform};
 use crate::snapshot::cursor::CursorError;
-use crate::snapshot::index::{Body, Index, ListIndex, TextIndex};
+use crate::snapshot::index::{Index, ListIndex, SnapshotBody, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
 use crate::snapshot::{Cursor, Placement, Replay, StoredSnapshot};
 use crate::tokens::Original;
@@ -20,8 +20,8 @@ use crate::tokens::Original;
 pub struct SnapshotReader<'a> {
     /// The environment of the call.
     pub call: CallEnvironment<'a>,
-    /// The endpoint that the cursor must come from, without its upstream. The read tool has none: it
-    /// follows every cursor of the principal.
+    /// The endpoint that the cursor must come from, without its upstream. The read tool has none:
+    /// it follows every cursor of the principal.
     pub endpoint: Option<&'a str>,
     /// Structured content is written, if the original had some.
     pub structured: bool,
@@ -123,9 +123,11 @@ impl SnapshotReader<'_> {
         let base = Cursor::new(&cursor.snapshot, 0, self.call.now_ms);
         let (excerpt, rendered, transformed) = if guarded.query.is_empty() {
             let excerpt = match &stored.index.body {
-                Body::List(list) => page(&stored, list, &cursor, &context, &base, &pricer)?,
-                Body::Text(text) => chunk(&stored, text, &cursor, guarded.options, &base, &pricer)?,
-                Body::Projected(view) => {
+                SnapshotBody::List(list) => page(&stored, list, &cursor, &context, &base, &pricer)?,
+                SnapshotBody::Text(text) => {
+                    chunk(&stored, text, &cursor, guarded.options, &base, &pricer)?
+                }
+                SnapshotBody::Projected(view) => {
                     let request = page_request(&cursor, &context)?;
                     projected_list::page(&stored, view, request, &base, &pricer)?
                 }
@@ -134,7 +136,7 @@ impl SnapshotReader<'_> {
             (excerpt, rendered, Vec::new())
         } else {
             let (bytes, form) = match &stored.index.body {
-                Body::Projected(view) => (projected_list::whole(&stored, view)?, Form::Raw),
+                SnapshotBody::Projected(view) => (projected_list::whole(&stored, view)?, Form::Raw),
                 _ => (stored.bytes(0, stored.index.bytes)?, stored.index.form),
             };
             let from_line = guarded.options.start_line;

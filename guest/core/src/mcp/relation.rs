@@ -16,9 +16,9 @@ pub(super) enum Relation {
 }
 
 impl Relation {
-    /// Compares structured content with the escaped texts of the message. A string of the structured
-    /// content counts as the text only if at most `max_wrapping` other bytes surround it. Reads both
-    /// once.
+    /// Compares structured content with the escaped texts of the message. A string of the
+    /// structured content counts as the text only if at most `max_wrapping` other bytes surround
+    /// it. Reads both once.
     pub(super) fn compare(
         message: &[u8],
         survey: &Survey,

@@ -2,7 +2,7 @@
 
 use super::read::PartRead;
 use super::reply::Envelope;
-use super::shape_answer;
+use super::write_answer;
 use crate::json::scan::is_json;
 use crate::json::text::Form;
 use crate::policy::endpoint_name;
@@ -27,7 +27,7 @@ pub fn serve_part(
 ) -> ServedPart {
     let facts =
         read.excerpt.coverage.json(read.rendered.cursor.as_deref(), read.excerpt.more, READ_TOOL);
-    let meta = shape_answer::describe(
+    let meta = write_answer::result_metadata(
         facts,
         read.rendered.tokens,
         read.threshold,

@@ -89,8 +89,8 @@ pub struct Settings {
     /// Add highlights of the rest to the first chunk of a text: errors of a log, an outline, the
     /// end. Default true.
     pub highlights: Option<bool>,
-    /// Paths of an item's id, title, type, score and content, for `response_mode`. Default: found by
-    /// their names.
+    /// Paths of an item's id, title, type, score and content, for `response_mode`. Default: found
+    /// by their names.
     pub item_fields: Option<ItemFields>,
     /// Characters of a preview. Default 200.
     pub preview_chars: Option<u64>,
@@ -110,12 +110,13 @@ pub struct Settings {
     pub estimator: Option<EstimatorSettings>,
     /// Detail of the guard's own arguments in the schemas of tools. Default `compact`.
     pub advertise: Option<Advertise>,
-    /// Treat `limit`, `cursor`, `startLine`, `endLine` and `pages` as the guard's arguments on tools
-    /// whose parameters it has not seen. Default false.
+    /// Treat `limit`, `cursor`, `startLine`, `endLine` and `pages` as the guard's arguments on
+    /// tools whose parameters it has not seen. Default false.
     pub plain_arguments: Option<bool>,
     /// Treatment of an answer on which the guard fails. Default `limit`. Applies to all endpoints.
     pub on_fault: Option<OnFault>,
-    /// Maximum bytes of an answer on which the guard fails. Default 10240. Applies to all endpoints.
+    /// Maximum bytes of an answer on which the guard fails. Default 10240. Applies to all
+    /// endpoints.
     pub hard_byte_limit: Option<u64>,
 }
 

@@ -178,8 +178,8 @@ impl EndpointSettings {
         }
     }
 
-    /// Returns the budget of an answer of `pages` pages or chunks: that many times the token budget,
-    /// within the hard cap.
+    /// Returns the budget of an answer of `pages` pages or chunks: that many times the token
+    /// budget, within the hard cap.
     #[must_use]
     pub fn budget(&self, pages: u64) -> Budget {
         let wanted = self.threshold.saturating_mul(pages.max(1));

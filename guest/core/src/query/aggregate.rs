@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::condition::{compare_values, split_path, values_at};
 use super::decimal::Sum;
+use super::names::join_names;
 use super::records::RecordSet;
 use crate::json::text::quoted;
 
@@ -95,8 +96,8 @@ fn parse_aggregate(text: &str) -> Option<Aggregate> {
 
 impl Aggregate {
     fn run(&self, records: &RecordSet<'_>, out: &mut Vec<u8>) -> Result<(), String> {
-        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-        let mut all = Group::default();
+        let mut groups: BTreeMap<String, ValueGroup> = BTreeMap::new();
+        let mut all = ValueGroup::default();
         for id in &records.ids {
             let found = if self.field.is_empty() {
                 vec![String::new()]
@@ -124,7 +125,7 @@ impl Aggregate {
             return Err(format!(
                 "no record has a field {}; there are: {}",
                 self.field.join("."),
-                super::short_list(&known, 40)
+                join_names(&known, 40)
             ));
         }
         if self.by.is_none() {
@@ -132,7 +133,7 @@ impl Aggregate {
             return Ok(());
         }
         // Largest groups first: if there are too many, the smallest are omitted, and counted.
-        let mut groups: Vec<(String, Group)> = groups.into_iter().collect();
+        let mut groups: Vec<(String, ValueGroup)> = groups.into_iter().collect();
         groups.sort_by(|left, right| {
             right.1.count.cmp(&left.1.count).then_with(|| left.0.cmp(&right.0))
         });
@@ -155,7 +156,7 @@ impl Aggregate {
 }
 
 #[derive(Default)]
-struct Group {
+struct ValueGroup {
     count: u64,
     sum: Sum,
     numbers: u64,
@@ -164,7 +165,7 @@ struct Group {
     distinct: BTreeMap<String, u64>,
 }
 
-impl Group {
+impl ValueGroup {
     fn add(&mut self, function: Function, values: &[String]) {
         for value in values {
             self.count += 1;

@@ -1,7 +1,6 @@
 //! Paths into a document: JSON Pointer (`/items/0/name`) and a subset of JSONPath
 //! (`$.items[0].name`, `$.items[*].id`, `$..email`).
 
-use super::records::RecordSet;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 
@@ -26,14 +25,6 @@ enum Step {
 pub struct Path {
     steps: Vec<Step>,
     many: bool,
-}
-
-/// The target of a path.
-pub enum PathTarget<'a> {
-    /// A string, decoded.
-    Text(String),
-    /// Anything else.
-    Records(RecordSet<'a>),
 }
 
 impl Path {

@@ -1,10 +1,12 @@
 //! Projections of a document or of its records to selected fields.
 
-use super::IsEnough;
 use crate::fields::{Mask, Projection};
 use crate::json::scan::{Kind, Scanner};
 use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
+
+/// Returns true if a list of projected records, whose bracket is still open, is long enough.
+pub type IsEnough<'e> = &'e mut dyn FnMut(&[u8]) -> bool;
 
 /// The result of a projection.
 pub struct Projected {

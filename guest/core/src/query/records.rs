@@ -1,6 +1,7 @@
 //! The records of a payload: the elements of its list, the lines of NDJSON, or the document itself.
 
-use super::path::{Path, PathTarget};
+use super::names::join_names;
+use super::path::Path;
 use super::projected::{Projected, Source};
 use crate::fields::Mask;
 use crate::fields::minify;
@@ -25,6 +26,14 @@ pub struct RecordSet<'a> {
     pub is_list: bool,
     /// Keys from the document to the list.
     list_keys: Vec<String>,
+}
+
+/// The target of a path.
+pub enum PathTarget<'a> {
+    /// A string, decoded.
+    Text(String),
+    /// Any other value.
+    Records(RecordSet<'a>),
 }
 
 impl<'a> RecordSet<'a> {
@@ -78,7 +87,7 @@ impl<'a> RecordSet<'a> {
             let known = crate::fields::mask::names(&self.outline, self.root);
             return Err(format!(
                 "the path leads to nothing; the document has: {}",
-                super::short_list(&known, 40)
+                join_names(&known, 40)
             ));
         };
         match node.kind {

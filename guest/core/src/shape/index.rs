@@ -6,7 +6,7 @@ use super::range;
 use crate::json::scan::Kind;
 use crate::json::survey::{List, Survey};
 use crate::snapshot::Placement;
-use crate::snapshot::index::{Body, Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES};
+use crate::snapshot::index::{Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, SnapshotBody};
 use crate::tokens::Original;
 
 /// Returns the snapshot and index of a payload that is stored but not shown itself.
@@ -21,9 +21,9 @@ pub(super) fn payload_index(
     let lists = lists.unwrap_or_default();
     let body = if lists.is_empty() {
         let limit = context.limits.budget(1).allowance();
-        Body::Text(range::text_index(context, &payload.lined(), limit, None))
+        SnapshotBody::Text(range::text_index(context, &payload.lined(), limit, None))
     } else {
-        Body::List(list_index(payload, &lists))
+        SnapshotBody::List(list_index(payload, &lists))
     };
     snapshot_index(context, payload, cost, placement, body)
 }
@@ -34,11 +34,11 @@ pub(super) fn snapshot_index(
     payload: &Payload<'_, '_>,
     cost: Original,
     placement: Option<Placement>,
-    body: Body,
+    body: SnapshotBody,
 ) -> (String, Index) {
     let placement = match (&body, placement) {
         // A part of a document's text is no value that the output schema accepts.
-        (Body::Text(_), Some(Placement::Whole)) => Some(Placement::Document),
+        (SnapshotBody::Text(_), Some(Placement::Whole)) => Some(Placement::Document),
         (_, placement) => placement,
     };
     let content = xxhash_rust::xxh3::xxh3_128(payload.bytes);
@@ -51,7 +51,7 @@ pub(super) fn index(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
     cost: Original,
-    body: Body,
+    body: SnapshotBody,
 ) -> Index {
     Index {
         endpoint: context.name.to_owned(),

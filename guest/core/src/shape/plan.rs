@@ -11,7 +11,7 @@ use super::render::Rendered;
 use super::strategy::{Content, Task, WholePayload, reduce, whole_document};
 use super::{Coverage, Excerpt};
 use crate::json::survey::List;
-use crate::snapshot::index::{Body, TextIndex};
+use crate::snapshot::index::{SnapshotBody, TextIndex};
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
 use crate::text::lines::Lined;
@@ -72,15 +72,15 @@ pub fn shape_payload<'a>(
         Division::Pages(lists) => {
             let all = shows_all_at_once(context, lists);
             let limit = if all { u64::MAX } else { context.first_page().limit };
-            (Body::List(list_index(payload, lists)), first_items(payload, lists, limit))
+            (SnapshotBody::List(list_index(payload, lists)), first_items(payload, lists, limit))
         }
         Division::Chunks | Division::Document => {
             let index = range::text_index(context, &lined, each, highlights.as_ref());
-            (Body::Text(index), Vec::new())
+            (SnapshotBody::Text(index), Vec::new())
         }
     };
     // A text of one chunk passes through: nothing would be withheld.
-    if let (Body::Text(TextIndex { chunks, .. }), Division::Chunks) = (&body, &division)
+    if let (SnapshotBody::Text(TextIndex { chunks, .. }), Division::Chunks) = (&body, &division)
         && chunks.len() == 1
         && !is_over_limit
         && !context.options.ranged()
@@ -91,14 +91,14 @@ pub fn shape_payload<'a>(
     let pricer = context.pricer(token_limit, text, index.structured.as_ref());
     let base = Cursor::new(&snapshot, 0, context.now_ms);
     let content = match &index.body {
-        Body::List(list) => {
+        SnapshotBody::List(list) => {
             let (request, options) = (context.first_page(), context.condense_options());
             Content::List(ListTask::new(list, payload.form, items, request, options))
         }
-        Body::Text(text) => {
+        SnapshotBody::Text(text) => {
             Content::Text(TextTask::first(context, payload, text, highlights.as_ref()))
         }
-        Body::Projected(_) => return None,
+        SnapshotBody::Projected(_) => return None,
     };
     let whole = Some(WholePayload { context, payload, is_over_limit, is_document });
     let mut excerpt = reduce(&Task { pricer: &pricer, base: &base, content, whole });

@@ -14,7 +14,7 @@ use crate::json::scan::Scanner;
 use crate::json::survey::List;
 use crate::json::text::{Form, visible};
 use crate::query::PartialProjection;
-use crate::snapshot::index::{Body, Index, ListIndex, ProjectedList};
+use crate::snapshot::index::{Index, ListIndex, ProjectedList, SnapshotBody};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::Original;
@@ -55,7 +55,8 @@ pub fn first(
     let excerpt = list::show(&list_page.list, Form::Raw, items, request, &base, pricer, None);
     let rendered = pricer.render(&excerpt);
     let structured = pricer.context.structured.cloned();
-    let index = Index { structured, ..index(context, payload, cost, Body::Projected(list_page)) };
+    let index =
+        Index { structured, ..index(context, payload, cost, SnapshotBody::Projected(list_page)) };
     let entry = Entry { key: snapshot, value: index.to_bytes().into() };
     ShapedPayload { excerpt, rendered, entries: vec![entry], whole: None }
 }

@@ -1,7 +1,7 @@
 //! Result notices, for models. Their wording prevents that a part is taken for the whole.
 
 use super::notice::{Coverage, FieldCoverage};
-use crate::query::short_list;
+use crate::query::names::join_names;
 
 /// The maximum number of field names in a sentence.
 const MAX_NAMES: usize = 8;
@@ -172,7 +172,7 @@ impl FieldCoverage {
     fn sentence(&self, names: usize) -> String {
         let mut parts = vec![format!("{} of {} fields", self.kept.len(), self.total)];
         if !self.dropped.is_empty() {
-            parts.push(format!("NOT shown: {}", short_list(&self.dropped, names)));
+            parts.push(format!("NOT shown: {}", join_names(&self.dropped, names)));
         }
         if self.elements > 0 {
             parts.push(format!(

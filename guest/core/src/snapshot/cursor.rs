@@ -1,7 +1,8 @@
-//! Cursors: `base64url(payload JSON) "." base64url(HMAC-SHA256)`, no padding (R002).
+//! Cursors: `base64url(payload JSON) "." base64url(HMAC-SHA256)`, without padding.
 //!
-//! The MAC covers the encoded payload exactly as sent and the principal; the endpoint is covered through the snapshot's name, whose first part
-//! is a keyed tag of principal and endpoint. So one cursor works both on the tool that gave it and on `context_guard_read`, and nowhere else.
+//! The MAC covers the encoded payload verbatim and the principal. The endpoint is covered by the
+//! snapshot's name, whose first part is a keyed tag of principal and endpoint. So a cursor works on
+//! the tool that issued it and on `context_guard_read`, and nowhere else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +14,7 @@ use super::key::Keys;
 
 const VERSION: u8 = 1;
 
-/// A place in a snapshot.
+/// A position in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     #[serde(rename = "v")]
@@ -21,33 +22,35 @@ pub struct Cursor {
     /// The snapshot's name.
     #[serde(rename = "s")]
     pub snapshot: String,
-    /// Where the next page begins: an item of a list, a byte of a text.
+    /// Start of the next page: an item of a list, or a byte of a text.
     #[serde(rename = "o")]
     pub offset: u64,
-    /// Bytes of that item that were already shown, where it is larger than a page.
+    /// Number of bytes of that item that were already shown, if it is larger than a page.
     #[serde(rename = "b", default, skip_serializing_if = "is_zero")]
     pub within: u64,
-    /// Items a page, where the caller asked for another number than the policy's.
+    /// Items per page, if the caller requested another number than the policy's.
     #[serde(rename = "l", default, skip_serializing_if = "is_zero")]
     pub limit: u64,
-    /// The byte at which a range of a text ends; 0: its end.
+    /// End of a range of a text, as a byte offset. 0: the end of the text.
     #[serde(rename = "z", default, skip_serializing_if = "is_zero")]
     pub end: u64,
-    /// Where the page before it began, plus one, if that page was condensed: `fields=all` reads it again, whole.
+    /// Start of the previous page plus one, if that page was condensed: `fields=all` reads it
+    /// again, complete.
     #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
     pub first: u64,
-    /// 1: whole items and texts are read from here on, nothing condensed.
+    /// 1: later parts are complete, nothing is condensed.
     #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
     pub whole: u64,
-    /// The call that its answer is fetched by again, where nothing is kept.
+    /// The call to repeat, if the answer is not stored.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
-    /// When it was issued, in seconds.
+    /// Time of issue, in seconds since 1970.
     #[serde(rename = "t")]
     pub issued: u64,
 }
 
-/// A call that can be made again (requirements, replay): whoever made it knows it already. What it must answer is in the snapshot's name, a keyed digest.
+/// A call that can be repeated. The caller made it, so it reveals nothing new. The snapshot's name
+/// is a keyed digest of the expected answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     /// The upstream; may be empty.
@@ -56,7 +59,7 @@ pub struct Replay {
     /// The tool.
     #[serde(rename = "n")]
     pub name: String,
-    /// Its arguments as they came, the guard's among them: JSON.
+    /// Its arguments verbatim, including the guard's: JSON.
     #[serde(rename = "a")]
     pub arguments: String,
 }
@@ -66,25 +69,26 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Why a cursor is not served. The text is what the model reads.
+/// The reason why a cursor is not served. Models read the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CursorError {
-    /// Malformed, forged, another principal's or another endpoint's: not told apart.
+    /// Malformed, forged, or of another principal or endpoint. Not distinguished, so that a caller
+    /// cannot probe for the cursors of others.
     #[error(
         "cursor_invalid: this cursor was not issued here for this tool and caller. Repeat the original call without a cursor to start again."
     )]
     Invalid,
-    /// Own, but past its time.
+    /// The caller's own, but expired.
     #[error(
         "cursor_expired: this cursor is too old, and what it led to is no longer kept. Repeat the original call without a cursor to start again."
     )]
     Expired,
-    /// Own, but the store that it leads to cannot be reached.
+    /// The caller's own, but the store cannot be reached.
     #[error(
         "cursor_unavailable: what this cursor leads to cannot be reached now. Try again in a moment, or repeat the original call without a cursor to start again."
     )]
     Unavailable,
-    /// Own, but the upstream answers otherwise by now.
+    /// The caller's own, but the upstream's answer has changed.
     #[error(
         "data_changed: what this cursor leads to is no longer what the first page was cut from. Repeat the original call without a cursor to start again."
     )]
@@ -92,7 +96,7 @@ pub enum CursorError {
 }
 
 impl Cursor {
-    /// A cursor to `offset` of a snapshot.
+    /// Creates a cursor to `offset` of a snapshot.
     #[must_use]
     pub fn new(snapshot: &str, offset: u64, now_ms: u64) -> Self {
         Self {
@@ -109,7 +113,7 @@ impl Cursor {
         }
     }
 
-    /// The cursor as text, signed with the first key. About 115 characters.
+    /// Returns the cursor as text of about 115 characters, signed with the first key.
     #[must_use]
     pub fn sign(&self, keys: &Keys, principal: &str) -> String {
         let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default());
@@ -120,10 +124,10 @@ impl Cursor {
         format!("{payload}.{signature}")
     }
 
-    /// Reads a cursor. The MAC is checked, in constant time, before anything is parsed.
+    /// Verifies and parses a cursor. Checks the MAC in constant time before it parses anything.
     ///
     /// # Errors
-    /// [`CursorError`]; expired only where it is the caller's own.
+    /// Returns [`CursorError`]; `Expired` only for the caller's own cursors.
     pub fn verify(
         text: &str,
         keys: &Keys,
@@ -153,6 +157,8 @@ impl Cursor {
     }
 }
 
+/// Feeds the signed parts to a MAC. The principal is prefixed with its length, so that no other
+/// principal and payload give the same input.
 fn feed(mac: &mut impl Mac, principal: &str, payload: &str) {
     mac.update(b"cursor");
     mac.update(&(principal.len() as u64).to_le_bytes());
@@ -174,7 +180,7 @@ mod tests {
     const TTL: u64 = 600_000;
 
     #[test]
-    fn a_cursor_is_about_115_characters_and_shows_no_query() {
+    fn cursor_has_about_115_characters() {
         let text =
             Cursor::new("AbCdEfGhIjKlMnOp", 50, NOW).sign(&keys(b"0123456789abcdef"), "alice");
         assert!((100..=120).contains(&text.len()), "{} {text}", text.len());
@@ -210,13 +216,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn forged_cursors_are_refused(at in 0usize..110, flip in 1u8..=255, garbage in "\\PC{0,200}") {
+        fn forged_cursors_are_rejected(at in 0usize..110, flip in 1u8..=255, garbage in "\\PC{0,200}") {
             let keys = keys(b"0123456789abcdef");
             let mut forged = Cursor::new("snapshotsnapshot", 50, NOW).sign(&keys, "alice").into_bytes();
             let at = at % forged.len();
             forged[at] ^= flip;
             let forged = String::from_utf8_lossy(&forged).into_owned();
-            // Base64 without padding has spare bits in its last character: there the same signature has several spellings.
+            // The last character of base64 without padding has unused bits, so a flip there may
+            // decode to the same signature.
             let verdict = Cursor::verify(&forged, &keys, "alice", NOW, TTL);
             prop_assert!(verdict == Err(CursorError::Invalid) || at + 1 >= forged.trim().len());
             prop_assert_eq!(Cursor::verify(&garbage, &keys, "alice", NOW, TTL), Err(CursorError::Invalid));

@@ -1,82 +1,83 @@
-//! The index of a snapshot: where its pages and chunks begin, so that one is found without reading the others.
+//! The index of a snapshot: positions of items and chunks, so that one is found without reading
+//! all.
 
 use serde::{Deserialize, Serialize};
 
 use crate::json::text::Form;
 use crate::packed::{pack, unpack};
 
-/// Bytes of a segment.
+/// Size of a segment in bytes.
 pub const SEGMENT_BYTES: usize = 64 * 1024;
 
-/// Marks the stored form; changes whenever what was stored would be read otherwise.
+/// Identifies the stored form. Must change whenever stored bytes would be read differently.
 const FORMAT: &[u8; 4] = b"cgi1";
 
-/// What is stored beside the segments of a snapshot.
+/// The index of a snapshot, stored beside its segments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Index {
-    /// The tool or resource that the answer came from, without its upstream: what policy applies.
+    /// The tool or resource, without its upstream. Determines the settings.
     pub endpoint: String,
-    /// How the bytes stand.
+    /// The form of the bytes.
     pub form: Form,
-    /// Length of the original payload in bytes: that of its segments.
+    /// Size of the original payload in bytes: that of all segments.
     pub bytes: u64,
-    /// When the snapshot stops being kept, in milliseconds since 1970.
+    /// Time of expiry in milliseconds since 1970.
     pub expires_ms: u64,
     /// Tokens of the original payload.
     pub tokens: u64,
-    /// Whether `tokens` was extrapolated.
+    /// `tokens` was extrapolated from samples.
     pub sampled: bool,
-    /// How the original stood in `structuredContent`, if it did.
+    /// The placement of the original in `structuredContent`, if it was there.
     pub structured: Option<Placement>,
-    /// Where its parts begin.
-    pub body: Body,
+    /// The kind of payload and the positions of its parts.
+    pub body: SnapshotBody,
 }
 
-/// How a payload stood in `structuredContent`.
+/// The placement of a payload in `structuredContent`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Placement {
-    /// It was the whole value: a page takes its place.
+    /// The whole value. A page replaces it.
     Whole,
-    /// It was a string of the value: what stands before and after its content.
+    /// A string of the value, with the bytes before and after the string's content.
     Text(Vec<u8>, Vec<u8>),
-    /// It was the whole value, shown as text under `context_guard`.
+    /// The whole value, shown as text under `context_guard`.
     Document,
 }
 
-/// What kind of payload, and where its parts begin.
+/// The kind of a payload and the positions of its parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Body {
-    /// A list, or several lists of one document, numbered through.
+pub enum SnapshotBody {
+    /// One or several lists of a document, whose items are numbered consecutively.
     List(ListIndex),
     /// A text.
     Text(TextIndex),
-    /// Chosen fields of a list.
+    /// Selected fields of a list.
     Projected(ProjectedList),
 }
 
-/// Chosen fields of the items of a list that is kept as another snapshot: each page is read out of that.
+/// Selected fields of a list that is stored as another snapshot. Each page is projected from that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProjectedList {
     /// The snapshot of the list.
     pub source: String,
-    /// The fields, as they were asked for.
+    /// The fields, as the caller wrote them.
     pub fields: String,
-    /// The keys that lead to the list, where the fields are named from the document on.
+    /// Keys from the document to the list, if the paths of the fields start at the document.
     pub within: Vec<String>,
     /// The list.
     pub list: ListIndex,
 }
 
-/// The parts of a list.
+/// The positions of the items of lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ListIndex {
-    /// Whether the items are content blocks of a result, not elements of a JSON document.
+    /// The items are content blocks of a result, not elements of a JSON document.
     pub blocks: bool,
-    /// What stands around the lists: before the first, between them, after the last.
+    /// The bytes around the lists: before the first, between them, after the last.
     pub skeleton: Vec<Vec<u8>>,
-    /// Which of the lists dominates.
+    /// Index of the longest list.
     pub main: u64,
-    /// Whether the document is a bare array.
+    /// The document is a bare array.
     pub bare: bool,
     /// The lists.
     pub lists: Vec<ListMark>,
@@ -95,41 +96,41 @@ pub struct ListMark {
     pub count: u64,
 }
 
-/// Where an item begins.
+/// The position of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ItemMark {
-    /// Its number, through all lists.
+    /// Its number across all lists.
     pub item: u64,
     /// Its first byte.
     pub offset: u64,
 }
 
-/// The parts of a text.
+/// The positions of the chunks of a text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TextIndex {
     /// Its number of lines.
     pub lines: u64,
-    /// Where its chunks begin.
+    /// The positions of its chunks.
     pub chunks: Vec<ChunkMark>,
 }
 
-/// Where a chunk begins.
+/// The position of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChunkMark {
     /// Its first byte.
     pub offset: u64,
-    /// The line that this byte stands in, from 1.
+    /// The line of that byte, counted from 1.
     pub line: u64,
 }
 
 impl ListIndex {
-    /// Items in all lists.
+    /// Returns the number of items in all lists.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.lists.iter().map(|list| list.count).sum()
     }
 
-    /// The place nearest before an item that can be read from. O(log n).
+    /// Returns the nearest known position at or before an item. O(log n).
     #[must_use]
     pub fn mark(&self, item: u64) -> Option<ItemMark> {
         let after = self.marks.partition_point(|mark| mark.item <= item);
@@ -138,13 +139,13 @@ impl ListIndex {
 }
 
 impl TextIndex {
-    /// The number of the chunk that byte `offset` stands in. O(log n).
+    /// Returns the index of the chunk that contains byte `offset`. O(log n).
     #[must_use]
     pub fn chunk_at(&self, offset: u64) -> usize {
         self.chunks.partition_point(|mark| mark.offset <= offset).saturating_sub(1)
     }
 
-    /// The last place that is known to stand at or before the beginning of `line`. O(log n).
+    /// Returns the nearest known position at or before the start of `line`. O(log n).
     #[must_use]
     pub fn before_line(&self, line: u64) -> ChunkMark {
         let after = self.chunks.partition_point(|mark| mark.line < line);
@@ -157,19 +158,19 @@ impl TextIndex {
 }
 
 impl Index {
-    /// The stored form.
+    /// Returns the stored form.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         pack(FORMAT, self)
     }
 
-    /// Reads the stored form; none where it is another's.
+    /// Reads the stored form. Returns none if it has another format.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         unpack(FORMAT, bytes)
     }
 
-    /// The keys of all that the snapshot consists of.
+    /// Returns the keys of all entries of the snapshot.
     #[must_use]
     pub fn keys(&self, snapshot: &str) -> Vec<String> {
         let segments = self.bytes.div_ceil(SEGMENT_BYTES as u64);
@@ -181,17 +182,17 @@ impl Index {
             .collect()
     }
 
-    /// The snapshot, of this one's name, that has the segments.
+    /// Returns the name of the snapshot that has the segments. `snapshot` is the name of this one.
     #[must_use]
     pub fn source<'s>(&'s self, snapshot: &'s str) -> &'s str {
         match &self.body {
-            Body::Projected(view) => &view.source,
-            Body::List(_) | Body::Text(_) => snapshot,
+            SnapshotBody::Projected(view) => &view.source,
+            SnapshotBody::List(_) | SnapshotBody::Text(_) => snapshot,
         }
     }
 }
 
-/// The key of a segment.
+/// Returns the key of a segment.
 #[must_use]
 pub fn segment_key(snapshot: &str, at: u64) -> String {
     format!("{snapshot}.{at}")
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_consists_of_what_it_is_read_out_of_too() {
+    fn projected_list_includes_the_keys_of_its_source() {
         let view = ProjectedList {
             source: "list".to_owned(),
             fields: "id".to_owned(),
@@ -217,10 +218,10 @@ mod tests {
             tokens: 0,
             sampled: false,
             structured: None,
-            body: Body::Projected(view),
+            body: SnapshotBody::Projected(view),
         };
         assert_eq!(index.keys("view"), ["view", "list", "list.0", "list.1"]);
-        let list = Index { body: Body::List(ListIndex::default()), ..index };
+        let list = Index { body: SnapshotBody::List(ListIndex::default()), ..index };
         assert_eq!(list.keys("list"), ["list", "list.0", "list.1"]);
     }
 }

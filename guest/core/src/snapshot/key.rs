@@ -1,18 +1,19 @@
-//! Signing keys, and the names under which things are kept: derived with them, so that nobody can guess another's.
+//! Signing keys, and the names of stored entries. Names are keyed digests, so callers cannot guess
+//! those of others.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The least length of a secret, in bytes.
+/// Minimum length of a secret in bytes.
 pub const MIN_SECRET_BYTES: usize = 16;
 
-/// The live secrets, never empty: the first signs, all verify.
+/// The live secrets: the first signs, all verify. Never empty.
 #[derive(Clone)]
 pub struct Keys(Vec<Hmac<Sha256>>);
 
-/// Whose answer it is, and of what: what names and cursors are bound to.
+/// The principal and the endpoint to which names and cursors are bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     /// The principal.
@@ -22,17 +23,17 @@ pub struct Scope<'a> {
 }
 
 impl Keys {
-    /// Takes the secrets.
+    /// Creates keys from secrets.
     ///
     /// # Errors
-    /// With a sentence, where there is none or one is too short.
+    /// Returns a message if there is no secret, or one is too short.
     pub fn new<'k>(secrets: impl IntoIterator<Item = &'k [u8]>) -> Result<Self, String> {
         let keys: Result<Vec<_>, String> = secrets
             .into_iter()
             .map(|secret| {
                 if secret.len() < MIN_SECRET_BYTES {
                     return Err(format!(
-                        "a signing key has {} bytes; at least {MIN_SECRET_BYTES} are needed",
+                        "invalid signing key: it has {} bytes, at least {MIN_SECRET_BYTES} are required",
                         secret.len()
                     ));
                 }
@@ -40,18 +41,19 @@ impl Keys {
             })
             .collect();
         match keys? {
-            keys if keys.is_empty() => Err("no signing key".to_owned()),
+            keys if keys.is_empty() => Err("no signing key: configure at least one".to_owned()),
             keys => Ok(Self(keys)),
         }
     }
 
-    /// All of them, the signing one first.
+    /// Returns all keys, the signing key first.
     pub(super) fn all(&self) -> impl Iterator<Item = &Hmac<Sha256>> {
         self.0.iter()
     }
 
-    /// The name of a snapshot: 6 characters of its scope, then 10 of its content, 16 in all. The scope part lets a cursor be checked
-    /// against an endpoint without a store; both are keyed, so neither tells anything.
+    /// Returns the name of a snapshot: 6 characters derived from its scope, then 10 derived from
+    /// its content. The first part proves the scope of a cursor without access to the store. Both
+    /// parts are keyed, so neither reveals anything.
     #[must_use]
     pub fn snapshot(&self, scope: Scope<'_>, arguments: u128, content: u128) -> String {
         let Some(key) = self.0.first() else { return String::new() };
@@ -62,38 +64,41 @@ impl Keys {
             &arguments.to_le_bytes(),
             &content.to_le_bytes(),
         ];
-        name.push_str(&short(key, "snapshot", &parts, 10));
+        name.push_str(&derive_name(key, "snapshot", &parts, 10));
         name
     }
 
-    /// Whether a snapshot belongs to this scope, under any live key.
+    /// Returns true if a snapshot belongs to this scope, under any live key.
     #[must_use]
     pub fn owns(&self, scope: Scope<'_>, snapshot: &str) -> bool {
         self.0.iter().any(|key| snapshot.starts_with(&scope_tag(key, scope)))
     }
 
-    /// The names under which the snapshot of the last answer to a call may be noted, the current one first.
+    /// Returns the keys of the entry that names the snapshot of a call's last answer, one per
+    /// signing key, the current one first.
     #[must_use]
     pub fn answer(&self, scope: Scope<'_>, arguments: u128) -> Vec<String> {
         let parts =
             [scope.principal.as_bytes(), scope.endpoint.as_bytes(), &arguments.to_le_bytes()];
-        self.0.iter().map(|key| short(key, "answer", &parts, 16)).collect()
+        self.0.iter().map(|key| derive_name(key, "answer", &parts, 16)).collect()
     }
 
-    /// The names under which facts on a tool may be kept, the current one first.
+    /// Returns the keys of the entry with the information about a tool, one per signing key, the
+    /// current one first.
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];
-        self.0.iter().map(|key| short(key, "tool", &parts, 16)).collect()
+        self.0.iter().map(|key| derive_name(key, "tool", &parts, 16)).collect()
     }
 }
 
 fn scope_tag(key: &Hmac<Sha256>, scope: Scope<'_>) -> String {
-    short(key, "scope", &[scope.principal.as_bytes(), scope.endpoint.as_bytes()], 6)
+    derive_name(key, "scope", &[scope.principal.as_bytes(), scope.endpoint.as_bytes()], 6)
 }
 
-/// A keyed name of `length` characters, 6 bits each. Parts are prefixed with their length: no two lists of parts run together.
-fn short(key: &Hmac<Sha256>, purpose: &str, parts: &[&[u8]], length: usize) -> String {
+/// Derives a name of `length` characters of 6 bits each. Parts are prefixed with their length, so
+/// that different lists of parts never give the same input.
+fn derive_name(key: &Hmac<Sha256>, purpose: &str, parts: &[&[u8]], length: usize) -> String {
     let mut mac = key.clone();
     for part in [&[purpose.as_bytes()], parts].concat() {
         mac.update(&(part.len() as u64).to_le_bytes());
@@ -109,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_differ_by_all_that_they_are_derived_from() {
+    fn names_depend_on_every_input() {
         let keys = Keys::new([b"0123456789abcdef".as_slice()]).unwrap();
         let other = Keys::new([b"fedcba9876543210".as_slice()]).unwrap();
         let scope = |principal, endpoint| Scope { principal, endpoint };
@@ -129,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn short_secrets_are_refused() {
+    fn short_secrets_are_rejected() {
         assert!(Keys::new([b"short".as_slice()]).is_err());
         assert!(Keys::new([]).is_err());
     }

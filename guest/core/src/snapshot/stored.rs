@@ -1,4 +1,4 @@
-//! A snapshot on its way into the store, and out of it.
+//! Entries of snapshots: writing and reading them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// The same, with a value of its own.
+    /// Converts the entry to one that owns its value.
     #[must_use]
     pub fn into_owned(self) -> Entry<'static> {
         Entry { key: self.key, value: Cow::Owned(self.value.into_owned()) }
     }
 }
 
-/// The entries that a snapshot consists of. Segments borrow the original.
+/// Returns the entries of a snapshot. Segments borrow the original.
 #[must_use]
 pub fn entries<'a>(snapshot: &str, index: &Index, bytes: &'a [u8]) -> Vec<Entry<'a>> {
     let mut entries = vec![Entry { key: snapshot.to_owned(), value: index.to_bytes().into() }];
@@ -32,19 +32,19 @@ pub fn entries<'a>(snapshot: &str, index: &Index, bytes: &'a [u8]) -> Vec<Entry<
     entries
 }
 
-/// What an adapter has fetched so far: keys that were asked for, with what the store had.
+/// The entries that an adapter has loaded so far. None: the store has no such entry.
 pub type Loaded = BTreeMap<String, Option<Vec<u8>>>;
 
-/// Why a part of a snapshot cannot be read yet, or at all.
+/// The reason why a part of a snapshot cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// These keys have to be fetched first.
+    /// These keys must be loaded first.
     Keys(Vec<String>),
-    /// The store no longer has it.
+    /// The store no longer has the entry.
     Gone,
 }
 
-/// A snapshot of which parts were fetched.
+/// A snapshot whose entries are partly loaded.
 pub struct StoredSnapshot<'a> {
     /// Its name.
     pub name: &'a str,
@@ -57,7 +57,7 @@ impl<'a> StoredSnapshot<'a> {
     /// Opens a snapshot.
     ///
     /// # Errors
-    /// [`Missing`].
+    /// Returns [`Missing`].
     pub fn open(name: &'a str, loaded: &'a Loaded) -> Result<Self, Missing> {
         match loaded.get(name) {
             None => Err(Missing::Keys(vec![name.to_owned()])),
@@ -69,10 +69,11 @@ impl<'a> StoredSnapshot<'a> {
         }
     }
 
-    /// The bytes `from..to` of the original, or less at its end. Costs the segments that it touches.
+    /// Returns the bytes `from..to` of the original, or fewer at its end. Costs the segments that
+    /// contain them.
     ///
     /// # Errors
-    /// [`Missing`].
+    /// Returns [`Missing`].
     pub fn bytes(&self, from: u64, to: u64) -> Result<Vec<u8>, Missing> {
         let to = to.min(self.index.bytes);
         let size = SEGMENT_BYTES as u64;
@@ -82,10 +83,10 @@ impl<'a> StoredSnapshot<'a> {
         let source = self.index.source(self.name);
         let keys: Vec<String> =
             (from / size..to.div_ceil(size)).map(|at| segment_key(source, at)).collect();
-        let absent: Vec<String> =
+        let missing: Vec<String> =
             keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect();
-        if !absent.is_empty() {
-            return Err(Missing::Keys(absent));
+        if !missing.is_empty() {
+            return Err(Missing::Keys(missing));
         }
         let mut bytes =
             Vec::with_capacity(usize::try_from(to - from).unwrap_or(0) + 2 * SEGMENT_BYTES);
@@ -97,6 +98,7 @@ impl<'a> StoredSnapshot<'a> {
         }
         let skip = usize::try_from(from % size).unwrap_or(usize::MAX);
         let length = usize::try_from(to - from).unwrap_or(usize::MAX);
+        // The first segment may begin before `from`, the last may end after `to`.
         bytes.drain(..skip.min(bytes.len()));
         if bytes.len() < length {
             return Err(Missing::Gone);

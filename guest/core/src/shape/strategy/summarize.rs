@@ -5,7 +5,7 @@ use crate::fields::mask::names;
 use crate::json::outline::Outline;
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
-use crate::query::short_list;
+use crate::query::names::join_names;
 use crate::shape::condense::{CondenseOptions, DocumentCondenser};
 use crate::shape::payload::Payload;
 use crate::shape::pricing::ExcerptPricer;
@@ -85,7 +85,7 @@ fn described(
     let kind = if root.kind == Kind::Object { "object" } else { "list" };
     let known = names(outline, 0);
     for most in [40, 12, 4, 0] {
-        let members = short_list(&known, most);
+        let members = join_names(&known, most);
         let json = [
             format!(
                 "{{\"type\":\"{kind}\",\"size\":{},\"bytes\":{},\"members\":",
