@@ -31,10 +31,10 @@ fn policy_check_reports_every_error() -> Result<()> {
     let printed = String::from_utf8_lossy(&checked.stderr).into_owned();
     ensure!(checked.status.code() == Some(3), "{printed}");
     for expected in [
-        "line 1: tokenBudgetTreshold: there is no setting `tokenBudgetTreshold`; did you mean `tokenBudgetThreshold`?",
+        "line 1: tokenBudgetTreshold: unknown setting `tokenBudgetTreshold` (did you mean `tokenBudgetThreshold`?)",
         "line 2: hardCap: 100 is less than",
-        "line 3: advertise: there is no value `compct`; did you mean `compact`?",
-        "line 6: endpoints[0].defaultPageSize: 900 is more than maxPageSize, 200",
+        "line 3: advertise: unknown value `compct` (did you mean `compact`?)",
+        "line 6: endpoints[0].defaultPageSize: 900 exceeds maxPageSize, 200",
         "endpoints[1].match: missing",
         "line 9: endpoints[2].cursorTtl: applies to all endpoints",
     ] {

@@ -132,7 +132,7 @@ fn us3_4_invalid_policy_is_rejected() -> Result<()> {
     let printed = gateway.process.output();
     for expected in [
         "policy.yaml",
-        "line 4: endpoints[0].chunksize: there is no setting `chunksize`; did you mean `chunkSize`?",
+        "line 4: endpoints[0].chunksize: unknown setting `chunksize` (did you mean `chunkSize`?)",
         "line 5: endpoints[0].hardCap",
         "generation 1 serves on",
     ] {

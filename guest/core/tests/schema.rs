@@ -1,4 +1,5 @@
-//! The published schema of the policy is the one that its types give, with the defaults and ranges that the compiler has; and so is the table of settings.
+//! The published JSON Schema and the table of settings are generated from the policy types, with the
+//! defaults and ranges of the compiler.
 #![cfg(feature = "schema")]
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests: a panic is a failure")]
 
@@ -8,39 +9,39 @@ use std::path::Path;
 use context_guard_core::policy::{Document, EndpointSettings, RANGES, SCHEMA, compile};
 use serde_json::{Value, json};
 
-/// Every setting that has a value where nothing sets it.
+/// Returns every setting with a default value.
 fn defaults() -> Value {
-    let limits = EndpointSettings::default();
+    let endpoint = EndpointSettings::default();
     let compiled = compile("").unwrap();
     json!({
-        "shape": limits.shape,
-        "pagination": limits.pagination,
-        "chunking": limits.chunking,
-        "defaultPageSize": limits.default_page_size,
-        "maxPageSize": limits.max_page_size,
-        "tokenBudgetThreshold": limits.threshold,
-        "hardCap": limits.hard_cap,
-        "enforceHardCap": limits.enforce_hard_cap,
-        "chunkSize": limits.chunk_size,
-        "chunkThreshold": limits.chunk_threshold,
-        "summarization": limits.summarization,
-        "summaryThreshold": limits.summary_threshold,
-        "keywords": limits.keywords,
-        "strip": limits.strip,
-        "stripFields": limits.strip_fields,
-        "compact": limits.compact,
-        "highlights": limits.highlights,
-        "previewChars": limits.preview_chars,
-        "refuseMarks": limits.refuse_marks,
-        "cursorTtl": limits.cursor_ttl_ms / 1_000,
-        "cursorMode": limits.cursor_mode,
+        "shape": endpoint.shape,
+        "pagination": endpoint.pagination,
+        "chunking": endpoint.chunking,
+        "defaultPageSize": endpoint.default_page_size,
+        "maxPageSize": endpoint.max_page_size,
+        "tokenBudgetThreshold": endpoint.threshold,
+        "hardCap": endpoint.hard_cap,
+        "enforceHardCap": endpoint.enforce_hard_cap,
+        "chunkSize": endpoint.chunk_size,
+        "chunkThreshold": endpoint.chunk_threshold,
+        "summarization": endpoint.summarization,
+        "summaryThreshold": endpoint.summary_threshold,
+        "keywords": endpoint.keywords,
+        "strip": endpoint.strip,
+        "stripFields": endpoint.strip_fields,
+        "compact": endpoint.compact,
+        "highlights": endpoint.highlights,
+        "previewChars": endpoint.preview_chars,
+        "refuseMarks": endpoint.refuse_marks,
+        "cursorTtl": endpoint.cursor_ttl_ms / 1_000,
+        "cursorMode": endpoint.cursor_mode,
         "estimator": {
-            "method": limits.estimator.method,
-            "profile": limits.estimator.profile,
-            "scale": limits.estimator.scale,
+            "method": endpoint.estimator.method,
+            "profile": endpoint.estimator.profile,
+            "scale": endpoint.estimator.scale,
         },
-        "advertise": limits.advertise,
-        "plainArguments": limits.plain_arguments,
+        "advertise": endpoint.advertise,
+        "plainArguments": endpoint.plain_arguments,
         "onFault": compiled.policy.on_fault(),
         "hardByteLimit": compiled.policy.hard_byte_limit(),
     })
@@ -66,7 +67,7 @@ fn schema() -> Value {
     schema
 }
 
-/// The values that a setting of several words may have.
+/// Returns the values of an enumerated setting.
 fn choices(schema: &Value, property: &Value) -> Vec<String> {
     let reference = property.pointer("/anyOf/0/$ref").or(property.pointer("/items/$ref"));
     let target = reference
@@ -98,7 +99,7 @@ fn table(schema: &Value) -> String {
 }
 
 #[test]
-fn the_published_schema_is_generated_from_the_types() {
+fn published_schema_is_up_to_date() {
     let schema = schema();
     let settings = table(&schema);
     let schema = serde_json::to_string_pretty(&schema).unwrap() + "\n";
@@ -125,13 +126,13 @@ fn the_published_schema_is_generated_from_the_types() {
 }
 
 #[test]
-fn the_defaults_that_are_told_are_those_that_apply() {
-    let told = compile(&defaults().to_string()).unwrap().policy;
-    assert_eq!(told.settings_for("", "any"), EndpointSettings::default());
+fn published_defaults_apply() {
+    let published = compile(&defaults().to_string()).unwrap().policy;
+    assert_eq!(published.settings_for("", "any"), EndpointSettings::default());
 }
 
 #[test]
-fn the_schema_takes_what_the_compiler_takes() {
+fn schema_covers_the_compiler() {
     let policy = r#"{"tokenBudgetThreshold": 5000, "hardCap": 9000, "estimator": {"profile": "claude-legacy", "scale": 1.3}, "endpoints": [{"match": "list_*", "shape": false}]}"#;
     assert!(compile(policy).is_ok());
     for name in

@@ -68,10 +68,10 @@ pub fn compile(json: &str) -> Result<CompiledPolicy, Vec<Issue>> {
         Ok(_) => {
             return Err(vec![fault(
                 "",
-                "a policy is an object, such as {\"tokenBudgetThreshold\": 4000}",
+                "expected an object, such as {\"tokenBudgetThreshold\": 4000}",
             )]);
         }
-        Err(error) => return Err(vec![fault("", &format!("not JSON: {error}"))]),
+        Err(error) => return Err(vec![fault("", &format!("invalid JSON: {error}"))]),
     };
     let rules = document.remove("endpoints");
     let settings = settings(document, "", &mut issues);
@@ -125,9 +125,9 @@ fn explain_error(reason: &str) -> String {
     match nearest {
         // A larger distance means another word, not a typing error.
         Some((distance, known)) if distance * 2 < given.len().max(3) => {
-            format!("there is no {what} `{given}`; did you mean `{known}`?")
+            format!("unknown {what} `{given}` (did you mean `{known}`?)")
         }
-        _ if what == "setting" => format!("there is no setting `{given}`"),
+        _ if what == "setting" => format!("unknown setting `{given}`"),
         _ => reason.to_owned(),
     }
 }
@@ -139,7 +139,7 @@ fn rules(rules: Option<Value>, base: &Settings, issues: &mut Vec<Issue>) -> Vec<
         Some(_) => {
             issues.push(fault(
                 "endpoints",
-                "a list of rules, such as [{\"match\": \"list_*\", \"defaultPageSize\": 20}]",
+                "expected a list of rules, such as [{\"match\": \"list_*\", \"defaultPageSize\": 20}]",
             ));
             return Vec::new();
         }
@@ -148,13 +148,13 @@ fn rules(rules: Option<Value>, base: &Settings, issues: &mut Vec<Issue>) -> Vec<
     for (at, rule) in rules.into_iter().enumerate() {
         let path = format!("endpoints[{at}]");
         let Value::Object(mut members) = rule else {
-            issues.push(fault(&path, "a rule is an object with a `match`"));
+            issues.push(fault(&path, "expected an object with a `match`"));
             continue;
         };
         let Some(Value::String(pattern)) = members.remove("match") else {
             issues.push(fault(
                 &join(&path, "match"),
-                "missing: the name or glob of the endpoints that the rule is for",
+                "missing: set it to the name or glob of the endpoints",
             ));
             continue;
         };
@@ -202,14 +202,16 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
     }
     let profile = settings.estimator.and_then(|estimator| estimator.profile);
     if profile.is_some_and(|profile| !profile.is_built_in()) {
-        let reason = "the tables of this tokenizer are not in this build, which has those of o200k";
+        let reason = "this build has no tables of this tokenizer: use o200k";
         issues.push(fault(&join(path, "estimator.profile"), reason));
     }
     for (at, field) in settings.fields.iter().flatten().enumerate() {
         if field.contains(',') || Mask::parse(field).is_err() {
             issues.push(fault(
                 &join(path, &format!("fields[{at}]")),
-                &format!("{field:?} is no path: names with dots between them, such as price.total"),
+                &format!(
+                    "{field:?} is not a path: write names separated by dots, such as price.total"
+                ),
             ));
         }
     }
@@ -217,15 +219,13 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
     merged.apply_overrides(base);
     merged.apply_overrides(settings);
     if merged.default_page_size > merged.max_page_size {
-        let reason = format!(
-            "{} is more than maxPageSize, {}",
-            merged.default_page_size, merged.max_page_size
-        );
+        let reason =
+            format!("{} exceeds maxPageSize, {}", merged.default_page_size, merged.max_page_size);
         issues.push(fault(&join(path, "defaultPageSize"), &reason));
     }
     if merged.hard_cap < merged.threshold {
         let reason =
-            format!("{} is less than tokenBudgetThreshold, {}", merged.hard_cap, merged.threshold);
+            format!("{} is below tokenBudgetThreshold, {}", merged.hard_cap, merged.threshold);
         issues.push(fault(&join(path, "hardCap"), &reason));
     }
 }
