@@ -230,6 +230,9 @@ fn whole(original: &Answer, originals: &[String], pages: &[Answer]) -> Result<Ve
     Ok(vec![found.context("the pages are none of the documents")?])
 }
 
+/// The members that the guard adds to an object whose list it pages.
+const PAGING_MEMBERS: [&str; 2] = ["nextCursor", "meta"];
+
 /// Returns true if pages of a document add up to it. A list is continued from page to page, or
 /// is repeated on every page; everything else is the same on every page that has it.
 fn reassembles(document: &Value, pages: &[&Value]) -> bool {
@@ -243,8 +246,10 @@ fn reassembles(document: &Value, pages: &[&Value]) -> bool {
         }
         Value::Object(members) => {
             let known = |page: &&Value| {
-                page.as_object()
-                    .is_some_and(|page| page.keys().all(|key| members.contains_key(key)))
+                page.as_object().is_some_and(|page| {
+                    let mut keys = page.keys().map(String::as_str);
+                    keys.all(|key| members.contains_key(key) || PAGING_MEMBERS.contains(&key))
+                })
             };
             pages.iter().all(known)
                 && members.iter().all(|(key, value)| {
@@ -264,6 +269,8 @@ fn missing_or_repeated_records_are_detected() {
     let page = |rows: Value| json!({"rows": rows, "tags": ["a"], "total": 3});
     let adds_up = |pages: &[Value]| reassembles(&document, &pages.iter().collect::<Vec<_>>());
     assert!(adds_up(&[page(json!([1, 2])), page(json!([3]))]));
+    let added = json!({"rows": [1, 2, 3], "tags": ["a"], "total": 3, "added": 1});
+    assert!(!adds_up(&[added]));
     for rows in [json!([2]), json!([2, 3, 4]), json!([3, 2]), json!([2, 2, 3])] {
         assert!(!adds_up(&[page(json!([1])), page(rows)]));
     }
