@@ -46,7 +46,9 @@ pub(crate) fn dependencies() -> Result<()> {
     let tool = tools::install("cargo-deny", "0.20.2", &[])?;
     let deny = |checks: &[&str]| {
         let mut command = Command::new(&tool);
-        command.current_dir(root()).args(["--log-level", "warn", "check"]).args(checks);
+        // Without this option, cargo-deny looks at the dependencies of the root package alone.
+        command.current_dir(root()).arg("--workspace");
+        command.args(["--log-level", "warn", "check"]).args(checks);
         command
     };
     build::run(&mut deny(&["bans", "licenses", "sources"]))?;
