@@ -43,7 +43,7 @@ enum Command {
         /// Build the released form: optimized, with all features.
         #[arg(long)]
         release: bool,
-        /// Features of a development build: `exact-tokens`, `jwt`, `redis`.
+        /// More features of a development build: `jwt`, `redis`.
         #[arg(long, value_delimiter = ',')]
         features: Vec<String>,
         /// The arguments of the binary.
