@@ -211,6 +211,7 @@ mod tests {
             "admin": 7,
             "naming": "hidden-value",
             "telemetry": {"sample": 2},
+            "tls": {"cert": "file"},
             "upstreams": [{"command": ["cat", 7]}],
         });
         let faults: Vec<String> = check(&crate::schema(), &document)
@@ -223,7 +224,7 @@ mod tests {
             "admin: expected object or null",
             "naming: expected \"auto\" or \"prefixed\" or \"plain\"",
             "telemetry.sample: more than the maximum of 1",
-            "upstreams.0: `name` is missing",
+            "tls: `key` is missing",
             "upstreams.0.command.1: expected string, found integer",
         ] {
             assert!(

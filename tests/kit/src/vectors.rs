@@ -144,7 +144,7 @@ pub fn check_native() -> Result<()> {
         let check = || {
             let file = path.with_extension("expected.json");
             let expected = std::fs::read(&file).with_context(|| {
-                format!("{} is missing: `cargo xtask docs` writes it", file.display())
+                format!("{} is missing: `cargo xtask generate` writes it", file.display())
             })?;
             compare(&path, &serde_json::from_slice(&expected)?, &native(&read(&path)?)?)
         };
