@@ -40,7 +40,8 @@ fn policy(name: &str, text: &str) -> Result<PathBuf> {
 /// Returns the ids of the bookings in an answer, in order.
 fn bookings(answer: &Answer) -> Result<Vec<Value>> {
     let page = answer.json()?;
-    let list = if page.is_array() { &page } else { &page["bookings"] };
+    // A page of selected fields has the records alone, under a name of its own.
+    let list = page.get("bookings").unwrap_or(&page["items"]);
     let list = list.as_array().with_context(|| answer.0.to_string())?;
     Ok(list.iter().map(|booking| booking["id"].clone()).collect())
 }

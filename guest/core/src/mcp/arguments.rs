@@ -61,7 +61,7 @@ pub struct SplitArguments {
     pub rest: Option<Vec<u8>>,
 }
 
-/// ArgumentOwner arguments they are.
+/// The owner of a call's guard arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgumentOwner<'f> {
     /// The read tool: all arguments are the guard's.
