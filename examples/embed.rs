@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use context_guard::clock::SystemClock;
-use context_guard::engine::{CallContext, Component, Engine, EngineOptions, Surroundings};
+use context_guard::engine::{CallContext, Component, Engine, EngineOptions, HostServices};
 use context_guard::filter::{Request, Ticket};
 use context_guard::store::{MemoryLimits, MemoryStore};
 use context_guard::{Clock, Filter, keys};
@@ -29,10 +29,10 @@ fn main() -> anyhow::Result<()> {
     let store = Arc::new(MemoryStore::new(Arc::clone(&clock), MemoryLimits::default()));
 
     // 3. A filter is a component under a policy, with a key that signs its cursors.
-    let surroundings = Surroundings { store, clock };
+    let services = HostServices { store, clock };
     let filter = Filter::new(
         component,
-        surroundings,
+        services,
         r#"{"tokenBudgetThreshold": 4000}"#,
         vec![keys::random()?],
     )?;

@@ -158,7 +158,7 @@ fn live() -> Result<()> {
             let entries = (0..16)
                 .map(|at| (format!("other-{stored_bytes}-{at}"), vec![7u8; 65_536]))
                 .collect();
-            sandbox.surroundings.store.put(
+            sandbox.services.store.put(
                 &format!("principal {}", stored_bytes % 97),
                 entries,
                 std::time::Duration::from_secs(3_600),

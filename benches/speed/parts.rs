@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use context_guard::generation::Offer;
 use context_guard::policy::Source;
+use context_guard::revision::Candidate;
 use context_guard_core::json::survey::Survey;
 use context_guard_core::json::text::Form;
 use context_guard_core::snapshot::Cursor;
@@ -77,8 +77,7 @@ fn instances(turns: &mut Turns) -> Result<()> {
     ensure!(sandbox.shape(&ticket, &answer)?.is_some());
     let request = call("list", &json!({}));
     let caller = caller();
-    let mut instance =
-        sandbox.component.instance(&sandbox.surroundings, PRINCIPAL, answer.len())?;
+    let mut instance = sandbox.component.instance(&sandbox.services, PRINCIPAL, answer.len())?;
     let at_once = |bencher: &mut Bencher<'_>| {
         bencher.iter_custom(|times| {
             let begin = Instant::now();
@@ -113,7 +112,7 @@ fn swap(turns: &mut Turns) -> Result<()> {
             Path::new("policy.json"),
             json!({"tokenBudgetThreshold": budget}).to_string(),
         )?;
-        whole.0.generations().offer(&Offer { policy: Some(policy), ..Offer::default() })
+        whole.0.revisions().deploy(&Candidate { policy: Some(policy), ..Candidate::default() })
     };
     ensure!(offer()?.is_some(), "the policy was not deployed");
     turns.run(vec![Bench::new("swap", "policy", offer)])

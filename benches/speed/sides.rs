@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use context_guard::clock::ManualClock;
 use context_guard::engine::{
-    CallContext, Component, Outcome, RequestVerdict, Settings, SigningKey, Surroundings,
+    CallContext, Component, HostServices, Outcome, RequestVerdict, Settings, SigningKey,
 };
 use context_guard::filter::{self, Filter};
 use context_guard::store::{CursorStore, MemoryLimits, MemoryStore};
@@ -36,8 +36,8 @@ fn store() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(Arc::new(ManualClock::at_ms(NOW_MS)), limits))
 }
 
-fn surroundings() -> Surroundings {
-    Surroundings { store: store(), clock: Arc::new(ManualClock::at_ms(NOW_MS)) }
+fn services() -> HostServices {
+    HostServices { store: store(), clock: Arc::new(ManualClock::at_ms(NOW_MS)) }
 }
 
 pub(crate) fn caller() -> CallContext {
@@ -127,7 +127,7 @@ impl Side for Core {
 /// The component, with a new instance per call.
 pub(crate) struct Sandbox {
     pub(crate) component: Arc<Component>,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) services: HostServices,
     pub(crate) settings: Settings,
     caller: CallContext,
 }
@@ -138,14 +138,14 @@ fn signing() -> Vec<SigningKey> {
 
 impl Sandbox {
     pub(crate) fn new(policy: &str) -> Result<Self> {
-        let (component, surroundings) = (component()?, surroundings());
-        let policy = component.compile_policy(&surroundings, policy)?.resolved;
+        let (component, services) = (component()?, services());
+        let policy = component.compile_policy(&services, policy)?.resolved;
         let settings = Settings { policy, keys: signing() };
-        Ok(Self { component, surroundings, settings, caller: caller() })
+        Ok(Self { component, services, settings, caller: caller() })
     }
 
     fn ask(&self, message: &[u8]) -> Result<RequestVerdict> {
-        Ok(self.component.on_request(&self.surroundings, &self.settings, &self.caller, message)?)
+        Ok(self.component.on_request(&self.services, &self.settings, &self.caller, message)?)
     }
 }
 
@@ -170,7 +170,7 @@ impl Side for Sandbox {
 
     fn shape(&self, ticket: &Vec<u8>, message: &[u8]) -> Result<Option<Vec<u8>>> {
         let verdict = self.component.on_response(
-            &self.surroundings,
+            &self.services,
             &self.settings,
             &self.caller,
             ticket,
@@ -188,7 +188,7 @@ pub(crate) struct Whole(pub(crate) Filter, CallContext);
 
 impl Whole {
     pub(crate) fn new(policy: &str) -> Result<Self> {
-        Ok(Self(Filter::new(component()?, surroundings(), policy, signing())?, caller()))
+        Ok(Self(Filter::new(component()?, services(), policy, signing())?, caller()))
     }
 }
 

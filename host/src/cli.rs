@@ -9,11 +9,11 @@ macro_rules! say {
 
 mod config_files;
 mod demo;
-mod generations;
 mod key;
 mod payload;
 mod policy;
 mod replay;
+mod revisions;
 mod runtime;
 mod serve;
 mod shape;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use context_guard::{Error, access, config, generation, telemetry};
+use context_guard::{Error, access, config, revision, telemetry};
 use tracing_subscriber::EnvFilter;
 
 const AFTER_HELP: &str = "\
@@ -74,7 +74,8 @@ enum Command {
     /// Run recorded traffic under another policy or component, and compare.
     Replay(replay::Replay),
     /// Show what serves a running gateway, and change it: reload, promote, roll back.
-    Generations(generations::Generations),
+    #[command(alias = "generations")]
+    Revisions(revisions::Revisions),
     /// Make API keys for the gateway.
     Key(key::Key),
     /// Shape one payload: the answer on standard output, a short table on standard error.
@@ -104,7 +105,7 @@ impl Arguments {
             Command::Config(config) => config.run(),
             Command::Policy(policy) => policy.run(),
             Command::Replay(replay) => replay.run(),
-            Command::Generations(generations) => generations.run(),
+            Command::Revisions(revisions) => revisions.run(),
             Command::Key(key) => key.run(),
             Command::Shape(shape) => shape.run(),
             Command::Tokens(tokens) => tokens.run(),
@@ -158,7 +159,7 @@ pub(crate) fn config_error(error: &anyhow::Error) -> Option<&config::Error> {
         return error.config();
     }
     match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
-        (Some(generation::Error::Config(error)), ..)
+        (Some(revision::Error::Config(error)), ..)
         | (_, Some(access::Error::Config(error)), _)
         | (_, _, Some(telemetry::Error::Config(error))) => Some(error),
         _ => None,

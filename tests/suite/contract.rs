@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use context_guard::engine::Surroundings;
+use context_guard::engine::HostServices;
 use context_guard_test_support::guards::component;
 use context_guard_test_support::{Result, artifacts, ensure};
 use wit_component::DecodedWasm;
@@ -118,9 +118,9 @@ fn component_describes_itself() -> Result<()> {
     use context_guard::clock::SystemClock;
     use context_guard_test_support::guards::InspectableStore;
     use std::sync::Arc;
-    let surroundings =
-        Surroundings { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
-    let description = component()?.describe(&surroundings)?;
+    let services =
+        HostServices { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
+    let description = component()?.describe(&services)?;
     ensure!(
         description.name == "context-guard" && description.version == env!("CARGO_PKG_VERSION")
     );

@@ -8,7 +8,7 @@ use std::time::Duration;
 use context_guard::Filter;
 use context_guard::clock::SystemClock;
 use context_guard::engine::{
-    self, CallContext, Component, Engine, EngineOptions, Settings, SigningKey, Surroundings,
+    self, CallContext, Component, Engine, EngineOptions, HostServices, Settings, SigningKey,
 };
 use context_guard::filter::Request;
 use context_guard::store::NoStore;
@@ -76,11 +76,11 @@ fn engine() -> Result<Engine> {
 }
 
 fn filter(component: Component) -> Result<Filter> {
-    let surroundings =
-        Surroundings { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
+    let services =
+        HostServices { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
     Ok(Filter::new(
         Arc::new(component),
-        surroundings,
+        services,
         "",
         vec![SigningKey { id: String::new(), secret: SIGNING_KEY.to_vec() }],
     )?)
@@ -108,8 +108,8 @@ fn list(items: usize) -> Vec<u8> {
 fn is_survived(fault: &str) -> Result<()> {
     let engine = engine()?;
     let component = component(&engine, fault)?;
-    let surroundings =
-        Surroundings { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
+    let services =
+        HostServices { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
     let settings = Settings { policy: Vec::new(), keys: Vec::new() };
     let bad = filter(component)?;
     let next = self::component(&engine, fault)?;
@@ -119,7 +119,7 @@ fn is_survived(fault: &str) -> Result<()> {
             context_guard_test_support::bail!("a request was changed or answered")
         };
         ensure!(ticket.is_limit(), "{ticket:?}");
-        let failed = next.on_response(&surroundings, &settings, &context(), &[1], &list(20));
+        let failed = next.on_response(&services, &settings, &context(), &[1], &list(20));
         ensure!(matches!(failed, Err(engine::Error::Trap(_))), "{failed:?}");
         ensure!(
             bad.response(&context(), &ticket, &list(20)).is_none(),
@@ -198,10 +198,10 @@ fn component_with_unknown_import_is_rejected() -> Result<()> {
 #[test]
 fn failing_store_loses_no_answer() -> Result<()> {
     let component = Component::load(&engine()?, &std::fs::read(artifacts::component()?)?)?;
-    let surroundings = Surroundings { store: Arc::new(NoStore), clock: Arc::new(SystemClock) };
+    let services = HostServices { store: Arc::new(NoStore), clock: Arc::new(SystemClock) };
     let filter = Filter::new(
         Arc::new(component),
-        surroundings,
+        services,
         "",
         vec![SigningKey { id: String::new(), secret: SIGNING_KEY.to_vec() }],
     )?;

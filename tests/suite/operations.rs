@@ -1,7 +1,7 @@
 //! Policy commands, dry runs and the response cache.
 
 use context_guard::clock::SystemClock;
-use context_guard::engine::{Component, Engine, EngineOptions, Surroundings};
+use context_guard::engine::{Component, Engine, EngineOptions, HostServices};
 use context_guard::policy::{self, Source};
 use context_guard::store::NoStore;
 use context_guard_core::policy::compile;
@@ -188,8 +188,8 @@ fn published_schema_matches_component() -> Result<()> {
         &Engine::new(EngineOptions::default())?,
         &std::fs::read(artifacts::component()?)?,
     )?;
-    let surroundings = Surroundings { store: Arc::new(NoStore), clock: Arc::new(SystemClock) };
-    let described = component.describe(&surroundings)?;
+    let services = HostServices { store: Arc::new(NoStore), clock: Arc::new(SystemClock) };
+    let described = component.describe(&services)?;
     ensure!(described.policy_schema_digest == context_guard_core::policy::schema_digest());
     ensure!(policy::SCHEMA == context_guard_core::policy::SCHEMA);
     Ok(())

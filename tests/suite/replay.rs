@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use context_guard::clock::ManualClock;
-use context_guard::engine::{SigningKey, Surroundings};
+use context_guard::engine::{HostServices, SigningKey};
 use context_guard::gateway::Session;
 use context_guard::{Clock, Filter};
 use context_guard_test_support::answer::Answer;
@@ -20,9 +20,9 @@ use serde_json::value::RawValue;
 fn session() -> Result<(Session, Arc<InspectableStore>)> {
     let store = Arc::new(InspectableStore::default());
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(NOW_MS));
-    let surroundings = Surroundings { store: Arc::clone(&store) as _, clock };
+    let services = HostServices { store: Arc::clone(&store) as _, clock };
     let key = SigningKey { id: String::new(), secret: SIGNING_KEY.to_vec() };
-    let filter = Filter::new(component()?, surroundings, "", vec![key])?;
+    let filter = Filter::new(component()?, services, "", vec![key])?;
     Ok((Session::new(Arc::new(filter), "tester", ""), store))
 }
 

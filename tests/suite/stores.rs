@@ -2,7 +2,7 @@
 //! unavailable store on clients.
 
 use context_guard::clock::{Clock, ManualClock, SystemClock};
-use context_guard::store::{CursorStore, MemoryLimits, MemoryStore, StoreFault, StoreOptions};
+use context_guard::store::{CursorStore, MemoryLimits, MemoryStore, StoreError, StoreOptions};
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::guards::NOW_MS;
@@ -114,14 +114,14 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..8u8)
             .map(|worker| {
-                scope.spawn(move || -> Result<(), StoreFault> {
+                scope.spawn(move || -> Result<(), StoreError> {
                     for round in 0..50u8 {
                         let name = format!("{worker}-{round}");
                         store.put("many", vec![(name.clone(), vec![worker, round])], MINUTE)?;
                         let read = store.get("many", std::slice::from_ref(&name))?;
                         if !matches!(read.as_slice(), [Some(value)] if value[..] == [worker, round])
                         {
-                            return Err(StoreFault::Other(name));
+                            return Err(StoreError::Other(name));
                         }
                     }
                     Ok(())
@@ -130,7 +130,7 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
             .collect();
         workers
             .into_iter()
-            .try_for_each(|worker| worker.join().map_err(|_| StoreFault::Unavailable)?)
+            .try_for_each(|worker| worker.join().map_err(|_| StoreError::Unavailable)?)
     })?;
     ensure!(store.is_up());
     Ok(())
@@ -144,7 +144,7 @@ fn memory_store_conforms() -> Result<()> {
     let limits = MemoryLimits { principal_bytes: 1_000, total_bytes: 1_000 };
     let small = MemoryStore::new(Arc::new(SystemClock), limits);
     ensure!(
-        small.put("a", vec![(key("k"), vec![0; 2_000])], MINUTE) == Err(StoreFault::QuotaExceeded)
+        small.put("a", vec![(key("k"), vec![0; 2_000])], MINUTE) == Err(StoreError::QuotaExceeded)
     );
     Ok(())
 }
@@ -269,14 +269,14 @@ fn full_or_frozen_store_fails_in_time() -> Result<()> {
     let store = open(&redis.url(), 0)?;
     let full = (0..200)
         .find_map(|at| store.put("a", vec![(format!("k{at}"), vec![0; 65_536])], MINUTE).err());
-    ensure!(full == Some(StoreFault::QuotaExceeded), "{full:?}");
+    ensure!(full == Some(StoreError::QuotaExceeded), "{full:?}");
     ensure!(
         store.get("a", &[key("k0")])?[0].is_some() && store.is_up(),
         "a full store must serve reads"
     );
     redis.freeze(true)?;
     let since = Instant::now();
-    ensure!(store.get("a", &[key("k0")]) == Err(StoreFault::Unavailable));
+    ensure!(store.get("a", &[key("k0")]) == Err(StoreError::Unavailable));
     ensure!(!store.is_up() && since.elapsed() < Duration::from_secs(20));
     // While the store is down, only the probing call waits for it.
     let since = Instant::now();

@@ -168,7 +168,7 @@ pub struct Upstream {
     /// What becomes of the client's Authorization header.
     pub authorization: Authorization,
     /// The revisions of MCP that it speaks.
-    pub era: EraChoice,
+    pub era: ProtocolModeSetting,
     /// What it may take.
     pub limits: UpstreamLimits,
 }
@@ -202,14 +202,16 @@ pub enum Authorization {
 /// The revisions of MCP that an upstream speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum EraChoice {
+pub enum ProtocolModeSetting {
     /// It is asked.
     #[default]
     Auto,
     /// 2024-11-05 to 2025-11-25: initialize, sessions.
-    Legacy,
+    #[serde(rename = "legacy")]
+    Stateful,
     /// 2026-07-28 and later: stateless.
-    Modern,
+    #[serde(rename = "modern")]
+    Stateless,
     /// Both.
     Both,
 }

@@ -17,8 +17,8 @@ mod secret;
 
 pub use error::{Error, Result};
 pub use gateway_file::{
-    Access, Admin, Audit, Authorization, Config, EraChoice, Isolation, Jwt, Limits, Naming, Policy,
-    RateLimit, Rest, RestEndpoint, Telemetry, Tls, Upstream, UpstreamLimits,
+    Access, Admin, Audit, Authorization, Config, Isolation, Jwt, Limits, Naming, Policy,
+    ProtocolModeSetting, RateLimit, Rest, RestEndpoint, Telemetry, Tls, Upstream, UpstreamLimits,
 };
 pub use guard::{Component, Requirement, Store};
 pub use import::import;

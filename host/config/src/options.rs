@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RolloutOptions {
-    /// How a new generation comes in.
+    /// How a new revision comes in.
     pub mode: Mode,
     /// The shares of sessions that a canary takes, one after the other, in percent.
     #[schemars(inner(range(min = 1, max = 100)))]
     pub steps: Vec<u8>,
     /// How long each step lasts at least.
     pub step_seconds: u64,
-    /// How many calls the new generation must have had on a step, at least.
+    /// How many calls the new revision must have had on a step, at least.
     pub step_calls: u64,
-    /// The share of sessions that the new generation of an A/B comparison takes, in percent.
+    /// The share of sessions that the new revision of an A/B comparison takes, in percent.
     #[schemars(range(min = 1, max = 99))]
     pub share: u8,
-    /// How many generations are kept, the active one included.
+    /// How many revisions are kept, the active one included.
     #[schemars(range(min = 2))]
     pub keep: usize,
     /// The percentage of sessions whose answers are shaped and recorded, but sent as they came: what the guard would have done, beside what happens without it.
     #[schemars(range(max = 100))]
     pub unshaped: u8,
-    /// When a generation is taken back by itself.
+    /// When a revision is taken back by itself.
     pub limits: RollbackLimits,
 }
 
@@ -46,7 +46,7 @@ impl Default for RolloutOptions {
     }
 }
 
-/// How a new generation comes in.
+/// How a new revision comes in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
@@ -61,7 +61,7 @@ pub enum Mode {
     Shadow,
 }
 
-/// When a generation is taken back by itself.
+/// When a revision is taken back by itself.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RollbackLimits {
@@ -74,7 +74,7 @@ pub struct RollbackLimits {
     /// How far back faults count.
     #[schemars(range(min = 1))]
     pub window_seconds: u64,
-    /// How many times as long a trial's calls may take, on average, as those of the active generation.
+    /// How many times as long a trial's calls may take, on average, as those of the active revision.
     #[schemars(range(min = 1))]
     pub slowdown: f64,
 }

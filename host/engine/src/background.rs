@@ -12,7 +12,7 @@ fn pool() -> Result<&'static ThreadPool> {
     let made = POOL.get_or_init(|| {
         ThreadPoolBuilder::new()
             .num_threads(1)
-            .thread_name(|_| "aside".to_owned())
+            .thread_name(|_| "background".to_owned())
             .start_handler(|_| give_way())
             .build()
             .map_err(|error| error.to_string())
@@ -30,14 +30,14 @@ fn give_way() {
 ///
 /// # Errors
 /// [`Error::Engine`] if the thread cannot be started; otherwise those of `work`.
-pub fn aside<T: Send, E: From<Error> + Send>(
+pub fn run<T: Send, E: From<Error> + Send>(
     work: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<T, E> {
     pool()?.install(work)
 }
 
 /// Does work there, some time.
-pub fn later(work: impl FnOnce() + Send + 'static) {
+pub fn spawn(work: impl FnOnce() + Send + 'static) {
     if let Ok(pool) = pool() {
         pool.spawn(work);
     }

@@ -7,7 +7,7 @@ use wasmtime::Store;
 
 use super::bindings::ContextGuard;
 use super::bindings::exports::context_guard::guard::guard::Guest;
-use super::copies::Copies;
+use super::compiled_variants::CompiledVariants;
 use super::imports::State;
 use crate::{
     CallContext, CompiledPolicy, Description, Engine, Error, Fault, RequestVerdict,
@@ -16,14 +16,14 @@ use crate::{
 
 /// What calls are made with: a store and a clock.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct HostServices {
     /// Where snapshots are kept.
     pub store: Arc<dyn CursorStore>,
     /// What tells the time.
     pub clock: Arc<dyn Clock>,
 }
 
-impl Surroundings {
+impl HostServices {
     /// Milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
@@ -35,7 +35,7 @@ impl Surroundings {
 pub struct Component {
     engine: Engine,
     digest: String,
-    copies: Copies,
+    variants: CompiledVariants,
     imports: Vec<String>,
 }
 
@@ -46,8 +46,8 @@ impl Component {
     /// [`Error::Load`], with what does not fit.
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
-        let (copies, imports) = Copies::of(&engine.inner, bytes).map_err(load)?;
-        Ok(Self { engine: engine.clone(), digest: digest(bytes), copies, imports })
+        let (variants, imports) = CompiledVariants::of(&engine.inner, bytes).map_err(load)?;
+        Ok(Self { engine: engine.clone(), digest: digest(bytes), variants, imports })
     }
 
     /// The engine that it was compiled for.
@@ -71,7 +71,7 @@ impl Component {
     /// Returns true if a second compiled copy serves short messages.
     #[must_use]
     pub fn has_copy_for_short_messages(&self) -> bool {
-        self.copies.has_second()
+        self.variants.has_second()
     }
 
     /// A new instance: a memory of its own, in which nothing of any other call is. `bytes`: the length of the message that it is for.
@@ -80,50 +80,46 @@ impl Component {
     /// [`Error::Trap`], where there is no room for one.
     pub fn instance(
         &self,
-        surroundings: &Surroundings,
+        services: &HostServices,
         principal: &str,
         bytes: usize,
     ) -> Result<Instance> {
         let options = &self.engine.options;
         let mut store =
-            Store::new(&self.engine.inner, State::new(surroundings, principal, options.max_memory));
+            Store::new(&self.engine.inner, State::new(services, principal, options.max_memory));
         store.limiter(|state| &mut state.limits);
         store.set_epoch_deadline(self.engine.deadline_ticks());
         let guard: ContextGuard =
-            self.copies.for_message(bytes).instantiate(&mut store).map_err(trap)?;
+            self.variants.for_message(bytes).instantiate(&mut store).map_err(trap)?;
         Ok(Instance { store, guard, ticks: self.engine.deadline_ticks() })
     }
 
     /// Calls the component in a new instance.
     fn call<T>(
         &self,
-        surroundings: &Surroundings,
+        services: &HostServices,
         principal: &str,
         bytes: usize,
         call: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<T> {
-        self.instance(surroundings, principal, bytes)?.call(call)
+        self.instance(services, principal, bytes)?.call(call)
     }
 
     /// What the component says of itself.
     ///
     /// # Errors
     /// [`Error::Trap`].
-    pub fn describe(&self, surroundings: &Surroundings) -> Result<Description> {
-        self.call(surroundings, "", 0, |guard, store| guard.call_describe(store))
+    pub fn describe(&self, services: &HostServices) -> Result<Description> {
+        self.call(services, "", 0, |guard, store| guard.call_describe(store))
     }
 
     /// Checks and resolves a policy, written as JSON.
     ///
     /// # Errors
     /// [`Error::Policy`] with all its faults, [`Error::Trap`].
-    pub fn compile_policy(
-        &self,
-        surroundings: &Surroundings,
-        json: &str,
-    ) -> Result<CompiledPolicy> {
+    pub fn compile_policy(&self, services: &HostServices, json: &str) -> Result<CompiledPolicy> {
         let compiled =
-            self.call(surroundings, "", 0, |guard, store| guard.call_compile_policy(store, json))?;
+            self.call(services, "", 0, |guard, store| guard.call_compile_policy(store, json))?;
         compiled.map_err(|all| {
             let faults: Vec<_> =
                 all.into_iter().filter(|issue| issue.severity == Severity::Error).collect();
@@ -137,12 +133,12 @@ impl Component {
     /// [`Error::Trap`], [`Error::Fault`].
     pub fn on_request(
         &self,
-        surroundings: &Surroundings,
+        services: &HostServices,
         settings: &Settings,
         cx: &CallContext,
         message: &[u8],
     ) -> Result<RequestVerdict> {
-        let verdict = self.call(surroundings, &cx.principal, message.len(), |guard, store| {
+        let verdict = self.call(services, &cx.principal, message.len(), |guard, store| {
             guard.call_on_request(store, settings, cx, message)
         })?;
         verdict.map_err(failed)
@@ -154,13 +150,13 @@ impl Component {
     /// [`Error::Trap`], [`Error::Fault`].
     pub fn on_response(
         &self,
-        surroundings: &Surroundings,
+        services: &HostServices,
         settings: &Settings,
         cx: &CallContext,
         ticket: &[u8],
         message: &[u8],
     ) -> Result<ResponseVerdict> {
-        self.instance(surroundings, &cx.principal, message.len())?
+        self.instance(services, &cx.principal, message.len())?
             .on_response(settings, cx, ticket, message)
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of the engine.
 
-use context_guard_cursor_store::StoreFault;
+use context_guard_cursor_store::StoreError;
 use thiserror::Error;
 
 use crate::PolicyIssue;
@@ -25,7 +25,7 @@ pub enum Error {
     Fault(String),
     /// The guard could not write to or read from the cursor store.
     #[error("the cursor store failed: {0}")]
-    Store(StoreFault),
+    Store(StoreError),
     /// The policy is invalid; all errors of the policy.
     #[error("invalid policy: {}", paths(.0))]
     Policy(Vec<PolicyIssue>),

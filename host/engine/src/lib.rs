@@ -7,8 +7,8 @@
 pub mod background;
 mod bindings;
 mod compiled;
+mod compiled_variants;
 mod component;
-mod copies;
 mod digest;
 mod error;
 mod imports;
@@ -16,11 +16,11 @@ mod imports;
 pub use bindings::context_guard::guard::types::{
     Answered, CacheTier, CallContext, CompiledPolicy, Decision, Fault, Forwarded, LossClass,
     OnFault, Outcome, PolicyIssue, RequestVerdict, ResponseMode, ResponseVerdict, Settings,
-    Severity, SigningKey, StoreError,
+    Severity, SigningKey,
 };
 pub use bindings::exports::context_guard::guard::guard::Description;
 pub use compiled::compiled_folder;
-pub use component::{Component, Instance, Surroundings};
+pub use component::{Component, HostServices, Instance};
 pub use digest::digest;
 pub use error::{Error, Result};
 

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput, is_guard_fault};
 use super::ticket::GuardTicket;
 use crate::engine::Result;
-use crate::generation::Generations;
+use crate::revision::Revisions;
 
 /// Feeds the statistics that decide about promotion and rollback.
 pub(super) struct CallMetrics {
-    revisions: Arc<Generations>,
+    revisions: Arc<Revisions>,
 }
 
 impl CallMetrics {
-    pub(super) fn new(revisions: Arc<Generations>) -> Self {
+    pub(super) fn new(revisions: Arc<Revisions>) -> Self {
         Self { revisions }
     }
 
@@ -23,7 +23,7 @@ impl CallMetrics {
         let result = run();
         let failed = result.as_ref().is_err_and(is_guard_fault);
         let window = Duration::from_secs(self.revisions.options().limits.window_seconds);
-        call.revision.numbers.called(started.elapsed(), failed, window);
+        call.revision.stats.called(started.elapsed(), failed, window);
         result
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct DecisionLog;
 
 impl DecisionLog {
     fn report(call: GuardCall<'_>, decision: &mut Decision) {
-        call.revision.numbers.answered(decision);
+        call.revision.stats.answered(decision);
         decision.revision = Some(call.revision.number);
         if decision.loss == LossClass::None && decision.mode == "full" {
             return;

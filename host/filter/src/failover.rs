@@ -8,7 +8,7 @@ use tracing::error;
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput, is_guard_fault};
 use super::ticket::GuardTicket;
 use crate::engine::{Error, Result};
-use crate::generation::{Generation, Generations};
+use crate::revision::{Revision, Revisions};
 
 /// The maximum size of a request that is retained until its response, in bytes. A request that is
 /// larger cannot be replayed on another revision.
@@ -16,12 +16,12 @@ pub(super) const MAX_RETAINED_REQUEST_BYTES: usize = 1 << 20;
 
 /// Reports faults and repeats the call once on the fallback revision.
 pub(super) struct Failover {
-    revisions: Arc<Generations>,
+    revisions: Arc<Revisions>,
     faults: AtomicU64,
 }
 
 impl Failover {
-    pub(super) fn new(revisions: Arc<Generations>) -> Self {
+    pub(super) fn new(revisions: Arc<Revisions>) -> Self {
         Self { revisions, faults: AtomicU64::new(0) }
     }
 
@@ -34,7 +34,7 @@ impl Failover {
         error!(
             request = call.cx.request_id,
             upstream = call.cx.upstream,
-            generation = call.revision.number,
+            revision = call.revision.number,
             "guard failed on a {kind}: {fault}"
         );
         if is_guard_fault(fault) {
@@ -43,14 +43,14 @@ impl Failover {
     }
 
     /// The revision that repeats a call. A fault of the message or the store would only recur.
-    fn fallback_for(&self, revision: &Generation, fault: &Error) -> Option<Arc<Generation>> {
-        self.revisions.instead_of(revision).filter(|_| is_guard_fault(fault))
+    fn fallback_for(&self, revision: &Revision, fault: &Error) -> Option<Arc<Revision>> {
+        self.revisions.fallback_for(revision).filter(|_| is_guard_fault(fault))
     }
 
     /// Returns true if another revision may have to replay the request. A trial counts, because
     /// it may be promoted before the response arrives.
-    fn may_replay(&self, revision: &Generation) -> bool {
-        self.revisions.current().trial.is_some() || self.revisions.instead_of(revision).is_some()
+    fn may_replay(&self, revision: &Revision) -> bool {
+        self.revisions.current().trial.is_some() || self.revisions.fallback_for(revision).is_some()
     }
 
     /// Shapes a response with the fallback revision, which needs a ticket of its own and therefore

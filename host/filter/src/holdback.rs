@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::layer::{GuardCall, Layer, Next, ResponseOutput};
 use super::ticket::GuardTicket;
 use crate::engine::Result;
-use crate::generation::{Generations, share_of};
+use crate::revision::{Revisions, session_percentile};
 
 /// Sends the original answer to the sessions of the control group (`rollout.unshaped`).
 pub(super) struct Holdback {
-    revisions: Arc<Generations>,
+    revisions: Arc<Revisions>,
 }
 
 impl Holdback {
-    pub(super) fn new(revisions: Arc<Generations>) -> Self {
+    pub(super) fn new(revisions: Arc<Revisions>) -> Self {
         Self { revisions }
     }
 }
@@ -27,7 +27,7 @@ impl Layer for Holdback {
     ) -> Result<ResponseOutput> {
         let mut output = next.on_response(call, ticket)?;
         let percent = self.revisions.options().unshaped;
-        if percent > 0 && share_of(call.cx, 0) < percent {
+        if percent > 0 && session_percentile(call.cx, 0) < percent {
             output.decision.unshaped = true;
             output.shaped = None;
         }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::{CallContext, Decision, Outcome, RequestVerdict, Surroundings};
+use crate::engine::{CallContext, Decision, HostServices, Outcome, RequestVerdict};
 use crate::engine::{Error, Result};
-use crate::generation::Generation;
+use crate::revision::Revision;
 
 use super::ticket::GuardTicket;
 
@@ -12,8 +12,8 @@ use super::ticket::GuardTicket;
 #[derive(Clone, Copy)]
 pub(super) struct GuardCall<'a> {
     pub(super) cx: &'a CallContext,
-    pub(super) services: &'a Surroundings,
-    pub(super) revision: &'a Arc<Generation>,
+    pub(super) services: &'a HostServices,
+    pub(super) revision: &'a Arc<Revision>,
     /// The JSON-RPC message: the request or the response.
     pub(super) message: &'a [u8],
     /// The cache may answer the request. It must not if the answer has its own headers, or if the

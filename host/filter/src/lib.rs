@@ -31,10 +31,10 @@ use context_guard_cursor_store::Clock;
 #[cfg(test)]
 use context_guard_cursor_store::clock;
 use context_guard_engine::{
-    self as engine, CallContext, Component, Decision, SigningKey, Surroundings,
+    self as engine, CallContext, Component, Decision, HostServices, SigningKey,
 };
 use context_guard_protocol::Head;
-use context_guard_revision::{self as generation, Generation, Generations, Result, RolloutOptions};
+use context_guard_revision::{self as revision, Result, Revision, Revisions, RolloutOptions};
 use context_guard_telemetry::{recording, sampler};
 
 use self::layer::{GuardCall, RequestOutput};
@@ -44,7 +44,7 @@ use crate::cache::Cache;
 
 /// The guard in its deployed revision, behind a stack of layers.
 pub struct Filter {
-    revisions: Arc<Generations>,
+    revisions: Arc<Revisions>,
     cache: Option<Arc<Cache>>,
     stack: Stack,
 }
@@ -63,28 +63,28 @@ impl Filter {
     /// policy.
     ///
     /// # Errors
-    /// [`generation::Error::Config`], [`generation::Error::Engine`].
+    /// [`revision::Error::Config`], [`revision::Error::Engine`].
     pub fn new(
         component: Arc<Component>,
-        services: Surroundings,
+        services: HostServices,
         policy: &str,
         keys: Vec<SigningKey>,
     ) -> Result<Self> {
         let options = RolloutOptions::default();
-        let revisions = Generations::new(component, services, policy, keys, options)?;
+        let revisions = Revisions::new(component, services, policy, keys, options)?;
         Ok(Self::with_options(revisions.into(), FilterOptions::default()))
     }
 
     /// Creates a filter for these revisions.
     #[must_use]
-    pub fn with_options(revisions: Arc<Generations>, options: FilterOptions) -> Self {
+    pub fn with_options(revisions: Arc<Revisions>, options: FilterOptions) -> Self {
         let cache = options.cache.clone();
         Self { stack: Stack::new(&revisions, options), revisions, cache }
     }
 
     /// The revisions of the guard.
     #[must_use]
-    pub fn generations(&self) -> &Arc<Generations> {
+    pub fn revisions(&self) -> &Arc<Revisions> {
         &self.revisions
     }
 
@@ -96,14 +96,14 @@ impl Filter {
 
     /// Returns true if a call may wait for a remote store. Such a call must not block other tasks.
     #[must_use]
-    pub fn waits(&self) -> bool {
-        self.revisions.surroundings().store.waits()
+    pub fn may_block(&self) -> bool {
+        self.revisions.services().store.may_block()
     }
 
     /// Returns true if the store is reachable, as far as is known.
     #[must_use]
     pub fn store_is_up(&self) -> bool {
-        self.revisions.surroundings().store.is_up()
+        self.revisions.services().store.is_up()
     }
 
     /// The number of guard calls that failed.
@@ -170,10 +170,10 @@ impl Filter {
     fn call<'a>(
         &'a self,
         cx: &'a CallContext,
-        revision: &'a Arc<Generation>,
+        revision: &'a Arc<Revision>,
         message: &'a [u8],
     ) -> GuardCall<'a> {
-        let services = self.revisions.surroundings();
+        let services = self.revisions.services();
         GuardCall { cx, services, revision, message, may_use_cache: true }
     }
 
@@ -186,7 +186,7 @@ impl Filter {
 }
 
 /// Applies the byte limit of a revision to a response that the guard failed on.
-fn limited(revision: &Generation, message: &[u8]) -> Option<Vec<u8>> {
+fn limited(revision: &Revision, message: &[u8]) -> Option<Vec<u8>> {
     let (on_fault, limit) = revision.on_fault();
     fallback::limit(message, on_fault, limit)
 }

@@ -6,15 +6,15 @@ use super::failover::MAX_RETAINED_REQUEST_BYTES;
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
 use crate::engine::Result;
-use crate::generation::{Generations, Sent};
+use crate::revision::{Revisions, ShadowExchange};
 
 /// Mirrors each shaped exchange to the shadow revision, if a trial has one.
 pub(super) struct ShadowMirror {
-    revisions: Arc<Generations>,
+    revisions: Arc<Revisions>,
 }
 
 impl ShadowMirror {
-    pub(super) fn new(revisions: Arc<Generations>) -> Self {
+    pub(super) fn new(revisions: Arc<Revisions>) -> Self {
         Self { revisions }
     }
 }
@@ -41,7 +41,7 @@ impl Layer for ShadowMirror {
         let current = self.revisions.current();
         let shadow = current.trial.as_ref().and_then(|trial| trial.shadow.as_ref());
         if let (Some(request), Some(shadow)) = (&ticket.request, shadow) {
-            shadow.offer(Sent {
+            shadow.offer(ShadowExchange {
                 cx: call.cx.clone(),
                 request: Arc::clone(request),
                 response: call.message.to_vec(),

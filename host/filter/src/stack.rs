@@ -15,7 +15,7 @@ use super::output_validator::OutputValidator;
 use super::shadow_mirror::ShadowMirror;
 use super::store_fallback::StoreFallback;
 use super::traffic_recorder::TrafficRecorder;
-use crate::generation::Generations;
+use crate::revision::Revisions;
 
 /// All layers of a filter.
 pub(super) struct Stack {
@@ -24,7 +24,7 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    pub(super) fn new(revisions: &Arc<Generations>, options: FilterOptions) -> Self {
+    pub(super) fn new(revisions: &Arc<Revisions>, options: FilterOptions) -> Self {
         let failover = Arc::new(Failover::new(Arc::clone(revisions)));
         // Outermost first. The order carries meaning:
         // - A layer that must see every attempt (metrics, validation) is inside the failover.

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
-use crate::engine::{CallContext, Surroundings};
+use crate::engine::{CallContext, HostServices};
 use crate::engine::{Error, Result};
 
 /// Uses the local store, if there is one, and reports the failure to the guard.
 pub(super) struct StoreFallback;
 
-fn without_store(call: GuardCall<'_>) -> (Surroundings, CallContext) {
+fn without_store(call: GuardCall<'_>) -> (HostServices, CallContext) {
     let store = &call.services.store;
-    let store = store.instead().unwrap_or_else(|| Arc::clone(store));
+    let store = store.fallback_store().unwrap_or_else(|| Arc::clone(store));
     // The guard then applies the `cursorMode` of the policy.
     let cx = CallContext { store_unavailable: true, ..call.cx.clone() };
-    (Surroundings { store, clock: Arc::clone(&call.services.clock) }, cx)
+    (HostServices { store, clock: Arc::clone(&call.services.clock) }, cx)
 }
 
 impl Layer for StoreFallback {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::cache::Key;
-use crate::generation::Generation;
+use crate::revision::Revision;
 
 /// Determines how the response to a request is handled.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub(super) enum ResponseHandling {
     /// The response passes unchanged.
     Pass,
     /// The byte limit of the revision applies, because the guard failed on the request.
-    LimitBytes(Arc<Generation>),
+    LimitBytes(Arc<Revision>),
     /// The guard shapes the response.
     Guard(Box<GuardTicket>),
 }
@@ -24,7 +24,7 @@ pub(super) enum ResponseHandling {
 #[derive(Clone)]
 pub(super) struct GuardTicket {
     /// The revision that began the exchange and ends it, even if another is deployed meanwhile.
-    pub(super) revision: Arc<Generation>,
+    pub(super) revision: Arc<Revision>,
     /// The ticket of the component.
     pub(super) bytes: Vec<u8>,
     /// The original request, if it may be needed again.
@@ -34,7 +34,7 @@ pub(super) struct GuardTicket {
 }
 
 impl GuardTicket {
-    pub(super) fn new(revision: Arc<Generation>, bytes: Vec<u8>) -> Self {
+    pub(super) fn new(revision: Arc<Revision>, bytes: Vec<u8>) -> Self {
         Self { revision, bytes, request: None, cache_key: None }
     }
 

@@ -62,7 +62,7 @@ async fn upstreams(State(gateway): State<Arc<Gateway>>) -> Response {
 
 async fn records(
     State(gateway): State<Arc<Gateway>>,
-    query: Result<Query<telemetry::Query>, QueryRejection>,
+    query: Result<Query<telemetry::RecordQuery>, QueryRejection>,
 ) -> Response {
     match query {
         Ok(Query(query)) => {

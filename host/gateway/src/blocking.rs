@@ -11,7 +11,7 @@ static LARGE_CALLS: Semaphore = Semaphore::const_new(32);
 
 /// Runs work of a filter on a message of this many bytes.
 pub(crate) async fn run_blocking<T>(filter: &Filter, bytes: usize, work: impl FnOnce() -> T) -> T {
-    if bytes <= SMALL && !filter.waits() {
+    if bytes <= SMALL && !filter.may_block() {
         return work();
     }
     let _permit = LARGE_CALLS.acquire().await;

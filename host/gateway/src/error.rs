@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{access, config, engine, generation, telemetry};
+use crate::{access, config, engine, revision, telemetry};
 
 /// The result of a gateway operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -15,7 +15,7 @@ pub enum Error {
     Config(#[from] config::Error),
     /// A revision cannot serve.
     #[error(transparent)]
-    Revision(#[from] generation::Error),
+    Revision(#[from] revision::Error),
     /// Access control cannot start.
     #[error(transparent)]
     Access(#[from] access::Error),
@@ -49,7 +49,7 @@ impl Error {
     pub fn config(&self) -> Option<&config::Error> {
         match self {
             Self::Config(error)
-            | Self::Revision(generation::Error::Config(error))
+            | Self::Revision(revision::Error::Config(error))
             | Self::Access(access::Error::Config(error))
             | Self::Telemetry(telemetry::Error::Config(error)) => Some(error),
             _ => None,

@@ -25,7 +25,7 @@ use context_guard_config::{self as config, policy};
 use context_guard_cursor_store::{self as store, Clock};
 use context_guard_engine as engine;
 use context_guard_filter::{self as filter, cache};
-use context_guard_revision as generation;
+use context_guard_revision as revision;
 use context_guard_telemetry as telemetry;
 // The names of this crate's modules before it was a crate of its own.
 use crate as gateway;

@@ -21,7 +21,7 @@ use super::upstream::http_upstream::{HttpUpstream, passed_on};
 use crate::config::{Rest as Config, RestEndpoint};
 use crate::engine::{CallContext, Decision};
 use crate::filter::{Filter, Request};
-use crate::telemetry::{Answered, Outcome, Recorder};
+use crate::telemetry::{AnswerEvent, Outcome, Recorder};
 
 /// A JSON API.
 pub(crate) struct Rest {
@@ -97,7 +97,7 @@ impl Rest {
         };
         let record = |decision: Option<&Decision>, bytes: usize, outcome: Outcome| {
             let (endpoint, latency) = (request.endpoint(), since.elapsed());
-            self.recorder.answered(&Answered {
+            self.recorder.answered(&AnswerEvent {
                 cx: &cx,
                 endpoint,
                 decision,

@@ -24,9 +24,9 @@ use super::wire::reply;
 use crate::access::{Access, http_client};
 use crate::config::{Config, Naming, Upstream};
 use crate::filter::Filter;
-use crate::generation::Sources;
 use crate::message::{Head, each};
-use crate::telemetry::{Audit, Recorder};
+use crate::revision::Sources;
+use crate::telemetry::{AuditLog, Recorder};
 use crate::{Clock, Error, Result};
 
 /// A gateway.
@@ -54,13 +54,13 @@ impl Gateway {
     pub fn new(config: Config, filter: Arc<Filter>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         let audit = match &config.audit {
             Some(audit) => {
-                Some(Audit::open(&config.folder.join(&audit.folder), audit.retention_days)?)
+                Some(AuditLog::open(&config.folder.join(&audit.folder), audit.retention_days)?)
             }
             None => None,
         };
         let recorder = Arc::new(Recorder::new(config.telemetry.ring, audit, clock));
         let observer = Arc::clone(&recorder);
-        filter.generations().observe(move |change| observer.changed(change));
+        filter.revisions().observe(move |change| observer.changed(change));
         let client = http_client();
         let loopback =
             config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::engine::{CallContext, Decision};
 use crate::filter::{Filter, Request, Ticket};
 use crate::message::Head;
-use crate::telemetry::{Answered, Outcome, Recorder};
+use crate::telemetry::{AnswerEvent, Outcome, Recorder};
 
 /// A session: it correlates responses with requests, and passes both to the filter.
 pub struct Session {
@@ -216,7 +216,7 @@ impl Session {
     ) {
         if let Some(recorder) = &self.recorder {
             let latency = since.elapsed();
-            recorder.answered(&Answered {
+            recorder.answered(&AnswerEvent {
                 cx,
                 endpoint: method,
                 decision,

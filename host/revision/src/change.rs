@@ -4,23 +4,23 @@ use serde::Serialize;
 use serde_json::Value;
 use tracing::{error, info, warn};
 
-use super::{Generation, digest};
+use super::{Revision, digest};
 use crate::engine::SigningKey;
 use crate::policy::{Difference, diff};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
-    /// A new generation serves everybody.
+pub enum ChangeEvent {
+    /// A new revision serves everybody.
     Activated,
-    /// A trial of a new generation began.
+    /// A trial of a new revision began.
     TrialBegan,
     /// A trial takes more sessions.
     Step,
-    /// A trial went well: its generation serves everybody.
+    /// A trial went well: its revision serves everybody.
     Promoted,
-    /// An earlier generation serves again, or a trial ended.
+    /// An earlier revision serves again, or a trial ended.
     RolledBack,
     /// What was offered was not taken over.
     Refused,
@@ -28,7 +28,7 @@ pub enum Event {
     Keys,
 }
 
-impl Event {
+impl ChangeEvent {
     /// Its name in logs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -49,10 +49,10 @@ impl Event {
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// What happened.
-    pub event: Event,
-    /// The generation before.
+    pub event: ChangeEvent,
+    /// The revision before.
     pub from: u64,
-    /// The generation after; of a refusal the one that stays.
+    /// The revision after; of a refusal the one that stays.
     pub to: u64,
     /// Where the new one came from.
     pub source: String,
@@ -65,12 +65,17 @@ pub struct Change {
 }
 
 impl Change {
-    pub(super) fn between(event: Event, from: &Generation, to: &Generation, reason: &str) -> Self {
+    pub(super) fn between(
+        event: ChangeEvent,
+        from: &Revision,
+        to: &Revision,
+        reason: &str,
+    ) -> Self {
         let document = |policy: &str| serde_json::from_str::<Value>(policy).unwrap_or_default();
         let mut differences = diff(&document(&from.policy), &document(&to.policy));
         if from.origin.component != to.origin.component {
-            let told = |generation: &Generation| {
-                format!("{} {}", generation.origin.version, generation.origin.component).into()
+            let told = |revision: &Revision| {
+                format!("{} {}", revision.origin.version, revision.origin.component).into()
             };
             let path = "component".to_owned();
             differences.push(Difference { path, old: told(from), new: told(to) });
@@ -88,7 +93,7 @@ impl Change {
     pub(super) fn refused(stays: u64, source: &str, reason: &str) -> Self {
         let (source, reason) = (source.to_owned(), reason.to_owned());
         Self {
-            event: Event::Refused,
+            event: ChangeEvent::Refused,
             from: stays,
             to: stays,
             source,
@@ -105,7 +110,7 @@ impl Change {
         let path = "signingKeys".to_owned();
         let differences = vec![Difference { path, old: told(before), new: told(after) }];
         Self {
-            event: Event::Keys,
+            event: ChangeEvent::Keys,
             from: number,
             to: number,
             source: "signing keys".to_owned(),
@@ -118,13 +123,13 @@ impl Change {
         let Self { from, to, source, reason, differences, .. } = self;
         let changed = serde_json::to_string(differences).unwrap_or_default();
         match self.event {
-            Event::Refused => {
+            ChangeEvent::Refused => {
                 error!(
-                    generation = to,
+                    revision = to,
                     source, "Not taken over, generation {to} serves on: {reason}"
                 );
             }
-            Event::RolledBack => {
+            ChangeEvent::RolledBack => {
                 warn!(from, to, "Generation {from} was taken back, {to} serves: {reason}.");
             }
             event => info!(from, to, source, reason, changed, "Generation: {}.", event.name()),

@@ -1,36 +1,34 @@
-//! Generations: a component under a policy, taken in beside the running one, tried, promoted, and taken back (FR-026, FR-028, FR-033..FR-036).
+//! Revisions: a component under a policy, taken in beside the running one, tried, promoted, and taken back (FR-026, FR-028, FR-033..FR-036).
 //!
-//! A request is begun and ended by one generation. What is new is read, compiled and tested beside the path of requests; then one pointer changes.
+//! A request is begun and ended by one revision. What is new is read, compiled and tested beside the path of requests; then one pointer changes.
 
 #![forbid(unsafe_code)]
 
-mod admission;
 pub mod answer;
 mod change;
 mod error;
+mod file_watcher;
 pub mod keys;
-mod numbers;
-mod selftest;
-mod set;
+mod revisions;
+mod self_test;
 mod shadow;
 mod signature;
 mod sources;
+mod stats;
 mod trial;
-mod watch;
+mod validation;
 
-pub use admission::Offer;
-pub use change::{Change, Event};
+pub use change::{Change, ChangeEvent};
 pub use context_guard_config::{Mode, RolloutOptions};
 pub use error::{Error, Result, policy_issues};
-pub use numbers::{Numbers, Snapshot};
-pub use set::Current;
-pub use set::Generations;
-pub use shadow::Sent;
-pub use signature::Trust;
+pub use file_watcher::watch;
+pub use revisions::{Deployment, Revisions};
+pub use shadow::ShadowExchange;
+pub use signature::VerificationPolicy;
 pub use sources::{Content, Sources, read_component};
-pub use trial::Trial;
-pub use trial::share_of;
-pub use watch::watch;
+pub use stats::{RevisionStats, StatsSnapshot};
+pub use trial::{Trial, session_percentile};
+pub use validation::Candidate;
 
 use std::sync::Arc;
 
@@ -40,12 +38,12 @@ use serde_json::{Value, json};
 use context_guard_config::{self as config, policy};
 use context_guard_cursor_store::{self as store, clock};
 use context_guard_engine::{
-    self as engine, CallContext, CompiledPolicy, Component, OnFault, RequestVerdict,
-    ResponseVerdict, Settings, SigningKey, Surroundings, digest,
+    self as engine, CallContext, CompiledPolicy, Component, HostServices, OnFault, RequestVerdict,
+    ResponseVerdict, Settings, SigningKey, digest,
 };
 
 /// A component under a policy.
-pub struct Generation {
+pub struct Revision {
     /// Counts up from 1.
     pub number: u64,
     /// What it was made of.
@@ -53,14 +51,14 @@ pub struct Generation {
     /// The policy as it was given, JSON; empty is the default policy.
     pub policy: String,
     /// What it did so far.
-    pub numbers: Numbers,
+    pub stats: RevisionStats,
     component: Arc<Component>,
     settings: ArcSwap<Settings>,
     on_fault: OnFault,
     hard_byte_limit: usize,
 }
 
-/// What a generation was made of.
+/// What a revision was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Where it came from: a file, an admin call, the start.
@@ -75,7 +73,7 @@ pub struct Origin {
     pub since_ms: u64,
 }
 
-impl Generation {
+impl Revision {
     fn new(
         number: u64,
         component: Arc<Component>,
@@ -91,7 +89,7 @@ impl Generation {
             number,
             origin,
             policy: policy.to_owned(),
-            numbers: Numbers::default(),
+            stats: RevisionStats::default(),
             component,
             settings: ArcSwap::from_pointee(Settings { policy: compiled.resolved, keys }),
             on_fault: compiled.on_fault,
@@ -110,11 +108,11 @@ impl Generation {
     /// As [`Component::on_request`].
     pub fn request(
         &self,
-        surroundings: &Surroundings,
+        services: &HostServices,
         cx: &CallContext,
         message: &[u8],
     ) -> engine::Result<RequestVerdict> {
-        self.component.on_request(surroundings, &self.settings.load(), cx, message)
+        self.component.on_request(services, &self.settings.load(), cx, message)
     }
 
     /// Calls the guard on a response.
@@ -123,20 +121,20 @@ impl Generation {
     /// As [`Component::on_response`].
     pub fn response(
         &self,
-        surroundings: &Surroundings,
+        services: &HostServices,
         cx: &CallContext,
         ticket: &[u8],
         message: &[u8],
     ) -> engine::Result<ResponseVerdict> {
-        self.component.on_response(surroundings, &self.settings.load(), cx, ticket, message)
+        self.component.on_response(services, &self.settings.load(), cx, ticket, message)
     }
 
     /// Compiles another policy for it: estimates that were corrected, nothing that an operator wrote.
     ///
     /// # Errors
     /// Those of [`Component::compile_policy`].
-    pub fn correct(&self, surroundings: &Surroundings, policy: &str) -> Result<()> {
-        let compiled = self.component.compile_policy(surroundings, policy)?;
+    pub fn correct(&self, services: &HostServices, policy: &str) -> Result<()> {
+        let compiled = self.component.compile_policy(services, policy)?;
         let keys = self.settings.load().keys.clone();
         self.settings.store(Arc::new(Settings { policy: compiled.resolved, keys }));
         Ok(())
@@ -151,6 +149,6 @@ impl Generation {
     #[must_use]
     pub fn json(&self, state: &str) -> Value {
         let Origin { source, version, component, policy, since_ms } = &self.origin;
-        json!({"generation": self.number, "state": state, "source": source, "version": version, "component": component, "policy": policy, "since": since_ms, "numbers": self.numbers.json()})
+        json!({"generation": self.number, "state": state, "source": source, "version": version, "component": component, "policy": policy, "since": since_ms, "numbers": self.stats.json()})
     }
 }

@@ -1,4 +1,4 @@
-//! A generation that shapes for nobody: what it would have sent, beside what was sent.
+//! A revision that shapes for nobody: what it would have sent, beside what was sent.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::Generation;
+use super::Revision;
 use crate::Result;
-use crate::engine::{CallContext, Decision, Outcome, RequestVerdict, Surroundings};
-use crate::store::{CursorStore, StoreFault};
+use crate::engine::{CallContext, Decision, HostServices, Outcome, RequestVerdict};
+use crate::store::{CursorStore, StoreError};
 
 /// Answers that wait to be shaped again. Beyond, they are left out: the shadow never holds up a request.
 const WAITING: usize = 32;
@@ -19,7 +19,7 @@ const WAITING: usize = 32;
 const ENDPOINTS: usize = 1_000;
 
 /// An answer that was sent.
-pub struct Sent {
+pub struct ShadowExchange {
     /// The context of the call.
     pub cx: CallContext,
     /// The request as the client sent it.
@@ -45,29 +45,26 @@ struct Compared {
 
 /// The comparison.
 pub struct Shadow {
-    queue: SyncSender<Sent>,
+    queue: SyncSender<ShadowExchange>,
     compared: Arc<Mutex<BTreeMap<String, Compared>>>,
 }
 
 impl Shadow {
     /// Starts the thread that shapes. It ends with the shadow.
-    pub(super) fn start(
-        generation: Arc<Generation>,
-        surroundings: &Surroundings,
-    ) -> Result<Arc<Self>> {
+    pub(super) fn start(revision: Arc<Revision>, services: &HostServices) -> Result<Arc<Self>> {
         let (queue, sent) = sync_channel(WAITING);
         let compared = Arc::new(Mutex::new(BTreeMap::new()));
         let shared = Arc::clone(&compared);
-        let store = Arc::new(ReadOnly(Arc::clone(&surroundings.store)));
-        let surroundings = Surroundings { store, clock: Arc::clone(&surroundings.clock) };
+        let store = Arc::new(ReadOnly(Arc::clone(&services.store)));
+        let services = HostServices { store, clock: Arc::clone(&services.clock) };
         std::thread::Builder::new()
             .name("shadow".to_owned())
-            .spawn(move || compare(&generation, &surroundings, &sent, &shared))?;
+            .spawn(move || compare(&revision, &services, &sent, &shared))?;
         Ok(Arc::new(Self { queue, compared }))
     }
 
     /// Shows it an answer.
-    pub fn offer(&self, sent: Sent) {
+    pub fn offer(&self, sent: ShadowExchange) {
         let _ = self.queue.try_send(sent);
     }
 
@@ -85,13 +82,13 @@ impl Shadow {
 }
 
 fn compare(
-    generation: &Generation,
-    surroundings: &Surroundings,
-    sent: &Receiver<Sent>,
+    revision: &Revision,
+    services: &HostServices,
+    sent: &Receiver<ShadowExchange>,
     compared: &Mutex<BTreeMap<String, Compared>>,
 ) {
     while let Ok(sent) = sent.recv() {
-        let other = shape(generation, surroundings, &sent);
+        let other = shape(revision, services, &sent);
         let mut compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
         let endpoint = &sent.decision.endpoint;
         if compared.len() >= ENDPOINTS && !compared.contains_key(endpoint) {
@@ -118,14 +115,14 @@ fn compare(
     }
 }
 
-/// What the generation makes of an answer; none where it fails.
+/// What the revision makes of an answer; none where it fails.
 fn shape(
-    generation: &Generation,
-    surroundings: &Surroundings,
-    sent: &Sent,
+    revision: &Revision,
+    services: &HostServices,
+    sent: &ShadowExchange,
 ) -> Option<(Decision, Option<Vec<u8>>)> {
     let RequestVerdict::Forward(forward) =
-        generation.request(surroundings, &sent.cx, &sent.request).ok()?
+        revision.request(services, &sent.cx, &sent.request).ok()?
     else {
         return None;
     };
@@ -134,8 +131,7 @@ fn shape(
         let decision = Decision { estimated_tokens: tokens, ..sent.decision.clone() };
         return Some((decision, None));
     }
-    let verdict =
-        generation.response(surroundings, &sent.cx, &forward.ticket, &sent.response).ok()?;
+    let verdict = revision.response(services, &sent.cx, &forward.ticket, &sent.response).ok()?;
     let shaped = match verdict.message {
         Outcome::Unchanged => None,
         Outcome::Shaped(message) => Some(message),
@@ -147,19 +143,19 @@ fn shape(
 struct ReadOnly(Arc<dyn CursorStore>);
 
 impl CursorStore for ReadOnly {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         self.0.get(principal, keys)
     }
 
-    fn put(&self, _: &str, _: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreFault> {
+    fn put(&self, _: &str, _: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreFault> {
+    fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn delete(&self, _: &str, _: &[String]) -> Result<(), StoreFault> {
+    fn delete(&self, _: &str, _: &[String]) -> Result<(), StoreError> {
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::{Error, Result, config, digest};
 
 /// What a component needs before it is taken.
 #[derive(Clone, Debug, Default)]
-pub enum Trust {
+pub enum VerificationPolicy {
     /// Nothing.
     #[default]
     Any,
@@ -20,8 +20,8 @@ pub enum Trust {
     Signed(Vec<PublicKey>),
 }
 
-impl Trust {
-    /// Trust as a configuration asks for it.
+impl VerificationPolicy {
+    /// VerificationPolicy as a configuration asks for it.
     ///
     /// # Errors
     /// [`Error::Refused`] with a public key that is none.
@@ -33,7 +33,7 @@ impl Trust {
         }
     }
 
-    /// Trust in these minisign public keys, the base64 line of each.
+    /// VerificationPolicy in these minisign public keys, the base64 line of each.
     ///
     /// # Errors
     /// [`Error::Refused`] with the key that is none.
@@ -48,7 +48,7 @@ impl Trust {
 
     /// The file that stands beside a component for this.
     #[must_use]
-    pub fn beside(&self, component: &Path) -> Option<PathBuf> {
+    pub fn sidecar(&self, component: &Path) -> Option<PathBuf> {
         let ending = match self {
             Self::Any => return None,
             Self::Checksum => ".sha256",
@@ -98,22 +98,24 @@ mod tests {
     #[test]
     fn a_checksum_is_that_of_the_bytes() {
         let sum = format!("{}  guard.wasm\n", digest(b"component"));
-        assert!(Trust::Checksum.verify(b"component", &sum).is_ok());
-        let refused = Trust::Checksum.verify(b"Component", &sum).unwrap_err().to_string();
+        assert!(VerificationPolicy::Checksum.verify(b"component", &sum).is_ok());
+        let refused =
+            VerificationPolicy::Checksum.verify(b"Component", &sum).unwrap_err().to_string();
         assert!(refused.contains("SHA-256"), "{refused}");
-        assert!(Trust::Checksum.verify(b"component", "").is_err());
+        assert!(VerificationPolicy::Checksum.verify(b"component", "").is_err());
     }
 
     #[test]
     fn a_signature_is_of_these_bytes_by_one_of_the_keys() {
         // Made by minisign's own program; the test of the suite makes new ones with it.
-        let keys =
-            Trust::signed(&["RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3".to_owned()])
-                .unwrap();
+        let keys = VerificationPolicy::signed(&[
+            "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3".to_owned(),
+        ])
+        .unwrap();
         let signature = "untrusted comment: signature from minisign secret key\nRUQf6LRCGA9i559r3g7V1qNyJDApGip8MfqcadIgT9CuhV3EMhHoN1mGTkUidF/z7SrlQgXdy8ofjb7bNJJylDOocrCo8KLzZwo=\ntrusted comment: timestamp:1633700835\tfile:test\tprehashed\nwLMDjy9FLAuxZ3q4NlEvkgtyhrr0gtTu6KC4KBJdITbbOeAi1zBIYo0v4iTgt8jJpIidRJnp94ABQkJAgAooBQ==\n";
         assert!(keys.verify(b"test", signature).is_ok());
         assert!(keys.verify(b"tesT", signature).is_err());
         assert!(keys.verify(b"test", "no signature").is_err());
-        assert!(Trust::signed(&["no key".to_owned()]).is_err());
+        assert!(VerificationPolicy::signed(&["no key".to_owned()]).is_err());
     }
 }

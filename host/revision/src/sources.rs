@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Generation, Generations, Offer, Trust, digest};
+use super::{Candidate, Revision, Revisions, VerificationPolicy, digest};
 use crate::engine::SigningKey;
 use crate::policy::Source;
 use crate::{Error, Result, config};
@@ -15,7 +15,7 @@ pub struct Content {
     /// The policy.
     pub policy: Source,
     /// The component's file, and what it needs to be trusted; none is the one inside the program.
-    pub component: Option<(PathBuf, Trust)>,
+    pub component: Option<(PathBuf, VerificationPolicy)>,
     /// The signing keys; none are those that the program made up.
     pub keys: Option<Vec<SigningKey>>,
     /// Every file that any of it came from.
@@ -64,12 +64,8 @@ impl Sources {
     /// Reads everything again, and takes over what has changed. `again`: also what was refused before. None where nothing is new.
     ///
     /// # Errors
-    /// As [`Generations::offer`], and where a file cannot be read. Then what serves serves on.
-    pub fn reload(
-        &self,
-        generations: &Generations,
-        again: bool,
-    ) -> Result<Option<Arc<Generation>>> {
+    /// As [`Revisions::offer`], and where a file cannot be read. Then what serves serves on.
+    pub fn reload(&self, revisions: &Revisions, again: bool) -> Result<Option<Arc<Revision>>> {
         let content = (self.read)().and_then(|content| {
             is_written(&content.policy)?;
             let component = load(&content)?;
@@ -82,7 +78,7 @@ impl Sources {
                 let fault = Some(error.to_string());
                 let known = std::mem::replace(&mut self.seen().fault, fault.clone()) == fault;
                 if !known || again {
-                    generations.refuse("files", &error);
+                    revisions.refuse("files", &error);
                 }
                 return Err(error);
             }
@@ -99,9 +95,9 @@ impl Sources {
             (policy_new, component_new)
         };
         if let Some(keys) = content.keys.clone()
-            && let Err(error) = generations.rotate(keys)
+            && let Err(error) = revisions.rotate(keys)
         {
-            generations.refuse("signing keys", &error);
+            revisions.refuse("signing keys", &error);
         }
         if !policy_new && !component_new && !again {
             return Ok(None);
@@ -114,7 +110,7 @@ impl Sources {
         if policy_new || again {
             from.push(content.policy.path.as_deref().map_or_else(|| "policy".to_owned(), named));
         }
-        generations.offer(&Offer {
+        revisions.deploy(&Candidate {
             source: from.join(", "),
             component: component.filter(|_| component_new || again),
             policy: Some(content.policy),
@@ -144,13 +140,13 @@ fn load(content: &Content) -> Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// [`Error::File`], [`Error::Refused`].
-pub fn read_component(path: &Path, trust: &Trust) -> Result<Vec<u8>> {
+pub fn read_component(path: &Path, trust: &VerificationPolicy) -> Result<Vec<u8>> {
     let file = |path: &Path| {
         let path = path.to_owned();
         |source| config::Error::File { path, source }
     };
     let bytes = std::fs::read(path).map_err(file(path))?;
-    if let Some(beside) = trust.beside(path) {
+    if let Some(beside) = trust.sidecar(path) {
         trust.verify(&bytes, &std::fs::read_to_string(&beside).map_err(file(&beside))?)?;
     }
     Ok(bytes)

@@ -1,4 +1,4 @@
-//! A new generation on trial: which sessions it takes, and what becomes of it.
+//! A new revision on trial: which sessions it takes, and what becomes of it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Generation;
-use super::numbers::{Numbers, Snapshot};
+use super::Revision;
 use super::shadow::Shadow;
+use super::stats::{RevisionStats, StatsSnapshot};
 use super::{Mode, RolloutOptions};
 use crate::engine::CallContext;
 
 /// A trial.
 pub struct Trial {
     /// What is tried.
-    pub generation: Arc<Generation>,
+    pub revision: Arc<Revision>,
     /// How.
     pub mode: Mode,
     percent: AtomicU8,
     step: AtomicUsize,
-    began: Mutex<(Instant, Snapshot)>,
-    /// What the active generation had done when the trial began.
-    before: Snapshot,
+    began: Mutex<(Instant, StatsSnapshot)>,
+    /// What the active revision had done when the trial began.
+    before: StatsSnapshot,
     /// The comparison, if the revision runs as a shadow.
     pub shadow: Option<Arc<Shadow>>,
 }
@@ -38,9 +38,9 @@ pub(super) enum Verdict {
 
 impl Trial {
     pub(super) fn new(
-        generation: Arc<Generation>,
+        revision: Arc<Revision>,
         options: &RolloutOptions,
-        active: &Numbers,
+        active: &RevisionStats,
         shadow: Option<Arc<Shadow>>,
     ) -> Self {
         let percent = match options.mode {
@@ -50,8 +50,8 @@ impl Trial {
             Mode::Shadow => 0,
         };
         Self {
-            began: Mutex::new((Instant::now(), generation.numbers.snapshot())),
-            generation,
+            began: Mutex::new((Instant::now(), revision.stats.snapshot())),
+            revision,
             mode: options.mode,
             percent: AtomicU8::new(percent),
             step: AtomicUsize::new(0),
@@ -68,14 +68,14 @@ impl Trial {
 
     /// Whether it takes this caller: by session, or by principal where there is none. Those that it took once it keeps when its share grows.
     pub(super) fn takes(&self, cx: &CallContext) -> bool {
-        share_of(cx, self.generation.number) < self.percent()
+        session_percentile(cx, self.revision.number) < self.percent()
     }
 
-    pub(super) fn verdict(&self, options: &RolloutOptions, active: &Numbers) -> Verdict {
+    pub(super) fn verdict(&self, options: &RolloutOptions, active: &RevisionStats) -> Verdict {
         if self.mode != Mode::Canary {
             return Verdict::Wait;
         }
-        let (now, beside) = (self.generation.numbers.snapshot(), active.snapshot());
+        let (now, beside) = (self.revision.stats.snapshot(), active.snapshot());
         // Both sides since the trial began: what came before had other traffic.
         let calls = beside.calls - self.before.calls.min(beside.calls);
         let micros = beside.micros - self.before.micros.min(beside.micros);
@@ -106,8 +106,8 @@ impl Trial {
     }
 
     /// For people and their programs: both sides, since the trial began.
-    pub(super) fn json(&self, active: &Generation) -> Value {
-        let side = |now: Snapshot, before: Snapshot| {
+    pub(super) fn json(&self, active: &Revision) -> Value {
+        let side = |now: StatsSnapshot, before: StatsSnapshot| {
             let answers = now.answers.saturating_sub(before.answers);
             let sent = now.sent_tokens.saturating_sub(before.sent_tokens);
             let original = now.original_tokens.saturating_sub(before.original_tokens);
@@ -124,18 +124,18 @@ impl Trial {
             })
         };
         json!({
-            "generation": self.generation.json("trial"),
+            "generation": self.revision.json("trial"),
             "mode": self.mode,
             "percent": self.percent(),
-            "active": side(active.numbers.snapshot(), self.before),
-            "candidate": side(self.generation.numbers.snapshot(), Snapshot::default()),
+            "active": side(active.stats.snapshot(), self.before),
+            "candidate": side(self.revision.stats.snapshot(), StatsSnapshot::default()),
             "shadow": self.shadow.as_ref().map(|shadow| shadow.report()),
         })
     }
 }
 
 /// Where a caller stands among all, 0 to 99: always the same place for the same session.
-pub fn share_of(cx: &CallContext, salt: u64) -> u8 {
+pub fn session_percentile(cx: &CallContext, salt: u64) -> u8 {
     let mut hasher = DefaultHasher::new();
     salt.hash(&mut hasher);
     if cx.session.is_empty() { &cx.principal } else { &cx.session }.hash(&mut hasher);

@@ -9,13 +9,13 @@ use context_guard::clock::SystemClock;
 use context_guard::config::{self, Config, Policy};
 use context_guard::document::Issues;
 use context_guard::engine::{
-    Component, Engine, EngineOptions, SigningKey, Surroundings, compiled_folder,
+    Component, Engine, EngineOptions, HostServices, SigningKey, compiled_folder,
 };
 use context_guard::filter::FilterOptions;
-use context_guard::generation::{
-    self, Content, Error, Generations, RolloutOptions, Sources, Trust,
-};
 use context_guard::policy::Source;
+use context_guard::revision::{
+    self, Content, Error, Revisions, RolloutOptions, Sources, VerificationPolicy,
+};
 use context_guard::store::{self, CursorStore, MemoryLimits, MemoryStore, StoreOptions};
 use context_guard::{Clock, Filter, embedded_component, keys};
 use tracing::warn;
@@ -35,7 +35,7 @@ pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
 fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>> {
     let engine = Engine::new(EngineOptions { compiled: compiled_folder(), ..options })?;
     let component = match &content.component {
-        Some((path, trust)) => Component::load(&engine, &generation::read_component(path, trust)?)?,
+        Some((path, trust)) => Component::load(&engine, &revision::read_component(path, trust)?)?,
         None => {
             let embedded = embedded_component().ok_or_else(|| {
                 anyhow!("this program was built without the guard component: build it with `cargo xtask build`, or name one with --component FILE")
@@ -46,18 +46,17 @@ fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>
     Ok(Arc::new(component))
 }
 
-/// The first generation of what was read.
-pub(crate) fn generations(
+/// The first revision of what was read.
+pub(crate) fn revisions(
     content: &Content,
     engine: EngineOptions,
-    surroundings: Surroundings,
+    services: HostServices,
     keys: Vec<SigningKey>,
     options: RolloutOptions,
-) -> Result<Arc<Generations>> {
+) -> Result<Arc<Revisions>> {
     let policy = content.policy.json();
-    let generations =
-        Generations::new(component(content, engine)?, surroundings, &policy, keys, options);
-    Ok(generations.map(Arc::new).map_err(|error| located(error, &content.policy))?)
+    let revisions = Revisions::new(component(content, engine)?, services, &policy, keys, options);
+    Ok(revisions.map(Arc::new).map_err(|error| located(error, &content.policy))?)
 }
 
 fn located(error: Error, policy: &Source) -> Error {
@@ -67,9 +66,9 @@ fn located(error: Error, policy: &Source) -> Error {
     }
 }
 
-fn in_memory(clock: Arc<dyn Clock>) -> Surroundings {
+fn in_memory(clock: Arc<dyn Clock>) -> HostServices {
     let store = Arc::new(MemoryStore::new(Arc::clone(&clock), MemoryLimits::default()));
-    Surroundings { store, clock }
+    HostServices { store, clock }
 }
 
 impl GuardOptions {
@@ -80,7 +79,7 @@ impl GuardOptions {
             None => Source::inline(None),
         };
         let files = self.policy.iter().chain(&self.component).cloned().collect();
-        let component = self.component.clone().map(|path| (path, Trust::Any));
+        let component = self.component.clone().map(|path| (path, VerificationPolicy::Any));
         Ok(Content { policy, component, keys: None, files })
     }
 
@@ -94,9 +93,9 @@ impl GuardOptions {
         &self,
         keys: Vec<SigningKey>,
         clock: Arc<dyn Clock>,
-    ) -> Result<Arc<Generations>> {
+    ) -> Result<Arc<Revisions>> {
         let (content, options) = (self.content()?, RolloutOptions::default());
-        generations(&content, EngineOptions::default(), in_memory(clock), keys, options)
+        revisions(&content, EngineOptions::default(), in_memory(clock), keys, options)
     }
 
     /// Takes over what changes in the files, while the filter is there.
@@ -104,7 +103,7 @@ impl GuardOptions {
         let options = self.clone();
         let sources = Arc::new(Sources::new(move || options.content()));
         if !sources.files().is_empty() {
-            generation::watch(filter.generations(), sources)?;
+            revision::watch(filter.revisions(), sources)?;
         }
         Ok(())
     }
@@ -120,7 +119,7 @@ pub(crate) fn check(content: &Content) -> Result<Issues> {
     let compiled = component(content, EngineOptions::default())?
         .compile_policy(&in_memory(Arc::new(SystemClock)), &content.policy.json())
         .map_err(|error| located(error.into(), &content.policy))?;
-    Ok(generation::policy_issues(&compiled.warnings))
+    Ok(revision::policy_issues(&compiled.warnings))
 }
 
 /// What the configuration of a gateway names, read anew each time.
@@ -151,9 +150,9 @@ impl GatewayFiles {
         let named = config.component.file.as_ref().map(|file| config.folder.join(file));
         let component = match self.component.clone().or(named) {
             Some(path) => {
-                let trust = Trust::configured(&config.component)?;
+                let trust = VerificationPolicy::configured(&config.component)?;
                 files.push(path.clone());
-                files.extend(trust.beside(&path));
+                files.extend(trust.sidecar(&path));
                 Some((path, trust))
             }
             None => None,

@@ -9,11 +9,11 @@ use clap::Args;
 use context_guard::cache::Cache;
 use context_guard::clock::SystemClock;
 use context_guard::config;
-use context_guard::engine::Surroundings;
+use context_guard::engine::HostServices;
 use context_guard::filter::FilterOptions;
 use context_guard::gateway::Gateway;
-use context_guard::generation::{self, Generations, Sources};
 use context_guard::recording::Recording;
+use context_guard::revision::{self, Revisions, Sources};
 use context_guard::sampler::Sampler;
 use context_guard::{Clock, Filter};
 use tracing::{info, warn};
@@ -58,17 +58,17 @@ impl Serve {
         let content = files.of(&config)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = runtime::store(&config, &clock)?;
-        if store.waits() && content.keys.is_none() {
+        if store.may_block() && content.keys.is_none() {
             warn!(
                 "The store is shared, the signing key is not: no other gateway will read on in this one's answers. Set signingKeys."
             );
         }
-        let surroundings = Surroundings { store, clock: Arc::clone(&clock) };
+        let services = HostServices { store, clock: Arc::clone(&clock) };
         let keys = runtime::keys_or_random(content.keys.clone())?;
-        let generations = runtime::generations(
+        let revisions = runtime::revisions(
             &content,
             runtime::engine_options(&config.component),
-            surroundings,
+            services,
             keys,
             config.rollout.clone(),
         )?;
@@ -80,7 +80,7 @@ impl Serve {
         };
         let sampler = Sampler::start(config.telemetry.sample)?;
         let options = FilterOptions { sampler, learn: false, cache, recording };
-        let filter = Filter::with_options(Arc::clone(&generations), options);
+        let filter = Filter::with_options(Arc::clone(&revisions), options);
         let sources = Arc::new(Sources::new(move || files.content()));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let path = config.path.clone();
@@ -92,9 +92,9 @@ impl Serve {
             let gateway = Gateway::new(config, Arc::new(filter), clock)?;
             let gateway = gateway.with_sources(Arc::clone(&sources));
             if watched {
-                generation::watch(&generations, Arc::clone(&sources))?;
+                revision::watch(&revisions, Arc::clone(&sources))?;
             }
-            reload_on_hangup(&generations, &sources);
+            reload_on_hangup(&revisions, &sources);
             gateway
                 .run(stopped(), |address, admin| {
                     eprintln!(
@@ -114,20 +114,19 @@ impl Serve {
 }
 
 /// Reads the files again when the process is told to, as daemons do.
-fn reload_on_hangup(generations: &Arc<Generations>, sources: &Arc<Sources>) {
+fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let (generations, sources) = (Arc::clone(generations), Arc::clone(sources));
+        let (revisions, sources) = (Arc::clone(revisions), Arc::clone(sources));
         tokio::spawn(async move {
             let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
             while hangup.recv().await.is_some() {
-                let (generations, sources) = (Arc::clone(&generations), Arc::clone(&sources));
+                let (revisions, sources) = (Arc::clone(&revisions), Arc::clone(&sources));
                 // What is wrong is logged where it is found.
-                let _ = tokio::task::spawn_blocking(move || {
-                    sources.reload(&generations, true).map(drop)
-                })
-                .await;
+                let _ =
+                    tokio::task::spawn_blocking(move || sources.reload(&revisions, true).map(drop))
+                        .await;
             }
         });
     }

@@ -3,12 +3,12 @@
 
 mod breaker;
 pub mod clock;
+mod layered;
 pub mod memory;
 mod none;
 mod open;
 #[cfg(feature = "redis")]
 pub mod redis;
-mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use thiserror::Error;
 
 pub use breaker::Breaker;
 pub use clock::Clock;
+pub use layered::LayeredStore;
 pub use memory::{MemoryLimits, MemoryStore};
 pub use none::NoStore;
 pub use open::{StoreOptions, open};
-pub use shared::SharedStore;
 
 /// Why a store cannot serve.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum StoreFault {
+pub enum StoreError {
     /// Not reachable, or not answering in time.
     #[error("the store cannot be reached")]
     Unavailable,
@@ -45,39 +45,39 @@ pub trait CursorStore: Send + Sync {
     /// The values of these keys, in their order; they are shared with the store, not copied.
     ///
     /// # Errors
-    /// [`StoreFault`].
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault>;
+    /// [`StoreError`].
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError>;
 
     /// Keeps all these entries for a time, or fails.
     ///
     /// # Errors
-    /// [`StoreFault`].
+    /// [`StoreError`].
     fn put(
         &self,
         principal: &str,
         entries: Vec<(String, Vec<u8>)>,
         ttl: Duration,
-    ) -> Result<(), StoreFault>;
+    ) -> Result<(), StoreError>;
 
     /// Keeps these keys for a time from now. Those that are not there are passed over.
     ///
     /// # Errors
-    /// [`StoreFault`].
-    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreFault>;
+    /// [`StoreError`].
+    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError>;
 
     /// Forgets these keys.
     ///
     /// # Errors
-    /// [`StoreFault`].
-    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreFault>;
+    /// [`StoreError`].
+    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError>;
 
     /// Whether a call may wait for another machine.
-    fn waits(&self) -> bool {
+    fn may_block(&self) -> bool {
         false
     }
 
     /// What keeps entries while this cannot, for this process alone. None: nothing does.
-    fn instead(&self) -> Option<Arc<dyn CursorStore>> {
+    fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
         None
     }
 

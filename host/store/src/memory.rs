@@ -8,7 +8,7 @@ use bytes::Bytes;
 use lru::LruCache;
 
 use crate::Clock;
-use crate::{CursorStore, StoreFault};
+use crate::{CursorStore, StoreError};
 
 /// Bytes that an entry costs beside its key and value: what the maps hold.
 const OVERHEAD: usize = 160;
@@ -147,7 +147,7 @@ impl Shelves {
 }
 
 impl CursorStore for MemoryStore {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let mut shelves = self.lock();
         shelves.uses += 1;
         let used = shelves.uses;
@@ -167,10 +167,10 @@ impl CursorStore for MemoryStore {
         principal: &str,
         entries: Vec<(String, Vec<u8>)>,
         ttl: Duration,
-    ) -> Result<(), StoreFault> {
+    ) -> Result<(), StoreError> {
         let needed: usize = entries.iter().map(|(key, value)| cost(key, value)).sum();
         if needed > self.limits.principal_bytes.min(self.limits.total_bytes) {
-            return Err(StoreFault::QuotaExceeded);
+            return Err(StoreError::QuotaExceeded);
         }
         let expires = self.clock.now() + ttl;
         let mut shelves = self.lock();
@@ -195,7 +195,7 @@ impl CursorStore for MemoryStore {
         Ok(())
     }
 
-    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreFault> {
+    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
         let expires = self.clock.now() + ttl;
         let mut shelves = self.lock();
         for key in keys {
@@ -211,7 +211,7 @@ impl CursorStore for MemoryStore {
         Ok(())
     }
 
-    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreFault> {
+    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
         let mut shelves = self.lock();
         for key in keys {
             shelves.remove(principal, key);
@@ -237,7 +237,7 @@ mod tests {
         principal: &str,
         key: &str,
         bytes: usize,
-    ) -> Result<(), StoreFault> {
+    ) -> Result<(), StoreError> {
         store.put(principal, vec![(key.to_owned(), vec![7; bytes])], MINUTE)
     }
 
@@ -286,7 +286,7 @@ mod tests {
         }
         assert!(has(&store, "b", "k"));
         assert!(store.bytes() <= 3_000);
-        assert_eq!(put(&store, "a", "large", 2_000), Err(StoreFault::QuotaExceeded));
+        assert_eq!(put(&store, "a", "large", 2_000), Err(StoreError::QuotaExceeded));
     }
 
     #[test]

@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{CursorStore, StoreFault};
+use crate::{CursorStore, StoreError};
 
 /// No store.
 #[derive(Debug, Default)]
 pub struct NoStore;
 
 impl CursorStore for NoStore {
-    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         Ok(vec![None; keys.len()])
     }
 
-    fn put(&self, _: &str, _: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreFault> {
-        Err(StoreFault::Unavailable)
+    fn put(&self, _: &str, _: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreError> {
+        Err(StoreError::Unavailable)
     }
 
-    fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreFault> {
-        Err(StoreFault::Unavailable)
+    fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreError> {
+        Err(StoreError::Unavailable)
     }
 
-    fn delete(&self, _: &str, _: &[String]) -> Result<(), StoreFault> {
+    fn delete(&self, _: &str, _: &[String]) -> Result<(), StoreError> {
         Ok(())
     }
 }

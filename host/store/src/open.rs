@@ -5,7 +5,7 @@ use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use crate::redis::{RedisOptions, RedisStore};
-use crate::{Clock, CursorStore, MemoryLimits, MemoryStore, NoStore, StoreFault};
+use crate::{Clock, CursorStore, MemoryLimits, MemoryStore, NoStore, StoreError};
 
 /// What a URL says, and what goes with it.
 #[derive(Clone, Debug)]
@@ -37,11 +37,11 @@ const SCHEMES: [(&str, &str, bool); 8] = [
 /// Opens the store that a URL names. Nothing is asked of it yet.
 ///
 /// # Errors
-/// [`StoreFault::InvalidUrl`] where the URL names none.
+/// [`StoreError::InvalidUrl`] where the URL names none.
 pub fn open(
     options: &StoreOptions<'_>,
     clock: &Arc<dyn Clock>,
-) -> Result<Arc<dyn CursorStore>, StoreFault> {
+) -> Result<Arc<dyn CursorStore>, StoreError> {
     let memory = |bytes: usize| {
         let limits = MemoryLimits { principal_bytes: bytes, total_bytes: bytes };
         MemoryStore::new(Arc::clone(clock), limits)
@@ -69,7 +69,7 @@ fn open_shared(
     cluster: bool,
     near: impl FnOnce() -> MemoryStore,
     clock: &Arc<dyn Clock>,
-) -> Result<Arc<dyn CursorStore>, StoreFault> {
+) -> Result<Arc<dyn CursorStore>, StoreError> {
     let remote = RedisStore::new(&RedisOptions {
         urls,
         cluster,
@@ -79,7 +79,7 @@ fn open_shared(
     if options.local_bytes == 0 {
         return Ok(Arc::new(remote));
     }
-    Ok(Arc::new(crate::SharedStore::new(remote, near(), Arc::clone(clock))))
+    Ok(Arc::new(crate::LayeredStore::new(remote, near(), Arc::clone(clock))))
 }
 
 #[cfg(not(feature = "redis"))]
@@ -89,18 +89,18 @@ fn open_shared(
     _: bool,
     _: impl FnOnce() -> MemoryStore,
     _: &Arc<dyn Clock>,
-) -> Result<Arc<dyn CursorStore>, StoreFault> {
-    Err(StoreFault::InvalidUrl(
+) -> Result<Arc<dyn CursorStore>, StoreError> {
+    Err(StoreError::InvalidUrl(
         "a store.url of Redis or Valkey is not supported by this build: build context-guard with the \
          cargo feature `redis`, or use the released program"
             .to_owned(),
     ))
 }
 
-fn unknown() -> StoreFault {
+fn unknown() -> StoreError {
     // The URL itself may hold a password.
     let names = SCHEMES.map(|(name, ..)| format!("{name}://")).join(", ");
-    StoreFault::InvalidUrl(format!("store.url names no store; there are memory:, none:, {names}"))
+    StoreError::InvalidUrl(format!("store.url names no store; there are memory:, none:, {names}"))
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
 
-    fn opened(url: &str) -> Result<Arc<dyn CursorStore>, StoreFault> {
+    fn opened(url: &str) -> Result<Arc<dyn CursorStore>, StoreError> {
         let options = StoreOptions {
             url,
             prefix: "p",
@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn stores_are_told_by_their_scheme_and_passwords_never() {
-        assert!(!opened("memory:").unwrap().waits());
+        assert!(!opened("memory:").unwrap().may_block());
         assert!(opened("none:").unwrap().put("", Vec::new(), Duration::ZERO).is_err());
-        assert!(opened("valkey://127.0.0.1:1/2").unwrap().waits());
-        assert!(opened("redis-cluster://u:secret@127.0.0.1:1,127.0.0.1:2").unwrap().waits());
+        assert!(opened("valkey://127.0.0.1:1/2").unwrap().may_block());
+        assert!(opened("redis-cluster://u:secret@127.0.0.1:1,127.0.0.1:2").unwrap().may_block());
         for url in ["postgres://u:secret@h/db", "secret", "redis://u:secret@h:notaport"] {
             let refused = opened(url).err().unwrap().to_string();
             assert!(!refused.contains("secret"), "{refused}");

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
-use crate::{Breaker, CursorStore, StoreFault};
+use crate::{Breaker, CursorStore, StoreError};
 
 /// How long a server that does not answer is left alone at first; 64 times as long at most.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -96,11 +96,11 @@ impl RedisStore {
     /// A store at these URLs. Nothing is asked of it yet.
     ///
     /// # Errors
-    /// [`StoreFault::InvalidUrl`] where a URL is none.
-    pub fn new(options: &RedisOptions) -> Result<Self, StoreFault> {
+    /// [`StoreError::InvalidUrl`] where a URL is none.
+    pub fn new(options: &RedisOptions) -> Result<Self, StoreError> {
         let setup = |error: RedisError| {
             // The URL itself may hold a password.
-            StoreFault::InvalidUrl(format!("store.url cannot be used: {error}"))
+            StoreError::InvalidUrl(format!("store.url cannot be used: {error}"))
         };
         let server = if options.cluster {
             let nodes = ClusterClientBuilder::new(options.urls.iter().map(String::as_str))
@@ -121,7 +121,7 @@ impl RedisStore {
             .thread_name("store")
             .enable_all()
             .build()
-            .map_err(|error| StoreFault::Other(error.to_string()))?;
+            .map_err(|error| StoreError::Other(error.to_string()))?;
         let remote = Remote {
             server,
             connection: tokio::sync::Mutex::default(),
@@ -142,12 +142,12 @@ impl RedisStore {
     }
 
     /// Sends commands, and waits for what they give.
-    fn run<T: FromRedisValue + Send + 'static>(&self, pipeline: Pipeline) -> Result<T, StoreFault> {
+    fn run<T: FromRedisValue + Send + 'static>(&self, pipeline: Pipeline) -> Result<T, StoreError> {
         let remote = Arc::clone(&self.remote);
         if remote.breaker.admit(Instant::now()).is_err() {
-            return Err(StoreFault::Unavailable);
+            return Err(StoreError::Unavailable);
         }
-        let Some(runtime) = &self.runtime else { return Err(StoreFault::Unavailable) };
+        let Some(runtime) = &self.runtime else { return Err(StoreError::Unavailable) };
         let (done, result) = sync_channel(1);
         let longest = remote.timeout * 2 + Duration::from_millis(200);
         runtime.spawn(async move {
@@ -157,14 +157,14 @@ impl RedisStore {
             Ok(result) => result,
             Err(_) => {
                 self.remote.failed(&"it does not answer in time");
-                Err(StoreFault::Unavailable)
+                Err(StoreError::Unavailable)
             }
         }
     }
 }
 
 impl Remote {
-    async fn query<T: FromRedisValue>(&self, pipeline: &Pipeline) -> Result<T, StoreFault> {
+    async fn query<T: FromRedisValue>(&self, pipeline: &Pipeline) -> Result<T, StoreError> {
         // A connection may have been closed while nobody used it: the second try has a new one.
         let mut result = self.once(pipeline).await;
         if result.as_ref().is_err_and(|error| error.is_connection_dropped()) {
@@ -217,13 +217,13 @@ impl Remote {
         Ok(connection)
     }
 
-    fn fault(&self, error: &RedisError) -> StoreFault {
+    fn fault(&self, error: &RedisError) -> StoreError {
         // It is there, and has no room: to leave it alone would help nobody. Of a pipeline the first error is told within a text.
         if error.to_string().contains("OOM") {
-            return StoreFault::QuotaExceeded;
+            return StoreError::QuotaExceeded;
         }
         self.failed(error);
-        StoreFault::Unavailable
+        StoreError::Unavailable
     }
 
     fn up(&self) -> MutexGuard<'_, bool> {
@@ -261,7 +261,7 @@ fn millis(ttl: Duration) -> u64 {
 }
 
 impl CursorStore for RedisStore {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -282,7 +282,7 @@ impl CursorStore for RedisStore {
         principal: &str,
         entries: Vec<(String, Vec<u8>)>,
         ttl: Duration,
-    ) -> Result<(), StoreFault> {
+    ) -> Result<(), StoreError> {
         let tag = tag(principal);
         let mut entries = entries.into_iter().peekable();
         while entries.peek().is_some() {
@@ -301,7 +301,7 @@ impl CursorStore for RedisStore {
         Ok(())
     }
 
-    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreFault> {
+    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
         if keys.is_empty() {
             return Ok(());
         }
@@ -313,7 +313,7 @@ impl CursorStore for RedisStore {
         self.run(extend)
     }
 
-    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreFault> {
+    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
         if keys.is_empty() {
             return Ok(());
         }
@@ -324,7 +324,7 @@ impl CursorStore for RedisStore {
         self.run(delete)
     }
 
-    fn waits(&self) -> bool {
+    fn may_block(&self) -> bool {
         true
     }
 

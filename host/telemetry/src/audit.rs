@@ -13,7 +13,7 @@ use crate::{Result, config};
 /// An entry.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry<'a> {
+pub struct AuditEntry<'a> {
     /// Milliseconds since 1970.
     pub timestamp: u64,
     /// `request`, `refused` or `change`.
@@ -31,12 +31,12 @@ pub struct Entry<'a> {
 }
 
 /// The log.
-pub struct Audit {
+pub struct AuditLog {
     to: Mutex<NonBlocking>,
     _guard: WorkerGuard,
 }
 
-impl Audit {
+impl AuditLog {
     /// Opens the log in this folder, which is made if it is not there.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Audit {
     }
 
     /// Adds an entry. Where the disk cannot keep up, entries are dropped rather than requests held.
-    pub fn write(&self, entry: &Entry<'_>) {
+    pub fn write(&self, entry: &AuditEntry<'_>) {
         if let Ok(mut line) = serde_json::to_vec(entry) {
             line.push(b'\n');
             let mut to = self.to.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

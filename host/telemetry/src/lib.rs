@@ -9,7 +9,7 @@ pub mod recording;
 pub mod sampler;
 mod tokenizer;
 
-pub use audit::{Audit, Entry};
+pub use audit::{AuditEntry, AuditLog};
 pub use error::{Error, Result};
 pub use metrics::Metrics;
 pub use tokenizer::{COUNTS_EXACTLY, o200k, require_exact_tokens};
@@ -89,8 +89,9 @@ pub struct TelemetryRecord {
     pub principal: String,
     /// The upstream's name.
     pub upstream: String,
-    /// The generation that shaped it; 0 where none did.
-    pub generation: u64,
+    /// The revision that shaped it; 0 where none did.
+    #[serde(rename = "generation")]
+    pub revision: u64,
     /// The tier of the cache that it came from; empty where the upstream was asked.
     pub cache: String,
     /// The tier of the answer of a tool.
@@ -111,7 +112,7 @@ pub struct OptimizationMetadata {
 }
 
 /// An answer, as far as its record needs it.
-pub struct Answered<'a> {
+pub struct AnswerEvent<'a> {
     /// The context of the call.
     pub cx: &'a CallContext,
     /// The endpoint where the guard names none.
@@ -132,7 +133,7 @@ pub struct Recorder {
     capacity: usize,
     /// Numbers for Prometheus.
     pub metrics: Metrics,
-    audit: Option<Audit>,
+    audit: Option<AuditLog>,
     clock: Arc<dyn Clock>,
     last_request: AtomicU64,
 }
@@ -140,7 +141,7 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder that keeps this many records.
     #[must_use]
-    pub fn new(capacity: usize, audit: Option<Audit>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(capacity: usize, audit: Option<AuditLog>, clock: Arc<dyn Clock>) -> Self {
         Self {
             ring: Mutex::new(VecDeque::with_capacity(capacity.min(1 << 16))),
             capacity,
@@ -157,8 +158,8 @@ impl Recorder {
     }
 
     /// Records an answer.
-    pub fn answered(&self, answered: &Answered<'_>) {
-        let Answered { cx, endpoint, decision, latency, bytes, outcome } = *answered;
+    pub fn answered(&self, answered: &AnswerEvent<'_>) {
+        let AnswerEvent { cx, endpoint, decision, latency, bytes, outcome } = *answered;
         let record = TelemetryRecord {
             request_id: cx.request_id.clone(),
             endpoint: decision
@@ -183,7 +184,7 @@ impl Recorder {
             },
             principal: cx.principal.clone(),
             upstream: cx.upstream.clone(),
-            generation: decision.and_then(|decision| decision.revision).unwrap_or_default(),
+            revision: decision.and_then(|decision| decision.revision).unwrap_or_default(),
             cache: decision
                 .and_then(|decision| decision.cache)
                 .map_or("", CacheTier::name)
@@ -204,7 +205,7 @@ impl Recorder {
             "Answered."
         );
         if let Some(audit) = &self.audit {
-            audit.write(&Entry {
+            audit.write(&AuditEntry {
                 timestamp: record.timestamp,
                 event: "request",
                 principal: &record.principal,
@@ -227,7 +228,7 @@ impl Recorder {
         self.metrics.refused(reason);
         info!(principal, reason, detail, "Refused a request.");
         if let Some(audit) = &self.audit {
-            audit.write(&Entry {
+            audit.write(&AuditEntry {
                 timestamp: self.now_ms(),
                 event: "refused",
                 principal,
@@ -242,7 +243,7 @@ impl Recorder {
     pub fn changed(&self, change: &Change) {
         self.metrics.changed(change);
         if let Some(audit) = &self.audit {
-            audit.write(&Entry {
+            audit.write(&AuditEntry {
                 timestamp: self.now_ms(),
                 event: "change",
                 principal: &change.source,
@@ -259,7 +260,7 @@ impl Recorder {
 
     /// The records that fit, the newest first.
     #[must_use]
-    pub fn query(&self, query: &Query) -> Vec<Arc<TelemetryRecord>> {
+    pub fn query(&self, query: &RecordQuery) -> Vec<Arc<TelemetryRecord>> {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = ring.iter().rev().filter(|record| query.fits(record));
         fitting.take(query.limit.unwrap_or(100)).cloned().collect()
@@ -294,7 +295,7 @@ fn outcome_of(decision: &Decision) -> Outcome {
 /// Which records are asked for.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Query {
+pub struct RecordQuery {
     /// The endpoint; `*` stands for any part of it.
     pub endpoint: Option<String>,
     /// From this time on, in milliseconds since 1970.
@@ -307,7 +308,7 @@ pub struct Query {
     pub limit: Option<usize>,
 }
 
-impl Query {
+impl RecordQuery {
     fn fits(&self, record: &TelemetryRecord) -> bool {
         let outcome = serde_json::to_value(record.outcome).unwrap_or_default();
         self.endpoint.as_deref().is_none_or(|pattern| glob::matches(pattern, &record.endpoint))
@@ -336,7 +337,7 @@ mod tests {
             ("files::list", Outcome::UpstreamError),
             ("web::get", Outcome::Passed),
         ] {
-            recorder.answered(&Answered {
+            recorder.answered(&AnswerEvent {
                 cx: &cx,
                 endpoint,
                 decision: None,
@@ -345,15 +346,16 @@ mod tests {
                 outcome,
             });
         }
-        let found = |query: Query| {
+        let found = |query: RecordQuery| {
             recorder.query(&query).iter().map(|found| found.endpoint.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(found(Query::default()), ["web::get", "files::list", "files::read"]);
-        let files = Query { endpoint: Some("files::*".into()), ..Query::default() };
+        assert_eq!(found(RecordQuery::default()), ["web::get", "files::list", "files::read"]);
+        let files = RecordQuery { endpoint: Some("files::*".into()), ..RecordQuery::default() };
         assert_eq!(found(files), ["files::list", "files::read"]);
-        let failed = Query { outcome: Some("upstream_error".into()), ..Query::default() };
+        let failed =
+            RecordQuery { outcome: Some("upstream_error".into()), ..RecordQuery::default() };
         assert_eq!(found(failed), ["files::list"]);
-        assert!(found(Query { to: Some(1), ..Query::default() }).is_empty());
+        assert!(found(RecordQuery { to: Some(1), ..RecordQuery::default() }).is_empty());
         assert!(recorder.metrics.text().contains("context_guard_requests_total"));
     }
 }

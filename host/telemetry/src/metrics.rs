@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Outcome, TelemetryRecord};
-use crate::revision::{Change, Event};
+use crate::revision::{Change, ChangeEvent};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
@@ -70,7 +70,7 @@ pub struct Metrics {
     up: Family<Upstream, Gauge>,
     restarts: Family<Upstream, Counter>,
     sessions: Gauge,
-    generation: Gauge,
+    revision: Gauge,
     changes: Family<Changed, Counter>,
     cache: Family<Kept, Counter>,
     store: Gauge,
@@ -128,9 +128,9 @@ impl Metrics {
         );
         let sessions = Gauge::default();
         registry.register("sessions", "Sessions of clients", sessions.clone());
-        let generation = Gauge::default();
-        generation.set(1);
-        registry.register("generation", "The generation that serves", generation.clone());
+        let revision = Gauge::default();
+        revision.set(1);
+        registry.register("generation", "The generation that serves", revision.clone());
         let changes = Family::default();
         registry.register(
             "changes",
@@ -158,7 +158,7 @@ impl Metrics {
             up,
             restarts,
             sessions,
-            generation,
+            revision,
             changes,
             cache,
             store,
@@ -195,8 +195,11 @@ impl Metrics {
     }
 
     pub(super) fn changed(&self, change: &Change) {
-        if matches!(change.event, Event::Activated | Event::Promoted | Event::RolledBack) {
-            self.generation.set(i64::try_from(change.to).unwrap_or(i64::MAX));
+        if matches!(
+            change.event,
+            ChangeEvent::Activated | ChangeEvent::Promoted | ChangeEvent::RolledBack
+        ) {
+            self.revision.set(i64::try_from(change.to).unwrap_or(i64::MAX));
         }
         self.changes.get_or_create(&Changed { event: change.event.name() }).inc();
     }

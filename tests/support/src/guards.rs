@@ -9,10 +9,10 @@ use bytes::Bytes;
 use context_guard::Clock;
 use context_guard::clock::ManualClock;
 use context_guard::engine::{
-    CallContext, Component, Decision, Engine, EngineOptions, Outcome, RequestVerdict, Settings,
-    SigningKey, Surroundings,
+    CallContext, Component, Decision, Engine, EngineOptions, HostServices, Outcome, RequestVerdict,
+    Settings, SigningKey,
 };
-use context_guard::store::{CursorStore, StoreFault};
+use context_guard::store::{CursorStore, StoreError};
 use context_guard_core::Record;
 
 pub use context_guard_test_kit::guard::{
@@ -32,21 +32,21 @@ impl InspectableStore {
 }
 
 impl CursorStore for InspectableStore {
-    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+    fn get(&self, _: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(keys.iter().map(|key| all.get(key).map(|value| Bytes::copy_from_slice(value))).collect())
     }
 
-    fn put(&self, _: &str, entries: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreFault> {
+    fn put(&self, _: &str, entries: Vec<(String, Vec<u8>)>, _: Duration) -> Result<(), StoreError> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(entries);
         Ok(())
     }
 
-    fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreFault> {
+    fn extend(&self, _: &str, _: &[String], _: Duration) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn delete(&self, _: &str, keys: &[String]) -> Result<(), StoreFault> {
+    fn delete(&self, _: &str, keys: &[String]) -> Result<(), StoreError> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !keys.contains(key));
         Ok(())
     }
@@ -82,7 +82,7 @@ pub fn component() -> Result<Arc<Component>> {
 /// The component in wasmtime.
 pub struct ComponentGuard {
     component: Arc<Component>,
-    surroundings: Surroundings,
+    services: HostServices,
     store: Arc<InspectableStore>,
     settings: Settings,
     principal: String,
@@ -102,16 +102,15 @@ impl ComponentGuard {
     ) -> Result<Self> {
         let store = Arc::new(InspectableStore::default());
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(now_ms));
-        let surroundings =
-            Surroundings { store: Arc::clone(&store) as Arc<dyn CursorStore>, clock };
-        let policy = component.compile_policy(&surroundings, policy)?.resolved;
+        let services = HostServices { store: Arc::clone(&store) as Arc<dyn CursorStore>, clock };
+        let policy = component.compile_policy(&services, policy)?.resolved;
         let keys = keys
             .iter()
             .map(|secret| SigningKey { id: String::new(), secret: secret.to_vec() })
             .collect();
         Ok(Self {
             component,
-            surroundings,
+            services,
             store,
             settings: Settings { policy, keys },
             principal: principal.to_owned(),
@@ -166,7 +165,7 @@ impl TestGuard for ComponentGuard {
     fn request(&self, message: &[u8]) -> Result<Verdict> {
         Ok(
             match self.component.on_request(
-                &self.surroundings,
+                &self.services,
                 &self.settings,
                 &self.context(),
                 message,
@@ -183,7 +182,7 @@ impl TestGuard for ComponentGuard {
 
     fn response(&self, ticket: &[u8], message: &[u8]) -> Result<Response> {
         let verdict = self.component.on_response(
-            &self.surroundings,
+            &self.services,
             &self.settings,
             &self.context(),
             ticket,

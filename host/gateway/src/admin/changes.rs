@@ -1,4 +1,4 @@
-//! What operators change while the gateway runs: generations, and what is kept of answers. Changes need the admin token; without one configured there are none.
+//! What operators change while the gateway runs: revisions, and what is kept of answers. Changes need the admin token; without one configured there are none.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use serde_json::json;
 use super::{authorized, json as reply};
 use crate::cache::Purge;
 use crate::gateway::{Gateway, header, problem};
-use crate::generation::{Error, Generation, Mode, Offer, Result, Trust};
 use crate::policy::Source;
+use crate::revision::{Candidate, Error, Mode, Result, Revision, VerificationPolicy};
 
 /// The largest component, in bytes.
 const LARGEST: usize = 64 << 20;
@@ -37,7 +37,7 @@ struct How {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Back {
-    /// The number of a generation that is kept.
+    /// The number of a revision that is kept.
     to: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
         .route("/admin/cache/purge", post(purge))
         .route_layer(from_fn_with_state(Arc::clone(gateway), has_token));
     Router::new()
-        .route("/admin/generations", get(generations))
+        .route("/admin/generations", get(revisions))
         .route("/admin/policy", get(active_policy))
         .route("/admin/cache", get(cache))
         .merge(changes)
@@ -71,26 +71,26 @@ async fn has_token(State(gateway): State<Arc<Gateway>>, request: Request, next: 
     )
 }
 
-async fn generations(State(gateway): State<Arc<Gateway>>) -> Response {
-    reply(&gateway.filter.generations().report())
+async fn revisions(State(gateway): State<Arc<Gateway>>) -> Response {
+    reply(&gateway.filter.revisions().report())
 }
 
 async fn active_policy(State(gateway): State<Arc<Gateway>>) -> Response {
-    let policy = &gateway.filter.generations().active().policy;
+    let policy = &gateway.filter.revisions().active().policy;
     reply(&serde_json::from_str(policy).unwrap_or_else(|_| json!({})))
 }
 
 /// Does work that takes a while where no request waits for it, and tells what came of it.
 async fn change(
     gateway: Arc<Gateway>,
-    work: impl FnOnce(&Gateway) -> Result<Option<Arc<Generation>>> + Send + 'static,
+    work: impl FnOnce(&Gateway) -> Result<Option<Arc<Revision>>> + Send + 'static,
 ) -> Response {
     let worker = Arc::clone(&gateway);
     let done = tokio::task::spawn_blocking(move || work(&worker)).await;
     match done {
         Ok(Ok(changed)) => {
-            let report = gateway.filter.generations().report();
-            let number = changed.map(|generation| generation.number);
+            let report = gateway.filter.revisions().report();
+            let number = changed.map(|revision| revision.number);
             reply(
                 &json!({"changed": number.is_some(), "generation": number, "active": report.get("active"), "trial": report.get("trial")}),
             )
@@ -102,7 +102,7 @@ async fn change(
 
 async fn reload(State(gateway): State<Arc<Gateway>>) -> Response {
     change(gateway, |gateway| match gateway.sources.get() {
-        Some(sources) => sources.reload(gateway.filter.generations(), true),
+        Some(sources) => sources.reload(gateway.filter.revisions(), true),
         None => Err(Error::Refused("this gateway was made of no files".to_owned())),
     })
     .await
@@ -112,7 +112,7 @@ async fn roll_back(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response
     match parse::<Back>(&body) {
         Ok(Back { to }) => {
             change(gateway, move |gateway| {
-                gateway.filter.generations().roll_back(to, "an operator asked for it").map(Some)
+                gateway.filter.revisions().roll_back(to, "an operator asked for it").map(Some)
             })
             .await
         }
@@ -122,7 +122,7 @@ async fn roll_back(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response
 
 async fn promote(State(gateway): State<Arc<Gateway>>) -> Response {
     change(gateway, |gateway| {
-        gateway.filter.generations().promote("an operator asked for it").map(Some)
+        gateway.filter.revisions().promote("an operator asked for it").map(Some)
     })
     .await
 }
@@ -141,7 +141,7 @@ async fn policy(
     let text = String::from_utf8_lossy(&body).into_owned();
     change(gateway, move |gateway| {
         let source = Source::parse(format.as_ref(), text)?;
-        gateway.filter.generations().offer(&Offer {
+        gateway.filter.revisions().deploy(&Candidate {
             source: "admin call".to_owned(),
             policy: Some(source),
             mode: how.mode,
@@ -168,9 +168,9 @@ async fn component(
     let beside = header(&parts.headers, BESIDE);
     let beside = STANDARD.decode(beside).map(|text| String::from_utf8_lossy(&text).into_owned());
     change(gateway, move |gateway| {
-        let trust = Trust::configured(&gateway.config.component)?;
+        let trust = VerificationPolicy::configured(&gateway.config.component)?;
         trust.verify(&bytes, &beside.unwrap_or_default())?;
-        gateway.filter.generations().offer(&Offer {
+        gateway.filter.revisions().deploy(&Candidate {
             source: "admin call".to_owned(),
             component: Some(bytes),
             mode: how.mode,

@@ -18,7 +18,7 @@ use crate::gateway::upstream::connection::{ProtocolMode, UpstreamConnection, Ups
 use crate::gateway::upstream::request_table::UpstreamReply;
 use crate::gateway::wire::reply;
 use crate::message::{Head, Kind, MODERN, member, members};
-use crate::telemetry::{Answered, Outcome};
+use crate::telemetry::{AnswerEvent, Outcome};
 
 /// A request that is on its way.
 pub(super) struct InFlightRequest {
@@ -310,6 +310,6 @@ impl Aggregator {
         outcome: Outcome,
     ) {
         let latency = since.elapsed();
-        self.recorder.answered(&Answered { cx, endpoint, decision, latency, bytes, outcome });
+        self.recorder.answered(&AnswerEvent { cx, endpoint, decision, latency, bytes, outcome });
     }
 }

@@ -12,7 +12,7 @@ use super::connection::{ClientInfo, ProtocolMode, Transport, UpstreamConnection}
 use super::http_upstream::HttpUpstream;
 use super::request_table::RequestTable;
 use super::streamable_http::StreamableHttp;
-use crate::config::{EraChoice, Isolation, Upstream};
+use crate::config::{Isolation, ProtocolModeSetting, Upstream};
 use crate::store::Breaker;
 use crate::telemetry::Recorder;
 
@@ -46,10 +46,14 @@ impl Server {
         recorder: Arc<Recorder>,
     ) -> Self {
         let modes = match config.era {
-            EraChoice::Auto => KnownModes::default(),
-            EraChoice::Legacy => KnownModes { stateful: Some(true), stateless: Some(false) },
-            EraChoice::Modern => KnownModes { stateful: Some(false), stateless: Some(true) },
-            EraChoice::Both => KnownModes { stateful: Some(true), stateless: Some(true) },
+            ProtocolModeSetting::Auto => KnownModes::default(),
+            ProtocolModeSetting::Stateful => {
+                KnownModes { stateful: Some(true), stateless: Some(false) }
+            }
+            ProtocolModeSetting::Stateless => {
+                KnownModes { stateful: Some(false), stateless: Some(true) }
+            }
+            ProtocolModeSetting::Both => KnownModes { stateful: Some(true), stateless: Some(true) },
         };
         Self {
             name: config.name.clone(),

@@ -10,7 +10,7 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tracing::{debug, warn};
 
-use super::{Generations, Sources};
+use super::{Revisions, Sources};
 use crate::Result;
 
 /// How long nothing must happen before files are read: an editor writes in several steps.
@@ -22,14 +22,14 @@ const POLL: Duration = Duration::from_secs(5);
 /// How often trials are looked after.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Starts the thread that watches, and looks after trials, for as long as the generations are there.
+/// Starts the thread that watches, and looks after trials, for as long as the revisions are there.
 ///
 /// Folders are watched, not files: editors replace a file by another, Kubernetes replaces a symlink some levels up. The folder of every link on the way to a file is watched.
 ///
 /// # Errors
 /// Where no thread can be started.
-pub fn watch(generations: &Arc<Generations>, sources: Arc<Sources>) -> Result<()> {
-    let generations = Arc::downgrade(generations);
+pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
+    let revisions = Arc::downgrade(revisions);
     std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
         let (tell, told) = channel();
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
@@ -54,14 +54,14 @@ pub fn watch(generations: &Arc<Generations>, sources: Arc<Sources>) -> Result<()
                     false
                 }
             };
-            let Some(generations) = generations.upgrade() else { return };
+            let Some(revisions) = revisions.upgrade() else { return };
             if changed || read.elapsed() >= POLL {
                 read = Instant::now();
-                if let Err(error) = sources.reload(&generations, false) {
+                if let Err(error) = sources.reload(&revisions, false) {
                     debug!("{error}");
                 }
             }
-            generations.tick();
+            revisions.tick();
         }
     })?;
     Ok(())

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::answer;
 use crate::clock::ManualClock;
 use crate::engine::{
-    self, CallContext, Component, Decision, LossClass, Outcome, RequestVerdict, Settings,
-    SigningKey, Surroundings,
+    self, CallContext, Component, Decision, HostServices, LossClass, Outcome, RequestVerdict,
+    Settings, SigningKey,
 };
 use crate::store::{MemoryLimits, MemoryStore};
 use crate::{Error, Result};
@@ -66,13 +66,13 @@ fn wrong(vector: &str, what: impl std::fmt::Display) -> Error {
 }
 
 /// A store and a clock of its own.
-struct Bench(Surroundings);
+struct Bench(HostServices);
 
 impl Bench {
     fn new() -> Self {
         let clock = Arc::new(ManualClock::at_ms(NOW_MS));
         let store = Arc::new(MemoryStore::new(Arc::clone(&clock) as _, MemoryLimits::default()));
-        Self(Surroundings { store, clock })
+        Self(HostServices { store, clock })
     }
 }
 

@@ -11,20 +11,20 @@ use super::bindings::ContextGuardPre;
 use super::bindings::context_guard::guard::{cursor_store, types};
 use super::bindings::wasi::clocks::wall_clock;
 use super::imports::State;
-use crate::background::later;
+use crate::background;
 
 /// Bytes of a message from which on it is long.
 const LONG: usize = 128 << 10;
 
 /// A component, compiled and linked.
-pub(super) struct Copies {
+pub(super) struct CompiledVariants {
     first: ContextGuardPre<State>,
     short: Arc<OnceLock<ContextGuardPre<State>>>,
     /// What the second copy is compiled from, until it is.
     source: Mutex<Option<(wasmtime::Engine, Vec<u8>)>>,
 }
 
-impl Copies {
+impl CompiledVariants {
     /// Compiles and links a component. Beside it the names of what it imports.
     pub(super) fn of(
         engine: &wasmtime::Engine,
@@ -57,7 +57,7 @@ impl Copies {
         let Some((engine, bytes)) = source else { return };
         let short = Arc::clone(&self.short);
         // Where that fails, all goes on as it does now.
-        later(move || {
+        background::spawn(move || {
             let _ = linked(&engine, &bytes).map(|(copy, _)| short.set(copy));
         });
     }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use super::Mode;
-use super::change::{Change, Event};
+use super::change::{Change, ChangeEvent};
 use super::shadow::Shadow;
 use super::trial::Trial;
-use super::{Current, Generation, Generations, Origin, digest, selftest};
+use super::{Deployment, Origin, Revision, Revisions, digest, self_test};
 use crate::engine::Component;
-use crate::engine::background::aside;
+use crate::engine::background;
 use crate::policy::Source;
 use crate::{Error, Result, config};
 
 /// Something new.
 #[derive(Clone, Debug, Default)]
-pub struct Offer {
+pub struct Candidate {
     /// Where it comes from, for the record.
     pub source: String,
     /// Another component; none: the active one.
@@ -25,23 +25,23 @@ pub struct Offer {
     pub mode: Option<Mode>,
 }
 
-impl Generations {
+impl Revisions {
     /// Takes something new in (R004): compiles it, checks its world, asks it what it is, compiles the policy, runs the self-test, and begins to use it. None where it is what
     /// serves already. Where anything is wrong it is refused, and what serves serves on. Takes as long as compiling does; requests do not wait for it.
     ///
     /// # Errors
     /// [`Error::Engine`], [`Error::Policy`], [`Error::Refused`], each with every reason that was found.
-    pub fn offer(&self, offer: &Offer) -> Result<Option<Arc<Generation>>> {
+    pub fn deploy(&self, candidate: &Candidate) -> Result<Option<Arc<Revision>>> {
         let _turn = self.change();
-        match self.admit(offer) {
-            Ok(generation) => {
-                if let Some(generation) = &generation {
-                    self.begin(generation, offer.mode.unwrap_or(self.options.mode));
+        match self.validate(candidate) {
+            Ok(revision) => {
+                if let Some(revision) = &revision {
+                    self.begin(revision, candidate.mode.unwrap_or(self.options.mode));
                 }
-                Ok(generation)
+                Ok(revision)
             }
             Err(error) => {
-                self.refuse(&offer.source, &error);
+                self.refuse(&candidate.source, &error);
                 Err(error)
             }
         }
@@ -52,41 +52,41 @@ impl Generations {
         self.tell(&Change::refused(self.active().number, source, &error.to_string()));
     }
 
-    fn admit(&self, offer: &Offer) -> Result<Option<Arc<Generation>>> {
+    fn validate(&self, candidate: &Candidate) -> Result<Option<Arc<Revision>>> {
         let active = self.active();
-        let component = match &offer.component {
+        let component = match &candidate.component {
             Some(bytes) => self.component(bytes)?,
             None => Arc::clone(&active.component),
         };
-        let policy = &offer.policy.as_ref().map_or_else(|| active.policy.clone(), Source::json);
+        let policy = &candidate.policy.as_ref().map_or_else(|| active.policy.clone(), Source::json);
         let policy_digest = digest(policy.as_bytes());
         if component.digest() == active.component.digest() && policy_digest == active.origin.policy
         {
             return Ok(None);
         }
-        let compiled = component.compile_policy(&self.surroundings, policy);
-        let compiled = compiled.map_err(|error| match (Error::from(error), &offer.policy) {
+        let compiled = component.compile_policy(&self.services, policy);
+        let compiled = compiled.map_err(|error| match (Error::from(error), &candidate.policy) {
             (Error::Config(config::Error::Policy(issues)), Some(source)) => {
                 source.located(issues).into()
             }
             (error, _) => error,
         })?;
-        let version = component.describe(&self.surroundings)?.version;
+        let version = component.describe(&self.services)?.version;
         let origin = Origin {
-            source: offer.source.clone(),
+            source: candidate.source.clone(),
             version,
             component: component.digest().to_owned(),
             policy: policy_digest,
-            since_ms: self.surroundings.now_ms(),
+            since_ms: self.services.now_ms(),
         };
         let (number, keys) = {
             let mut ledger = self.ledger();
             ledger.last += 1;
             (ledger.last, ledger.keys.clone())
         };
-        let generation = Generation::new(number, component, policy, compiled, keys, origin);
-        selftest::under_policy(&generation.component, &generation.settings.load())?;
-        Ok(Some(Arc::new(generation)))
+        let revision = Revision::new(number, component, policy, compiled, keys, origin);
+        self_test::under_policy(&revision.component, &revision.settings.load())?;
+        Ok(Some(Arc::new(revision)))
     }
 
     /// The component of these bytes: one that is kept, or a new one that has passed the self-test.
@@ -101,38 +101,38 @@ impl Generations {
             return Ok(kept);
         }
         let active = self.active();
-        aside(|| {
+        background::run(|| {
             let component = Component::load(active.component.engine(), bytes)?;
-            selftest::run(&component, Some(&active.component))?;
+            self_test::run(&component, Some(&active.component))?;
             Ok(Arc::new(component))
         })
     }
 
-    fn begin(&self, generation: &Arc<Generation>, mode: Mode) {
+    fn begin(&self, revision: &Arc<Revision>, mode: Mode) {
         let before = self.current.load_full();
         if let Some(running) = &before.trial {
             self.end_trial(running, "another generation was offered");
         }
         if mode == Mode::Swap {
-            self.keep(generation);
-            self.activate(generation, true);
-            self.tell(&Change::between(Event::Activated, &before.active, generation, ""));
+            self.keep(revision);
+            self.activate(revision, true);
+            self.tell(&Change::between(ChangeEvent::Activated, &before.active, revision, ""));
             return;
         }
         let shadow = (mode == Mode::Shadow)
-            .then(|| Shadow::start(Arc::clone(generation), &self.surroundings))
+            .then(|| Shadow::start(Arc::clone(revision), &self.services))
             .and_then(Result::ok);
         let options = super::RolloutOptions { mode, ..self.options.clone() };
-        let trial = Trial::new(Arc::clone(generation), &options, &before.active.numbers, shadow);
+        let trial = Trial::new(Arc::clone(revision), &options, &before.active.stats, shadow);
         let reason = match mode {
             Mode::Shadow => "it shapes beside the active one".to_owned(),
             _ => format!("it takes {} % of the sessions", trial.percent()),
         };
-        self.current.store(Arc::new(Current {
+        self.current.store(Arc::new(Deployment {
             active: Arc::clone(&before.active),
             standby: before.standby.clone(),
             trial: Some(Arc::new(trial)),
         }));
-        self.tell(&Change::between(Event::TrialBegan, &before.active, generation, &reason));
+        self.tell(&Change::between(ChangeEvent::TrialBegan, &before.active, revision, &reason));
     }
 }

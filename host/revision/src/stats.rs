@@ -1,4 +1,4 @@
-//! What a generation did: the numbers that it is promoted or taken back by.
+//! What a revision did: the stats that it is promoted or taken back by.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,9 +12,9 @@ use crate::engine::{Decision, LossClass};
 /// Powers of two of microseconds, up to half a minute.
 const BUCKETS: usize = 26;
 
-/// Counts of one generation.
+/// Counts of one revision.
 #[derive(Debug, Default)]
-pub struct Numbers {
+pub struct RevisionStats {
     calls: AtomicU64,
     faults: AtomicU64,
     answers: AtomicU64,
@@ -36,7 +36,7 @@ struct Window {
 
 /// The counts at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct StatsSnapshot {
     /// Calls of the component that ended.
     pub calls: u64,
     /// Calls that it failed on.
@@ -53,7 +53,7 @@ pub struct Snapshot {
     pub micros: u64,
 }
 
-impl Numbers {
+impl RevisionStats {
     /// A call ended.
     pub fn called(&self, took: Duration, failed: bool, span: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -102,9 +102,9 @@ impl Numbers {
 
     /// The counts now.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> StatsSnapshot {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Snapshot {
+        StatsSnapshot {
             calls: read(&self.calls),
             faults: read(&self.faults),
             answers: read(&self.answers),
@@ -132,7 +132,7 @@ impl Numbers {
 
     /// For people and their programs.
     pub(super) fn json(&self) -> Value {
-        let Snapshot { calls, faults, answers, shaped, original_tokens, sent_tokens, micros } =
+        let StatsSnapshot { calls, faults, answers, shaped, original_tokens, sent_tokens, micros } =
             self.snapshot();
         json!({
             "calls": calls, "faults": faults, "answers": answers, "shaped": shaped,
@@ -143,7 +143,7 @@ impl Numbers {
     }
 }
 
-impl Snapshot {
+impl StatsSnapshot {
     /// Microseconds a call, on average.
     #[must_use]
     pub fn mean_micros(&self) -> u64 {
@@ -159,30 +159,30 @@ mod tests {
     fn a_rate_counts_only_with_enough_faults() {
         let limits = RollbackLimits { faults: 3, fault_rate: 0.1, ..RollbackLimits::default() };
         let span = Duration::from_secs(60);
-        let numbers = Numbers::default();
+        let stats = RevisionStats::default();
         for _ in 0..2 {
-            numbers.called(Duration::from_micros(100), true, span);
+            stats.called(Duration::from_micros(100), true, span);
         }
-        assert_eq!(numbers.is_bad(&limits), None);
-        numbers.called(Duration::from_micros(100), true, span);
-        assert!(numbers.is_bad(&limits).is_some());
+        assert_eq!(stats.is_bad(&limits), None);
+        stats.called(Duration::from_micros(100), true, span);
+        assert!(stats.is_bad(&limits).is_some());
         for _ in 0..40 {
-            numbers.called(Duration::from_micros(3_000), false, span);
+            stats.called(Duration::from_micros(3_000), false, span);
         }
-        assert_eq!(numbers.is_bad(&limits), None);
-        assert_eq!((numbers.snapshot().calls, numbers.snapshot().faults), (43, 3));
-        assert_eq!((numbers.quantile(10), numbers.quantile(990)), (128, 4096));
+        assert_eq!(stats.is_bad(&limits), None);
+        assert_eq!((stats.snapshot().calls, stats.snapshot().faults), (43, 3));
+        assert_eq!((stats.quantile(10), stats.quantile(990)), (128, 4096));
     }
 
     #[test]
     fn old_faults_are_forgotten() {
         let limits = RollbackLimits { faults: 1, fault_rate: 0.0, ..RollbackLimits::default() };
         let span = Duration::from_millis(1);
-        let numbers = Numbers::default();
-        numbers.called(Duration::ZERO, true, span);
-        assert!(numbers.is_bad(&limits).is_some());
+        let stats = RevisionStats::default();
+        stats.called(Duration::ZERO, true, span);
+        assert!(stats.is_bad(&limits).is_some());
         std::thread::sleep(span * 5);
-        numbers.called(Duration::ZERO, false, span);
-        assert_eq!(numbers.is_bad(&limits), None);
+        stats.called(Duration::ZERO, false, span);
+        assert_eq!(stats.is_bad(&limits), None);
     }
 }

@@ -1,4 +1,4 @@
-//! All generations that are kept: which one serves, which one is tried, which one is taken back.
+//! All revisions that are kept: which one serves, which one is tried, which one is taken back.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,27 +7,27 @@ use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 
 use super::trial::Verdict;
-use super::{Change, Event, Generation, Origin, RolloutOptions, Trial, digest};
-use crate::engine::{CallContext, Component, SigningKey, Surroundings};
+use super::{Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest};
+use crate::engine::{CallContext, Component, HostServices, SigningKey};
 use crate::{Error, Result};
 
 /// What serves now.
-pub struct Current {
+pub struct Deployment {
     /// The revision that serves everybody but the sessions of the trial.
-    pub active: Arc<Generation>,
+    pub active: Arc<Revision>,
     /// What served before, and takes over where the active one fails. None where it was found bad itself.
-    pub standby: Option<Arc<Generation>>,
+    pub standby: Option<Arc<Revision>>,
     /// The revision on trial.
     pub trial: Option<Arc<Trial>>,
 }
 
 type Observer = Box<dyn Fn(&Change) + Send + Sync>;
 
-/// All generations that are kept.
-pub struct Generations {
-    pub(super) surroundings: Surroundings,
+/// All revisions that are kept.
+pub struct Revisions {
+    pub(super) services: HostServices,
     pub(super) options: RolloutOptions,
-    pub(super) current: ArcSwap<Current>,
+    pub(super) current: ArcSwap<Deployment>,
     ledger: Mutex<Ledger>,
     /// One change at a time.
     changing: Mutex<()>,
@@ -37,35 +37,35 @@ pub struct Generations {
 pub(super) struct Ledger {
     pub(super) last: u64,
     /// The active one, those before it, and those that were taken back: the oldest first.
-    pub(super) kept: VecDeque<(Arc<Generation>, bool)>,
+    pub(super) kept: VecDeque<(Arc<Revision>, bool)>,
     pub(super) keys: Vec<SigningKey>,
 }
 
-impl Generations {
-    /// The first generation. It is not tested against itself: an operator sees at once that nothing starts.
+impl Revisions {
+    /// The first revision. It is not tested against itself: an operator sees at once that nothing starts.
     ///
     /// # Errors
     /// [`Error::Policy`], [`Error::Trap`].
     pub fn new(
         component: Arc<Component>,
-        surroundings: Surroundings,
+        services: HostServices,
         policy: &str,
         keys: Vec<SigningKey>,
         options: RolloutOptions,
     ) -> Result<Self> {
-        let compiled = component.compile_policy(&surroundings, policy)?;
+        let compiled = component.compile_policy(&services, policy)?;
         let origin = Origin {
             source: "start".to_owned(),
-            version: component.describe(&surroundings)?.version,
+            version: component.describe(&services)?.version,
             component: component.digest().to_owned(),
             policy: digest(policy.as_bytes()),
-            since_ms: surroundings.now_ms(),
+            since_ms: services.now_ms(),
         };
-        let first = Arc::new(Generation::new(1, component, policy, compiled, keys.clone(), origin));
-        let current = Current { active: Arc::clone(&first), standby: None, trial: None };
+        let first = Arc::new(Revision::new(1, component, policy, compiled, keys.clone(), origin));
+        let current = Deployment { active: Arc::clone(&first), standby: None, trial: None };
         let ledger = Ledger { last: 1, kept: [(first, true)].into(), keys };
         Ok(Self {
-            surroundings,
+            services,
             options,
             current: ArcSwap::from_pointee(current),
             ledger: Mutex::new(ledger),
@@ -80,8 +80,8 @@ impl Generations {
     }
 
     /// What calls are made with.
-    pub fn surroundings(&self) -> &Surroundings {
-        &self.surroundings
+    pub fn services(&self) -> &HostServices {
+        &self.services
     }
 
     /// The rules for what is new.
@@ -91,21 +91,21 @@ impl Generations {
     }
 
     /// Returns the revisions that serve now.
-    pub fn current(&self) -> arc_swap::Guard<Arc<Current>> {
+    pub fn current(&self) -> arc_swap::Guard<Arc<Deployment>> {
         self.current.load()
     }
 
-    /// The generation that serves this caller: the trial takes its share of sessions, the same ones all the while.
-    pub fn choose(&self, cx: &CallContext) -> Arc<Generation> {
+    /// The revision that serves this caller: the trial takes its share of sessions, the same ones all the while.
+    pub fn choose(&self, cx: &CallContext) -> Arc<Revision> {
         let current = self.current.load();
         match &current.trial {
-            Some(trial) if trial.takes(cx) => Arc::clone(&trial.generation),
+            Some(trial) if trial.takes(cx) => Arc::clone(&trial.revision),
             _ => Arc::clone(&current.active),
         }
     }
 
-    /// The generation that does a failed call again, if there is a sound one.
-    pub fn instead_of(&self, failed: &Generation) -> Option<Arc<Generation>> {
+    /// The revision that does a failed call again, if there is a sound one.
+    pub fn fallback_for(&self, failed: &Revision) -> Option<Arc<Revision>> {
         let current = self.current.load();
         if current.active.number == failed.number {
             return current.standby.clone();
@@ -128,8 +128,8 @@ impl Generations {
         }
     }
 
-    /// Makes a generation the active one. Requests in flight end on theirs.
-    pub(super) fn activate(&self, generation: &Arc<Generation>, before_is_sound: bool) {
+    /// Makes a revision the active one. Requests in flight end on theirs.
+    pub(super) fn activate(&self, revision: &Arc<Revision>, before_is_sound: bool) {
         let active = Arc::clone(&self.current.load().active);
         let standby = if before_is_sound {
             Some(active)
@@ -140,23 +140,23 @@ impl Generations {
                 .kept
                 .iter()
                 .rev()
-                .filter(|(kept, sound)| *sound && kept.number < generation.number);
+                .filter(|(kept, sound)| *sound && kept.number < revision.number);
             sound.next().map(|(kept, _)| Arc::clone(kept))
         };
-        let active = Arc::clone(generation);
-        self.current.store(Arc::new(Current { active, standby, trial: None }));
+        let active = Arc::clone(revision);
+        self.current.store(Arc::new(Deployment { active, standby, trial: None }));
     }
 
-    /// Keeps a generation, and forgets the oldest beyond the number that is kept. What serves is never forgotten.
-    pub(super) fn keep(&self, generation: &Arc<Generation>) {
+    /// Keeps a revision, and forgets the oldest beyond the number that is kept. What serves is never forgotten.
+    pub(super) fn keep(&self, revision: &Arc<Revision>) {
         let current = self.current.load_full();
-        let serves = |kept: &Generation| {
+        let serves = |kept: &Revision| {
             kept.number == current.active.number
-                || kept.number == generation.number
+                || kept.number == revision.number
                 || current.standby.as_ref().is_some_and(|standby| standby.number == kept.number)
         };
         let mut ledger = self.ledger();
-        ledger.kept.push_back((Arc::clone(generation), true));
+        ledger.kept.push_back((Arc::clone(revision), true));
         while ledger.kept.len() > self.options.keep.max(1) {
             let Some(oldest) = ledger.kept.iter().position(|(kept, _)| !serves(kept)) else {
                 break;
@@ -191,15 +191,15 @@ impl Generations {
             kept.rekey(&keys);
         }
         if let Some(trial) = &self.current.load().trial {
-            trial.generation.rekey(&keys);
+            trial.revision.rekey(&keys);
         }
         self.tell(&Change::keys(self.active().number, &before, &keys));
         Ok(())
     }
 
-    /// The active generation.
+    /// The active revision.
     #[must_use]
-    pub fn active(&self) -> Arc<Generation> {
+    pub fn active(&self) -> Arc<Revision> {
         Arc::clone(&self.current.load().active)
     }
 
@@ -209,11 +209,11 @@ impl Generations {
         self.current.load().trial.clone()
     }
 
-    /// Goes back to the generation before, or to one that is kept by its number; a running trial ends first.
+    /// Goes back to the revision before, or to one that is kept by its number; a running trial ends first.
     ///
     /// # Errors
     /// [`Error::Refused`] where there is none.
-    pub fn roll_back(&self, to: Option<u64>, reason: &str) -> Result<Arc<Generation>> {
+    pub fn roll_back(&self, to: Option<u64>, reason: &str) -> Result<Arc<Revision>> {
         let _turn = self.change();
         let current = self.current.load_full();
         if let (Some(trial), None) = (&current.trial, to) {
@@ -244,11 +244,11 @@ impl Generations {
         Ok(target)
     }
 
-    /// Makes the trial's generation the active one, now.
+    /// Makes the trial's revision the active one, now.
     ///
     /// # Errors
     /// [`Error::Refused`] where there is no trial.
-    pub fn promote(&self, reason: &str) -> Result<Arc<Generation>> {
+    pub fn promote(&self, reason: &str) -> Result<Arc<Revision>> {
         let _turn = self.change();
         let current = self.current.load_full();
         let Some(trial) = &current.trial else {
@@ -256,61 +256,65 @@ impl Generations {
                 "no trial is running: there is nothing to promote".to_owned(),
             ));
         };
-        self.keep(&trial.generation);
-        self.activate(&trial.generation, true);
-        self.tell(&Change::between(Event::Promoted, &current.active, &trial.generation, reason));
-        Ok(Arc::clone(&trial.generation))
+        self.keep(&trial.revision);
+        self.activate(&trial.revision, true);
+        self.tell(&Change::between(
+            ChangeEvent::Promoted,
+            &current.active,
+            &trial.revision,
+            reason,
+        ));
+        Ok(Arc::clone(&trial.revision))
     }
 
     pub(super) fn end_trial(&self, trial: &Trial, reason: &str) {
         let current = self.current.load_full();
-        if current.trial.as_ref().is_none_or(|own| own.generation.number != trial.generation.number)
-        {
+        if current.trial.as_ref().is_none_or(|own| own.revision.number != trial.revision.number) {
             return;
         }
-        self.current.store(Arc::new(Current {
+        self.current.store(Arc::new(Deployment {
             active: Arc::clone(&current.active),
             standby: current.standby.clone(),
             trial: None,
         }));
-        let (from, to) = (&trial.generation, &current.active);
-        self.tell(&Change::between(Event::RolledBack, from, to, reason));
+        let (from, to) = (&trial.revision, &current.active);
+        self.tell(&Change::between(ChangeEvent::RolledBack, from, to, reason));
     }
 
-    /// A generation failed on a call. Repeated failure takes it back. A call never waits for that: where something else changes just now, the next failure does it.
-    pub fn failed(&self, generation: &Generation) {
-        let Some(reason) = generation.numbers.is_bad(&self.options.limits) else { return };
+    /// A revision failed on a call. Repeated failure takes it back. A call never waits for that: where something else changes just now, the next failure does it.
+    pub fn failed(&self, revision: &Revision) {
+        let Some(reason) = revision.stats.is_bad(&self.options.limits) else { return };
         let Ok(_turn) = self.changing.try_lock() else { return };
         let current = self.current.load_full();
         let trial = current.trial.as_ref();
-        if let Some(trial) = trial.filter(|trial| trial.generation.number == generation.number) {
+        if let Some(trial) = trial.filter(|trial| trial.revision.number == revision.number) {
             self.end_trial(trial, &reason);
-        } else if current.active.number == generation.number
+        } else if current.active.number == revision.number
             && let Some(standby) = &current.standby
         {
             self.take_back(&current.active, standby, &reason);
         }
     }
 
-    /// Has an earlier generation serve again.
-    fn take_back(&self, bad: &Generation, target: &Arc<Generation>, reason: &str) {
+    /// Has an earlier revision serve again.
+    fn take_back(&self, bad: &Revision, target: &Arc<Revision>, reason: &str) {
         self.condemn(bad.number);
         self.activate(target, false);
-        self.tell(&Change::between(Event::RolledBack, bad, target, reason));
+        self.tell(&Change::between(ChangeEvent::RolledBack, bad, target, reason));
     }
 
     /// Looks after a trial: the next step of its plan, its promotion, or its end. To be called about once a second.
     pub fn tick(&self) {
         let current = self.current.load_full();
         let Some(trial) = &current.trial else { return };
-        match trial.verdict(&self.options, &current.active.numbers) {
+        match trial.verdict(&self.options, &current.active.stats) {
             Verdict::Wait => {}
             Verdict::Step(share) => {
                 let reason = format!("it takes {share} % of the sessions now");
                 self.tell(&Change::between(
-                    Event::Step,
+                    ChangeEvent::Step,
                     &current.active,
-                    &trial.generation,
+                    &trial.revision,
                     &reason,
                 ));
             }
@@ -328,15 +332,15 @@ impl Generations {
     #[must_use]
     pub fn report(&self) -> Value {
         let current = self.current.load_full();
-        let state = |generation: &Generation, sound: bool| {
-            if generation.number == current.active.number {
+        let state = |revision: &Revision, sound: bool| {
+            if revision.number == current.active.number {
                 "active"
             } else if !sound {
                 "taken back"
             } else if current
                 .standby
                 .as_ref()
-                .is_some_and(|standby| standby.number == generation.number)
+                .is_some_and(|standby| standby.number == revision.number)
             {
                 "standby"
             } else {

@@ -1,4 +1,4 @@
-//! `context-guard generations`: what serves a running gateway, and changes of it.
+//! `context-guard revisions`: what serves a running gateway, and changes of it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ The gateway needs admin.listen, and admin.token for changes.";
 /// Show what serves a running gateway, and change it: reload, promote, roll back.
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Generations {
+pub(crate) struct Revisions {
     /// The gateway's configuration, which names the endpoint for operators and its token.
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
@@ -51,16 +51,16 @@ pub(crate) struct Generations {
 enum Command {
     /// Read policy, component and signing keys again, also what was refused before.
     Reload,
-    /// Let the generation on trial serve everybody.
+    /// Let the revision on trial serve everybody.
     Promote,
-    /// Go back to the generation before, or to one that is kept; a running trial ends first.
+    /// Go back to the revision before, or to one that is kept; a running trial ends first.
     Rollback {
-        /// The number of the generation.
+        /// The number of the revision.
         to: Option<u64>,
     },
 }
 
-impl Generations {
+impl Revisions {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let client = self.client()?;
         let (method, path, body) = match &self.command {
@@ -117,8 +117,8 @@ fn show(report: &Value) {
         "tokens sent",
         "us a call",
     ]);
-    let generations = at(report, "/generations").as_array().into_iter().flatten();
-    for one in generations.chain(at(report, "/trial").get("generation")) {
+    let revisions = at(report, "/generations").as_array().into_iter().flatten();
+    for one in revisions.chain(at(report, "/trial").get("generation")) {
         let numbers = at(one, "/numbers");
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         all.add_row([

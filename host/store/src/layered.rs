@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::Clock;
-use crate::{CursorStore, MemoryStore, StoreFault};
+use crate::{CursorStore, MemoryStore, StoreError};
 
 /// How old a near copy may be of what can change: which snapshot a call led to, what is known of a tool.
 const FRESH_MS: u64 = 2_000;
@@ -22,12 +22,12 @@ struct Near {
 }
 
 /// The shared store with near copies.
-pub struct SharedStore<S> {
+pub struct LayeredStore<S> {
     remote: S,
     near: Arc<Near>,
 }
 
-impl<S: CursorStore> SharedStore<S> {
+impl<S: CursorStore> LayeredStore<S> {
     /// A shared store, with copies in this one.
     #[must_use]
     pub fn new(remote: S, near: MemoryStore, clock: Arc<dyn Clock>) -> Self {
@@ -68,15 +68,15 @@ impl Near {
         principal: &str,
         entries: impl Iterator<Item = (String, Vec<u8>)>,
         ttl: Duration,
-    ) -> Result<(), StoreFault> {
+    ) -> Result<(), StoreError> {
         let stamp = self.now().to_le_bytes();
         let stamped = entries.map(|(key, value)| (key, [stamp.as_slice(), &value].concat()));
         self.store.put(principal, stamped.collect(), ttl)
     }
 }
 
-impl<S: CursorStore> CursorStore for SharedStore<S> {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+impl<S: CursorStore> CursorStore for LayeredStore<S> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let copies = self.near.copies(principal, keys);
         let is_fresh = |copy: &Option<Copy>| copy.as_ref().is_some_and(|copy| copy.fresh);
         let wanted: Vec<String> = keys
@@ -112,28 +112,28 @@ impl<S: CursorStore> CursorStore for SharedStore<S> {
         principal: &str,
         entries: Vec<(String, Vec<u8>)>,
         ttl: Duration,
-    ) -> Result<(), StoreFault> {
+    ) -> Result<(), StoreError> {
         let copies = entries.clone();
         self.remote.put(principal, entries, ttl)?;
         let _ = self.near.copy(principal, copies.into_iter(), ttl);
         Ok(())
     }
 
-    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreFault> {
+    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
         self.near.store.extend(principal, keys, ttl)?;
         self.remote.extend(principal, keys, ttl)
     }
 
-    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreFault> {
+    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
         self.near.store.delete(principal, keys)?;
         self.remote.delete(principal, keys)
     }
 
-    fn waits(&self) -> bool {
-        self.remote.waits()
+    fn may_block(&self) -> bool {
+        self.remote.may_block()
     }
 
-    fn instead(&self) -> Option<Arc<dyn CursorStore>> {
+    fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
         Some(Arc::new(NearOnly(Arc::clone(&self.near))))
     }
 
@@ -146,7 +146,7 @@ impl<S: CursorStore> CursorStore for SharedStore<S> {
 struct NearOnly(Arc<Near>);
 
 impl CursorStore for NearOnly {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreFault> {
+    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let copies = self.0.copies(principal, keys);
         Ok(copies.into_iter().map(|copy| copy.map(|copy| copy.value)).collect())
     }
@@ -156,15 +156,15 @@ impl CursorStore for NearOnly {
         principal: &str,
         entries: Vec<(String, Vec<u8>)>,
         ttl: Duration,
-    ) -> Result<(), StoreFault> {
+    ) -> Result<(), StoreError> {
         self.0.copy(principal, entries.into_iter(), ttl)
     }
 
-    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreFault> {
+    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
         self.0.store.extend(principal, keys, ttl)
     }
 
-    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreFault> {
+    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
         self.0.store.delete(principal, keys)
     }
 }
