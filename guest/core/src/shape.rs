@@ -5,12 +5,13 @@
 
 pub mod chunk;
 pub mod condense;
+pub mod content_block;
 pub mod context;
 pub mod highlight;
 mod index;
 pub mod item;
 pub mod list;
-pub mod lossless;
+
 pub mod notice;
 mod others;
 pub mod page;
@@ -20,7 +21,9 @@ pub mod pricing;
 pub mod projected_list;
 pub mod range;
 pub mod render;
+pub mod stored_list;
 mod strategy;
+pub mod strip;
 pub mod transform;
 mod wording;
 

@@ -81,7 +81,6 @@ const CORE_EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// Folders whose modules still import each other in cycles: remove each together with its cycle.
 const CYCLES: &[&str] = &[
-    "core::shape",
     "engine::",
     "gateway::",
     "gateway::aggregator",

@@ -5,10 +5,12 @@ use super::call_environment::CallEnvironment;
 use crate::json::text::{Form, boundary};
 use crate::shape::context::{RequestOptions, ShapeContext};
 use crate::shape::item::Item;
-use crate::shape::list::{self, PageRequest};
+use crate::shape::list::PageRequest;
+use crate::shape::plan::{show_items, show_text};
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::range::{self, TextPosition};
 use crate::shape::render::Rendered;
+use crate::shape::stored_list::read_items;
 use crate::shape::{Excerpt, projected_list, transform};
 use crate::snapshot::cursor::CursorError;
 use crate::snapshot::index::{Index, ListIndex, SnapshotBody, TextIndex};
@@ -202,12 +204,12 @@ fn page(
     pricer: &ExcerptPricer<'_>,
 ) -> Result<Excerpt, ReadError> {
     let request = page_request(cursor, context)?;
-    let (bytes, items) = list::read_items(stored, list, request, pricer.token_limit())?;
+    let (bytes, items) = read_items(stored, list, request, pricer.token_limit())?;
     let items = items
         .into_iter()
         .map(|(at, span)| Item::new(at, bytes.get(span).unwrap_or_default(), stored.index.form))
         .collect();
-    Ok(list::show(
+    Ok(show_items(
         list,
         stored.index.form,
         items,
@@ -285,7 +287,7 @@ fn chunk(
     }
     let line = mark.line + range::count_line_ends(before, stored.index.form);
     let range_end = (ranged || cursor.end > 0).then_some(end);
-    Ok(range::show(
+    Ok(show_text(
         text,
         content,
         stored.index.form,

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::META_RESULT;
 use crate::json::text::{escape, quoted};
-use crate::shape::render::{Rendered, plain_block, text_block};
+use crate::shape::content_block::{plain_block, text_block};
+use crate::shape::render::Rendered;
 
 /// The properties of a request that its response depends on.
 #[derive(Clone, Copy)]

@@ -10,9 +10,10 @@ use crate::json::Span;
 use crate::json::edit::{Edits, append_member};
 use crate::json::scan::Kind;
 use crate::record::Loss;
+use crate::shape::content_block::{plain_block, text_block};
 use crate::shape::context::ShapeContext;
 use crate::shape::plan::ShapedPayload;
-use crate::shape::render::{Rendered, plain_block, text_block, with_contract};
+use crate::shape::render::{Rendered, with_contract};
 use crate::snapshot::stored::Entry;
 use crate::tokens::{Original, TokenBudget};
 

@@ -113,20 +113,22 @@ impl<'a> ChunkPlanner<'a> {
         self.chunks.get(1).copied().or_else(open)
     }
 
-    fn allowance(&self) -> u64 {
+    /// The maximum cost of the current chunk.
+    fn max_cost(&self) -> u64 {
         let tokens = if self.chunks.is_empty() { self.size.first } else { self.size.tokens };
         tokens.max(1).saturating_mul(FINE)
     }
 
+    /// Adds a line that ends at byte `end`. Emits chunks until there is room for it.
     fn add(&mut self, line: OpenLine, end: usize) {
         while !self.open.is_empty()
             && (self.open.len() as u64 >= self.size.lines
-                || self.cost + line.cost > self.allowance())
+                || self.cost + line.cost > self.max_cost())
         {
             let count = self.best_end(line.rank);
             self.emit(count);
         }
-        if line.cost > self.allowance() {
+        if line.cost > self.max_cost() {
             return self.split(&line, end);
         }
         self.cost += line.cost;
@@ -136,6 +138,7 @@ impl<'a> ChunkPlanner<'a> {
     /// Returns the number of open lines in the best chunk: it ends at the last best boundary in its
     /// last three quarters. `next` is the rank of the line after the open ones.
     fn best_end(&self, next: Rank) -> usize {
+        // An earlier end would make the chunk small, and many of them cost more calls.
         let least = self.open.len() / 4 + 1;
         let places = self.open.iter().enumerate().skip(least).map(|(at, line)| (line.rank, at));
         let (rank, at) =
@@ -143,6 +146,7 @@ impl<'a> ChunkPlanner<'a> {
         if rank == Rank::Inside { self.open.len() } else { at }
     }
 
+    /// Emits a chunk of the first `count` open lines.
     fn emit(&mut self, count: usize) {
         let Some(first) = self.open.front() else { return };
         self.chunks.push(ChunkMark { offset: first.start as u64, line: first.number });
@@ -158,10 +162,12 @@ impl<'a> ChunkPlanner<'a> {
             self.chunks.push(ChunkMark { offset: start as u64, line: line.number });
             let rest = self.bytes.get(start..end).unwrap_or_default();
             let tokens = if self.chunks.len() <= 1 { self.size.first } else { self.size.tokens };
+            // A chunk must have at least one byte, or the loop would not end.
             start += fit(rest, self.form, self.estimator, tokens).max(1);
         }
     }
 
+    /// Emits the last chunk. Every text has at least one.
     fn close(&mut self) {
         let count = self.open.len();
         self.emit(count);
@@ -239,15 +245,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_join_to_the_text(text in "([a-z .\\\\\"é🦀]{0,60}\n?){0,40}", lines in 1u64..20, tokens in 4u64..80, escaped: bool) {
-            let (form, mut bytes) = if escaped { (Form::Escaped, Vec::new()) } else { (Form::Raw, text.clone().into_bytes()) };
-            if escaped {
-                text::escape(&mut bytes, text.as_bytes());
+        fn chunks_join_to_the_text(
+            text in "([a-z .\\\\\"é🦀]{0,60}\n?){0,40}",
+            lines in 1u64..20,
+            tokens in 4u64..80,
+            escaped: bool,
+        ) {
+            let (form, mut bytes) = (if escaped { Form::Escaped } else { Form::Raw }, Vec::new());
+            match form {
+                Form::Escaped => text::escape(&mut bytes, text.as_bytes()),
+                Form::Raw => bytes.extend(text.bytes()),
             }
-            let index = plan_chunks(&Lined::of(&bytes, form), &Estimator::default(), ChunkLimits { lines, tokens, first: tokens });
+            let limits = ChunkLimits { lines, tokens, first: tokens };
+            let index = plan_chunks(&Lined::of(&bytes, form), &Estimator::default(), limits);
             prop_assert_eq!(index.lines, text.split_inclusive('\n').count() as u64);
             let mut joined = Vec::new();
-            let ends = index.chunks.iter().skip(1).map(|mark| mark.offset as usize).chain([bytes.len()]);
+            let ends = index.chunks.iter().skip(1).map(|mark| mark.offset as usize);
+            let ends = ends.chain([bytes.len()]);
             for (mark, end) in index.chunks.iter().zip(ends) {
                 let chunk = visible(&bytes[mark.offset as usize..end], form).into_owned();
                 prop_assert!(std::str::from_utf8(&chunk).is_ok());

@@ -74,7 +74,8 @@ impl ShapeContext<'_> {
     pub fn surely_over(&self) -> u64 {
         let limits = self.limits;
         let token_limit = limits.budget_for(self.options.pages, self.budget).allowance();
-        // A payload that policy exempts from paging or chunking is reduced only beyond the hard cap.
+        // A payload that policy exempts from paging or chunking is reduced only beyond the hard
+        // cap.
         let cap = if limits.pagination && limits.chunking { 0 } else { limits.hard_cap };
         token_limit.saturating_mul(2).max(limits.estimator.allowance(cap).saturating_mul(2))
     }

@@ -30,15 +30,6 @@ pub struct Highlights<'t> {
     parts: Vec<Part>,
 }
 
-/// Highlights as text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HighlightText {
-    /// Lines with their numbers.
-    pub text: String,
-    /// The number of errors and warnings that did not fit.
-    pub omitted: usize,
-}
-
 impl<'t> Highlights<'t> {
     /// Finds the lines of a text that may be highlighted. O(n). In logs and plain text, only lines
     /// that may report errors are parsed.
@@ -79,6 +70,7 @@ impl<'t> Highlights<'t> {
             .parts
             .iter()
             .filter(|part| part.line > from)
+            // Far more than fit: the sum is limited below.
             .take(2_000)
             .map(|part| part.text.len() as u64 / 3 + 4)
             .sum();
@@ -101,38 +93,31 @@ impl<'t> Highlights<'t> {
         errors: &LogErrors<'_>,
         estimator: &Estimator,
         token_limit: u64,
-    ) -> Option<HighlightText> {
+    ) -> Option<String> {
+        // The heading alone takes 16 tokens.
         if from >= self.text.len() || token_limit < 24 {
             return None;
         }
         let mut text =
             HighlightWriter { out: String::new(), room: token_limit.saturating_sub(16), estimator };
-        let omitted = errors.write(self, &mut text);
+        errors.write(self, &mut text);
         self.outline(from, &mut text);
         self.rows(&mut text, from);
         self.end(from, &mut text);
         self.sample(from, &mut text);
-        (!text.out.is_empty()).then(|| HighlightText {
-            text: format!(
-                "Elsewhere, in lines {}-{}:\n{}",
-                from + 1,
-                self.text.len(),
-                text.out.trim_end()
-            ),
-            omitted,
-        })
+        let (first, last, lines) = (from + 1, self.text.len(), text.out.trim_end());
+        (!lines.is_empty()).then(|| format!("Elsewhere, in lines {first}-{last}:\n{lines}"))
     }
 
     /// Returns the end of the last line, for texts without line breaks.
     #[must_use]
-    pub fn tail(&self, estimator: &Estimator, token_limit: u64) -> Option<HighlightText> {
+    pub fn tail(&self, estimator: &Estimator, token_limit: u64) -> Option<String> {
         let last = self.text.line(self.text.len().checked_sub(1)?);
         [TAIL_BYTES, TAIL_BYTES / 4].into_iter().find_map(|length| {
             let from = boundary(&last, last.len().saturating_sub(length), Form::Raw);
             let end = String::from_utf8_lossy(last.get(from..)?);
             let text = format!("The end: … {end}");
-            (estimator.cost(text.as_bytes()) + 4 <= token_limit)
-                .then_some(HighlightText { text, omitted: 0 })
+            (estimator.cost(text.as_bytes()) + 4 <= token_limit).then_some(text)
         })
     }
 
@@ -207,23 +192,12 @@ impl<'t> Highlights<'t> {
 
     /// Writes the last lines: a log or report often ends with its result.
     fn end(&self, from: usize, text: &mut HighlightWriter<'_>) {
-        let budget = text.room / 2;
-        let (mut kept, mut spent) = (Vec::new(), 4);
-        for at in
-            (from..self.text.len()).rev().filter(|at| !self.text.line(*at).trim_ascii().is_empty())
-        {
-            let line = format!("{}: {}", at + 1, self.line(at));
-            let cost = text.estimator.cost(line.as_bytes()) + 1;
-            if spent + cost > budget || kept.len() >= 40 {
-                break;
-            }
-            spent += cost;
-            kept.push(line);
-        }
-        if !kept.is_empty() {
-            kept.reverse();
-            text.push(&format!("the end:\n{}\n", kept.join("\n")));
-        }
+        let lines = (from..self.text.len()).rev();
+        let lines = lines.filter(|at| !self.text.line(*at).trim_ascii().is_empty()).take(40);
+        // The other half is for the sample.
+        let mut lines = self.fitting(lines, text.estimator, (text.room / 2).saturating_sub(4));
+        lines.reverse();
+        text.push_lines("the end", &lines);
     }
 
     /// Writes evenly spaced lines of a log or table.
@@ -231,26 +205,28 @@ impl<'t> Highlights<'t> {
         if !matches!(self.kind, Kind::Log | Kind::Table) || text.room < 40 {
             return;
         }
-        let rest = self.text.len() - from;
+        // A line takes about 40 tokens.
         let wanted = usize::try_from(text.room / 40).unwrap_or(1).clamp(1, 20);
-        let stride = (rest / (wanted + 1)).max(1);
-        let (mut kept, mut spent) = (Vec::new(), 6);
-        for step in 1..=wanted {
-            let at = from + step * stride;
-            if at >= self.text.len() {
-                break;
-            }
-            let line = format!("{}: {}", at + 1, self.line(at));
-            let cost = text.estimator.cost(line.as_bytes()) + 1;
-            if spent + cost > text.room {
-                break;
-            }
-            spent += cost;
-            kept.push(line);
-        }
-        if !kept.is_empty() {
-            text.push(&format!("a sample between:\n{}\n", kept.join("\n")));
-        }
+        let stride = ((self.text.len() - from) / (wanted + 1)).max(1);
+        let lines = (from..self.text.len()).step_by(stride).skip(1).take(wanted);
+        let lines = self.fitting(lines, text.estimator, text.room - 6);
+        text.push_lines("a sample between", &lines);
+    }
+
+    /// Returns the first of these lines, as many as fit.
+    fn fitting(
+        &self,
+        lines: impl Iterator<Item = usize>,
+        estimator: &Estimator,
+        token_limit: u64,
+    ) -> Vec<String> {
+        let mut spent = 0;
+        let lines = lines.map(|at| format!("{}: {}", at + 1, self.line(at)));
+        let fits = |line: &String| {
+            spent += estimator.cost(line.as_bytes()) + 1;
+            spent <= token_limit
+        };
+        lines.take_while(fits).collect()
     }
 }
 
@@ -276,13 +252,19 @@ impl HighlightWriter<'_> {
             self.room -= cost;
         }
     }
+
+    fn push_lines(&mut self, heading: &str, lines: &[String]) {
+        if !lines.is_empty() {
+            self.push(&format!("{heading}:\n{}\n", lines.join("\n")));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn excerpt(text: &str, from: usize, token_limit: u64) -> HighlightText {
+    fn excerpt(text: &str, from: usize, token_limit: u64) -> String {
         let lined = Lined::of(text.as_bytes(), Form::Raw);
         let highlights = Highlights::new(&lined);
         let errors = highlights.errors_after(from);
@@ -314,9 +296,9 @@ mod tests {
             "1002: 2026-01-02 10:16:39 INFO booking 999 confirmed",
             "a sample between:",
         ] {
-            assert!(found.text.contains(part), "{part} in\n{}", found.text);
+            assert!(found.contains(part), "{part} in\n{found}");
         }
-        assert!(Estimator::default().cost(found.text.as_bytes()) <= 600);
+        assert!(Estimator::default().cost(found.as_bytes()) <= 600);
     }
 
     #[test]
@@ -332,22 +314,21 @@ mod tests {
             .collect();
         let found = excerpt(&errors, 0, 400);
         assert!(
-            found.omitted > 100 && found.text.matches(" ERROR ").count() == 10,
-            "{}",
-            found.text
+            found.contains("more of them have no room") && found.matches(" ERROR ").count() == 10,
+            "{found}"
         );
     }
 
     #[test]
     fn document_has_outline_and_end() {
         let text: String = (1..40).map(|at| format!("# Part {at}\n\nSome words about part {at}.\n\n## Detail {at}\n\nMore of them.\n\n")).collect();
-        let wide = excerpt(&text, 20, 1_200).text;
+        let wide = excerpt(&text, 20, 1_200);
         assert!(
             wide.contains("sections:\n21: ## Detail 3\n25: # Part 4\n")
                 && wide.contains("More of them."),
             "{wide}"
         );
-        let narrow = excerpt(&text, 20, 500).text;
+        let narrow = excerpt(&text, 20, 500);
         assert!(narrow.contains("# Part 39") && !narrow.contains("## Detail 4"), "{narrow}");
     }
 }

@@ -1,19 +1,17 @@
-//! Lists: the items of a page, and reading them from a snapshot.
+//! Lists: the items that a page may show.
 
 use std::cell::OnceCell;
 
 use super::condense::CondenseOptions;
 use super::condense::records::RecordCondenser;
+use super::content_block::block_text;
 use super::item::{Item, minify_items};
 use super::page::Pieces;
 use super::pricing::ExcerptPricer;
-use super::render::block_text;
-use super::strategy::{Content, Task, reduce};
 use super::{Coverage, Excerpt, ExcerptBody};
-use crate::json::scan::{ScanError, Scanner};
 use crate::json::text::{Form, visible};
-use crate::snapshot::index::{ListIndex, SEGMENT_BYTES};
-use crate::snapshot::{Cursor, Missing, StoredSnapshot};
+use crate::snapshot::Cursor;
+use crate::snapshot::index::ListIndex;
 use crate::tokens::Weighed;
 
 /// A request for items of a list.
@@ -35,33 +33,16 @@ pub struct PageRequest {
     pub all: bool,
 }
 
-/// A part of a snapshot, and the spans of the items in it, each with the number of its list.
-pub type StoredItems = (Vec<u8>, Vec<(usize, crate::json::Span)>);
-
 /// Number of items that are priced for a rough estimate.
 const ROUGHLY_PRICED_ITEMS: usize = 4;
 
 /// Minimum cost of an item, however short it is.
 pub(super) const MIN_ITEM_TOKENS: u64 = 3;
 
-/// Shows a page of a list. `items` begin with the first requested one: all of them if
-/// [`PageRequest::all`], else at most as many as the limit. `base` is a cursor into the snapshot.
-#[must_use]
-pub fn show(
-    index: &ListIndex,
-    form: Form,
-    items: Vec<Item<'_>>,
-    request: PageRequest,
-    base: &Cursor,
-    pricer: &ExcerptPricer<'_>,
-    options: Option<CondenseOptions<'_>>,
-) -> Excerpt {
-    let list = ListTask::new(index, form, items, request, options);
-    reduce(&Task { pricer, base, content: Content::List(list), whole: None })
-}
-
 /// Items of lists that are to be shown.
 pub(super) struct ListTask<'t> {
+    pricer: &'t ExcerptPricer<'t>,
+    base: &'t Cursor,
     /// The index of the lists.
     pub index: &'t ListIndex,
     /// The form of the items.
@@ -87,6 +68,8 @@ pub(super) struct CountEstimate {
 impl<'t> ListTask<'t> {
     /// Creates a task. Much white space inside the items is removed. O(3 items).
     pub(super) fn new(
+        pricer: &'t ExcerptPricer<'t>,
+        base: &'t Cursor,
         index: &'t ListIndex,
         form: Form,
         mut items: Vec<Item<'t>>,
@@ -99,7 +82,7 @@ impl<'t> ListTask<'t> {
         // Content blocks have fields of the protocol, not of records.
         let options = options.filter(|_| !index.blocks);
         let (whole_items, records) = (OnceCell::new(), OnceCell::new());
-        Self { index, form, items, request, options, whole_items, records }
+        Self { pricer, base, index, form, items, request, options, whole_items, records }
     }
 
     /// The maximum number of items on the page.
@@ -113,8 +96,8 @@ impl<'t> ListTask<'t> {
     }
 
     /// Returns a page of the first `count` items.
-    pub(super) fn page(&self, base: &Cursor, count: usize) -> Excerpt {
-        page(self.index, self.form, self.items.iter().take(count), self.request, base)
+    pub(super) fn page(&self, count: usize) -> Excerpt {
+        page(self.index, self.form, self.items.iter().take(count), self.request, self.base)
     }
 
     /// The fields of the items, if they may be condensed. O(32 items), once.
@@ -124,41 +107,40 @@ impl<'t> ListTask<'t> {
     }
 
     /// Estimates how many whole items fit.
-    pub(super) fn whole_items(&self, task: &Task<'_>) -> CountEstimate {
+    pub(super) fn whole_items(&self) -> CountEstimate {
         *self.whole_items.get_or_init(|| {
             // If far from all items fit, they are condensed, and a rough estimate is enough.
             let may_condense = self.options.is_some() && !self.request.whole;
-            let rough = may_condense.then(|| self.estimate_fit(task, ROUGHLY_PRICED_ITEMS));
+            let rough = may_condense.then(|| self.estimate_fit(ROUGHLY_PRICED_ITEMS));
             if let Some(count) = rough.filter(|count| count * 2 < self.limit()) {
                 return CountEstimate { count, is_rough: true };
             }
-            let mut count = self.estimate_fit(task, usize::MAX);
+            let mut count = self.estimate_fit(usize::MAX);
             if self.is_nearly_full(count) {
-                count = self.fit(task, count);
+                count = self.fit(count);
             }
             CountEstimate { count, is_rough: false }
         })
     }
 
     /// Returns the number of whole items that fit.
-    pub(super) fn exact_count(&self, task: &Task<'_>, estimate: CountEstimate) -> usize {
-        let count =
-            if estimate.is_rough { self.estimate_fit(task, usize::MAX) } else { estimate.count };
-        self.fit(task, count)
+    pub(super) fn exact_count(&self, estimate: CountEstimate) -> usize {
+        let count = if estimate.is_rough { self.estimate_fit(usize::MAX) } else { estimate.count };
+        self.fit(count)
     }
 
     /// Estimates how many items fit by their single costs, of which the first `priced` are exact.
-    fn estimate_fit(&self, task: &Task<'_>, priced: usize) -> usize {
-        let mut sum = task.pricer.cost(&self.page(task.base, 0));
+    fn estimate_fit(&self, priced: usize) -> usize {
+        let mut sum = self.pricer.cost(&self.page(0));
         let fits = |cost: &u64| {
             sum = sum.saturating_add(*cost);
-            sum <= task.pricer.token_limit()
+            sum <= self.pricer.token_limit()
         };
-        self.item_costs(task.pricer, priced).take_while(fits).count()
+        self.item_costs(priced).take_while(fits).count()
     }
 
     /// The costs of the first items. Those after `priced` are estimated by the costs before them.
-    fn item_costs(&self, pricer: &ExcerptPricer<'_>, priced: usize) -> impl Iterator<Item = u64> {
+    fn item_costs(&self, priced: usize) -> impl Iterator<Item = u64> {
         let mut model = Weighed::default();
         let items = self.items.iter().take(self.limit()).enumerate();
         items.map(move |(number, item)| {
@@ -166,17 +148,17 @@ impl<'t> ListTask<'t> {
                 let (bytes, form) = item.read();
                 let text = if self.index.blocks { block_text(bytes) } else { visible(bytes, form) };
                 // The comma after an element is a token.
-                pricer.estimator.cost(&text) + u64::from(!self.index.blocks)
+                self.pricer.estimator.cost(&text) + u64::from(!self.index.blocks)
             });
-            cost.saturating_mul(pricer.copies())
+            cost.saturating_mul(self.pricer.copies())
         })
     }
 
     /// Returns how many of `count` items fit, by the cost of whole pages. 0 if not one does.
-    fn fit(&self, task: &Task<'_>, mut count: usize) -> usize {
-        let limit = task.pricer.token_limit();
+    fn fit(&self, mut count: usize) -> usize {
+        let limit = self.pricer.token_limit();
         while count > 0 {
-            let cost = task.pricer.cost(&self.page(task.base, count));
+            let cost = self.pricer.cost(&self.page(count));
             if cost <= limit {
                 break;
             }
@@ -238,82 +220,4 @@ fn per_list(
         .enumerate()
         .map(|(at, list)| (list.path.clone(), count(at), list.count))
         .collect()
-}
-
-/// Reads the requested items from a snapshot, no more than a page can hold.
-///
-/// # Errors
-/// Returns [`Missing`] if segments must be loaded first, or no longer exist.
-pub fn read_items(
-    stored: &StoredSnapshot<'_>,
-    list: &ListIndex,
-    request: PageRequest,
-    token_limit: u64,
-) -> Result<StoredItems, Missing> {
-    let mark = list.mark(request.first).ok_or(Missing::Gone)?;
-    // A token has at most 16 bytes. A condensed item is made from about ten times its size.
-    let bytes_a_token = if request.whole { 16 } else { 160 };
-    let most_bytes =
-        usize::try_from(token_limit.saturating_mul(bytes_a_token)).unwrap_or(usize::MAX);
-    let mut length = (SEGMENT_BYTES + most_bytes / 2) as u64;
-    loop {
-        let bytes = stored.bytes(mark.offset, mark.offset.saturating_add(length))?;
-        let whole = mark.offset + bytes.len() as u64 >= stored.index.bytes;
-        match window(
-            &bytes,
-            stored.index.form,
-            list,
-            mark.item,
-            mark.offset,
-            request,
-            most_bytes,
-            whole,
-        ) {
-            Some(items) => return Ok((bytes, items)),
-            None if whole => return Err(Missing::Gone),
-            None => length = length.saturating_mul(2),
-        }
-    }
-}
-
-/// Returns the requested items in a window of a snapshot. `None` if the window ends before they do.
-#[allow(clippy::too_many_arguments, reason = "one step of `read_items`, which has all of them")]
-fn window(
-    bytes: &[u8],
-    form: Form,
-    list: &ListIndex,
-    item: u64,
-    offset: u64,
-    request: PageRequest,
-    most_bytes: usize,
-    whole: bool,
-) -> Option<Vec<(usize, crate::json::Span)>> {
-    let (mut at, mut before) = (0usize, 0u64);
-    while list.lists.get(at).is_some_and(|list| before + list.count <= item) {
-        before += list.lists.get(at)?.count;
-        at += 1;
-    }
-    let mut scanner = Scanner::new(bytes, form);
-    let (mut number, mut held, mut items) = (item, 0, Vec::new());
-    while (items.len() as u64) < request.limit && held <= most_bytes && number < list.total() {
-        while number >= before + list.lists.get(at)?.count {
-            before += list.lists.get(at)?.count;
-            at += 1;
-            let start = list.lists.get(at)?.start.checked_sub(offset)?;
-            if start > bytes.len() as u64 {
-                return None;
-            }
-            scanner = Scanner::starting_at(bytes, form, usize::try_from(start).ok()?);
-        }
-        let span = match scanner.next_element() {
-            Ok(Some(span)) if span.end < bytes.len() || whole => span,
-            Ok(_) | Err(ScanError::Syntax(_) | ScanError::TooDeep) => return None,
-        };
-        if number >= request.first {
-            held += span.len();
-            items.push((at, span));
-        }
-        number += 1;
-    }
-    Some(items)
 }

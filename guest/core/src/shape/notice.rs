@@ -173,15 +173,22 @@ impl Coverage {
                 "meta": {"totalCount": total, "pageSize": page_size, "hasMore": more},
             }),
             Coverage::Chunk { index, total, start_line, end_line, lines, bytes, .. } => json!({
-                "shown": (end_line + 1).saturating_sub(*start_line), "total": lines, "omitted": (lines + start_line).saturating_sub(end_line + 1),
+                "shown": (end_line + 1).saturating_sub(*start_line),
+                "total": lines,
+                "omitted": (lines + start_line).saturating_sub(end_line + 1),
                 "chunkIndex": index, "totalChunks": total,
-                "metadata": {"startLine": start_line, "endLine": end_line, "totalLines": lines, "bytesInChunk": bytes},
+                "metadata": {
+                    "startLine": start_line, "endLine": end_line,
+                    "totalLines": lines, "bytesInChunk": bytes,
+                },
             }),
             Coverage::Part { item, total, from, to, bytes } => json!({
-                "shown": 0, "total": total, "omitted": total, "item": item, "fromByte": from, "toByte": to, "bytesInItem": bytes,
+                "shown": 0, "total": total, "omitted": total,
+                "item": item, "fromByte": from, "toByte": to, "bytesInItem": bytes,
             }),
             Coverage::Summary(fields) => json!({
-                "shown": fields.kept.len(), "total": fields.total, "omitted": fields.dropped.len(), "omittedItems": fields.elements,
+                "shown": fields.kept.len(), "total": fields.total,
+                "omitted": fields.dropped.len(), "omittedItems": fields.elements,
             }),
             Coverage::Found { what } | Coverage::Lossless { what } => json!({ "what": what }),
             Coverage::Described { what, bytes } => {

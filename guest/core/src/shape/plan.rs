@@ -1,17 +1,20 @@
 //! Reduces a payload: selects what is stored, walks the strategies, and renders the excerpt.
 
+use super::condense::CondenseOptions;
 use super::context::ShapeContext;
 use super::highlight::Highlights;
 use super::index::{list_index, pageable_lists, snapshot_index};
 use super::item::Item;
-use super::list::ListTask;
+use super::list::{ListTask, PageRequest};
 use super::payload::Payload;
-use super::range::{self, TextTask};
+use super::pricing::ExcerptPricer;
+use super::range::{self, TextPosition, TextTask};
 use super::render::Rendered;
 use super::strategy::{Content, Task, WholePayload, reduce, whole_document};
 use super::{Coverage, Excerpt};
 use crate::json::survey::List;
-use crate::snapshot::index::{SnapshotBody, TextIndex};
+use crate::json::text::Form;
+use crate::snapshot::index::{ListIndex, SnapshotBody, TextIndex};
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
 use crate::text::lines::Lined;
@@ -93,7 +96,15 @@ pub fn shape_payload<'a>(
     let content = match &index.body {
         SnapshotBody::List(list) => {
             let (request, options) = (context.first_page(), context.condense_options());
-            Content::List(ListTask::new(list, payload.form, items, request, options))
+            Content::List(ListTask::new(
+                &pricer,
+                &base,
+                list,
+                payload.form,
+                items,
+                request,
+                options,
+            ))
         }
         SnapshotBody::Text(text) => {
             Content::Text(TextTask::first(context, payload, text, highlights.as_ref()))
@@ -109,6 +120,36 @@ pub fn shape_payload<'a>(
     let rendered = pricer.render(&excerpt);
     let entries = entries(&snapshot, &index, payload.bytes);
     Some(ShapedPayload { excerpt, rendered, entries, whole: None })
+}
+
+/// Shows a page of a list. `items` begin with the first requested one: all of them if
+/// [`PageRequest::all`], else at most as many as the limit. `base` is a cursor into the snapshot.
+#[must_use]
+pub fn show_items(
+    index: &ListIndex,
+    form: Form,
+    items: Vec<Item<'_>>,
+    request: PageRequest,
+    base: &Cursor,
+    pricer: &ExcerptPricer<'_>,
+    options: Option<CondenseOptions<'_>>,
+) -> Excerpt {
+    let list = ListTask::new(pricer, base, index, form, items, request, options);
+    reduce(&Task { pricer, base, content: Content::List(list), whole: None })
+}
+
+/// Shows these bytes of a text, or as many of them as fit.
+#[must_use]
+pub fn show_text(
+    index: &TextIndex,
+    bytes: &[u8],
+    form: Form,
+    position: TextPosition,
+    base: &Cursor,
+    pricer: &ExcerptPricer<'_>,
+) -> Excerpt {
+    let text = TextTask { index, bytes, form, position, highlights: None };
+    reduce(&Task { pricer, base, content: Content::Text(text), whole: None })
 }
 
 /// Selects how a payload is divided; `None` if it passes through. `tokens` are those of one copy,

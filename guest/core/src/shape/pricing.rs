@@ -1,12 +1,13 @@
 //! Pricing: the cost of an excerpt against the budget.
 //!
-//! Strategies ask the pricer for costs only. The excerpt that is priced last is rendered already, so
-//! the chosen one is written once.
+//! Strategies ask the pricer for costs only. The excerpt that is priced last is rendered already,
+//! so the chosen one is written once.
 
 use std::cell::RefCell;
 
 use super::Excerpt;
-use super::render::{RenderContext, Rendered, block_text};
+use super::content_block::block_text;
+use super::render::{RenderContext, Rendered};
 use crate::json::scan::Scanner;
 use crate::json::text::{Form, visible};
 use crate::tokens::{Estimator, Measure};
@@ -81,8 +82,8 @@ impl<'a> ExcerptPricer<'a> {
         self.priced(excerpt, |priced| priced.rendered.clone())
     }
 
-    /// Returns the longest beginning of `bytes` that fits as `make` shows it, at least one character.
-    /// `trim` cuts bytes to a number of tokens.
+    /// Returns the longest beginning of `bytes` that fits as `make` shows it, at least one
+    /// character. `trim` cuts bytes to a number of tokens.
     pub(super) fn longest_prefix(
         &self,
         make: impl Fn(usize) -> Excerpt,
@@ -99,8 +100,8 @@ impl<'a> ExcerptPricer<'a> {
         }
     }
 
-    /// Returns the first excerpt that costs at most `limit`. `make` gets the tokens for the content,
-    /// reduced by the excess after each attempt.
+    /// Returns the first excerpt that costs at most `limit`. `make` gets the tokens for the
+    /// content, reduced by the excess after each attempt.
     pub(super) fn shrink(
         &self,
         limit: u64,
@@ -134,8 +135,8 @@ impl<'a> ExcerptPricer<'a> {
         }
     }
 
-    /// Renders and prices an excerpt. `same` is an excerpt with the same content and cursor: only what
-    /// is said beside the content is written and priced again.
+    /// Renders and prices an excerpt. `same` is an excerpt with the same content and cursor: only
+    /// what is said beside the content is written and priced again.
     fn price(&self, excerpt: &Excerpt, same: Option<PricedExcerpt>) -> PricedExcerpt {
         let (known, text) = match same {
             Some(same) => (Some(same.rendered), Some(same.text)),

@@ -5,10 +5,11 @@ use super::Excerpt;
 use super::context::ShapeContext;
 use super::index::{index, list_index};
 use super::item::Item;
-use super::list::{self, PageRequest};
+use super::list::PageRequest;
 use super::payload::Payload;
-use super::plan::ShapedPayload;
+use super::plan::{ShapedPayload, show_items};
 use super::pricing::ExcerptPricer;
+use super::stored_list::read_items;
 use crate::fields::{Mask, Projection};
 use crate::json::scan::Scanner;
 use crate::json::survey::List;
@@ -52,7 +53,7 @@ pub fn first(
         .map(|item| Item::new(0, first.get(item).unwrap_or_default(), Form::Raw))
         .collect();
     let base = Cursor::new(&snapshot, 0, context.now_ms);
-    let excerpt = list::show(&list_page.list, Form::Raw, items, request, &base, pricer, None);
+    let excerpt = show_items(&list_page.list, Form::Raw, items, request, &base, pricer, None);
     let rendered = pricer.render(&excerpt);
     let structured = pricer.context.structured.cloned();
     let index =
@@ -76,7 +77,7 @@ pub fn page(
     let most = usize::try_from(pricer.token_limit().saturating_mul(16)).unwrap_or(usize::MAX);
     let items = items(stored, list_page, request, most)?;
     let items = items.iter().map(|item| Item::new(0, item, Form::Raw)).collect();
-    Ok(list::show(&list_page.list, Form::Raw, items, request, base, pricer, None))
+    Ok(show_items(&list_page.list, Form::Raw, items, request, base, pricer, None))
 }
 
 /// Returns all records, as unescaped JSON. O(list).
@@ -121,7 +122,7 @@ fn items(
         }
         let next =
             PageRequest { first: request.first + read, limit: request.limit - read, ..request };
-        let (bytes, records) = list::read_items(stored, &list_page.list, next, stretch)?;
+        let (bytes, records) = read_items(stored, &list_page.list, next, stretch)?;
         for (_, record) in records {
             projection.out.clear();
             let item = match projection.copy(&bytes, record.start) {

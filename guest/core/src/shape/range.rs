@@ -1,14 +1,10 @@
 //! Ranges of a text: the lines that an answer shows, and where its chunks begin.
 
-use super::Excerpt;
 use super::chunk::{self, ChunkLimits};
 use super::context::ShapeContext;
 use super::highlight::Highlights;
 use super::payload::Payload;
-use super::pricing::ExcerptPricer;
-use super::strategy::{Content, Task, reduce};
 use crate::json::text::{Form, visible};
-use crate::snapshot::Cursor;
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::lines::{Lined, Lines};
 
@@ -43,20 +39,6 @@ pub struct TextPosition {
     pub total: u64,
     /// The byte offset at which the requested range ends, if one is requested.
     pub range_end: Option<u64>,
-}
-
-/// Shows these bytes of a text, or as many of them as fit.
-#[must_use]
-pub fn show(
-    index: &TextIndex,
-    bytes: &[u8],
-    form: Form,
-    position: TextPosition,
-    base: &Cursor,
-    pricer: &ExcerptPricer<'_>,
-) -> Excerpt {
-    let text = TextTask { index, bytes, form, position, highlights: None };
-    reduce(&Task { pricer, base, content: Content::Text(text), whole: None })
 }
 
 impl<'t> TextTask<'t> {
@@ -123,8 +105,8 @@ pub(super) fn text_index(
     chunk::plan_chunks(text, &context.limits.estimator, ChunkLimits { lines, tokens, first })
 }
 
-/// The tokens that the first chunk keeps beside highlights: enough for all its lines if they fit into
-/// three quarters, else a fifth.
+/// The tokens that the first chunk keeps beside highlights: enough for all its lines if they fit
+/// into three quarters, else a fifth.
 fn least_first(context: &ShapeContext<'_>, text: &Lined<'_>, tokens: u64) -> u64 {
     let lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let last = lines.min(text.len()).checked_sub(1);

@@ -3,14 +3,10 @@
 //! Text content is what models read. Structured content is what programs and some models read. Each
 //! has the content of the excerpt, and a notice that says what is missing and how to get it.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use super::{Coverage, Excerpt, ExcerptBody};
-use crate::json::Span;
-use crate::json::scan::{Kind, Scan, Scanner};
-use crate::json::text::{Form, convert, escape, visible};
+use crate::json::text::{Form, convert, escape};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
 
 /// Minimum limit, in tokens, for paging fields beside a list as well as in the notice. Below it a
@@ -294,20 +290,6 @@ fn with_member(object: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
     [open, comma, b"\"", name.as_bytes(), b"\":", value, b"}"].concat()
 }
 
-/// Returns a text block with this escaped text.
-#[must_use]
-pub fn text_block(escaped: &[u8]) -> Vec<u8> {
-    [b"{\"type\":\"text\",\"text\":\"".as_slice(), escaped, b"\"}"].concat()
-}
-
-/// Returns a text block with this text, which is escaped.
-#[must_use]
-pub fn plain_block(text: &str) -> Vec<u8> {
-    let mut escaped = Vec::new();
-    escape(&mut escaped, text.as_bytes());
-    text_block(&escaped)
-}
-
 /// The text content of an excerpt: the text of one block, or whole blocks. `beside` are the paging
 /// fields, if they are written beside a list too.
 fn text_content(
@@ -325,30 +307,6 @@ fn text_content(
         ExcerptBody::Blocks(blocks) => return (None, Some(blocks.clone())),
     }
     (Some(text), None)
-}
-
-/// Returns the text of a content block as a model reads it. Empty for images and the like.
-#[must_use]
-pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
-    let span = text_span(&mut Scanner::new(block, Form::Raw)).ok().flatten().unwrap_or(0..0);
-    visible(block.get(span).unwrap_or_default(), Form::Escaped)
-}
-
-/// Returns the text of a content block: its own, or that of the resource in it.
-fn text_span(scanner: &mut Scanner<'_>) -> Scan<Option<Span>> {
-    let mut text = None;
-    scanner.object(|scanner, key| {
-        let kind = scanner.kind()?;
-        if kind == Kind::String && scanner.is(&key, "text") {
-            text = Some(scanner.string()?);
-        } else if kind == Kind::Object && scanner.is(&key, "resource") {
-            text = text_span(scanner)?.or(text.take());
-        } else {
-            scanner.pass()?;
-        }
-        Ok(())
-    })?;
-    Ok(text)
 }
 
 #[cfg(test)]

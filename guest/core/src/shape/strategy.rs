@@ -63,7 +63,8 @@ pub(super) enum Content<'t> {
 pub(super) struct WholePayload<'t> {
     pub context: &'t ShapeContext<'t>,
     pub payload: &'t Payload<'t, 't>,
-    /// True if the payload costs more than the limit. False if it is only longer than policy allows.
+    /// True if the payload costs more than the limit. False if it is only longer than policy
+    /// allows.
     pub is_over_limit: bool,
     /// True if the payload is a document that is summarized.
     pub is_document: bool,

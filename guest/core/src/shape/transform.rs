@@ -2,13 +2,13 @@
 //!
 //! The result is reduced as any payload. The original is stored too.
 
+use super::content_block::block_text;
 use super::context::{RequestOptions, ShapeContext};
 use super::index::payload_index;
-use super::lossless::{columns, strip};
 use super::payload::Payload;
 use super::plan::{ShapedPayload, shape_payload};
 use super::pricing::ExcerptPricer;
-use super::render::block_text;
+use super::strip::{columns, strip};
 use super::{Coverage, Excerpt, ExcerptBody, projected_list};
 use crate::fields::minify;
 use crate::json::edit::Edits;

@@ -1,15 +1,17 @@
-//! The longest beginning of a text that fits an allowance, and ends well.
+//! The longest beginning of a text that fits a token limit and ends at a boundary.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::json::text::{self, Form};
 use crate::tokens::{Estimator, FINE};
 
-/// Bytes at the end of a cut in which a better place is looked for.
-const LOOK_BACK: usize = 400;
+/// The bytes before a cut that are searched for a better one.
+const MAX_LOOKBACK_BYTES: usize = 400;
 
-/// Length of the longest beginning of `bytes`, a text without usable line ends, that costs at most `allowance` tokens. It ends after a
-/// sentence, else after a word, never inside a grapheme or an escape, and is never empty unless `bytes` is. O(result).
+/// Returns the length of the longest beginning of `bytes` that fits. O(result).
+///
+/// The text has no usable line ends. The beginning ends after a sentence or else a word, never
+/// inside a grapheme or an escape. It is empty only if `bytes` is.
 #[must_use]
 pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
     let weigh =
@@ -18,9 +20,11 @@ pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u6
     let guess = usize::try_from(allowance.saturating_mul(3))
         .unwrap_or(usize::MAX)
         .clamp(16, bytes.len().max(16));
+    // Three bytes a token, to begin with.
     let mut end = text::boundary(bytes, guess, form);
     let mut weight = weigh(end);
-    // Grow while a good part of the allowance is left, then shrink until it holds.
+    // The cost of a beginning is nearly proportional to its length. Grow while an eighth of the
+    // limit is left, then shrink until it fits.
     while end < bytes.len() && weight < allowed / 8 * 7 {
         let wanted = u64::try_from(end).unwrap_or(u64::MAX).saturating_mul(allowed) / weight.max(1);
         let wanted =
@@ -42,12 +46,12 @@ pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u6
         return bytes.len();
     }
     let good = settle(bytes, end, form);
-    if good > 0 { good } else { first_grapheme(bytes, form) }
+    if good > 0 { good } else { first_character(bytes, form) }
 }
 
-/// The best place at or shortly before `end`; 0 where there is none.
+/// Returns the best end at or shortly before `end`. 0 if there is none.
 pub(super) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
-    let from = text::boundary(bytes, end.saturating_sub(LOOK_BACK.min(end / 2)), form);
+    let from = text::boundary(bytes, end.saturating_sub(MAX_LOOKBACK_BYTES.min(end / 2)), form);
     let window = bytes.get(from..end).unwrap_or_default();
     if let Some(at) =
         after_last(window, |previous, byte| byte == b' ' && matches!(previous, b'.' | b'!' | b'?'))
@@ -57,7 +61,8 @@ pub(super) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     if let Some(at) = after_last(window, |_, byte| byte == b' ' || byte == b',') {
         return from + at;
     }
-    // No word ends here: CJK, base64, minified text. A grapheme ends, looking a little beyond the cut to see it.
+    // No word ends here: the text is Chinese, base64 or minified. The end of a grapheme is known
+    // only from the bytes after the cut.
     let beyond = text::boundary(bytes, end + 64, form);
     let near = text::boundary(bytes, end.saturating_sub(64).max(from), form);
     let Ok(tail) = std::str::from_utf8(bytes.get(near..beyond).unwrap_or_default()) else {
@@ -71,6 +76,7 @@ pub(super) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     last.filter(|at| *at > from).unwrap_or(end)
 }
 
+/// Returns the end of the last pair of bytes for which `is` returns true.
 fn after_last(window: &[u8], is: impl Fn(u8, u8) -> bool) -> Option<usize> {
     let pairs = window.iter().zip(window.iter().skip(1));
     pairs
@@ -80,8 +86,8 @@ fn after_last(window: &[u8], is: impl Fn(u8, u8) -> bool) -> Option<usize> {
         .last()
 }
 
-/// Something must be shown, however little the allowance.
-fn first_grapheme(bytes: &[u8], form: Form) -> usize {
+/// Returns the length of the first character, which is shown whatever it costs.
+fn first_character(bytes: &[u8], form: Form) -> usize {
     let mut end = 1;
     while end < bytes.len() && text::boundary(bytes, end, form) != end {
         end += 1;
@@ -100,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_then_words_then_graphemes() {
+    fn beginning_ends_at_best_boundary() {
         let prose = "The first sentence is here. ".repeat(200);
         assert!(cut(&prose, 60).ends_with(". "));
         let words = "lorem ipsum dolor sit amet ".repeat(200);
@@ -111,16 +117,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_fits_and_is_not_empty(text in "\\PC{1,40}", times in 1usize..200, allowance in 8u64..300) {
+        fn beginning_fits_and_is_not_empty(
+            text in "\\PC{1,40}",
+            times in 1usize..200,
+            allowance in 8u64..300,
+        ) {
             let text = text.repeat(times);
             let head = cut(&text, allowance);
             prop_assert!(!head.is_empty());
             let cost = Estimator::default().price(head.as_bytes());
-            prop_assert!(cost <= allowance || head.chars().count() <= 1, "{cost} tokens in {:?}", head);
+            let fits = cost <= allowance || head.chars().count() <= 1;
+            prop_assert!(fits, "{cost} tokens in {head:?}");
         }
 
         #[test]
-        fn escapes_are_never_cut(text in "[a\\\\\"\n🦀é]{1,200}", allowance in 1u64..40) {
+        fn escapes_are_not_cut(text in "[a\\\\\"\n🦀é]{1,200}", allowance in 1u64..40) {
             let mut escaped = Vec::new();
             text::escape(&mut escaped, text.as_bytes());
             let end = fit(&escaped, Form::Escaped, &Estimator::default(), allowance);

@@ -55,6 +55,7 @@ fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
             estimator.weigh_in(&mut words, &part) / (length as u64).max(1)
         })
         .collect();
+    // A stride that is cheaper than the average may be so in its sample only.
     let mean = samples.iter().sum::<u64>() / (samples.len() as u64).max(1);
     samples.into_iter().map(|price| price.max(mean).max(1) * 13 / 12).collect()
 }
@@ -109,6 +110,7 @@ impl SampledPlanner<'_> {
             if rank > best.0 {
                 best = (rank, line);
             }
+            // No rank is higher.
             if rank == Rank::Entry {
                 break;
             }

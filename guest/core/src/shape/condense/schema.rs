@@ -238,6 +238,8 @@ impl Schema {
                 .is_some_and(|field| matches!(field.name.as_str(), "[]" | "*") && !field.nested);
             let Some(field) = self.fields.get_mut(at) else { continue };
             let average = field.characters / field.strings.max(1);
+            // The values decide if they contradict the name: long texts are prose, short ones are
+            // not.
             let mut priority = field_priority(name);
             if field.prose * 2 > field.count && average > 100 && priority != FieldPriority::Noise {
                 priority = if priority == FieldPriority::Identity {
@@ -266,6 +268,7 @@ impl Schema {
                 FieldPriority::Key if field.nested || field.level > 3 => FieldPriority::Plain,
                 priority => priority,
             };
+            // Long strings that are no prose are encoded data.
             if average > 400 && field.prose == 0 {
                 priority = FieldPriority::Noise;
             }
@@ -277,10 +280,12 @@ impl Schema {
             {
                 priority = FieldPriority::State;
             }
+            // An empty value, or the same in all records, says nothing about a record.
             let constant = field.count >= 3 && distinct == 1;
             if field.empty == field.count || (constant && priority > FieldPriority::State) {
                 priority = FieldPriority::Noise;
             }
+            // Records that are plain values have no fields: the values identify them.
             if is_record && !field.container {
                 priority = FieldPriority::Identity;
             }

@@ -171,6 +171,7 @@ impl<'s> Selector<'s> {
             kept: vec![false; schema.fields.len()],
             shares: Vec::with_capacity(schema.fields.len()),
             is_cut: false,
+            // The brackets of the document.
             spent: 2 * FINE,
         };
         for field in &schema.fields {
@@ -203,6 +204,8 @@ impl<'s> Selector<'s> {
             if let Some(&(shown, all @ 1..)) = self.shares.get(at)
                 && shown != all
             {
+                // The product of costs and elements exceeds 64 bits in large documents only, and
+                // 128-bit division is slow.
                 share = match share.checked_mul(shown) {
                     Some(product) => product / all,
                     None => u64::try_from(u128::from(share) * u128::from(shown) / u128::from(all))
@@ -240,10 +243,12 @@ impl<'s> Selector<'s> {
         self.leaves.iter().any(|leaf| leaf.priority == FieldPriority::Identity && !nested(leaf))
     }
 
+    /// Selects the field of least cost, at the level nearest to the root. Returns true if it fits.
     fn cheapest(&mut self, token_limit: u64) -> bool {
         let leaves = self.leaves.iter().filter_map(|leaf| {
             let field = self.schema.fields.get(leaf.field)?;
             let cost = cost(field, 0) / field.count.max(1);
+            // A level counts as much as 64 tokens, more than a short value costs.
             Some((u64::from(field.level) * 64 * FINE + cost, leaf.field))
         });
         let mut fields: Vec<(u64, FieldId)> = leaves.collect();
@@ -261,6 +266,8 @@ impl<'s> Selector<'s> {
         let before = now.map_or(0, |now| cost(field, now));
         let mut added = self.shown_share(at, cost(field, cap).saturating_sub(before));
         if now.is_none() {
+            // Half a token for the comma, and the brackets and keys of containers that only this
+            // field keeps.
             added += self.shown_share(at, field.count) * FINE / 2;
             let mut next = field.parent;
             while let Some((at, parent)) =
@@ -280,6 +287,7 @@ impl<'s> Selector<'s> {
         if let Some(keep) = self.keep.get_mut(at) {
             *keep = Some(cap);
         }
+        // The containers around a kept one are kept already.
         let mut next = Some(at);
         while let Some(kept) = next.and_then(|at| self.kept.get_mut(at)).filter(|kept| !**kept) {
             *kept = true;
@@ -288,6 +296,7 @@ impl<'s> Selector<'s> {
         true
     }
 
+    /// Returns the estimated cost of a container's key: names have about three bytes a token.
     fn key(&self, field: &Field) -> u64 {
         (field.name.len() as u64).div_ceil(3) * FINE
     }

@@ -39,15 +39,10 @@ impl<'h> LogErrors<'h> {
         Self { entries: entries.collect(), fine: OnceCell::new(), coarse: OnceCell::new() }
     }
 
-    /// Writes all entries if they fit, else shortened, else the most severe. Returns the number of
-    /// entries left out.
-    pub(super) fn write(
-        &self,
-        highlights: &Highlights<'_>,
-        text: &mut HighlightWriter<'_>,
-    ) -> usize {
+    /// Writes all entries if they fit, else shortened, else the most severe.
+    pub(super) fn write(&self, highlights: &Highlights<'_>, text: &mut HighlightWriter<'_>) {
         if self.entries.is_empty() {
-            return 0;
+            return;
         }
         let count = |level| self.entries.iter().filter(|entry| entry.level == level).count();
         let head = format!("{} errors, {} warnings:\n", count(Level::Error), count(Level::Warn));
@@ -74,8 +69,7 @@ impl<'h> LogErrors<'h> {
         let coarse = || self.coarse.get_or_init(|| self.fold(true));
         let fits = [MAX_TRACE_LINES, 2, 1].into_iter().find_map(|trace| whole(fine, trace));
         if let Some(whole) = fits.or_else(|| whole(coarse(), 1)) {
-            text.push(&whole);
-            return 0;
+            return text.push(&whole);
         }
         // Not all fit: the most severe are selected first, then shown in the order of the log.
         let mut coarse = coarse().clone();
@@ -84,18 +78,16 @@ impl<'h> LogErrors<'h> {
         let mut spent = text.estimator.cost(head.as_bytes()) + 8;
         let mut omitted = 0;
         for group in &coarse {
-            if spent >= room {
-                omitted += group.count;
-                continue;
+            // Formatting and pricing stop once nothing can fit.
+            let line = (spent < room).then(|| group.format(highlights, 1));
+            let cost = line.as_ref().map_or(room, |line| text.estimator.cost(line.as_bytes()) + 1);
+            match line.filter(|_| spent + cost <= room) {
+                Some(line) => {
+                    spent += cost;
+                    kept.push((group.entry.line, line));
+                }
+                None => omitted += group.count,
             }
-            let line = group.format(highlights, 1);
-            let cost = text.estimator.cost(line.as_bytes()) + 1;
-            if spent + cost > room {
-                omitted += group.count;
-                continue;
-            }
-            spent += cost;
-            kept.push((group.entry.line, line));
         }
         kept.sort_unstable();
         let lines: Vec<String> = kept.into_iter().map(|(_, line)| line).collect();
@@ -103,7 +95,6 @@ impl<'h> LogErrors<'h> {
             "{head}{}\n({omitted} more of them have no room here)\n",
             lines.join("\n")
         ));
-        omitted
     }
 
     /// Merges entries that differ in time only or, with `coarse`, in numbers. O(entries).

@@ -77,7 +77,7 @@ fn with_highlights(
         } else {
             highlights.tail(&pricer.estimator, tokens)
         };
-        Some(Excerpt { highlights: Some(text?.text), ..chunk.clone() })
+        Some(Excerpt { highlights: Some(text?), ..chunk.clone() })
     });
     highlighted.unwrap_or(chunk)
 }

@@ -22,7 +22,7 @@ pub(super) struct CondensePage;
 impl Strategy for CondensePage {
     fn reduce(&self, task: &Task<'_>) -> Option<Excerpt> {
         let list = task.list_of_whole_items()?;
-        let whole_items = list.whole_items(task).count;
+        let whole_items = list.whole_items().count;
         if list.request.whole || list.is_nearly_full(whole_items) {
             return None;
         }
@@ -68,7 +68,7 @@ fn condensed_page(
         && others >= MIN_OTHERS
         && pricer.token_limit() / pricer.copies() >= MIN_TOKENS_TO_RESERVE;
     let limit = if reserve { pricer.token_limit() * 3 / 5 } else { pricer.token_limit() };
-    let empty = Excerpt { more: true, ..list.page(task.base, 0) };
+    let empty = Excerpt { more: true, ..list.page(0) };
     let fixed = pricer.cost(&empty) + FIELD_NAME_TOKENS * pricer.copies();
     let tokens = limit.saturating_sub(fixed) / pricer.copies();
     pricer.shrink(limit, tokens, |tokens| {

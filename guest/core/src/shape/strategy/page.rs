@@ -14,15 +14,15 @@ pub(super) struct Page {
 impl Strategy for Page {
     fn reduce(&self, task: &Task<'_>) -> Option<Excerpt> {
         let list = task.list_of_whole_items()?;
-        let estimate = list.whole_items(task);
+        let estimate = list.whole_items();
         if self.nearly_full && !list.request.whole && !list.is_nearly_full(estimate.count) {
             return None;
         }
-        let count = list.exact_count(task, estimate);
+        let count = list.exact_count(estimate);
         if count == 0 && !list.items.is_empty() {
             return None;
         }
-        let page = list.page(task.base, count);
+        let page = list.page(count);
         Some(match list.records().filter(|_| list.request.all) {
             Some(records) => {
                 let others = list.items.get(count..).unwrap_or_default();

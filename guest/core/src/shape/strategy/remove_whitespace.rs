@@ -27,7 +27,8 @@ impl Strategy for RemoveWhitespace {
         }
         let payload = whole.payload;
         payload.survey.filter(|survey| survey.kind != Kind::Scalar && !payload.blocks)?;
-        // A token is at most 16 bytes. Beyond 48 bytes a token, two thirds would have to be white space.
+        // A token is at most 16 bytes. Beyond 48 bytes a token, two thirds would have to be white
+        // space.
         if payload.bytes.len() as u64 > task.pricer.token_limit().saturating_mul(48)
             || !has_excess_whitespace(payload)
         {
@@ -54,7 +55,8 @@ pub(in crate::shape) fn whole_document(body: ExcerptBody, original: &Cursor) -> 
     Excerpt::new(coverage, Some(original.clone()), body).complete()
 }
 
-/// Returns true if the list that dominates a document begins pretty-printed, or no list dominates it.
+/// Returns true if the list that dominates a document begins pretty-printed, or no list dominates
+/// it.
 fn has_excess_whitespace(payload: &Payload<'_, '_>) -> bool {
     let list = payload.survey.and_then(Survey::longest);
     let Some(list) = list.filter(|list| list.span.len() * 4 >= payload.bytes.len() * 3) else {

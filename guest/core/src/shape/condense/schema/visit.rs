@@ -65,6 +65,8 @@ impl Visitor<'_, '_> {
         }
         for (child_id, child) in outline.children(id) {
             let child_at = if is_list {
+                // Each member of a map has another key, so keys are costs of values, not of the
+                // field.
                 let (name, cost): (&[u8], u64) = match node.kind {
                     Kind::Array => (b"[]", 0),
                     _ => (b"*", self.estimate_cost(&outline.inner(&child.key))),
@@ -111,6 +113,7 @@ impl Visitor<'_, '_> {
             field.distinct.insert(xxhash_rust::xxh3::xxh3_64(raw));
         }
         field.empty += u64::from(matches!(raw, b"null" | b"\"\"" | b"{}" | b"[]" | b"false"));
+        // Characters between the quotes.
         let length = if node.kind == Kind::String { raw.len().saturating_sub(2) } else { 0 };
         if node.kind == Kind::String {
             field.strings += 1;

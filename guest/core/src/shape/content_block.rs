@@ -1,0 +1,45 @@
+//! Content blocks of a tool result.
+
+use std::borrow::Cow;
+
+use crate::json::Span;
+use crate::json::scan::{Kind, Scan, Scanner};
+use crate::json::text::{Form, escape, visible};
+
+/// Returns a text block with this escaped text.
+#[must_use]
+pub fn text_block(escaped: &[u8]) -> Vec<u8> {
+    [b"{\"type\":\"text\",\"text\":\"".as_slice(), escaped, b"\"}"].concat()
+}
+
+/// Returns a text block with this text, which is escaped.
+#[must_use]
+pub fn plain_block(text: &str) -> Vec<u8> {
+    let mut escaped = Vec::new();
+    escape(&mut escaped, text.as_bytes());
+    text_block(&escaped)
+}
+
+/// Returns the text of a content block as a model reads it. Empty for images and the like.
+#[must_use]
+pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
+    let span = text_span(&mut Scanner::new(block, Form::Raw)).ok().flatten().unwrap_or(0..0);
+    visible(block.get(span).unwrap_or_default(), Form::Escaped)
+}
+
+/// Returns the span of a block's text: its own, or that of the resource in it.
+fn text_span(scanner: &mut Scanner<'_>) -> Scan<Option<Span>> {
+    let mut text = None;
+    scanner.object(|scanner, key| {
+        let kind = scanner.kind()?;
+        if kind == Kind::String && scanner.is(&key, "text") {
+            text = Some(scanner.string()?);
+        } else if kind == Kind::Object && scanner.is(&key, "resource") {
+            text = text_span(scanner)?.or(text.take());
+        } else {
+            scanner.pass()?;
+        }
+        Ok(())
+    })?;
+    Ok(text)
+}
