@@ -195,14 +195,14 @@ fn resized_answers_end_correctly() -> Result<()> {
 #[test]
 fn panicked_filter_is_reloaded() -> Result<()> {
     let server = lists()?;
-    let filter = artifacts::sabotaged_filter()?;
+    let filter = artifacts::faulty_filter()?;
     let listener = Listener { filter, ..Listener::before(server.address, json!({}))? };
     let envoy = Envoy::start(&[listener], 1)?;
     let url = envoy.url(0)?;
     let shaped = |answer: &Answer| !answer.metadata().is_null();
     ensure!(shaped(&ask(&url, 1, &json!({"count": 500, "mark": "before"}))?));
     for _ in 0..3 {
-        let broken = ask(&url, 2, &json!({"count": 500, "mark": "sabotage:panic"}));
+        let broken = ask(&url, 2, &json!({"count": 500, "mark": "inject-fault:panic"}));
         ensure!(broken.is_err(), "the answer was sent although the filter panicked");
         // Envoy starts a new sandbox. Until then it must refuse answers, not forward them unshaped.
         wait_until("a restarted filter", || {

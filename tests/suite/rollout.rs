@@ -90,13 +90,17 @@ fn healthy_canary_is_promoted() -> Result<()> {
 fn failing_canary_is_rolled_back() -> Result<()> {
     let gateway = gateway(json!({"mode": "canary", "steps": [50, 100], "stepSeconds": 600}))?;
     let mut clients = sessions(&gateway, 20)?;
-    let pushed =
-        admin_call(&gateway, "PUT", "/admin/component", &std::fs::read(artifacts::sabotaged()?)?)?;
+    let pushed = admin_call(
+        &gateway,
+        "PUT",
+        "/admin/component",
+        &std::fs::read(artifacts::faulty_component()?)?,
+    )?;
     ensure!(pushed.status == 200 && pushed.body.contains("\"active\":1"), "{}", pushed.body);
     wait_until("the end of the trial", || {
         for client in &mut clients {
-            let answer =
-                client.call("everything__echo", json!({"message": "sabotage:trap, and more"}))?;
+            let answer = client
+                .call("everything__echo", json!({"message": "inject-fault:trap, and more"}))?;
             ensure!(answer.texts()[0].contains("and more"), "{}", answer.0);
         }
         Ok(revision_report(&gateway)?["trial"].is_null())

@@ -381,7 +381,7 @@ fn failing_component_is_rolled_back() -> Result<()> {
             &gateway,
             "PUT",
             "/admin/component",
-            &std::fs::read(artifacts::sabotaged()?)?,
+            &std::fs::read(artifacts::faulty_component()?)?,
         )?;
         ensure!(swapped.status == 200, "{}", swapped.body);
         // Ordinary calls work in the faulty revision.
@@ -390,7 +390,7 @@ fn failing_component_is_rolled_back() -> Result<()> {
         let long: String = (0..4_000).map(|at| format!("line {at} of a text\n")).collect();
         for call in 0..4 {
             let answer =
-                client.call("echo", json!({"message": format!("sabotage:{fault}\n{long}")}))?;
+                client.call("echo", json!({"message": format!("inject-fault:{fault}\n{long}")}))?;
             // The healthy revision shaped the answer. The byte limit's fallback would not lead to
             // the whole.
             let contract = answer.metadata();

@@ -1,6 +1,5 @@
 //! The core for JavaScript. The loop around the store is written in JavaScript, because its stores
-//! are asynchronous: it repeats a request with the loaded entries until it is forwarded or
-//! answered.
+//! are asynchronous. It repeats a request with the loaded entries until it is forwarded or answered.
 #![allow(
     unsafe_code,
     missing_docs,

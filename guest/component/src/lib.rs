@@ -27,10 +27,10 @@ mod bindings {
 }
 
 mod convert;
+#[cfg(feature = "fault-injection")]
+mod fault_injection;
 #[cfg(target_arch = "wasm32")]
 mod memory;
-#[cfg(feature = "sabotage")]
-mod sabotage;
 
 use bindings::context_guard::guard::cursor_store;
 use bindings::context_guard::guard::types::{
@@ -116,8 +116,8 @@ impl Guest for Component {
             message: shaped.message.map_or(Outcome::Unchanged, Outcome::Shaped),
             decision: convert::decision(shaped.record),
         };
-        #[cfg(feature = "sabotage")]
-        let verdict = sabotage::by(&message, verdict);
+        #[cfg(feature = "fault-injection")]
+        let verdict = inject - fault::by(&message, verdict);
         Ok(verdict)
     }
 }

@@ -1,5 +1,5 @@
-//! The component's allocator. It starts with memory from the data segment, because each growth of
-//! linear memory is a system call that locks the address space of the host process.
+//! The component's allocator. It starts with memory from the data segment. Each growth of linear
+//! memory is a system call that locks the address space of the host process.
 #![allow(unsafe_code, reason = "an allocator needs raw memory; no other module does")]
 
 use core::alloc::Layout;

@@ -148,9 +148,9 @@ impl MessageFilter for CoreFilter<'_> {
     }
 
     fn on_response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>> {
-        #[cfg(feature = "sabotage")]
+        #[cfg(feature = "fault-injection")]
         assert!(
-            !String::from_utf8_lossy(message).contains("sabotage:panic"),
+            !String::from_utf8_lossy(message).contains("inject-fault:panic"),
             "a test requested this panic"
         );
         let shared = self.0;

@@ -128,21 +128,21 @@ pub(crate) fn component() -> Result<PathBuf> {
 
 /// Builds the guard component with fault injection, for the tests of revisions.
 pub(crate) fn faulty_component() -> Result<PathBuf> {
-    let options = [&["--features", "sabotage"], LINK_COMPONENT.as_slice()].concat();
+    let options = [&["--features", "fault-injection"], LINK_COMPONENT.as_slice()].concat();
     let built = with_faults("context-guard-component", "wasm32-unknown-unknown", &options)?;
-    copy_changed(&built, "sabotaged.wasm")
+    copy_changed(&built, "faulty.wasm")
 }
 
 /// Builds the Envoy filter with fault injection: it panics on demand.
 pub(crate) fn faulty_filter() -> Result<PathBuf> {
-    with_faults("context-guard-envoy", "wasm32-wasip1", &["--features", "sabotage"])
+    with_faults("context-guard-envoy", "wasm32-wasip1", &["--features", "fault-injection"])
 }
 
 /// Builds a guest with fault injection, in a folder of its own, so that neither build replaces the
 /// other.
 fn with_faults(package: &str, triple: &str, options: &[&str]) -> Result<PathBuf> {
     eprintln!("Building {package} with fault injection.");
-    guest_in(&target().join("sabotage"), package, "guest", triple, options)
+    guest_in(&target().join("fault-injection"), package, "guest", triple, options)
 }
 
 /// Copies a file to the target folder. An unchanged file keeps its time of modification, so that

@@ -88,8 +88,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let corpus = corpus.transpose()?;
     let mut environment: Vec<(&str, &OsStr)> = vec![
         ("CONTEXT_GUARD_PEERS", servers.as_os_str()),
-        ("CONTEXT_GUARD_SABOTAGED", faulty.as_os_str()),
-        ("CONTEXT_GUARD_SABOTAGED_FILTER", faulty_filter.as_os_str()),
+        ("CONTEXT_GUARD_FAULTY_COMPONENT", faulty.as_os_str()),
+        ("CONTEXT_GUARD_FAULTY_FILTER", faulty_filter.as_os_str()),
         ("CONTEXT_GUARD_DIST", dist.as_os_str()),
     ];
     match &corpus {

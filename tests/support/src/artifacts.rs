@@ -38,13 +38,13 @@ pub fn other_component() -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Returns the component for fault injection: an answer that contains `sabotage:trap` makes it
+/// Returns the component for fault injection: an answer that contains `inject-fault:trap` makes it
 /// trap, and so on.
 ///
 /// # Errors
 /// It was not built.
-pub fn sabotaged() -> Result<PathBuf> {
-    path("CONTEXT_GUARD_SABOTAGED")
+pub fn faulty_component() -> Result<PathBuf> {
+    path("CONTEXT_GUARD_FAULTY_COMPONENT")
 }
 
 /// Returns a release artifact of `cargo xtask dist`.
@@ -58,12 +58,12 @@ pub fn dist(name: &str) -> Result<PathBuf> {
 }
 
 /// Returns the Envoy filter for fault injection: it panics on an answer that contains
-/// `sabotage:panic`.
+/// `inject-fault:panic`.
 ///
 /// # Errors
 /// It was not built.
-pub fn sabotaged_filter() -> Result<PathBuf> {
-    path("CONTEXT_GUARD_SABOTAGED_FILTER")
+pub fn faulty_filter() -> Result<PathBuf> {
+    path("CONTEXT_GUARD_FAULTY_FILTER")
 }
 
 /// Returns the Envoy program.

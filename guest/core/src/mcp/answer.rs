@@ -35,7 +35,7 @@ impl Answer {
     ///
     /// # Errors
     /// Returns an error if the message is not JSON, or if a member that the guard would change
-    /// occurs twice: clients differ in which of the two they use.
+    /// occurs twice. Clients differ in which of the two they use.
     pub fn read(message: &[u8]) -> Scan<Self> {
         let mut answer = Self { complete: true, ..Self::default() };
         let mut scanner = Scanner::new(message, Form::Raw);

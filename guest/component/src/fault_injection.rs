@@ -2,11 +2,11 @@
 
 use crate::bindings::context_guard::guard::types::{Outcome, ResponseVerdict};
 
-/// Injects the fault that an answer names, such as `sabotage:trap`. Returns the verdict unchanged
+/// Injects the fault that an answer names, such as `inject-fault:trap`. Returns the verdict unchanged
 /// if it names none.
-pub(crate) fn by(message: &[u8], sound: ResponseVerdict) -> ResponseVerdict {
+pub(crate) fn inject(message: &[u8], sound: ResponseVerdict) -> ResponseVerdict {
     let text = String::from_utf8_lossy(message);
-    let Some((_, wanted)) = text.split_once("sabotage:") else { return sound };
+    let Some((_, wanted)) = text.split_once("inject-fault:") else { return sound };
     match wanted.chars().take_while(char::is_ascii_lowercase).collect::<String>().as_str() {
         "trap" => core::arch::wasm32::unreachable(),
         "loop" => loop {
