@@ -34,11 +34,11 @@ const CRATES: &[(&str, &[&str])] = &[
     ("store", &[]),
     // Hosts.
     ("cursor-store", &[]),
-    ("config", &[]),
+    ("config", &["protocol"]),
     ("access", &["config", "protocol"]),
     ("engine", &["cursor-store"]),
     ("revision", &["config", "cursor-store", "engine", "protocol"]),
-    ("telemetry", &["config", "cursor-store", "engine", "revision"]),
+    ("telemetry", &["config", "cursor-store", "engine", "protocol", "revision"]),
     (
         "gateway",
         &["access", "config", "cursor-store", "engine", "protocol", "revision", "telemetry"],
@@ -92,7 +92,6 @@ const CYCLES: &[&str] = &[
     "host::gateway::aggregator",
     "host::gateway::hub",
     "host::gateway::upstream",
-    "protocol::",
 ];
 
 fn root() -> PathBuf {

@@ -104,8 +104,8 @@ fn keys(configured: &[String]) -> Result<Keys, String> {
         configured.iter().map(|key| key.as_bytes()).collect()
     };
     if secrets.is_empty() {
-        // Each worker runs in its own sandbox. The others could not read the cursors that a generated
-        // key signs.
+        // Each worker runs in its own sandbox. The others could not read the cursors that a
+        // generated key signs.
         return Err(format!(
             "signingKeys: no signing key: set at least one secret of 16 bytes or more here or in {KEYS_VARIABLE} (see environment_variables of vm_config), because all workers read each other's cursors"
         ));

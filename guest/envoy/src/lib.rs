@@ -1,11 +1,11 @@
 //! The guard as an Envoy filter, for MCP over Streamable HTTP and for plain JSON APIs.
 //!
-//! This crate contains proxy-wasm callbacks only. `context-guard-protocol` makes the decisions about
-//! HTTP and messages, and the core shapes answers.
+//! This crate contains proxy-wasm callbacks only. `context-guard-protocol` makes the decisions
+//! about HTTP and messages, and the core shapes answers.
 //!
 //! - [`config`]: the configuration of the filter, validated as a whole.
-//! - [`stream`]: an exchange. It moves bodies out of Envoy's buffers chunk by chunk, and never puts back
-//!   more than a buffer holds.
+//! - [`stream`]: an exchange. It moves bodies out of Envoy's buffers chunk by chunk, and never puts
+//!   back more than a buffer holds.
 //! - [`guard`]: the core as a message filter, with its cursor store.
 //! - [`store`]: the cursor store in Envoy's shared data.
 //! - [`metrics`]: Envoy statistics.

@@ -1,11 +1,12 @@
-//! Envoy statistics (`wasmcustom.context_guard_…`), and the record of an exchange's last answer as filter
-//! state for access logs.
+//! Envoy statistics (`wasmcustom.context_guard_…`), and the record of an exchange's last answer as
+//! filter state for access logs.
 
 use context_guard_core::{Loss, Record};
 use proxy_wasm::hostcalls::{define_metric, increment_metric, record_metric, set_property};
 use proxy_wasm::types::MetricType;
 
-/// The property with the record of an answer: `%FILTER_STATE(wasm.context_guard:PLAIN)%` in an access log.
+/// The property with the record of an answer: `%FILTER_STATE(wasm.context_guard:PLAIN)%` in an
+/// access log.
 const RECORD_PROPERTY: &str = "context_guard";
 
 /// The ids of the metrics.

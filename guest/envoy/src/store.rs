@@ -1,8 +1,9 @@
 //! A cursor store in Envoy's shared data, which neither removes nor expires values.
 //!
-//! The store is a set-associative cache. A key belongs to one set. A set has a directory, which is changed
-//! by compare-and-swap, and a slot for each value. A new entry evicts the oldest of its set. The store
-//! therefore never exceeds its size, a read costs a directory and a value, and workers need no lock.
+//! The store is a set-associative cache. A key belongs to one set. A set has a directory, which is
+//! changed by compare-and-swap, and a slot for each value. A new entry evicts the oldest of its
+//! set. The store therefore never exceeds its size, a read costs a directory and a value, and
+//! workers need no lock.
 
 use proxy_wasm::hostcalls::{get_shared_data, set_shared_data};
 use xxhash_rust::xxh3::xxh3_128;
@@ -48,8 +49,8 @@ impl Slots {
         let way =
             directory.iter().position(|entry| entry.tag == tag && entry.expires_ms > now_ms)?;
         let mut value = get_shared_data(&slot_key(set, way)).ok()?.0?;
-        // Directory and value are separate reads. Another worker may have replaced the value between
-        // them, so the value carries its tag at its end.
+        // Directory and value are separate reads. Another worker may have replaced the value
+        // between them, so the value carries its tag at its end.
         let tag_start = value.len().checked_sub(size_of::<u128>())?;
         let found = value.split_off(tag_start);
         (found == tag.to_le_bytes()).then_some(value)

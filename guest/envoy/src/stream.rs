@@ -1,14 +1,15 @@
 //! An exchange, driven by Envoy's callbacks.
 //!
-//! Envoy buffers nothing of MCP answers: the filter takes the bytes out of each chunk, and replaces the
-//! last chunk by the shaped body. Envoy buffers only answers of an API, up to `maxBuffered`, because
-//! their status and headers may change.
+//! Envoy buffers nothing of MCP answers: the filter takes the bytes out of each chunk, and replaces
+//! the last chunk by the shaped body. Envoy buffers only answers of an API, up to `maxBuffered`,
+//! because their status and headers may change.
 
 use std::rc::Rc;
 
+use context_guard_protocol::HttpExchange;
 use context_guard_protocol::header as headers;
 use context_guard_protocol::http::{
-    HttpExchange, HttpResponse, RequestAction, RequestHead, ResponseAction, ResponseHead,
+    HttpResponse, RequestAction, RequestHead, ResponseAction, ResponseHead,
 };
 use proxy_wasm::hostcalls::{
     add_map_value, get_buffer, get_map_value_bytes, reset_http_response, send_http_response,
@@ -63,8 +64,8 @@ impl Stream {
                     set(MapType::HttpRequestHeaders, headers::MCP_NAME, &name);
                 }
                 if let Some(changed) = changed {
-                    // With a wrong length, the upstream would read the rest of this body as its next
-                    // request.
+                    // With a wrong length, the upstream would read the rest of this body as its
+                    // next request.
                     set(MapType::HttpRequestHeaders, "content-length", &changed.len().to_string());
                     let _ = set_buffer(BufferType::HttpRequestBody, 0, body.len(), &changed);
                 }
@@ -115,7 +116,8 @@ impl Stream {
             return if with_head { Action::Pause } else { Action::Continue };
         }
         // Envoy's process ends if a paused stream receives more than its buffer holds, which is at
-        // least twice `maxBuffered`. A body that consists of this chunk only is in the buffer already.
+        // least twice `maxBuffered`. A body that consists of this chunk only is in the buffer
+        // already.
         let max_paused_bytes = 2 * shared.settings.max_buffered;
         let can_forward = !with_head || body.len() == size || body.len() <= max_paused_bytes;
         let filter = &mut CoreFilter(&shared);
@@ -255,8 +257,8 @@ impl HttpContext for Stream {
     }
 
     fn on_http_response_trailers(&mut self, _: usize) -> Action {
-        // With trailers, no chunk was marked as the last, and Envoy accepts no more body now. A reset
-        // is better than a truncated answer.
+        // With trailers, no chunk was marked as the last, and Envoy accepts no more body now. A
+        // reset is better than a truncated answer.
         if matches!(&self.response, BodyState::Collect { body, .. } if !body.is_empty()) {
             let _ = reset_http_response();
         }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use context_guard_protocol::http::HttpExchange;
+use context_guard_protocol::HttpExchange;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::filter::ComponentFilter;

@@ -55,8 +55,8 @@ fn read() -> Result<Config, String> {
         .map(|key| SigningKey { id: String::new(), secret: key.as_bytes().to_vec() })
         .collect();
     if keys.is_empty() {
-        // Hosts may start an instance for each request. A generated key would be unknown to the next
-        // instance, which then could not read this one's cursors.
+        // Hosts may start an instance for each request. A generated key would be unknown to the
+        // next instance, which then could not read this one's cursors.
         return Err(format!(
             "{KEYS_VARIABLE} is not set: all instances share at least one secret of 16 bytes or more, because they read each other's cursors"
         ));

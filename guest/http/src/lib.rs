@@ -1,8 +1,8 @@
-//! The wasi:http middleware, independent of the WASI version. The crates `p2` and `p3` bind it to WASI
-//! 0.2 and 0.3.
+//! The wasi:http middleware, independent of the WASI version. The crates `p2` and `p3` bind it to
+//! WASI 0.2 and 0.3.
 //!
-//! The guard and its cursor store are components of their own. `cargo xtask dist` composes them with
-//! this one.
+//! The guard and its cursor store are components of their own. `cargo xtask dist` composes them
+//! with this one.
 //!
 //! - [`serve`]: an exchange, for any body type.
 //! - `config`: the configuration in the environment.

@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 use context_guard_protocol::http::{
-    HttpExchange, HttpResponse, Replacement, RequestAction, RequestHead, ResponseAction,
-    ResponseHead,
+    HttpResponse, Replacement, RequestAction, RequestHead, ResponseAction, ResponseHead,
 };
-use context_guard_protocol::{code, header as headers, response};
+use context_guard_protocol::{HttpExchange, code, header as headers, response};
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
     HeaderValue,

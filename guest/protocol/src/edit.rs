@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::Head;
+use crate::head::Head;
 
 /// Replaces invalid UTF-8 by U+FFFD, so that one bad byte does not lose an answer.
 #[must_use]

@@ -38,8 +38,8 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Returns true if a URI template (RFC 6570) can expand to `uri`: the literals between its expressions
-/// occur in order.
+/// Returns true if a URI template (RFC 6570) can expand to `uri`: the literals between its
+/// expressions occur in order.
 #[must_use]
 pub fn matches_template(template: &str, uri: &str) -> bool {
     let (mut literals, mut last) = (Vec::new(), template);

@@ -1,13 +1,8 @@
-//! An HTTP exchange: the decision at each step of a request and its response.
+//! HTTP heads, responses of the guard, and the decisions about them.
 
-use sha2::{Digest, Sha256};
-
-use crate::batch::join_batch;
-use crate::code::{TOO_LARGE, UPSTREAM_UNAVAILABLE};
-use crate::mcp::McpExchange;
-use crate::rest::{self, RestRequest};
-use crate::sse::{Event, Framer};
-use crate::{Caller, MessageFilter, OverLimit, Settings, Ticket, Verdict, glob, header, response};
+use crate::code::TOO_LARGE;
+use crate::response;
+use crate::settings::{OverLimit, Settings};
 
 /// The head of a request.
 pub struct RequestHead<'a> {
@@ -26,7 +21,8 @@ pub struct ResponseHead<'a> {
     pub status: u16,
     /// `content-type`, or empty.
     pub content_type: &'a str,
-    /// True if there is a `content-encoding` other than `identity`: see [`header::is_encoded`].
+    /// True if there is a `content-encoding` other than `identity`: see
+    /// [`header::is_encoded`](crate::header::is_encoded).
     pub is_encoded: bool,
     /// `content-length`, if it is known.
     pub content_length: Option<usize>,
@@ -52,8 +48,8 @@ impl HttpResponse {
         Self { status, content_type: "application/json", headers: Vec::new(), body }
     }
 
-    /// The response to a request that exceeds [`Settings::max_buffered`]. Returns none if the request
-    /// is forwarded unchanged.
+    /// The response to a request that exceeds [`Settings::max_buffered`]. Returns none if the
+    /// request is forwarded unchanged.
     #[must_use]
     pub fn request_too_long(settings: &Settings) -> Option<Self> {
         let reason = format!(
@@ -74,7 +70,8 @@ pub enum RequestAction {
         body: Option<Vec<u8>>,
         /// Replaces path and query.
         target: Option<String>,
-        /// Replaces the value of [`header::MCP_NAME`], if the request has this header.
+        /// Replaces the value of [`header::MCP_NAME`](crate::header::MCP_NAME), if the request has
+        /// this header.
         mcp_name: Option<String>,
     },
     /// The request is answered at once.
@@ -86,18 +83,21 @@ pub enum RequestAction {
 pub enum ResponseAction {
     /// The body passes unchanged.
     Pass,
-    /// The body is collected and handed to [`HttpExchange::on_body`]. A longer one is handed to
-    /// [`HttpExchange::on_oversized_body`].
+    /// The body is collected and handed to [`HttpExchange::on_body`](crate::HttpExchange::on_body).
+    /// A longer one is handed to
+    /// [`HttpExchange::on_oversized_body`](crate::HttpExchange::on_oversized_body).
     Collect {
         /// Maximum size of the body.
         max_bytes: usize,
         /// True if status and headers may change with the body.
         with_head: bool,
     },
-    /// The body is an event stream. Its chunks are handed to [`HttpExchange::on_events`], and it has
-    /// no known length.
+    /// The body is an event stream. Its chunks are handed to
+    /// [`HttpExchange::on_events`](crate::HttpExchange::on_events), and it has no known length.
     Events,
-    /// The body is known to be too long: [`HttpExchange::on_oversized_body`] before it is read.
+    /// The body is known to be too long:
+    /// [`HttpExchange::on_oversized_body`](crate::HttpExchange::on_oversized_body) before it is
+    /// read.
     TooLong,
     /// Another response replaces it.
     Respond(HttpResponse),
@@ -108,7 +108,8 @@ pub enum ResponseAction {
 pub enum Replacement {
     /// Another body under the same status and headers.
     Body(Vec<u8>),
-    /// Another status, content type and body. [`header::WHOLE_BODY_HEADERS`] have to be removed.
+    /// Another status, content type and body.
+    /// [`header::WHOLE_BODY_HEADERS`](crate::header::WHOLE_BODY_HEADERS) have to be removed.
     Response(HttpResponse),
 }
 
@@ -131,269 +132,3 @@ impl Replacement {
         }
     }
 }
-
-/// A request and its response. Host callbacks drive it: see the [crate documentation](crate).
-#[derive(Debug)]
-pub struct HttpExchange {
-    kind: ExchangeKind,
-    limits: SizeLimits,
-    framer: Framer,
-    /// The incoming event exceeded the limit: bytes are dropped up to its end.
-    is_dropping: bool,
-}
-
-#[derive(Debug)]
-enum ExchangeKind {
-    Ignored,
-    Mcp(McpExchange),
-    Api(ApiExchange),
-}
-
-#[derive(Debug)]
-struct ApiExchange {
-    caller: Caller,
-    request: RestRequest,
-    ticket: Ticket,
-    /// The status of the upstream's response.
-    status: u16,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct SizeLimits {
-    max_body: usize,
-    max_buffered: usize,
-    over_max_body: OverLimit,
-}
-
-impl HttpExchange {
-    /// Classifies a request by its head.
-    #[must_use]
-    pub fn open(settings: &Settings, head: &RequestHead<'_>) -> Self {
-        let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
-        let api = settings.apis.iter().find(|api| {
-            (api.method == "*" || api.method.eq_ignore_ascii_case(head.method))
-                && glob::matches(&api.path, path)
-        });
-        let kind = match api {
-            Some(api) if api.guard => ExchangeKind::Api(ApiExchange {
-                caller: identify_caller(settings, head),
-                request: RestRequest::parse(head.method, head.target, &api.own),
-                ticket: Ticket::Pass,
-                status: 200,
-            }),
-            None if is_mcp(settings, head, path) => {
-                ExchangeKind::Mcp(McpExchange::new(identify_caller(settings, head)))
-            }
-            _ => ExchangeKind::Ignored,
-        };
-        let limits = SizeLimits {
-            max_body: settings.max_body,
-            max_buffered: settings.max_buffered,
-            over_max_body: settings.over_max_body,
-        };
-        Self { kind, limits, framer: Framer::default(), is_dropping: false }
-    }
-
-    /// Returns true if request and response pass unchanged.
-    #[must_use]
-    pub fn is_ignored(&self) -> bool {
-        matches!(self.kind, ExchangeKind::Ignored)
-    }
-
-    /// Returns true if [`Self::on_request`] needs the body.
-    #[must_use]
-    pub fn needs_request_body(&self) -> bool {
-        matches!(self.kind, ExchangeKind::Mcp(_))
-    }
-
-    /// Decides on the request. `body` is whole, or empty if it is not needed.
-    pub fn on_request(&mut self, filter: &mut dyn MessageFilter, body: &[u8]) -> RequestAction {
-        match &mut self.kind {
-            ExchangeKind::Ignored => {
-                RequestAction::Forward { body: None, target: None, mcp_name: None }
-            }
-            ExchangeKind::Mcp(mcp) => mcp.on_request(filter, body),
-            ExchangeKind::Api(api) => {
-                match filter.on_request(&api.caller, &api.request.tool_call()) {
-                    Verdict::Answer(answer) => {
-                        RequestAction::Respond(api.request.response(200, &answer))
-                    }
-                    Verdict::Forward(_, ticket) => {
-                        api.ticket = ticket;
-                        let target = Some(api.request.target());
-                        RequestAction::Forward { body: None, target, mcp_name: None }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Decides on the response by its head.
-    #[must_use]
-    pub fn on_response(&mut self, head: &ResponseHead<'_>) -> ResponseAction {
-        let with_head = match &mut self.kind {
-            ExchangeKind::Ignored => return ResponseAction::Pass,
-            ExchangeKind::Mcp(mcp) if mcp.is_done() => return ResponseAction::Pass,
-            ExchangeKind::Mcp(mcp) => {
-                if head.is_encoded {
-                    return ResponseAction::Pass;
-                }
-                if header::is_event_stream(head.content_type) {
-                    return ResponseAction::Events;
-                }
-                if !header::is_json(head.content_type) {
-                    return mcp
-                        .own_response()
-                        .map_or(ResponseAction::Pass, ResponseAction::Respond);
-                }
-                false
-            }
-            ExchangeKind::Api(api) => {
-                if api.ticket == Ticket::Pass || !rest::can_shape(head) {
-                    return ResponseAction::Pass;
-                }
-                api.status = head.status;
-                true
-            }
-        };
-        let max_bytes = self.max_bytes();
-        if head.content_length.is_some_and(|length| length > max_bytes) {
-            return ResponseAction::TooLong;
-        }
-        ResponseAction::Collect { max_bytes, with_head }
-    }
-
-    /// Maximum size of a response body.
-    fn max_bytes(&self) -> usize {
-        match self.kind {
-            ExchangeKind::Api(_) => self.limits.max_buffered,
-            _ => self.limits.max_body,
-        }
-    }
-
-    /// Shapes a whole body. Returns none if it passes unchanged.
-    pub fn on_body(&mut self, filter: &mut dyn MessageFilter, body: &[u8]) -> Option<Replacement> {
-        match &mut self.kind {
-            ExchangeKind::Ignored => None,
-            ExchangeKind::Mcp(mcp) => mcp.on_body(filter, body).map(Replacement::Body),
-            ExchangeKind::Api(api) => {
-                let message = rest::wrap_body(body)?;
-                let answer = filter.on_response(&api.caller, &api.ticket, &message)?;
-                Some(Replacement::Response(api.request.response(api.status, &answer)))
-            }
-        }
-    }
-
-    /// Replaces a body that is too long. Returns none if it is forwarded, which needs the policy's
-    /// permission and a host that can.
-    pub fn on_oversized_body(
-        &mut self,
-        filter: &mut dyn MessageFilter,
-        host_can_forward: bool,
-    ) -> Option<Replacement> {
-        filter.on_limit_exceeded();
-        if self.limits.over_max_body == OverLimit::Forward && host_can_forward {
-            self.kind = ExchangeKind::Ignored;
-            return None;
-        }
-        let reason = self.too_long_reason();
-        match &mut self.kind {
-            ExchangeKind::Ignored => None,
-            ExchangeKind::Mcp(mcp) => {
-                Some(Replacement::Body(match mcp.fail(TOO_LARGE, &reason).as_slice() {
-                    [answer] => answer.clone(),
-                    answers => join_batch(answers),
-                }))
-            }
-            ExchangeKind::Api(_) => {
-                Some(Replacement::Response(rest::problem(502, "upstream_too_large", &reason)))
-            }
-        }
-    }
-
-    fn too_long_reason(&self) -> String {
-        format!(
-            "The answer is longer than {} bytes, the limit of this gateway (maxBody). Ask for less: a filter, fewer fields, a smaller range.",
-            self.max_bytes()
-        )
-    }
-
-    /// Shapes a chunk of an event stream and returns the bytes to send instead. `is_last` is true at
-    /// the end of the stream.
-    pub fn on_events(
-        &mut self,
-        filter: &mut dyn MessageFilter,
-        chunk: &[u8],
-        is_last: bool,
-    ) -> Vec<u8> {
-        let ExchangeKind::Mcp(mcp) = &mut self.kind else { return chunk.to_vec() };
-        let mut sent = mcp.first_events();
-        self.framer.push(chunk);
-        while let Some(event) = self.framer.next_event() {
-            // The end of an event that was too long is no event.
-            if !std::mem::take(&mut self.is_dropping) {
-                sent.extend(mcp.on_event(filter, event));
-            }
-        }
-        if is_last {
-            let rest = self.framer.finish().filter(|_| !self.is_dropping);
-            sent.extend(rest.into_iter().flat_map(|event| mcp.on_event(filter, event)));
-            let reason = "The upstream ended its stream without an answer.";
-            sent.extend(mcp.on_stream_end(UPSTREAM_UNAVAILABLE, reason));
-            return sent;
-        }
-        if self.framer.pending_bytes() <= self.limits.max_body {
-            return sent;
-        }
-        if self.is_dropping {
-            self.framer.discard_partial();
-            return sent;
-        }
-        filter.on_limit_exceeded();
-        if self.limits.over_max_body == OverLimit::Forward {
-            sent.extend(self.framer.finish().into_iter().flat_map(|event| event.0));
-            self.kind = ExchangeKind::Ignored;
-            return sent;
-        }
-        let reason = self.too_long_reason();
-        if let ExchangeKind::Mcp(mcp) = &mut self.kind {
-            let failed = mcp.fail(TOO_LARGE, &reason);
-            sent.extend(failed.iter().flat_map(|answer| Event::message(None, answer).0));
-        }
-        self.is_dropping = true;
-        self.framer.discard_partial();
-        sent
-    }
-}
-
-/// Returns true for a POST of uncompressed JSON to a path that speaks MCP.
-fn is_mcp(settings: &Settings, head: &RequestHead<'_>, path: &str) -> bool {
-    head.method == "POST"
-        && header::is_json(&(head.header)("content-type").unwrap_or_default())
-        && !header::is_encoded((head.header)("content-encoding").as_deref())
-        && settings.mcp.iter().any(|pattern| glob::matches(pattern, path))
-}
-
-/// Identifies the caller by a digest of the credentials.
-fn identify_caller(settings: &Settings, head: &RequestHead<'_>) -> Caller {
-    let header = |name: &str| (head.header)(name).unwrap_or_default();
-    let credentials: Vec<String> =
-        settings.principal_headers.iter().map(|name| header(&name.to_lowercase())).collect();
-    let principal = if let Some(principal) = &settings.principal {
-        principal.clone()
-    } else if credentials.iter().all(String::is_empty) {
-        "anonymous".to_owned()
-    } else {
-        let digest = Sha256::digest(credentials.join("\n"));
-        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-    };
-    Caller {
-        principal,
-        session: header("mcp-session-id"),
-        upstream: settings.upstream.clone(),
-        protocol_version: header("mcp-protocol-version"),
-    }
-}
-
-#[cfg(test)]
-mod tests;

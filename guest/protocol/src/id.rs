@@ -11,9 +11,9 @@ const MAX_WRITTEN_ZEROS: i64 = 30;
 
 /// The id of a JSON-RPC request, in a canonical form that equal values share.
 ///
-/// Clients and servers may write one id in several ways: `1` and `1.0`, `"a/b"` and `"a\/b"`. Numbers
-/// are compared as exact decimals and never through floating point, so that large integers that
-/// differ in their last digit remain different ids.
+/// Clients and servers may write one id in several ways: `1` and `1.0`, `"a/b"` and `"a\/b"`.
+/// Numbers are compared as exact decimals and never through floating point, so that large integers
+/// that differ in their last digit remain different ids.
 ///
 /// ```
 /// use context_guard_protocol::RequestId;

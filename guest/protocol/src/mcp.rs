@@ -1,12 +1,16 @@
-//! MCP over Streamable HTTP: the requests of a POST, and their responses in its body or event stream.
+//! MCP over Streamable HTTP: the requests of a POST, and their responses in its body or event
+//! stream.
 
 use std::borrow::Cow;
 
 use crate::batch::{Body, join_batch};
+use crate::filter::{Caller, MessageFilter, Ticket, Verdict};
+use crate::head::{Envelope, Head};
+use crate::header;
 use crate::http::{HttpResponse, RequestAction};
+use crate::pending::PendingRequests;
 use crate::response::FailedRequest;
 use crate::sse::Event;
-use crate::{Caller, Envelope, Head, MessageFilter, PendingRequests, Ticket, Verdict, header};
 
 /// A POST with messages, and the responses that it waits for.
 #[derive(Debug, Default)]
@@ -138,7 +142,8 @@ impl McpExchange {
         shaped.map_or_else(|| event.0.clone(), |data| event.with_data(&data).0)
     }
 
-    /// Answers the requests that still wait at the end of a stream, unless the client may resume it.
+    /// Answers the requests that still wait at the end of a stream, unless the client may resume
+    /// it.
     pub(crate) fn on_stream_end(&mut self, code: i64, reason: &str) -> Vec<u8> {
         if self.is_resumable {
             return Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::RequestId;
+use crate::id::RequestId;
 
 /// Maximum number of requests that one session or exchange tracks. Beyond it the oldest is dropped,
 /// and its response passes unchanged: a client that never reads must not exhaust the memory.

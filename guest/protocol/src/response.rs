@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Head, is_stateless_version};
+use crate::head::{Head, is_stateless_version};
 
 /// An error.
 #[must_use]
@@ -47,8 +47,8 @@ impl FailedRequest {
         }
     }
 
-    /// Writes the response. The model has to see why a tool failed, so a tool's failure is a result.
-    /// Any other failure is an error.
+    /// Writes the response. The model has to see why a tool failed, so a tool's failure is a
+    /// result. Any other failure is an error.
     #[must_use]
     pub fn response(&self, code: i64, reason: &str) -> Vec<u8> {
         if !self.is_tool_call {

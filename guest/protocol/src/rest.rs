@@ -1,5 +1,5 @@
-//! Plain JSON APIs, mapped to MCP. To the guard an endpoint is a tool named `GET /path`, and a body is
-//! the text that this tool answers with.
+//! Plain JSON APIs, mapped to MCP. To the guard an endpoint is a tool named `GET /path`, and a body
+//! is the text that this tool answers with.
 
 use percent_encoding::percent_decode_str;
 use serde::de::IgnoredAny;

@@ -76,8 +76,8 @@ pub struct Api {
     pub method: String,
     /// The glob of the path.
     pub path: String,
-    /// Query parameters that belong to the API although the guard has some of that name. The guard's
-    /// then need the prefix `_guard_`.
+    /// Query parameters that belong to the API although the guard has some of that name. The
+    /// guard's then need the prefix `_guard_`.
     #[serde(default)]
     pub own: Vec<String>,
     /// If false, answers pass unchanged: this exempts endpoints from a later rule. Default: true.

@@ -1,13 +1,20 @@
 //! Regression tests for the time when hosts and guests had protocol layers of their own. Each test
 //! runs one table of bodies through the crate. The comment names the difference.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "helpers of tests may fail the test"
+)]
 
 use context_guard_protocol::fallback::{OnFault, limit};
 use context_guard_protocol::http::{
-    HttpExchange, Replacement, RequestAction, RequestHead, ResponseAction, ResponseHead,
+    Replacement, RequestAction, RequestHead, ResponseAction, ResponseHead,
 };
 use context_guard_protocol::sse::Framer;
 use context_guard_protocol::{
-    Api, Caller, MAX_PENDING_REQUESTS, MessageFilter, Settings, Ticket, Verdict, glob, is_same_id,
+    Api, Caller, HttpExchange, MAX_PENDING_REQUESTS, MessageFilter, Settings, Ticket, Verdict,
+    glob, is_same_id,
 };
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! The middleware for WASI 0.2, which has no chain of handlers: the incoming handler forwards requests
-//! through the outgoing handler to `CONTEXT_GUARD_UPSTREAM`.
+//! The middleware for WASI 0.2, which has no chain of handlers: the incoming handler forwards
+//! requests through the outgoing handler to `CONTEXT_GUARD_UPSTREAM`.
 #![cfg(target_os = "wasi")]
 #![allow(
     unsafe_code,

@@ -1,10 +1,10 @@
 //! A cursor store as a component, for hosts without one.
 //!
-//! The features `draft` and `draft2` implement it over the host's draft of wasi:keyvalue. Without them
-//! every call reports that the store is unavailable, and the guard calls the upstream again.
+//! The features `draft` and `draft2` implement it over the host's draft of wasi:keyvalue. Without
+//! them every call reports that the store is unavailable, and the guard calls the upstream again.
 //!
-//! wasi:keyvalue has no expiry. Each value is therefore prefixed with its expiry, and an expired value is
-//! removed when it is read.
+//! wasi:keyvalue has no expiry. Each value is therefore prefixed with its expiry, and an expired
+//! value is removed when it is read.
 #![cfg(target_family = "wasm")]
 
 #[allow(

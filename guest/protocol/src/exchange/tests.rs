@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{Ticket, Verdict};
+use crate::settings::Api;
 
 /// Replaces `long` by `short`, and answers calls of `read_on` itself.
 #[derive(Default)]
@@ -148,7 +148,7 @@ fn oversized_answers_are_refused_or_forwarded() {
 
 #[test]
 fn api_is_paged_by_query() {
-    let api = crate::Api { method: "GET".into(), path: "/v1/*".into(), own: vec![], guard: true };
+    let api = Api { method: "GET".into(), path: "/v1/*".into(), own: vec![], guard: true };
     let settings = Settings { apis: vec![api], ..Settings::default() };
     let (mut filter, mut exchange) =
         (Short::default(), open(&settings, "GET", "/v1/things?limit=5&a=b", &[]));
