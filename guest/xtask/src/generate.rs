@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{build, test};
+use crate::{build, command_line, test};
 
 /// The variable that makes a test write its file instead of comparing it.
 const BLESS: (&str, &str) = ("CONTEXT_GUARD_BLESS", "1");
@@ -17,6 +17,7 @@ pub(crate) fn run() -> Result<()> {
         &["--package", "context-guard-core", "--features", "schema", "--test", "schema"],
     )?;
     let built = build::for_tests()?;
+    command_line::write(&built.binary)?;
     for name in ["vectors::native_core", "config_docs"] {
         let only = ["--test", "suite", "--", name];
         test::cargo_test(

@@ -4,6 +4,7 @@
 mod bench;
 mod build;
 mod check;
+mod command_line;
 mod dist;
 mod docs;
 mod fuzz;
@@ -77,7 +78,7 @@ enum Command {
     Semver,
     /// Build the documentation as a book, and check its links.
     Docs,
-    /// Write the generated files: policy schema, gateway settings, golden vectors.
+    /// Write the generated files: schemas, settings, command line, golden vectors.
     Generate,
     /// Build all release artifacts in target/dist, with sizes and digests.
     Dist,

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::build::{self, Built, cargo, embed, root, target};
-use crate::{bench, check, dist, fuzz, packages, tools};
+use crate::{bench, check, command_line, dist, fuzz, packages, tools};
 
 /// The npm packages of the end-to-end tests. Versions are pinned, so that a new one is a change of
 /// its own.
@@ -79,6 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let servers = servers(options.yes)?;
     let built = build::for_tests()?;
+    command_line::check(&built.binary)?;
     let faulty = build::faulty_component()?;
     let faulty_filter = build::faulty_filter()?;
     let dist = dist::run()?;
