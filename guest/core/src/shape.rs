@@ -7,11 +7,11 @@ pub mod chunk;
 pub mod condense;
 pub mod content_block;
 pub mod context;
+pub mod coverage;
 pub mod highlight;
 mod index;
 pub mod item;
 pub mod list;
-
 pub mod notice;
 mod others;
 pub mod page;
@@ -25,9 +25,8 @@ pub mod stored_list;
 mod strategy;
 pub mod strip;
 pub mod transform;
-mod wording;
 
-pub use notice::{Coverage, FieldCoverage};
+pub use coverage::{Coverage, FieldCoverage};
 
 use crate::blocks::same;
 use crate::json::text::Form;

@@ -149,7 +149,7 @@ impl<'a> Shaper<'_, 'a> {
         let shown_placement =
             placement.clone().map(|placement| if apart { Placement::Document } else { placement });
         // Store the original only now: an answer that is sent unchanged needs no snapshot.
-        let (whole, kept) = transform::keep(context, payload, cost, placement);
+        let (whole, kept) = transform::store_original(context, payload, cost, placement);
         let placement = shown_placement.as_ref();
         let mut shaped = match transformed.list_page.take() {
             Some(view) => {

@@ -1,321 +1,248 @@
-//! Result metadata, for programs: the extent of an excerpt, and how to get the rest. `wording` has
-//! the same for models.
+//! Result notices, for models. Their wording prevents that a part is taken for the whole.
 
-use serde_json::{Map, Value, json};
-
-use super::condense::Condensed;
-use crate::record::Loss;
+use super::coverage::{Coverage, FieldCoverage};
+use crate::query::names::join_names;
 
 /// The name of the tool that reads the rest of an answer.
 pub const READ_TOOL: &str = "context_guard_read";
 
-/// The maximum number of field names that are listed.
-const MAX_LISTED_FIELDS: usize = 24;
+/// The maximum number of field names in a sentence.
+const MAX_NAMES: usize = 8;
+/// The maximum number of field names in a sentence under small limits.
+const MAX_NAMES_BRIEF: usize = 3;
 
-/// The extent of an excerpt.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Coverage {
-    /// Items of a list.
-    Page {
-        /// The number of the first item, from 0.
-        first: u64,
-        /// The number of items shown.
-        shown: u64,
-        /// The number of items in the list.
-        total: u64,
-        /// The maximum number of items on a page.
-        page_size: u64,
-        /// For each of several lists: its path, the items shown, and the items in all.
-        lists: Vec<(String, u64, u64)>,
-        /// The fields that are missing, if the items are condensed.
-        condensed: Option<FieldCoverage>,
-    },
-    /// Lines of a text.
-    Chunk {
-        /// The number of the chunk, from 0.
-        index: u64,
-        /// The number of chunks.
-        total: u64,
-        /// The first line shown, from 1.
-        start_line: u64,
-        /// The last line shown.
-        end_line: u64,
-        /// The number of lines in the text.
-        lines: u64,
-        /// The number of bytes shown.
-        bytes: u64,
-        /// True if these are requested lines, not a chunk.
-        range: bool,
-    },
-    /// A part of an item that is larger than a page.
-    Part {
-        /// The number of the item, from 0.
-        item: u64,
-        /// The number of items in the list.
-        total: u64,
-        /// The first byte shown.
-        from: u64,
-        /// The byte after the last one shown.
-        to: u64,
-        /// The number of bytes in the item.
-        bytes: u64,
-    },
-    /// A document with fewer fields and shorter values.
-    Summary(FieldCoverage),
-    /// The result of a query.
-    Found {
-        /// A description of the result.
-        what: String,
-    },
-    /// The whole, in fewer bytes.
-    Lossless {
-        /// A description of what was removed.
-        what: String,
-    },
-    /// A description of data that has no short form.
-    Described {
-        /// The description.
-        what: String,
-        /// The number of bytes described.
-        bytes: u64,
-    },
-}
+impl Coverage {
+    /// Returns a sentence about what is shown and what is not.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        self.sentence_of(MAX_NAMES)
+    }
 
-/// The fields that an excerpt has and lacks.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FieldCoverage {
-    /// The number of fields in the original.
-    pub total: u64,
-    /// The paths of the fields shown.
-    pub kept: Vec<String>,
-    /// The paths of the fields left out.
-    pub dropped: Vec<String>,
-    /// The number of values that were shortened.
-    pub shortened: u64,
-    /// The number of elements left out of lists inside records.
-    pub elements: u64,
-}
+    /// Returns the sentence with at most `names` field names.
+    fn sentence_of(&self, names: usize) -> String {
+        match self {
+            Coverage::Page { first, shown, total, lists, condensed, .. } => {
+                let hidden = total - shown;
+                let range = if *shown == 0 {
+                    "no item".to_owned()
+                } else {
+                    format!("items {}-{}", first + 1, first + shown)
+                };
+                let lists: Vec<String> = lists
+                    .iter()
+                    .map(|(path, shown, total)| format!("{path} {shown} of {total}"))
+                    .collect();
+                let lists = if lists.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", lists.join(", "))
+                };
+                match condensed {
+                    None if hidden == 0 => format!("all {total} items{lists}."),
+                    None => format!(
+                        "PARTIAL LIST: {range} of {total}{lists}; {hidden} are NOT shown here, so do not count or conclude from this page alone."
+                    ),
+                    Some(fields) => {
+                        let rest = if hidden == 0 {
+                            String::new()
+                        } else {
+                            format!(
+                                " {hidden} items are NOT shown here, so do not count or conclude from this page alone."
+                            )
+                        };
+                        format!(
+                            "CONDENSED LIST: {range} of {total}{lists}, not whole: {}.{rest}",
+                            fields.sentence(names)
+                        )
+                    }
+                }
+            }
+            Coverage::Chunk { index, total, start_line, end_line, lines, range, .. } => {
+                let span = format!("lines {start_line}-{end_line} of {lines}");
+                if *range {
+                    format!("PARTIAL TEXT: {span}, as asked for.")
+                } else if *total <= 1 {
+                    format!("all {lines} lines.")
+                } else {
+                    format!(
+                        "PARTIAL TEXT: {span} (chunk {} of {total}); the rest is NOT shown here.",
+                        index + 1
+                    )
+                }
+            }
+            Coverage::Part { item, total, from, to, bytes } => {
+                let number = item + 1;
+                format!(
+                    "PARTIAL LIST: item {number} of {total} is too large for one page; bytes {from}-{to} of its {bytes} are shown, the rest of it and the other items are NOT."
+                )
+            }
+            Coverage::Summary(fields) => {
+                format!("SUMMARY, not the whole answer: {}.", fields.sentence(names))
+            }
+            Coverage::Found { what } => format!("This is a part of the answer: {what}."),
+            Coverage::Lossless { what } => format!("The whole answer, {what}."),
+            Coverage::Described { what, bytes } => format!("NOT shown: {what} ({bytes} bytes)."),
+        }
+    }
 
-impl From<&Condensed> for FieldCoverage {
-    fn from(condensed: &Condensed) -> Self {
-        Self {
-            total: condensed.total_fields,
-            kept: condensed.kept.clone(),
-            dropped: condensed.dropped.clone(),
-            shortened: condensed.shortened,
-            elements: condensed.omitted,
+    /// Returns the sentence, and how to continue. `cursor` leads to the rest if `more`, else to the
+    /// whole.
+    #[must_use]
+    pub fn text(&self, cursor: Option<&str>, more: bool, read_tool: &str, roomy: bool) -> String {
+        let sentence = self.sentence_of(if roomy { MAX_NAMES } else { MAX_NAMES_BRIEF });
+        let call = |cursor: &str, extra: &str| {
+            format!("{read_tool} with {{\"cursor\":\"{cursor}\"{extra}}}")
+        };
+        match (cursor, self) {
+            (Some(cursor), Coverage::Page { condensed: Some(_), .. }) if more => format!(
+                "[context-guard] {sentence} To continue, call {}; for these items whole add \"fields\":\"all\"{}.",
+                call(cursor, ""),
+                if roomy {
+                    ", for one of all \"path\":\"/0\", for totals \"aggregate\":\"count\""
+                } else {
+                    ""
+                }
+            ),
+            (Some(cursor), _) if more => {
+                format!("[context-guard] {sentence} To continue, call {}", call(cursor, ""))
+            }
+            (
+                Some(cursor),
+                Coverage::Page { condensed: Some(fields), .. } | Coverage::Summary(fields),
+            ) => {
+                let sections = fields.sections(if roomy { 3 } else { 1 });
+                let sections = if sections.is_empty() { "all".to_owned() } else { sections };
+                format!(
+                    "[context-guard] {sentence} For more, call {} or \"fields\":\"all\"{}.",
+                    call(cursor, &format!(",\"fields\":\"{sections}\"")),
+                    if roomy { ", or \"path\", \"grep\", \"aggregate\"" } else { "" }
+                )
+            }
+            (Some(cursor), Coverage::Lossless { .. }) => {
+                format!("[context-guard] {sentence} As it came: {}", call(cursor, ""))
+            }
+            (Some(cursor), _) => {
+                format!("[context-guard] {sentence} For the whole, call {}", call(cursor, ""))
+            }
+            (
+                None,
+                Coverage::Chunk { range: true, .. }
+                | Coverage::Found { .. }
+                | Coverage::Lossless { .. },
+            ) => format!("[context-guard] {sentence}"),
+            (None, _) => format!("[context-guard] {sentence} This is the end: nothing follows."),
+        }
+    }
+
+    /// Returns the notice in the fewest words.
+    #[must_use]
+    pub fn brief_text(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> String {
+        let json = self.json(None, more, "");
+        let count = match (self, json.get("shown"), json.get("total")) {
+            (Coverage::Summary(fields), Some(shown), Some(total)) => {
+                format!(" {shown} of {total} fields, {} list items left out", fields.elements)
+            }
+            (_, Some(shown), Some(total)) => format!(" {shown} of {total}"),
+            _ => String::new(),
+        };
+        let what = match self {
+            Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_) => "CONDENSED",
+            _ => "PARTIAL",
+        };
+        match cursor {
+            Some(cursor) => {
+                let name = if more { "rest" } else { "whole" };
+                format!(
+                    "[context-guard] {what}{count}; {name}: {read_tool} {{\"cursor\":\"{cursor}\"}}"
+                )
+            }
+            None => format!("[context-guard] {what}{count}; the end."),
+        }
+    }
+
+    /// Returns the hint on how to get condensed content whole, for structured content.
+    pub(super) fn whole_hint(&self, cursor: Option<&str>, read_tool: &str) -> String {
+        match (self, cursor) {
+            (Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_), Some(name)) => {
+                format!(" Whole: {read_tool} with {name} as cursor and fields \"all\".")
+            }
+            _ => String::new(),
         }
     }
 }
 
 impl FieldCoverage {
-    /// Returns the top-level names of the fields left out, which a caller can request as sections.
-    #[must_use]
-    pub fn sections(&self, most: usize) -> String {
-        let mut names: Vec<&str> = Vec::new();
-        for path in &self.dropped {
-            let name = path.split(['.', '[']).next().unwrap_or_default();
-            if !name.is_empty() && !names.contains(&name) {
-                names.push(name);
-            }
+    fn sentence(&self, names: usize) -> String {
+        let mut parts = vec![format!("{} of {} fields", self.kept.len(), self.total)];
+        if !self.dropped.is_empty() {
+            parts.push(format!("NOT shown: {}", join_names(&self.dropped, names)));
         }
-        names.truncate(most);
-        names.join(",")
+        if self.elements > 0 {
+            parts.push(format!(
+                "{} list items NOT shown, where \" ... [N more items]\" stands",
+                self.elements
+            ));
+        }
+        if self.shortened > 0 {
+            parts.push("values ending in \" ... [N more …]\" are cut".to_owned());
+        }
+        parts.join("; ")
     }
-}
-
-impl Coverage {
-    /// Returns the mode that is reported.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Coverage::Page { .. } => "page",
-            Coverage::Chunk { .. } => "chunk",
-            Coverage::Part { .. } => "part",
-            Coverage::Summary(_) => "preview",
-            Coverage::Found { .. } => "selection",
-            Coverage::Lossless { .. } => "compact",
-            Coverage::Described { .. } => "description",
-        }
-    }
-
-    /// Returns the kind of loss.
-    #[must_use]
-    pub fn loss(&self) -> Loss {
-        match self {
-            Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_) => Loss::Condensed,
-            Coverage::Page { .. }
-            | Coverage::Chunk { .. }
-            | Coverage::Part { .. }
-            | Coverage::Found { .. } => Loss::Partial,
-            Coverage::Lossless { .. } => Loss::Lossless,
-            Coverage::Described { .. } => Loss::Described,
-        }
-    }
-
-    /// Returns the number of items shown, if this is a list.
-    #[must_use]
-    pub fn items(&self) -> Option<u64> {
-        match self {
-            Coverage::Page { shown, .. } => Some(*shown),
-            Coverage::Part { .. } => Some(0),
-            _ => None,
-        }
-    }
-
-    /// Returns the result metadata, under its public names. `cursor` leads to the rest if `more`,
-    /// else to the whole.
-    #[must_use]
-    pub fn json(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> Map<String, Value> {
-        let mut json = match self {
-            Coverage::Page { shown, total, page_size, .. } => json!({
-                "shown": shown, "total": total, "omitted": total - shown,
-                "meta": {"totalCount": total, "pageSize": page_size, "hasMore": more},
-            }),
-            Coverage::Chunk { index, total, start_line, end_line, lines, bytes, .. } => json!({
-                "shown": (end_line + 1).saturating_sub(*start_line),
-                "total": lines,
-                "omitted": (lines + start_line).saturating_sub(end_line + 1),
-                "chunkIndex": index, "totalChunks": total,
-                "metadata": {
-                    "startLine": start_line, "endLine": end_line,
-                    "totalLines": lines, "bytesInChunk": bytes,
-                },
-            }),
-            Coverage::Part { item, total, from, to, bytes } => json!({
-                "shown": 0, "total": total, "omitted": total,
-                "item": item, "fromByte": from, "toByte": to, "bytesInItem": bytes,
-            }),
-            Coverage::Summary(fields) => json!({
-                "shown": fields.kept.len(), "total": fields.total,
-                "omitted": fields.dropped.len(), "omittedItems": fields.elements,
-            }),
-            Coverage::Found { what } | Coverage::Lossless { what } => json!({ "what": what }),
-            Coverage::Described { what, bytes } => {
-                json!({"what": what, "shown": 0, "total": bytes, "omitted": bytes})
-            }
-        };
-        let Some(object) = json.as_object_mut() else { return Map::new() };
-        object.insert("kind".to_owned(), self.kind().into());
-        object.insert("loss".to_owned(), serde_json::to_value(self.loss()).unwrap_or_default());
-        if let Coverage::Page { condensed: Some(fields), .. } | Coverage::Summary(fields) = self {
-            object.extend(details(fields, cursor, read_tool));
-        }
-        if let Some(cursor) = cursor {
-            object.insert(if more { "nextCursor" } else { "cursor" }.to_owned(), cursor.into());
-        }
-        std::mem::take(object)
-    }
-
-    /// Returns the value of `structuredContent.context_guard`. It is short, because a model may
-    /// read it. `beside` is true if paging fields are also written beside the list.
-    #[must_use]
-    pub fn structured(
-        &self,
-        cursor: Option<&str>,
-        more: bool,
-        read_tool: &str,
-        beside: bool,
-    ) -> Map<String, Value> {
-        let mut json = self.json(cursor, more, read_tool);
-        for name in ["kind", "projectedFields", "detailsAvailable", "totalFields"] {
-            json.remove(name);
-        }
-        if beside {
-            json.remove("meta");
-        }
-        let how = match cursor {
-            Some(_) if more => format!(" To continue, call {read_tool} with nextCursor."),
-            _ => String::new(),
-        };
-        let whole =
-            self.whole_hint(cursor.map(|_| if more { "nextCursor" } else { "cursor" }), read_tool);
-        json.insert("note".to_owned(), format!("{}{how}{whole}", self.sentence()).into());
-        json
-    }
-
-    /// Returns the shortest metadata, for small limits: loss, cursor and, with `counts`, counts.
-    #[must_use]
-    pub fn brief(&self, cursor: Option<&str>, more: bool, counts: bool) -> Map<String, Value> {
-        let mut json = self.json(None, more, "");
-        // The text content has the counts too.
-        if !counts {
-            json.remove("shown");
-            json.remove("total");
-        }
-        let mut brief: Map<String, Value> = ["shown", "total", "loss"]
-            .into_iter()
-            .filter_map(|name| Some((name.to_owned(), json.get(name)?.clone())))
-            .collect();
-        if let Some(cursor) = cursor {
-            brief.insert(if more { "nextCursor" } else { "cursor" }.to_owned(), cursor.into());
-        }
-        brief
-    }
-}
-
-/// Returns the metadata of omitted fields (FR-011).
-fn details(fields: &FieldCoverage, cursor: Option<&str>, read_tool: &str) -> Map<String, Value> {
-    let mut details = Map::new();
-    details.insert("totalFields".to_owned(), fields.total.into());
-    details.insert(
-        "projectedFields".to_owned(),
-        fields.kept.iter().take(MAX_LISTED_FIELDS).cloned().collect::<Vec<_>>().into(),
-    );
-    let mut parameters = Map::new();
-    if let Some(cursor) = cursor {
-        parameters.insert("cursor".to_owned(), cursor.into());
-    }
-    let sections = fields.sections(MAX_LISTED_FIELDS);
-    parameters.insert(
-        "fields".to_owned(),
-        if sections.is_empty() { "all".to_owned() } else { sections }.into(),
-    );
-    details.insert(
-        "detailsAvailable".to_owned(),
-        json!({"endpoint": read_tool, "parameters": parameters}),
-    );
-    details
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn page_metadata_has_public_names() {
-        let coverage = Coverage::Page {
-            first: 50,
-            shown: 50,
-            total: 276,
-            page_size: 50,
-            lists: Vec::new(),
-            condensed: None,
-        };
-        let json = coverage.json(Some("C"), true, READ_TOOL);
-        assert_eq!(json["meta"], json!({"totalCount": 276, "pageSize": 50, "hasMore": true}));
-        assert_eq!((&json["nextCursor"], &json["loss"]), (&json!("C"), &json!("partial")));
-        let last = coverage.json(None, false, READ_TOOL);
-        assert!(!last.contains_key("nextCursor") && last["meta"]["hasMore"] == false);
+    fn page(first: u64, shown: u64, condensed: Option<FieldCoverage>) -> Coverage {
+        Coverage::Page { first, shown, total: 276, page_size: 50, lists: Vec::new(), condensed }
     }
 
     #[test]
-    fn summary_metadata_leads_to_omitted_fields() {
+    fn partial_page_is_labelled() {
+        let text = page(50, 50, None).text(Some("CURSOR"), true, READ_TOOL, true);
+        for word in [
+            "PARTIAL",
+            "items 51-100 of 276",
+            "226 are NOT shown",
+            r#"context_guard_read with {"cursor":"CURSOR"}"#,
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+    }
+
+    #[test]
+    fn last_page_is_labelled() {
+        assert!(
+            page(250, 26, None)
+                .text(None, false, READ_TOOL, true)
+                .ends_with("This is the end: nothing follows.")
+        );
+    }
+
+    #[test]
+    fn condensed_notice_lists_missing_fields() {
         let fields = FieldCoverage {
-            total: 4,
+            total: 9,
             kept: vec!["id".to_owned()],
-            dropped: vec!["price.total".to_owned(), "price.tax".to_owned(), "notes[]".to_owned()],
-            shortened: 0,
+            dropped: vec!["body".to_owned(), "user.url".to_owned()],
+            shortened: 2,
             elements: 0,
         };
-        let json = Coverage::Summary(fields).json(Some("C"), false, READ_TOOL);
-        assert_eq!(
-            (&json["kind"], &json["loss"], &json["totalFields"]),
-            (&json!("preview"), &json!("condensed"), &json!(4))
-        );
-        assert_eq!(
-            json["detailsAvailable"],
-            json!({"endpoint": READ_TOOL, "parameters": {"cursor": "C", "fields": "price,notes"}})
+        let text = page(0, 276, Some(fields.clone())).text(Some("C"), false, READ_TOOL, true);
+        for word in [
+            "CONDENSED",
+            "1 of 9 fields",
+            "NOT shown: body, user.url",
+            r#"{"cursor":"C","fields":"body,user"}"#,
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+        let text = page(0, 50, Some(fields)).text(Some("C"), true, READ_TOOL, true);
+        assert!(
+            text.contains("226 items are NOT shown")
+                && text.contains(r#"for these items whole add "fields":"all""#),
+            "{text}"
         );
     }
 }

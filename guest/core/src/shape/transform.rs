@@ -224,7 +224,7 @@ fn whole_span(records: &RecordSet<'_>, id: Id) -> Option<crate::json::Span> {
 
 /// Returns a cursor to the original, and the entries that store it.
 #[must_use]
-pub fn keep<'a>(
+pub fn store_original<'a>(
     context: &ShapeContext<'_>,
     payload: &Payload<'a, '_>,
     cost: Original,
@@ -256,21 +256,23 @@ pub fn fit(
     };
     let cost = Original::price(&context.limits.estimator, &transformed.bytes, Form::Raw);
     let pricer = context.pricer(token_limit, text, placement);
-    let body = match transformed.text {
-        true => ExcerptBody::Text(transformed.bytes.clone(), Form::Raw),
-        false => ExcerptBody::Json(transformed.bytes.clone()),
+    let excerpt = || {
+        let body = match transformed.text {
+            true => ExcerptBody::Text(transformed.bytes.clone(), Form::Raw),
+            false => ExcerptBody::Json(transformed.bytes.clone()),
+        };
+        Excerpt::new(transformed.coverage.clone(), whole.cloned(), body).complete()
     };
-    let excerpt = Excerpt::new(transformed.coverage.clone(), whole.cloned(), body).complete();
-    let unchanged = || {
+    let unchanged = |excerpt| {
         let rendered = pricer.render(&excerpt);
-        ShapedPayload { excerpt: excerpt.clone(), rendered, entries: Vec::new(), whole: None }
+        ShapedPayload { excerpt, rendered, entries: Vec::new(), whole: None }
     };
-    // With a small limit, the notice may leave no room for content that fits by itself.
-    if transformed.is_requested
-        && cost.cost.saturating_mul(pricer.copies()) <= token_limit
-        && pricer.fits(&excerpt)
-    {
-        return unchanged();
+    if transformed.is_requested && cost.cost.saturating_mul(pricer.targets()) <= token_limit {
+        let excerpt = excerpt();
+        // With a small limit, the notice may leave no room for content that fits by itself.
+        if pricer.fits(&excerpt) {
+            return unchanged(excerpt);
+        }
     }
     let context = transformed.context(context);
     match shape_payload(&context, &payload, cost, placement.cloned(), text, token_limit) {
@@ -279,7 +281,7 @@ pub fn fit(
             let shaped = ShapedPayload { excerpt, rendered, entries, whole };
             transformed.name_source(shaped, &context.pricer(token_limit, text, placement))
         }
-        None => unchanged(),
+        None => unchanged(excerpt()),
     }
 }
 
