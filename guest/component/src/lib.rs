@@ -117,7 +117,7 @@ impl Guest for Component {
             decision: convert::decision(shaped.record),
         };
         #[cfg(feature = "fault-injection")]
-        let verdict = inject - fault::by(&message, verdict);
+        let verdict = fault_injection::inject(&message, verdict);
         Ok(verdict)
     }
 }
