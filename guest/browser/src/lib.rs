@@ -1,5 +1,6 @@
 //! The core for JavaScript. The loop around the store is written in JavaScript, because its stores
-//! are asynchronous. It repeats a request with the loaded entries until it is forwarded or answered.
+//! are asynchronous. It repeats a request with the loaded entries until it is forwarded or
+//! answered.
 #![allow(
     unsafe_code,
     missing_docs,

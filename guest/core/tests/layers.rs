@@ -1,4 +1,5 @@
-//! The layer order of `ARCHITECTURE.md`: the crate graph, the layers inside the core, and no cycles between modules.
+//! The layer order of `ARCHITECTURE.md`: the crate graph, the layers inside the core, and the
+//! absence of cycles between modules.
 #![allow(
     clippy::indexing_slicing,
     clippy::panic,
@@ -14,7 +15,8 @@ use std::process::Command;
 
 use imports::{Import, Module, cycles, imports, modules};
 
-/// All crates of the product without their prefix `context-guard-`, each with the crates that it may use.
+/// All crates of the product without the prefix `context-guard-`, each with the crates that it may
+/// use.
 /// Tests, benches and the task runner may use everything.
 const CRATES: &[(&str, &[&str])] = &[
     // Shared by guests and hosts. None of them performs I/O.

@@ -1,5 +1,5 @@
-//! The published JSON Schema and the table of settings are generated from the policy types, with the
-//! defaults and ranges of the compiler.
+//! The published JSON Schema and the table of settings: both are generated from the policy types,
+//! with the defaults and ranges of the compiler.
 #![cfg(feature = "schema")]
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests: a panic is a failure")]
 

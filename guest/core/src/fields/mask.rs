@@ -1,13 +1,14 @@
-//! Projection: the fields that a caller or a policy names, whole, and nothing else (FR-015, FR-017).
+//! Masks: the fields that a caller or a policy selects.
 
 use std::collections::BTreeMap;
 
-use super::projection::LEVELS;
+use super::projection::MAX_LEVELS;
 use crate::blocks::same;
 use crate::json::outline::{Id, Outline};
 use crate::json::scan::Kind;
 
-/// Fields, as a tree: `id,price.total,items[].id`. Sibling paths share their parents; lists are looked through.
+/// A tree of selected fields, such as `id,price.total,items[].id`. Sibling paths share their
+/// parents. Paths descend into lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mask {
     members: BTreeMap<String, Mask>,
@@ -15,25 +16,25 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Reads a list of dotted paths, separated by commas. Brackets of list elements may be left out.
+    /// Parses dotted paths, separated by commas. Brackets of list elements are optional.
     ///
     /// # Errors
-    /// With a sentence, where a path is empty or too long.
+    /// Returns a message for the caller if a path is empty or too long.
     pub fn parse(fields: &str) -> Result<Self, String> {
-        Self::of(fields.split(','))
+        Self::from_paths(fields.split(','))
     }
 
-    /// The mask of these paths.
+    /// Creates a mask from paths.
     ///
     /// # Errors
-    /// With a sentence, where a path is empty or too long.
-    pub fn of<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
+    /// Returns a message for the caller if a path is empty or too long.
+    pub fn from_paths<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
         let mut mask = Self::default();
         for path in paths {
             let mut at = &mut mask;
-            if path.split('.').nth(LEVELS.into()).is_some() {
+            if path.split('.').nth(MAX_LEVELS.into()).is_some() {
                 return Err(format!(
-                    "fields has a path of more than {LEVELS} names: name what is not nested so deep"
+                    "fields has a path of more than {MAX_LEVELS} names: name what is not nested so deep"
                 ));
             }
             for name in path.trim().split('.') {
@@ -52,7 +53,7 @@ impl Mask {
         Ok(mask)
     }
 
-    /// Whether the value at these keys is chosen, or stands in one that is.
+    /// Returns true if the value at these keys, or a value that contains it, is selected.
     #[must_use]
     pub fn holds(&self, keys: &[&str]) -> bool {
         let mut at = self;
@@ -68,39 +69,39 @@ impl Mask {
         at.whole
     }
 
-    /// The mask of what these keys lead to.
+    /// Returns the mask of the value at these keys.
     #[must_use]
-    pub fn at(&self, keys: &[String]) -> Option<&Mask> {
+    pub fn descend(&self, keys: &[String]) -> Option<&Mask> {
         keys.iter().try_fold(self, |mask, key| mask.member(key))
     }
 
-    /// The mask of one member.
+    /// Returns the mask of one member.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Mask> {
         self.named(name.as_bytes())
     }
 
-    /// The mask of the member of this name, which need not be UTF-8.
+    /// Returns the mask of the member of this name, which need not be UTF-8.
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Mask> {
-        // Of a few, one after the other is faster than by halves.
+        // A linear search is faster than a binary search for few names.
         if self.members.len() > 16 {
             return self.members.get(std::str::from_utf8(name).ok()?);
         }
         self.members.iter().find(|(known, _)| same(known.as_bytes(), name)).map(|(_, mask)| mask)
     }
 
-    /// The outermost names.
+    /// Returns the outermost names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(String::as_str)
     }
 
-    /// Whether this names nothing inside of a value: all of it is meant.
+    /// Returns true if the mask selects the complete value.
     pub(crate) fn is_end(&self) -> bool {
         self.members.is_empty()
     }
 }
 
-/// The names of an object's members, or of those of the first object in a list: what a caller may choose from.
+/// Returns the names of an object's members, or of those of the first object in a list.
 #[must_use]
 pub fn names(outline: &Outline<'_>, id: Id) -> Vec<String> {
     let Some(node) = outline.node(id) else { return Vec::new() };
@@ -127,7 +128,7 @@ mod tests {
         escape(&mut escaped, json.as_bytes());
         let [raw, escaped] =
             [(json.as_bytes(), Form::Raw), (&escaped, Form::Escaped)].map(|(bytes, form)| {
-                let mut projection = Projection::of(&mask, form);
+                let mut projection = Projection::new(&mask, form);
                 let copied = projection.copy(bytes, 0).unwrap();
                 assert!(copied || projection.out.is_empty());
                 copied.then(|| String::from_utf8(projection.out).unwrap())
@@ -163,12 +164,12 @@ mod tests {
     fn what_is_broken_is_an_error() {
         let mask = Mask::parse("a.b,c").unwrap();
         for json in [r#"{"a":{"b":1"#, r#"{"a":{"b" 1}}"#, r#"{"c":{1}}"#, "{\"c\":01}"] {
-            assert!(Projection::of(&mask, Form::Raw).copy(json.as_bytes(), 0).is_err(), "{json}");
+            assert!(Projection::new(&mask, Form::Raw).copy(json.as_bytes(), 0).is_err(), "{json}");
         }
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-        assert!(Projection::of(&mask, Form::Raw).copy(deep.as_bytes(), 0).is_err());
+        assert!(Projection::new(&mask, Form::Raw).copy(deep.as_bytes(), 0).is_err());
         let deep = "[".repeat(1_000) + &"]".repeat(1_000);
-        assert_eq!(Projection::of(&mask, Form::Raw).copy(deep.as_bytes(), 0), Ok(true));
+        assert_eq!(Projection::new(&mask, Form::Raw).copy(deep.as_bytes(), 0), Ok(true));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Removal of insignificant white space.
 
-/// JSON without the white space between its tokens. O(n).
+/// Returns JSON without the white space between its tokens. O(n).
 #[must_use]
 pub fn minify(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
@@ -24,7 +24,7 @@ pub fn minify(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The length of the string that begins here, quotes included.
+/// Returns the length of the string at the start of `json`, including its quotes.
 fn string_length(json: &[u8]) -> usize {
     let mut at = 1;
     while let Some(stop) = json.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {

@@ -1,19 +1,19 @@
-//! What a field is worth to a reader, told from its name.
+//! Priorities of fields, derived from their names.
 
-/// What a field is worth, the most first.
+/// The priority of a field, the highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldPriority {
-    /// Tells one record from another: ids, names, titles.
+    /// Identifies a record: ids, names, titles.
     Identity,
-    /// What state a record is in, and of what kind it is.
+    /// The state or kind of a record.
     State,
-    /// What else records are asked for by: times, totals, urls.
+    /// Other common criteria: times, totals, URLs.
     Key,
-    /// Anything else.
+    /// Any other field.
     Plain,
     /// Long text.
     Prose,
-    /// Links for programs, hashes, what is the same everywhere.
+    /// Links for programs, hashes and values that are the same in every record.
     Noise,
 }
 
@@ -185,7 +185,8 @@ const NOISE: &[&str] = &[
     "_etag",
 ];
 
-/// The words of a name, in small letters: `createdAt`, `created_at` and `created-at` are the same two.
+/// Returns the words of a name in lower case: `createdAt`, `created_at` and `created-at` have the
+/// same two.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![String::new()];
     let mut lower = false;

@@ -1,70 +1,72 @@
-//! What a mask names, copied out of documents in one pass over each.
+//! Projections: copies of the selected fields of documents, in one pass over each.
 
 use super::{Mask, minify};
 use crate::blocks::append;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, convert, visible};
 
-/// Levels that are followed; what is nested deeper is not looked into.
-pub(super) const LEVELS: u16 = 64;
-/// Members that are remembered of one place.
-const MOST: usize = 256;
-/// Members in a row that an object may lack of those before it.
-const AHEAD: usize = 4;
+/// Maximum nesting of selected fields. Deeper values are skipped.
+pub(super) const MAX_LEVELS: u16 = 64;
+/// Maximum number of member keys that a node of the mask caches.
+const MAX_CACHED_MEMBERS: usize = 256;
+/// Maximum number of consecutive expected members that an object may lack.
+const MAX_MISSING_MEMBERS: usize = 4;
 
-/// A mask, and what the members of earlier objects were found to be: records have theirs in the same order, and spelt the same.
+/// A mask with a cache of the members of earlier objects. Most records have the same keys in the
+/// same order, so comparing raw bytes replaces most lookups.
 pub struct Projection<'m> {
-    /// What was copied, as JSON that is not escaped.
+    /// The copied fields as unescaped JSON.
     pub out: Vec<u8>,
     form: Form,
-    places: Vec<MaskNode<'m>>,
-    /// How many containers the next value stands in.
+    nodes: Vec<MaskNode<'m>>,
+    /// The nesting depth of the next value.
     level: u16,
 }
 
-/// What is named at one place, and the members that objects there have.
+/// A node of the mask, and the members that objects at its position have.
 struct MaskNode<'m> {
     mask: &'m Mask,
     members: Vec<Member>,
-    /// Which of them is looked for first.
+    /// Index of the member that is expected next.
     next: usize,
 }
 
 struct Member {
-    /// Its key as it stands, with its quotes and colon.
-    spelt: Vec<u8>,
-    /// The same as JSON that is not escaped, and the place of its value; none where it is not named.
-    named: Option<(Vec<u8>, usize)>,
+    /// Its key verbatim, with quotes and colon.
+    raw_key: Vec<u8>,
+    /// The unescaped key and the node of its value; none if the member is not selected.
+    selected: Option<(Vec<u8>, usize)>,
 }
 
 impl<'m> Projection<'m> {
-    /// A projection of documents that stand in this form.
+    /// Creates a projection of documents in this form.
     #[must_use]
-    pub fn of(mask: &'m Mask, form: Form) -> Self {
+    pub fn new(mask: &'m Mask, form: Form) -> Self {
         let root = MaskNode { mask, members: Vec::new(), next: 0 };
-        Self { out: Vec::new(), form, places: vec![root], level: 0 }
+        Self { out: Vec::new(), form, nodes: vec![root], level: 0 }
     }
 
-    /// Appends what is named of the value that begins at `at`; false, and nothing, where it has nothing of it. O(value).
+    /// Appends the selected fields of the value at byte `at`. Returns false, and appends nothing,
+    /// if it has none of them. O(value).
     ///
     /// # Errors
-    /// Where what is looked at is broken.
+    /// Returns an error if the inspected JSON is invalid.
     pub fn copy(&mut self, bytes: &[u8], at: usize) -> Scan<bool> {
         self.value(&mut Scanner::starting_at(bytes, self.form, at), 0)
     }
 
-    fn value(&mut self, scanner: &mut Scanner<'_>, place: usize) -> Scan<bool> {
-        if self.places.get(place).is_none_or(|place| place.mask.is_end()) {
+    fn value(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<bool> {
+        if self.nodes.get(node).is_none_or(|node| node.mask.is_end()) {
             return self.whole(scanner).map(|()| true);
         }
         let kind = scanner.kind()?;
-        if self.level >= LEVELS || !matches!(kind, Kind::Object | Kind::Array) {
+        if self.level >= MAX_LEVELS || !matches!(kind, Kind::Object | Kind::Array) {
             return scanner.pass().map(|_| false);
         }
         self.level += 1;
         let copied = match kind {
-            Kind::Object => self.object(scanner, place),
-            _ => self.array(scanner, place),
+            Kind::Object => self.object(scanner, node),
+            _ => self.array(scanner, node),
         };
         self.level -= 1;
         copied
@@ -83,16 +85,16 @@ impl<'m> Projection<'m> {
         Ok(())
     }
 
-    fn object(&mut self, scanner: &mut Scanner<'_>, place: usize) -> Scan<bool> {
+    fn object(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<bool> {
         let start = self.out.len();
         self.out.push(b'{');
         scanner.members(|scanner| {
             let before = self.out.len();
-            let Some(at) = self.member(scanner, place)? else {
+            let Some(at) = self.member(scanner, node)? else {
                 return scanner.pass().map(drop);
             };
-            let named = self.places.get(place).and_then(|place| place.members.get(at));
-            let Some((key, inner)) = named.and_then(|member| member.named.as_ref()) else {
+            let named = self.nodes.get(node).and_then(|node| node.members.get(at));
+            let Some((key, inner)) = named.and_then(|member| member.selected.as_ref()) else {
                 return scanner.pass().map(drop);
             };
             if before > start + 1 {
@@ -112,15 +114,15 @@ impl<'m> Projection<'m> {
         Ok(true)
     }
 
-    fn array(&mut self, scanner: &mut Scanner<'_>, place: usize) -> Scan<bool> {
+    fn array(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<bool> {
         let start = self.out.len();
         self.out.push(b'[');
         scanner.array(|scanner| {
             if self.out.len() > start + 1 {
                 self.out.push(b',');
             }
-            // An element without any of the fields keeps its place.
-            if !self.value(scanner, place)? {
+            // `{}` keeps the position of an element without any of the fields.
+            if !self.value(scanner, node)? {
                 self.out.extend_from_slice(b"{}");
             }
             Ok(())
@@ -133,56 +135,58 @@ impl<'m> Projection<'m> {
         Ok(true)
     }
 
-    /// Passes the key of a member, and its colon: which of those of this place it is. None where it is one too many to be remembered and not named.
+    /// Reads the key of a member and its colon. Returns the index of the member in its node, or
+    /// none if it is not selected and the cache is full.
     #[inline]
-    fn member(&mut self, scanner: &mut Scanner<'_>, place: usize) -> Scan<Option<usize>> {
+    fn member(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<Option<usize>> {
         scanner.space();
-        match self.places.get_mut(place).and_then(|place| place.expected(scanner)) {
+        match self.nodes.get_mut(node).and_then(|node| node.expected(scanner)) {
             Some(at) => Ok(Some(at)),
-            None => self.found(scanner, place),
+            None => self.found(scanner, node),
         }
     }
 
     #[inline(never)]
-    fn found(&mut self, scanner: &mut Scanner<'_>, place: usize) -> Scan<Option<usize>> {
+    fn found(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<Option<usize>> {
         let start = scanner.position();
         let key = scanner.key()?;
-        let spelt = scanner.bytes(&(start..scanner.position()));
-        let Some(here) = self.places.get_mut(place) else { return Ok(None) };
-        if let Some(at) = here.members.iter().position(|member| member.spelt == spelt) {
+        let raw_key = scanner.bytes(&(start..scanner.position()));
+        let Some(here) = self.nodes.get_mut(node) else { return Ok(None) };
+        if let Some(at) = here.members.iter().position(|member| member.raw_key == raw_key) {
             here.follow(at);
             return Ok(Some(at));
         }
         let inner = here.mask.named(scanner.decode(&key).as_bytes());
-        if inner.is_none() && here.members.len() >= MOST {
+        if inner.is_none() && here.members.len() >= MAX_CACHED_MEMBERS {
             return Ok(None);
         }
-        let named = inner.map(|mask| {
+        let selected = inner.map(|mask| {
             let mut written = vec![b'"'];
             convert(&mut written, scanner.bytes(&key), self.form, Form::Raw);
             written.extend_from_slice(b"\":");
-            (written, self.place(mask))
+            (written, self.node_index(mask))
         });
-        let member = Member { spelt: spelt.to_vec(), named };
-        Ok(self.places.get_mut(place).map(|here| here.learn(member)))
+        let member = Member { raw_key: raw_key.to_vec(), selected };
+        Ok(self.nodes.get_mut(node).map(|here| here.learn(member)))
     }
 
-    /// The number of a place: masks are small, and the same for every record.
-    fn place(&mut self, mask: &'m Mask) -> usize {
-        let known = self.places.iter().position(|place| std::ptr::eq(place.mask, mask));
+    /// Returns the index of the node of a mask. Masks are small and shared by all records, so a
+    /// linear search by address suffices.
+    fn node_index(&mut self, mask: &'m Mask) -> usize {
+        let known = self.nodes.iter().position(|node| std::ptr::eq(node.mask, mask));
         known.unwrap_or_else(|| {
-            self.places.push(MaskNode { mask, members: Vec::new(), next: 0 });
-            self.places.len() - 1
+            self.nodes.push(MaskNode { mask, members: Vec::new(), next: 0 });
+            self.nodes.len() - 1
         })
     }
 }
 
 impl MaskNode<'_> {
-    /// Passes a key that comes about where it came before: which it is. O(1).
+    /// Reads a key that is near its expected position, and returns its index. O(1).
     #[inline]
     fn expected(&mut self, scanner: &mut Scanner<'_>) -> Option<usize> {
         let at = match self.members.get(self.next) {
-            Some(member) if scanner.meets(&member.spelt) => self.next,
+            Some(member) if scanner.meets(&member.raw_key) => self.next,
             _ => self.nearby(scanner)?,
         };
         self.follow(at);
@@ -192,8 +196,8 @@ impl MaskNode<'_> {
     #[inline(never)]
     fn nearby(&self, scanner: &mut Scanner<'_>) -> Option<usize> {
         let meets =
-            |at: &usize| self.members.get(*at).is_some_and(|member| scanner.meets(&member.spelt));
-        (self.next + 1..self.next + AHEAD).chain([0]).find(meets)
+            |at: &usize| self.members.get(*at).is_some_and(|member| scanner.meets(&member.raw_key));
+        (self.next + 1..self.next + MAX_MISSING_MEMBERS).chain([0]).find(meets)
     }
 
     fn learn(&mut self, member: Member) -> usize {
@@ -202,7 +206,7 @@ impl MaskNode<'_> {
         self.members.len() - 1
     }
 
-    /// After the last comes the first of the next record.
+    /// Expects the member after `at` next: after the last, the first of the next record.
     #[inline]
     fn follow(&mut self, at: usize) {
         self.next = if at + 1 < self.members.len() { at + 1 } else { 0 };

@@ -152,8 +152,9 @@ impl EndpointSettings {
         }
         // An empty list resets the fields that a wider rule has set.
         if let Some(fields) = &settings.fields {
-            self.fields =
-                Mask::of(fields.iter().map(String::as_str)).ok().filter(|_| !fields.is_empty());
+            self.fields = Mask::from_paths(fields.iter().map(String::as_str))
+                .ok()
+                .filter(|_| !fields.is_empty());
         }
         if let Some(path) = &settings.items_path {
             self.items_path = Some(path.split('.').map(str::to_owned).collect());

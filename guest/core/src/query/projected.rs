@@ -47,7 +47,7 @@ impl Source<'_> {
         let Some(records) = self.records else { return self.document(mask) };
         let Some(keys) = self.keys else { return self.each(records, mask, is_enough) };
         // On a list under `bookings`, the paths `bookings.id` and `id` mean the same.
-        if let Some(inner) = mask.at(keys).filter(|inner| !inner.holds(&[])) {
+        if let Some(inner) = mask.descend(keys).filter(|inner| !inner.holds(&[])) {
             let each = self.each(records, inner, is_enough)?;
             return Some(Projected { within: true, ..each });
         }
@@ -59,14 +59,14 @@ impl Source<'_> {
     }
 
     fn document(&self, mask: &Mask) -> Option<Projected> {
-        let mut projection = Projection::of(mask, self.form);
+        let mut projection = Projection::new(mask, self.form);
         let copied = projection.copy(self.bytes, self.root).ok()?;
         let bytes = projection.out;
         copied.then_some(Projected { bytes, of_document: true, within: false, is_partial: false })
     }
 
     fn each(&self, records: &[usize], mask: &Mask, is_enough: IsEnough<'_>) -> Option<Projected> {
-        let mut projection = Projection::of(mask, self.form);
+        let mut projection = Projection::new(mask, self.form);
         let (mut any, mut left) = (records.is_empty(), records.len());
         projection.out.push(b'[');
         for start in records {

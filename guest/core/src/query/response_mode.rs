@@ -248,7 +248,7 @@ fn metadata(
     let outline = &records.outline;
     let Some(node) = outline.node(id) else { return records.raw(id) };
     if let Some(mask) = mask {
-        let mut projection = Projection::of(mask, outline.form());
+        let mut projection = Projection::new(mask, outline.form());
         let copied = projection.copy(outline.bytes(), outline.start(node));
         return if copied == Ok(true) { projection.out } else { b"{}".to_vec() };
     }

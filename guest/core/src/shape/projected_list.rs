@@ -107,9 +107,9 @@ fn items(
     most: usize,
 ) -> Result<Vec<Vec<u8>>, Missing> {
     let mask = Mask::parse(&list_page.fields).map_err(|_| Missing::Gone)?;
-    let mask = mask.at(&list_page.within).ok_or(Missing::Gone)?;
+    let mask = mask.descend(&list_page.within).ok_or(Missing::Gone)?;
     let form = stored.index.form;
-    let mut projection = Projection::of(mask, form);
+    let mut projection = Projection::new(mask, form);
     let (mut items, mut held) = (Vec::new(), 0);
     let total = list_page.list.total();
     // The size of records is not known, only that of their selected fields. Each pass reads four
