@@ -1,4 +1,4 @@
-//! Asking the endpoint for operators of a gateway that runs.
+//! A client of the operators' endpoint of a running gateway.
 
 use bytes::Bytes;
 use http::Request;
@@ -11,7 +11,7 @@ pub use http::Method;
 use crate::access::{HttpClient, http_client};
 use crate::{Error, Result};
 
-/// A client.
+/// A client of one gateway.
 pub struct AdminClient {
     base: String,
     token: Option<String>,
@@ -19,21 +19,21 @@ pub struct AdminClient {
 }
 
 impl AdminClient {
-    /// A client of the endpoint at this URL.
+    /// Returns a client of the endpoint at this URL.
     #[must_use]
     pub fn new(base: &str, token: Option<&str>) -> Self {
         let base = base.trim_end_matches('/').to_owned();
         Self { base, token: token.map(str::to_owned), client: http_client() }
     }
 
-    /// What it answers.
+    /// Sends a request and returns the answer.
     ///
     /// # Errors
-    /// [`Error::Setup`] where it cannot be reached; [`Error::Refused`] with the reason that it gives.
+    /// [`Error::Setup`] if the gateway cannot be reached; [`Error::Refused`] with its reason.
     pub async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let url = format!("{}{path}", self.base);
         let setup = |error: &dyn std::fmt::Display| {
-            Error::Setup(format!("the gateway cannot be asked at {url}: {error}"))
+            Error::Setup(format!("cannot reach the gateway at {url}: {error}"))
         };
         let mut request =
             Request::builder().method(method).uri(&url).header(CONTENT_TYPE, "application/json");
@@ -50,7 +50,7 @@ impl AdminClient {
         if status.is_success() {
             return Ok(answer);
         }
-        let told = answer.get("detail").unwrap_or(&answer);
-        Err(Error::Refused(told.as_str().map_or_else(|| told.to_string(), str::to_owned)))
+        let detail = answer.get("detail").unwrap_or(&answer);
+        Err(Error::Refused(detail.as_str().map_or_else(|| detail.to_string(), str::to_owned)))
     }
 }

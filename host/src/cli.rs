@@ -1,6 +1,6 @@
-//! The command line: one file a subcommand.
+//! The command line: one file per subcommand.
 
-/// Prints a line. Whoever reads may have seen enough: that is no fault.
+/// Prints a line. A closed pipe, such as that of `head`, ends the program without an error.
 macro_rules! say {
     ($($text:tt)*) => {
         $crate::cli::say(format_args!($($text)*))
@@ -32,28 +32,29 @@ use tracing_subscriber::EnvFilter;
 
 const AFTER_HELP: &str = "\
 Examples:
-  context-guard demo                                        see what it does, with numbers
+  context-guard demo                                        compare answers with and without the guard
   context-guard wrap -- npx -y @modelcontextprotocol/server-filesystem /data
-                                                            put it before a server, in a client's mcpServers
-  context-guard serve --config gateway.yaml                 put it before many servers, for many clients
+                                                            guard one server, as a command in a client's mcpServers
+  context-guard serve --config gateway.yaml                 guard many servers for many clients
   curl -s localhost:8080/bookings | context-guard shape -   shape one answer
-  context-guard tokens *.json --exact                       what files cost a model
+  context-guard tokens *.json --exact                       count the tokens of files
 
 Environment:
-  CONTEXT_GUARD_SIGNING_KEYS   secrets that sign cursors, separated by commas; the first signs, all verify
-  CONTEXT_GUARD_LOG            what is logged on standard error, such as info or context_guard=debug
+  CONTEXT_GUARD_SIGNING_KEYS   signing keys of cursors, separated by commas; the first signs, all verify
+  CONTEXT_GUARD_LOG            the log filter of standard error, such as info or context_guard=debug
 
 Exit codes:
-  0  done         1  something failed     2  the command line is wrong
-  3  the policy, or another file, has faults                     4  a cursor or limit was refused
-  5  a dry run went past a limit
-  wrap ends with the exit code of the server; 128 + n where signal n ended it.";
+  0  success      1  failure              2  invalid command line
+  3  invalid policy or file                 4  a cursor or limit was refused
+  5  a limit of replay was exceeded
+  wrap returns the exit code of the server, or 128 + n if signal n ended it.";
 
-/// Stands between an MCP client and its server and makes every answer fit the context window. Nothing is lost: what is held back can be fetched through it.
+/// Makes every answer of an MCP server fit the context window. Nothing is lost: omitted parts can
+/// be fetched.
 #[derive(Parser)]
 #[command(version, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// Log every decision, as CONTEXT_GUARD_LOG=info does.
+    /// Log every decision, like CONTEXT_GUARD_LOG=info.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
     #[command(subcommand)]
@@ -65,34 +66,35 @@ pub(crate) struct Arguments {
 enum Command {
     /// Run an MCP server over stdio behind the guard.
     Wrap(wrap::Wrap),
-    /// Run the gateway: many MCP servers and JSON APIs behind one guarded endpoint.
+    /// Run the gateway: many MCP servers and JSON APIs behind one endpoint.
     Serve(serve::Serve),
-    /// Check, import and describe gateway configurations.
+    /// Check, import and describe gateway files.
     Config(config_files::Config),
     /// Check, explain and compare policies.
     Policy(policy::Policy),
-    /// Run recorded traffic under another policy or component, and compare.
+    /// Replay recorded traffic under another policy or component, and compare.
     Replay(replay::Replay),
-    /// Show what serves a running gateway, and change it: reload, promote, roll back.
+    /// Show and change the revisions of a running gateway: reload, promote, roll back.
     #[command(alias = "generations")]
     Revisions(revisions::Revisions),
-    /// Make API keys for the gateway.
+    /// Create API keys for the gateway.
     Key(key::Key),
-    /// Shape one payload: the answer on standard output, a short table on standard error.
+    /// Shape one payload: the answer on standard output, a report on standard error.
     Shape(shape::Shape),
     /// Count the tokens of files.
     Tokens(tokens::Tokens),
-    /// Start an example server, call its tools with and without the guard, and compare.
+    /// Call the tools of an example server with and without the guard, and compare.
     Demo(demo::Demo),
 }
 
-/// What every command that runs the guard takes.
+/// Options of all commands that run the guard.
 #[derive(Clone, Args)]
 pub(crate) struct GuardOptions {
-    /// The policy: a .yaml, .json or .toml file. Without one, the defaults: 4000 tokens an answer, 50 items a page.
+    /// The policy: a .yaml, .json or .toml file. The default policy allows 4000 tokens per answer
+    /// and 50 items per page.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Another guard component than the one inside this program.
+    /// The guard component, instead of the embedded one.
     #[arg(long, value_name = "FILE", env = "CONTEXT_GUARD_COMPONENT")]
     component: Option<PathBuf>,
 }
@@ -114,7 +116,7 @@ impl Arguments {
     }
 }
 
-/// See the macro of the same name.
+/// Prints a line; see the macro `say!`.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
@@ -123,7 +125,7 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Logs go to standard error: standard output belongs to the protocol.
+/// Starts logging to standard error. Standard output belongs to the protocol.
 pub(crate) fn start_log(verbose: bool) {
     let default = if verbose { "info" } else { "warn" };
     let filter =
@@ -137,7 +139,7 @@ pub(crate) fn start_log(verbose: bool) {
         .init();
 }
 
-/// A cursor or limit that the guard refused.
+/// The refusal of a cursor or limit by the guard.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) String);
@@ -150,7 +152,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The error of an operator's file, in whichever part of the program it was found.
+/// Returns the error of an operator's file that caused an error.
 pub(crate) fn config_error(error: &anyhow::Error) -> Option<&config::Error> {
     if let Some(error) = error.downcast_ref() {
         return Some(error);

@@ -1,4 +1,4 @@
-//! Recorded traffic under another policy or component: what would have been sent, beside what is sent now.
+//! Replays recorded traffic under another policy or component and compares the answers.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use crate::filter::{Filter, Request};
 use crate::needles::Needles;
 use crate::recording::Exchange;
 
-/// One side of an answer.
+/// The answers under one policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Side {
-    /// Tokens as sent.
+    /// The tokens of the sent answers.
     pub tokens: u64,
-    /// Bytes as sent.
+    /// The bytes of the sent answers.
     pub bytes: u64,
-    /// Needles that are still there.
+    /// The key facts that are still present.
     pub needles: u64,
-    /// Answers that the guard failed on.
+    /// The number of guard faults.
     pub faults: u64,
-    /// Answers that it changed.
+    /// The number of changed answers.
     pub shaped: u64,
-    /// Tokens of the largest answer.
+    /// The tokens of the largest answer.
     pub largest: u64,
 }
 
@@ -54,23 +54,23 @@ impl Side {
     }
 }
 
-/// An endpoint, or one answer of it.
+/// The comparison for an endpoint, or for one answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// `upstream::tool`.
+    /// The endpoint, `upstream::tool`.
     pub endpoint: String,
-    /// Answers.
+    /// The number of answers.
     pub answers: u64,
-    /// Tokens as the upstream gave them.
+    /// The tokens of the original answers.
     pub original: u64,
-    /// Needles in them.
+    /// The key facts in the original answers.
     pub needles: u64,
-    /// As it is now.
+    /// The answers before the change.
     pub before: Side,
-    /// As it would be.
+    /// The answers after the change.
     pub after: Side,
-    /// When the answer was recorded, of a single one.
+    /// The time of the recording, for a single answer.
     #[serde(skip_serializing_if = "is_zero")]
     pub timestamp: u64,
 }
@@ -89,13 +89,13 @@ impl Row {
         self.after.add(&one.after);
     }
 
-    /// How much larger answers become, in percent of what they are now.
+    /// Returns the growth of the answers in percent.
     #[must_use]
     pub fn growth(&self) -> f64 {
         ratio(self.after.tokens, self.before.tokens).map_or(0.0, |ratio| (ratio - 1.0) * 100.0)
     }
 
-    /// The share of needles that a side keeps; 1 where there are none.
+    /// Returns the share of key facts that a side retains; 1 if there are none.
     #[must_use]
     pub fn recall(&self, side: &Side) -> f64 {
         ratio(side.needles, self.needles).unwrap_or(1.0)
@@ -107,21 +107,23 @@ fn ratio(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// What came of it.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// By endpoint.
+    /// The comparison by endpoint.
     pub endpoints: Vec<Row>,
-    /// All together.
+    /// The comparison of all answers.
     pub total: Row,
-    /// The answers that grow most, or lose most needles.
+    /// The answers with the largest growth or the largest loss of key facts.
     pub worst: Vec<Row>,
 }
 
-/// Runs traffic through both filters, in its order; each should have a store of its own. Tokens are counted with o200k. `see` hears how many are done.
+/// Replays traffic in its order through both filters, which need separate stores. `see` receives
+/// the number of finished exchanges.
 ///
-/// `clock`, which both filters read, is set to when each answer was recorded: the same traffic gives the same report.
+/// The clock of both filters is set to the time of each recording, so that the same traffic gives
+/// the same report.
 #[must_use]
 pub fn compare(
     before: &Filter,
@@ -137,7 +139,7 @@ pub fn compare(
     for (at, exchange) in traffic.iter().enumerate() {
         clock.set_ms(exchange.timestamp);
         let (request, response) = (exchange.request.to_string(), exchange.response.to_string());
-        // What tools there are is learnt from; it is no answer to shape.
+        // A list of tools teaches the guard about tools; it is not an answer to compare.
         if exchange.request.get("method").is_some_and(|method| method == "tools/list") {
             for filter in [before, after] {
                 let _ = send(filter, exchange, request.as_bytes(), response.as_bytes());
@@ -166,7 +168,7 @@ pub fn compare(
         answers.push(row);
         see(at + 1);
     }
-    // What is lost weighs more than what is longer.
+    // Lost key facts weigh more than growth.
     let harm = |row: &Row| {
         let lost = row.before.needles.saturating_sub(row.after.needles);
         let grown = row.after.tokens.saturating_sub(row.before.tokens);
@@ -180,7 +182,7 @@ pub fn compare(
     report
 }
 
-/// What a filter sends in the place of an answer, if it changes it, and how often it failed.
+/// Returns the answer that a filter sends, if it differs, and the number of faults.
 fn send(
     filter: &Filter,
     exchange: &Exchange,

@@ -1,7 +1,9 @@
-//! The native side of context-guard: runs the guard component, keeps its snapshots, moves the messages.
+//! Runs the guard component in a native process: the library for embedders, which re-exports all
+//! parts.
 //!
-//! To embed: make an [`engine::Engine`], load a [`engine::Component`], and give both with a store and a policy to a [`filter::Filter`]. Its `request` and
-//! `response` take whole JSON-RPC messages and say what becomes of them; a fault of the guard never loses one.
+//! Create an [`engine::Engine`], load a [`engine::Component`] and create a [`Filter`] with a store
+//! and a policy. Its `request` and `response` take whole JSON-RPC messages and return the messages
+//! to send. A fault of the guard never loses a message.
 #![forbid(unsafe_code)]
 
 pub mod admin_client;
@@ -19,7 +21,7 @@ pub use context_guard_revision::{self as revision, keys};
 pub use context_guard_telemetry::{self as telemetry, recording, sampler};
 pub use store::{Clock, clock};
 
-/// An answer as a model reads it, and its real cost.
+/// The parts of an answer that a model sees, and their exact cost.
 pub mod answer {
     pub use context_guard_filter::{self as filter, Filter, cache};
     pub use context_guard_gateway::{self as gateway, Error, Result};
@@ -27,7 +29,7 @@ pub mod answer {
     pub use context_guard_telemetry::{COUNTS_EXACTLY, o200k, require_exact_tokens};
 }
 
-/// The guard component that this library was built with, if it was.
+/// Returns the guard component that is embedded in this build, if there is one.
 #[must_use]
 pub fn embedded_component() -> Option<&'static [u8]> {
     #[cfg(embedded_component)]

@@ -2,7 +2,7 @@
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command line program speaks on both"
+    reason = "a command line program writes to both"
 )]
 
 mod cli;

@@ -1,4 +1,5 @@
-//! What a reader looks for in an answer: ids, names and titles of its records, errors and warnings of a log. How many of them are still there is what shaping is judged by.
+//! The key facts of an answer: ids, names and titles of records, errors and warnings of logs. Their
+//! recall measures the quality of shaping.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::answer;
 
-/// Names of members that tell records apart.
+/// The names of members that identify records.
 const NAMES: &[&str] = &[
     "id",
     "_id",
@@ -27,27 +28,28 @@ const NAMES: &[&str] = &[
     "subject",
     "path",
 ];
-/// Characters of a value, or line, that must be there.
-const LONG: usize = 80;
+/// The length to which a value or line is compared, in characters.
+const MAX_FACT_CHARS: usize = 80;
 
-/// A line that says that something went wrong.
+/// Matches log lines that report a problem.
 static GRAVE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"\b(ERROR|FATAL|CRITICAL|PANIC|WARN|WARNING|[A-Z]\w*(?:Error|Exception))\b").ok()
 });
 
-/// The ids, names and titles of the records of a JSON text, as they stand in JSON without white space; none where it is no JSON.
+/// Returns the ids, names and titles of the records of a JSON text in compact JSON; none if it is
+/// not JSON.
 #[must_use]
 pub fn members(text: &str) -> Option<Vec<String>> {
     let json = serde_json::from_str::<Value>(text).ok()?;
     let mut members = Vec::new();
     collect(&json, 0, &mut members);
-    // What stands there twice is found once.
+    // Duplicates count once.
     members.sort();
     members.dedup();
     Some(members)
 }
 
-/// Of the elements of lists, and where there are none of the document and its sections.
+/// Collects from list elements; without lists, from the document and its sections.
 fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
     match value {
         Value::Array(elements) => {
@@ -59,7 +61,7 @@ fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
                     collect(member, level + 1, members);
                 } else if NAMES.contains(&name.to_lowercase().as_str()) && !member.is_null() {
                     let mut needle = format!("\"{name}\":{member}");
-                    if let Some((at, _)) = needle.char_indices().nth(LONG) {
+                    if let Some((at, _)) = needle.char_indices().nth(MAX_FACT_CHARS) {
                         needle.truncate(at);
                     }
                     members.push(needle);
@@ -70,14 +72,14 @@ fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
     }
 }
 
-/// The lines of a text that say that something went wrong, each kind once: without digits.
+/// Returns the log lines that report a problem, without digits, each once.
 #[must_use]
 pub fn grave_lines(text: &str) -> BTreeSet<String> {
     let grave = |line: &&str| GRAVE.as_ref().is_some_and(|grave| grave.is_match(line));
     text.lines().filter(grave).map(plain).collect()
 }
 
-/// What is looked for in a message.
+/// The key facts of a message.
 #[derive(Clone, Debug, Default)]
 pub struct Needles {
     members: BTreeSet<String>,
@@ -85,7 +87,7 @@ pub struct Needles {
 }
 
 impl Needles {
-    /// The needles of all texts of an answer, and of its structured content.
+    /// Returns the key facts of all texts and of the structured content of an answer.
     #[must_use]
     pub fn of(message: &[u8]) -> Self {
         let answer: Value = serde_json::from_slice(message).unwrap_or_default();
@@ -100,22 +102,22 @@ impl Needles {
         needles
     }
 
-    /// How many there are.
+    /// Returns their number.
     #[must_use]
     pub fn len(&self) -> u64 {
         (self.members.len() + self.lines.len()) as u64
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many of them a text still has.
+    /// Returns the number of key facts that a text contains.
     #[must_use]
     pub fn kept(&self, shown: &str) -> u64 {
-        // JSON may stand there with white space; needles have none.
+        // A text may contain JSON with white space, but key facts contain none.
         let compact = shown.replace("\": ", "\":");
         let plain = plain_text(shown);
         let members = self.members.iter().filter(|member| compact.contains(member.as_str()));
@@ -125,10 +127,10 @@ impl Needles {
 }
 
 fn plain(line: &str) -> String {
-    plain_text(line.trim()).chars().take(LONG).collect()
+    plain_text(line.trim()).chars().take(MAX_FACT_CHARS).collect()
 }
 
-/// A text without digits: folded lines differ in their times and numbers.
+/// Returns a text without digits, because folded lines differ in times and numbers.
 fn plain_text(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

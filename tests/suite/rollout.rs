@@ -128,7 +128,7 @@ fn ab_trial_runs_until_decided() -> Result<()> {
     let shown = run_program(&["generations", "--admin", &gateway.admin, "--token", TOKEN])?;
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     ensure!(
-        shown.contains("On trial (ab): generation 2, 50 % of the sessions.")
+        shown.contains("on trial (ab): revision 2, 50 % of the sessions")
             && shown.contains("| candidate"),
         "{shown}"
     );

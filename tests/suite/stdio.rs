@@ -170,7 +170,7 @@ fn generated_key_is_reported_once() -> Result<()> {
         .env_remove("CONTEXT_GUARD_SIGNING_KEYS")
         .output()?;
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(printed.matches("No signing key is configured").count() == 1, "{printed}");
+    ensure!(printed.matches("no signing key is configured").count() == 1, "{printed}");
     Ok(())
 }
 

@@ -440,7 +440,7 @@ fn restarted_redis_fails_no_call() -> Result<()> {
         ensure!(count(&back.pages) > 50, "{back:?}");
         let printed = gateway.process.output();
         ensure!(
-            printed.contains("cannot be reached") && printed.contains("there again"),
+            printed.contains("cannot be reached") && printed.contains("reachable again"),
             "{printed}"
         );
         let mut client = session(&gateway)?;

@@ -129,13 +129,15 @@ fn us3_4_invalid_policy_is_rejected() -> Result<()> {
         &file,
         "tokenBudgetThreshold: 4000\nendpoints:\n  - match: a\n    chunksize: 5\n    hardCap: 5\n",
     )?;
-    wait_until("an error in the log", || Ok(gateway.process.output().contains("Not taken over")))?;
+    wait_until("an error in the log", || {
+        Ok(gateway.process.output().contains("candidate rejected"))
+    })?;
     let printed = gateway.process.output();
     for expected in [
         "policy.yaml",
         "line 4: endpoints[0].chunksize: unknown setting `chunksize` (did you mean `chunkSize`?)",
         "line 5: endpoints[0].hardCap",
-        "generation 1 serves on",
+        "revision 1 continues to serve",
     ] {
         ensure!(printed.contains(expected), "{expected} is not in {printed}");
     }
@@ -316,9 +318,7 @@ fn checksum_or_signature_is_required() -> Result<()> {
         Gateway::start(houses()?, json!({"component": component, "admin": admin_config()}))?;
     let other = std::fs::read(artifacts::other_component()?)?;
     replace_file(&file, &other)?;
-    wait_until("a refusal", || {
-        Ok(gateway.process.output().contains("signature is of none of the keys"))
-    })?;
+    wait_until("a refusal", || Ok(gateway.process.output().contains("signature does not match")))?;
     minisign(&["-S", "-W", "-s", "other.sec", "-m", "guard.wasm"])?;
     ensure!(admin_call(&gateway, "POST", "/admin/reload", b"")?.status == 422);
     ensure!(active_revision(&gateway)? == 1);
@@ -403,7 +403,7 @@ fn failing_component_is_rolled_back() -> Result<()> {
         wait_until("a rollback", || Ok(active_revision(&gateway)? == 1))?;
         let state = revision_report(&gateway)?["generations"][0]["state"].clone();
         ensure!(state == "taken back", "{fault}: {state}");
-        ensure!(gateway.process.output().contains("Generation 2 was taken back"), "{fault}");
+        ensure!(gateway.process.output().contains("revision 2 was rolled back"), "{fault}");
     }
     Ok(())
 }
@@ -447,7 +447,9 @@ fn keys_rotate_without_a_restart() -> Result<()> {
         Ok(old.is_error() && old.all_texts()[0].contains("cursor_invalid"))
     })?;
     std::fs::write(&first, "short\n")?;
-    wait_until("a refusal", || Ok(gateway.process.output().contains("the ones in use stay")))?;
+    wait_until("a refusal", || {
+        Ok(gateway.process.output().contains("the current keys remain in use"))
+    })?;
     let last = page(&mut client)?;
     ensure!(!client.call("context_guard_read", json!({"cursor": last}))?.is_error());
     Ok(())

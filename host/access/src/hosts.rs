@@ -1,4 +1,4 @@
-//! Host and Origin checks: a web page in somebody's browser must not reach a gateway on their
+//! Host and Origin checks. They keep web pages in a browser from reaching a gateway on the same
 //! machine.
 
 use super::Refusal;
@@ -9,8 +9,8 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub(super) struct Hosts {
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// Without a list, a gateway that is reachable from elsewhere takes any name: it cannot know
-    /// its own.
+    /// True if any Host is allowed. Without a list, a gateway that is reachable from elsewhere
+    /// cannot know its own names.
     any: bool,
 }
 
@@ -33,9 +33,7 @@ impl Hosts {
         {
             return Err(Refusal::Forbidden(
                 "host",
-                format!(
-                    "Host `{host}` may not be used here: add it to access.allowHosts if it is yours"
-                ),
+                format!("Host `{host}` is not allowed: add it to access.allowHosts if it is yours"),
             ));
         }
         let Some(origin) = origin.map(str::to_lowercase) else { return Ok(()) };
@@ -44,7 +42,7 @@ impl Hosts {
             return Err(Refusal::Forbidden(
                 "origin",
                 format!(
-                    "Origin `{origin}` may not ask here: add it to access.allowOrigins if it is yours"
+                    "Origin `{origin}` is not allowed: add it to access.allowOrigins if it is yours"
                 ),
             ));
         }
@@ -64,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_from_elsewhere_are_refused_and_loopback_is_not() {
+    fn foreign_pages_are_refused() {
         let listed = Access {
             allow_hosts: vec!["Guard.example".into()],
             allow_origins: vec!["https://app.example".into()],

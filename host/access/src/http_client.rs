@@ -16,7 +16,8 @@ pub type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// The time after which an idle connection is closed.
 ///
-/// Common servers close theirs after 5 s. A request that is sent in that moment is lost and must not be sent twice.
+/// Common servers close theirs after 5 s. A request that is sent at that moment is lost and must
+/// not be sent twice.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Returns a client that trusts the certificate authorities of the system.
@@ -31,7 +32,7 @@ pub fn http_client() -> HttpClient {
         Ok(builder) => builder,
         Err(error) => {
             warn!(
-                "The system has no certificates of authorities, so no https:// upstream can be trusted: {error}."
+                "cannot load the certificate authorities of the system, https:// upstreams will fail: {error}"
             );
             let none = ClientConfig::builder()
                 .with_root_certificates(RootCertStore::empty())

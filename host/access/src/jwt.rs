@@ -1,4 +1,4 @@
-//! Bearer tokens that are JWTs, checked against a set of public keys.
+//! Bearer tokens in the form of JWTs, verified with a set of public keys.
 
 mod verifier;
 
@@ -17,11 +17,11 @@ use super::Refusal;
 use crate::config::Jwt as Config;
 use crate::{Error, HttpClient, Result, config};
 
-/// A token that names an unknown key has the keys fetched again, but not more often than this.
-const PAUSE: Duration = Duration::from_secs(30);
-/// The longest set of keys, in bytes.
-const LONGEST: usize = 1 << 20;
-/// Signatures by public keys only: a token must not choose a shared secret.
+/// The minimum time between two fetches of the keys. An unknown key name triggers a fetch.
+const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(30);
+/// The maximum length of the key set, in bytes.
+const MAX_KEY_SET_BYTES: usize = 1 << 20;
+/// Only algorithms with public keys are accepted: a token must not choose a shared secret.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -71,19 +71,18 @@ impl Jwt {
     }
 
     pub(super) async fn check(&self, token: &str) -> Result<Arc<str>, Refusal> {
-        let wrong =
-            |reason: String| Refusal::Unauthorized(format!("this token is not accepted: {reason}"));
+        let wrong = |reason: String| Refusal::Unauthorized(format!("invalid token: {reason}"));
         let header = decode_header(token).map_err(|error| wrong(error.to_string()))?;
         if !ALGORITHMS.contains(&header.alg) {
-            return Err(wrong(format!("{:?} is no signature by a public key", header.alg)));
+            return Err(wrong(format!("algorithm {:?} does not use a public key", header.alg)));
         }
-        let Some(kid) = header.kid else { return Err(wrong("it names no key (kid)".to_owned())) };
+        let Some(kid) = header.kid else { return Err(wrong("it has no key id (kid)".to_owned())) };
         let mut keys = self.known();
         if keys.find(&kid).is_none() {
             keys = self.fetch().await;
         }
         let Some(key) = keys.find(&kid) else {
-            return Err(wrong("its key is not known".to_owned()));
+            return Err(wrong("unknown key".to_owned()));
         };
         let key = DecodingKey::from_jwk(key).map_err(|error| wrong(error.to_string()))?;
         let mut validation = Validation::new(header.alg);
@@ -101,12 +100,12 @@ impl Jwt {
         Arc::clone(&self.keys.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Asks for the keys again, where they come from a URL and were not asked for just now.
+    /// Fetches the keys again if they have a URL and the last fetch is long enough ago.
     async fn fetch(&self) -> Arc<JwkSet> {
         let Some(url) = &self.url else { return self.known() };
         {
             let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-            if keys.1.is_some_and(|asked| asked.elapsed() < PAUSE) {
+            if keys.1.is_some_and(|asked| asked.elapsed() < MIN_FETCH_INTERVAL) {
                 return Arc::clone(&keys.0);
             }
             keys.1 = Some(Instant::now());
@@ -118,7 +117,7 @@ impl Jwt {
                 set
             }
             Err(reason) => {
-                warn!("The keys of tokens cannot be fetched from {url}: {reason}");
+                warn!("cannot fetch the keys of tokens from {url}: {reason}");
                 self.known()
             }
         }
@@ -132,12 +131,12 @@ impl Jwt {
             if !response.status().is_success() {
                 return Err(format!("status {}", response.status()));
             }
-            let body = Limited::new(response.into_body(), LONGEST).collect().await;
+            let body = Limited::new(response.into_body(), MAX_KEY_SET_BYTES).collect().await;
             let body = body.map_err(|error| error.to_string())?.to_bytes();
             serde_json::from_slice(&body).map_err(|error| error.to_string())
         };
         tokio::time::timeout(Duration::from_secs(10), ask)
             .await
-            .unwrap_or_else(|_| Err("no answer within 10 s".to_owned()))
+            .unwrap_or_else(|_| Err("timeout after 10 s".to_owned()))
     }
 }

@@ -67,7 +67,7 @@ fn random<const N: usize>() -> Result<[u8; N]> {
 /// reveal the key, so the returned value is the only copy.
 ///
 /// # Errors
-/// [`Error::File`], [`Error::Format`], and [`Error::Setup`] if the name has a key already.
+/// [`Error::Config`], and [`Error::Setup`] if the name has a key already.
 pub fn create(path: &Path, name: &str) -> Result<Secret> {
     let mut file = match std::fs::read_to_string(path) {
         Ok(text) => parse(path, &text)?,
@@ -78,7 +78,7 @@ pub fn create(path: &Path, name: &str) -> Result<Secret> {
     file.keys.retain(|key| key.name != name || !key.is_outdated());
     if file.keys.iter().any(|key| key.name == name) {
         return Err(Error::Setup(format!(
-            "{} has a key for `{name}` already: take another name, or remove that entry first",
+            "{} already has a key for `{name}`: choose another name or remove that entry",
             path.display()
         )));
     }
@@ -106,7 +106,7 @@ fn write(path: &Path, file: &KeyFile) -> Result<()> {
 fn parse(path: &Path, text: &str) -> Result<KeyFile> {
     let file = serde_json::from_str(text).map_err(|error| config::Error::Format {
         path: path.to_owned(),
-        reason: format!("no file of API keys: {error}. `context-guard key new` makes one"),
+        reason: format!("invalid key file: {error}; `context-guard key new` creates one"),
     })?;
     Ok(file)
 }
@@ -166,7 +166,7 @@ impl Keys {
         entry
             .filter(|entry| hash(key).as_bytes().ct_eq(entry.hash.as_bytes()).into())
             .map(|entry| format!("key:{}", entry.name).into())
-            .ok_or_else(|| Refusal::Unauthorized("this API key is not known here".to_owned()))
+            .ok_or_else(|| Refusal::Unauthorized("unknown API key".to_owned()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who may come in: addresses, Host and Origin, API keys, JWTs, and how often.
+//! Authenticates requests and limits their rate: addresses, Host and Origin, API keys, JWTs.
 
 #![forbid(unsafe_code)]
 
@@ -26,21 +26,21 @@ pub use http_client::{HttpClient, http_client};
 /// The header of an API key.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Who asks, when nobody has to say who they are.
+/// The principal of all callers if no authentication is configured.
 pub const ANONYMOUS: &str = "anonymous";
 
-/// Why somebody was not let in.
+/// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// 403: the address, the Host or the Origin. With the reason's name for metrics.
+    /// Status 403: the address, the Host or the Origin. With the name of the reason in metrics.
     Forbidden(&'static str, String),
-    /// 401.
+    /// Status 401.
     Unauthorized(String),
-    /// 429, with the time to wait.
+    /// Status 429, with the time to wait.
     TooMany(Duration),
 }
 
-/// The door.
+/// The access rules of a gateway.
 pub struct Access {
     ips: Vec<IpNet>,
     hosts: hosts::Hosts,
@@ -50,7 +50,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// The door as it is configured. `loopback`: whether the gateway listens there alone.
+    /// Returns the rules of a configuration. `loopback` is true if the gateway listens on loopback
+    /// only.
     pub fn new(
         config: &Config,
         folder: &std::path::Path,
@@ -70,36 +71,39 @@ impl Access {
         })
     }
 
-    /// Whether everybody has to say who they are.
-    pub fn asks(&self) -> bool {
+    /// Returns true if callers must authenticate.
+    pub fn requires_authentication(&self) -> bool {
         self.keys.is_some() || self.jwt.is_some()
     }
 
-    /// Lets a request in: gives the principal, or the reason why not.
+    /// Admits a request and returns its principal.
+    ///
+    /// # Errors
+    /// The reason of the refusal.
     pub async fn admit(&self, peer: IpAddr, parts: &Parts) -> Result<Arc<str>, Refusal> {
         let peer = peer.to_canonical();
         if !self.ips.is_empty() && !self.ips.iter().any(|net| net.contains(&peer)) {
             return Err(Refusal::Forbidden(
                 "address",
-                "this address may not come in (access.allowIps)".to_owned(),
+                "this address is not allowed (access.allowIps)".to_owned(),
             ));
         }
         let header = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or(""));
         let host = header(HOST).or_else(|| parts.uri.authority().map(|a| a.as_str()));
         self.hosts.check(host, header(ORIGIN))?;
-        // An address is slowed down before its key is looked at: trying keys costs tries.
+        // The address is limited before its key is checked, so that guessing keys is limited too.
         if let Some(rate) = &self.rate {
             rate.address(peer)?;
         }
         let principal = self.principal(parts).await?;
-        if let Some(rate) = self.rate.as_ref().filter(|_| self.asks()) {
+        if let Some(rate) = self.rate.as_ref().filter(|_| self.requires_authentication()) {
             rate.principal(&principal)?;
         }
         Ok(principal)
     }
 
     async fn principal(&self, parts: &Parts) -> Result<Arc<str>, Refusal> {
-        if !self.asks() {
+        if !self.requires_authentication() {
             return Ok(ANONYMOUS.into());
         }
         let bearer = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -119,8 +123,10 @@ impl Access {
             return jwt.check(token).await;
         }
         Err(Refusal::Unauthorized(match key {
-            None => "an API key or token is needed, as `Authorization: Bearer …`".to_owned(),
-            Some(_) => "this is no key or token that is known here".to_owned(),
+            None => {
+                "authenticate with an API key or token, as `Authorization: Bearer …`".to_owned()
+            }
+            Some(_) => "unknown key or token".to_owned(),
         }))
     }
 }

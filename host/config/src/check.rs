@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a configuration, all of it at once.
+//! Checks a configuration and reports all its errors at once.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,21 +9,19 @@ use super::gateway_file::{Config, Upstream};
 use super::schema;
 use crate::document::{Issue, Issues};
 
-/// Checks a document against the schema, then what a schema cannot say, and gives it as what it
-/// means.
+/// Checks a document against the schema, then the rules beyond the schema, and parses it.
 pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
     let mut issues = schema::check(&super::schema(), &document);
     if !issues.is_empty() {
-        // What is well formed of the rest is still told: a second run for the next fault is a
-        // nuisance.
+        // The valid rest is checked too, so that one run reports all errors.
         if let Ok(config) = serde_json::from_value::<Config>(without(document, &issues)) {
-            issues.extend(by_meaning(&config));
+            issues.extend(semantic_errors(&config));
         }
         return Err(Issues(issues));
     }
     let mut config: Config = serde_json::from_value(document)
         .map_err(|error| Issues(vec![Issue::new(&[], error.to_string())]))?;
-    issues.extend(by_meaning(&config));
+    issues.extend(semantic_errors(&config));
     config.folder = folder.to_owned();
     config.each_secret(&mut |steps, secret| {
         if let Err(reason) = secret.resolve(folder) {
@@ -33,7 +31,7 @@ pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
     if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
 }
 
-/// The document without the members that have faults.
+/// Returns the document without the invalid members.
 fn without(mut document: Value, issues: &[Issue]) -> Value {
     for issue in issues {
         let Some((last, way)) = issue.steps.split_last() else { continue };
@@ -49,7 +47,7 @@ fn without(mut document: Value, issues: &[Issue]) -> Value {
     document
 }
 
-fn by_meaning(config: &Config) -> Vec<Issue> {
+fn semantic_errors(config: &Config) -> Vec<Issue> {
     let mut issues = Vec::new();
     let mut names = BTreeSet::new();
     if config.upstreams.is_empty() {
@@ -122,7 +120,8 @@ fn by_meaning(config: &Config) -> Vec<Issue> {
     issues
 }
 
-/// Names stand before `__` in names of tools, and are part of headers and metrics.
+/// Checks the name of an upstream. It is the part of tool names before `__`, and occurs in headers
+/// and metrics.
 fn name(name: &str) -> Result<(), &'static str> {
     let fits = (1..=32).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))

@@ -1,4 +1,4 @@
-//! Files that operators write: their formats, what the environment changes in them, and where in them a fault stands.
+//! Documents that operators write: formats, overrides by the environment, and the lines of errors.
 
 mod format;
 mod issues;

@@ -29,10 +29,10 @@ pub enum Error {
         reason: String,
     },
     /// A policy that is not in a file of its own is invalid; all errors of the policy.
-    #[error("the policy has faults:\n{0}")]
+    #[error("invalid policy:\n{0}")]
     Policy(Issues),
     /// A configuration or policy file is invalid.
-    #[error("{} has faults:\n{issues}", path.display())]
+    #[error("{} is invalid:\n{issues}", path.display())]
     Config {
         /// The path of the file.
         path: PathBuf,

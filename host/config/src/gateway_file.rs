@@ -1,4 +1,4 @@
-//! What stands in the file. Every member has a default but the upstreams.
+//! The contents of the gateway file. Every member but `upstreams` has a default.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,48 +12,50 @@ use super::guard::{Component, Store};
 use super::secret::Secret;
 use crate::options::{CacheOptions, RecordingOptions, RolloutOptions};
 
-/// The gateway: where it listens, what stands behind it, who may come in.
+/// The configuration of a gateway.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
-    /// The address to listen on. Loopback unless you say otherwise.
+    /// The listen address; loopback by default.
     pub listen: String,
     /// The path of the MCP endpoint.
     pub path: String,
-    /// Certificate and key; without them the endpoint speaks plain HTTP.
+    /// Certificate and key. Without them the endpoint uses plain HTTP.
     pub tls: Option<Tls>,
     /// The policy of the guard: the path of a file, or the policy itself.
     pub policy: Option<Policy>,
-    /// The guard component. Without a file, the one inside the program.
+    /// The guard component. Without a file, the embedded one.
     pub component: Component,
-    /// Whether this file, the policy, the component and the files of signing keys are watched, and taken over when they change. What else stands in this file needs a restart.
+    /// Watches this file, the policy, the component and the files of signing keys, and deploys
+    /// their changes. Changes of other settings need a restart.
     pub watch: bool,
-    /// How a new component or policy comes in, and when it is taken back.
+    /// The rollout of a new component or policy, and its rollback.
     pub rollout: RolloutOptions,
-    /// Where snapshots are kept until their cursors expire.
+    /// The store of snapshots, which live until their cursors expire.
     pub store: Store,
-    /// Answers of read-only tools that are kept and given again. Without it none are.
+    /// The cache for answers of read-only tools. Without it nothing is cached.
     pub cache: Option<CacheOptions>,
-    /// Traffic on record, for dry runs of policies. Without it there is none.
+    /// The recording of traffic for replays. Without it nothing is recorded.
     pub recording: Option<RecordingOptions>,
-    /// Whether names of tools and prompts get the upstream's name before them.
+    /// The naming of tools and prompts: with or without the name of their upstream.
     pub naming: Naming,
-    /// The most entries of one page of a merged list.
+    /// The maximum number of entries per page of a merged list.
     #[schemars(range(min = 1))]
     pub list_page: usize,
-    /// What stands behind the gateway, in the order of merged lists.
+    /// The upstreams, in the order of merged lists.
     pub upstreams: Vec<Upstream>,
-    /// Who may come in.
+    /// The rules for access.
     pub access: Access,
-    /// What a request may take.
+    /// The limits of requests.
     pub limits: Limits,
     /// The endpoint for operators. Without it there is none.
     pub admin: Option<Admin>,
     /// The audit log. Without it there is none.
     pub audit: Option<Audit>,
-    /// What is recorded of requests.
+    /// The records about requests.
     pub telemetry: Telemetry,
-    /// Secrets that sign cursors: the first signs, all verify. Those of `${file:…}` may change while the gateway runs. Without any, CONTEXT_GUARD_SIGNING_KEYS, or one made up for this run.
+    /// Secrets that sign cursors. The first signs, all verify. Those of `${file:…}` may change
+    /// while the gateway runs. Without any, CONTEXT_GUARD_SIGNING_KEYS is used, or a random key.
     pub signing_keys: Vec<Secret>,
     /// The folder that relative paths start from.
     #[serde(skip)]
@@ -89,7 +91,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Shows every secret, with the way to it.
+    /// Calls `see` with every secret and its path.
     pub(super) fn each_secret(&mut self, see: &mut dyn FnMut(Vec<String>, &mut Secret)) {
         let way = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
         for (at, upstream) in self.upstreams.iter_mut().enumerate() {
@@ -112,7 +114,7 @@ impl Config {
     }
 }
 
-/// A policy.
+/// The policy of the guard.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Policy {
@@ -122,91 +124,91 @@ pub enum Policy {
     Inline(serde_json::Map<String, serde_json::Value>),
 }
 
-/// Certificate and key, both PEM.
+/// Certificate and key in PEM format.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Tls {
     /// The certificate with its chain.
     pub cert: PathBuf,
-    /// Its private key.
+    /// The private key.
     pub key: PathBuf,
 }
 
-/// How tools and prompts are named.
+/// The naming of tools and prompts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Naming {
-    /// Prefixed where there are several upstreams, plain where there is one.
+    /// Prefixed with several upstreams, plain with one.
     #[default]
     Auto,
     /// `upstream__tool`.
     Prefixed,
-    /// As the upstream has them.
+    /// The names of the upstream.
     Plain,
 }
 
-/// What stands behind the gateway: one of `command`, `url` and `rest`.
+/// An upstream: one of `command`, `url` and `rest`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Upstream {
-    /// Its name: stands before `__` in names of tools, and in policy rules before `::`.
+    /// The name: the part before `__` in tool names, and before `::` in policy rules.
     pub name: String,
-    /// An MCP server that speaks over its standard input and output: the program and its arguments.
+    /// An MCP server over standard input and output: the program and its arguments.
     pub command: Vec<String>,
-    /// The environment variables of the command, beside the gateway's own.
+    /// The environment variables of the command, in addition to those of the gateway.
     pub env: BTreeMap<String, Secret>,
     /// The working folder of the command.
     pub cwd: Option<PathBuf>,
-    /// Who shares a process, or a session of an HTTP server.
+    /// The callers that share a process, or a session of an HTTP server.
     pub isolation: Isolation,
-    /// An MCP server that speaks Streamable HTTP.
+    /// An MCP server over Streamable HTTP.
     pub url: Option<String>,
-    /// A plain JSON API.
+    /// A JSON API.
     pub rest: Option<Rest>,
-    /// Headers that every request to the upstream gets.
+    /// Headers that are added to every request to the upstream.
     pub headers: BTreeMap<String, Secret>,
-    /// What becomes of the client's Authorization header.
+    /// The treatment of the client's Authorization header.
     pub authorization: Authorization,
-    /// The revisions of MCP that it speaks.
+    /// The protocol modes that the upstream supports.
     pub era: ProtocolModeSetting,
-    /// What it may take.
+    /// The limits of the upstream.
     pub limits: UpstreamLimits,
 }
 
-/// Who shares a process or session of an upstream.
+/// The callers that share a process or session of an upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Isolation {
-    /// Every session of a client has its own. Requests without a session share by principal.
+    /// Each client session has its own. Requests without a session share one per principal.
     #[default]
     Session,
     /// All sessions of a principal share one.
     Principal,
-    /// Everybody shares one. Requests of the server to a client are refused then.
+    /// All callers share one. Requests from the server to a client are refused then.
     Shared,
 }
 
-/// What becomes of the client's Authorization header on the way to an upstream.
+/// The treatment of the client's Authorization header on the way to an upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Authorization {
-    /// It goes on unless the gateway itself asks for one (access.keys, access.jwt).
+    /// Forward it unless the gateway authenticates callers (access.keys, access.jwt).
     #[default]
     Auto,
-    /// It goes on.
+    /// Forward it.
     Forward,
-    /// It does not. `headers` may set another.
+    /// Drop it. `headers` may set another.
     Drop,
 }
 
-/// The revisions of MCP that an upstream speaks.
+/// The protocol modes that an upstream supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ProtocolModeSetting {
-    /// It is asked.
+    /// Detect it.
     #[default]
     Auto,
-    /// 2024-11-05 to 2025-11-25: initialize, sessions.
+    /// 2024-11-05 to 2025-11-25: initialize and sessions.
     #[serde(rename = "legacy")]
     Stateful,
     /// 2026-07-28 and later: stateless.
@@ -216,16 +218,17 @@ pub enum ProtocolModeSetting {
     Both,
 }
 
-/// A plain JSON API behind the gateway, guarded at the same paths.
+/// A JSON API, guarded at its own paths.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rest {
-    /// Where it is: scheme, host, port, and a path that is put before those of requests.
+    /// The base URL: scheme, host, port, and a path that is put before those of requests.
     pub url: String,
-    /// Requests below this path are for it.
+    /// The path prefix of the requests to this API.
     #[serde(default = "slash")]
     pub prefix: String,
-    /// Flags by method and path, the first that matches counts. Without any, GET is guarded and everything else passes.
+    /// Settings by method and path; the first match applies. Without any, GET is guarded and all
+    /// other methods pass.
     #[serde(default)]
     pub endpoints: Vec<RestEndpoint>,
 }
@@ -234,22 +237,23 @@ fn slash() -> String {
     "/".to_owned()
 }
 
-/// Flags of an endpoint of a JSON API.
+/// Settings of an endpoint of a JSON API.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RestEndpoint {
     /// The method, or `*`.
     #[serde(default = "any")]
     pub method: String,
-    /// The path; `*` stands for any part of it.
+    /// The path; `*` matches any part of it.
     pub path: String,
-    /// Whether its answers are shaped.
+    /// True if answers are shaped.
     #[serde(default = "yes")]
     pub guard: bool,
-    /// Whether it may be called at all.
+    /// True if requests are allowed.
     #[serde(default = "yes")]
     pub allow: bool,
-    /// Names of query parameters that are the API's, though the guard has one of that name. The guard's is written with `_guard_` before it then.
+    /// Query parameters that belong to the API although the guard has one of the same name. The
+    /// guard's parameter has the prefix `_guard_` then.
     #[serde(default)]
     pub own: Vec<String>,
 }
@@ -262,23 +266,24 @@ fn yes() -> bool {
     true
 }
 
-/// What an upstream may take.
+/// The limits of an upstream.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct UpstreamLimits {
-    /// Seconds until an answer must have begun, and between its parts.
+    /// Seconds until an answer must begin, and between its parts.
     #[schemars(range(min = 1))]
     pub timeout_seconds: u64,
-    /// Seconds that starting it, and agreeing on a revision, may take.
+    /// Seconds for starting the upstream and negotiating the protocol version.
     #[schemars(range(min = 1))]
     pub start_seconds: u64,
-    /// Requests to it at the same time.
+    /// The maximum number of concurrent requests.
     #[schemars(range(min = 1))]
     pub concurrency: usize,
-    /// Failures in a row after which it is left alone for a while: the circuit breaker.
+    /// Failures in a row that open the circuit breaker.
     #[schemars(range(min = 1))]
     pub failures: u32,
-    /// Seconds that it is left alone, doubled with each further failure up to a minute.
+    /// Seconds for which the circuit breaker stays open, doubled with each further failure up to a
+    /// minute.
     #[schemars(range(min = 1))]
     pub pause_seconds: u64,
 }
@@ -296,59 +301,60 @@ impl Default for UpstreamLimits {
 }
 
 impl UpstreamLimits {
-    /// How long an answer may take.
+    /// Returns the timeout of an answer.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
     }
 
-    /// How long a start may take.
+    /// Returns the timeout of a start.
     #[must_use]
     pub fn start(&self) -> Duration {
         Duration::from_secs(self.start_seconds)
     }
 }
 
-/// Who may come in.
+/// The rules for access.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Access {
-    /// A file of hashed API keys, as `context-guard key new` writes it. With it or `jwt`, nobody comes in without one of them.
+    /// A file of hashed API keys, written by `context-guard key new`. With it or `jwt`, all callers
+    /// must authenticate.
     pub keys: Option<PathBuf>,
-    /// Bearer tokens that are JWTs.
+    /// The validation of bearer tokens that are JWTs.
     pub jwt: Option<Jwt>,
-    /// Addresses and networks that may come in; empty: all.
+    /// The allowed addresses and networks; empty allows all.
     #[schemars(with = "Vec<String>")]
     pub allow_ips: Vec<IpNet>,
-    /// Names that the Host header may have beside those of loopback, with or without a port.
+    /// The allowed Host headers in addition to loopback, with or without a port.
     pub allow_hosts: Vec<String>,
-    /// What the Origin header may be beside loopback origins.
+    /// The allowed Origin headers in addition to loopback.
     pub allow_origins: Vec<String>,
-    /// How many requests a key, and an address, may send.
+    /// The rate limit of each principal and each address.
     pub rate_limit: RateLimit,
 }
 
-/// How JWTs are validated.
+/// The validation of JWTs.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Jwt {
-    /// Where the keys are, asked again when a token names one that is not known.
+    /// The URL of the key set. It is fetched again when a token names an unknown key.
     pub jwks_url: Option<String>,
-    /// A file with the keys instead.
+    /// The file of the key set, instead of a URL.
     pub jwks_file: Option<PathBuf>,
-    /// The issuer that tokens must have.
+    /// The required issuer.
     pub issuer: String,
-    /// The audience that tokens must have.
+    /// The required audience.
     pub audience: String,
 }
 
-/// A token bucket for each key and each address.
+/// A rate limit for each principal and each address.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RateLimit {
-    /// Requests a minute; 0: no limit.
+    /// Requests per minute; 0 disables the limit.
     pub per_minute: u32,
-    /// Requests that may come at once; 0: as many as a minute's.
+    /// The maximum burst; 0 means the requests of one minute.
     pub burst: u32,
 }
 
@@ -358,30 +364,30 @@ impl Default for RateLimit {
     }
 }
 
-/// What requests may take of the gateway.
+/// The limits of requests to the gateway.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Limits {
-    /// The longest request, in bytes.
+    /// The maximum length of a request, in bytes.
     #[schemars(range(min = 1))]
     pub request_bytes: usize,
-    /// The longest answer of an upstream, in bytes.
+    /// The maximum length of an upstream's answer, in bytes.
     #[schemars(range(min = 1))]
     pub response_bytes: usize,
-    /// Requests that are worked on at the same time. Streams that only wait do not count.
+    /// The maximum number of concurrent requests. Idle streams do not count.
     #[schemars(range(min = 1))]
     pub concurrency: usize,
-    /// Requests that may wait for their turn; what comes beyond is refused (503).
+    /// The maximum number of queued requests; further ones are refused with 503.
     pub queue: usize,
-    /// Sessions at the same time; the one that was idle longest goes first.
+    /// The maximum number of sessions; the least recently used one ends first.
     #[schemars(range(min = 1))]
     pub sessions: usize,
     /// Seconds after which an idle session ends.
     #[schemars(range(min = 1))]
     pub session_idle_seconds: u64,
-    /// Seconds that requests in flight get to end when the gateway stops.
+    /// Seconds for requests in flight when the gateway stops.
     pub drain_seconds: u64,
-    /// Bytes of snapshots that are kept in memory.
+    /// The maximum bytes of snapshots in memory.
     #[schemars(range(min = 1))]
     pub store_bytes: usize,
 }
@@ -405,10 +411,10 @@ impl Default for Limits {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Admin {
-    /// Its address.
+    /// The listen address.
     #[serde(default = "admin_address")]
     pub listen: String,
-    /// What its /admin paths ask for as a bearer token. Without one they answer loopback alone.
+    /// The bearer token of its /admin paths. Without one they answer loopback only.
     #[serde(default)]
     pub token: Option<Secret>,
 }
@@ -417,13 +423,13 @@ fn admin_address() -> String {
     "127.0.0.1:8809".to_owned()
 }
 
-/// The audit log: who asked what, one JSON object a line.
+/// The audit log: one JSON object per line.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Audit {
-    /// Where its files go, one a day.
+    /// The folder of its files, one per day.
     pub folder: PathBuf,
-    /// Days that they are kept.
+    /// Days after which files are deleted.
     #[serde(default = "month")]
     #[schemars(range(min = 1))]
     pub retention_days: usize,
@@ -433,13 +439,13 @@ fn month() -> usize {
     30
 }
 
-/// What is recorded of requests.
+/// The records about requests.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Telemetry {
-    /// Records that are kept in memory for queries.
+    /// The maximum number of records in memory.
     pub ring: usize,
-    /// The share of answers whose tokens are counted with a real tokenizer, 0 to 1.
+    /// The share of answers whose tokens are counted exactly, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub sample: f64,
 }

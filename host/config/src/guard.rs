@@ -1,4 +1,4 @@
-//! What the guard is made of, beside its policy: the component, and where it keeps things.
+//! The settings of the component and of the store.
 
 use std::path::PathBuf;
 
@@ -11,17 +11,17 @@ use super::secret::Secret;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Component {
-    /// How long it may work on one message before it is cut off.
+    /// The maximum duration of one call, in milliseconds.
     #[schemars(range(min = 10))]
     pub deadline_ms: u64,
-    /// The memory that it may take for one message, in bytes.
+    /// The maximum memory of one call, in bytes.
     #[schemars(range(min = 33_554_432))]
     pub memory_bytes: usize,
     /// The .wasm file.
     pub file: Option<PathBuf>,
-    /// What a file must have beside it before it is taken.
+    /// The proof that the file needs.
     pub require: Requirement,
-    /// minisign public keys, the base64 line of each; a signature of one of them is enough.
+    /// minisign public keys in base64. A signature by one of them is sufficient.
     pub public_keys: Vec<String>,
 }
 
@@ -37,11 +37,11 @@ impl Default for Component {
     }
 }
 
-/// What a component must have beside it.
+/// The proof that a component needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Requirement {
-    /// Nothing.
+    /// None.
     #[default]
     Nothing,
     /// `FILE.sha256`, as sha256sum writes it.
@@ -50,18 +50,20 @@ pub enum Requirement {
     Signature,
 }
 
-/// Where snapshots are kept.
+/// The store of snapshots.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Store {
-    /// `memory:`; `none:`; `redis://`, `rediss://` (TLS), `valkey://` or `valkeys://` with host, port and database; `redis-cluster://` or `rediss-cluster://` with several hosts and commas
-    /// between them. Gateways on one Redis read on in each other's answers, if they have the same signing keys.
+    /// `memory:`, `none:`, `redis://`, `rediss://` (TLS), `valkey://` or `valkeys://` with host,
+    /// port and database. `redis-cluster://` or `rediss-cluster://` take several hosts, separated
+    /// by commas. Gateways with one Redis and the same signing keys accept each other's cursors.
     pub url: Secret,
-    /// What stands before every key.
+    /// The prefix of every key.
     pub prefix: String,
-    /// How long an operation may take.
+    /// The timeout of one operation, in milliseconds.
     pub timeout_ms: u64,
-    /// Bytes of what was used last that are kept in this process beside a shared store; what cannot be kept there while it is down is kept here too. 0: nothing is.
+    /// Bytes of a local cache in front of a shared store, which also takes writes while the store
+    /// is down. 0 disables it.
     pub local_bytes: usize,
 }
 

@@ -1,9 +1,9 @@
-//! A client's `mcpServers` as the gateway's upstreams.
+//! Converts a client's `mcpServers` to upstreams.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A client's configuration: Claude Desktop, Claude Code, Cursor and VS Code agree on this much.
+/// The configuration of a client, as Claude Desktop, Claude Code, Cursor and VS Code share it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Client {
@@ -25,13 +25,14 @@ struct Server {
     headers: Map<String, Value>,
 }
 
-/// The YAML of a gateway with the servers of a client, and what could not be taken over.
+/// Returns a gateway file with the servers of a client, and the reasons for those that are left
+/// out.
 ///
 /// # Errors
-/// Where the text is no such configuration, with the reason.
+/// The reason why the text is not a client configuration.
 pub fn import(text: &str) -> Result<(String, Vec<String>), String> {
     let client: Client = serde_json::from_str(text)
-        .map_err(|error| format!("no client configuration with `mcpServers`: {error}"))?;
+        .map_err(|error| format!("not a client configuration with `mcpServers`: {error}"))?;
     let mut left = Vec::new();
     let mut yaml = String::from("listen: 127.0.0.1:8808\nupstreams:\n");
     for (name, server) in client.mcp_servers {
@@ -44,7 +45,7 @@ pub fn import(text: &str) -> Result<(String, Vec<String>), String> {
         };
         let command: Vec<&str> =
             server.command.iter().chain(&server.args).map(String::as_str).collect();
-        // A line of JSON is YAML too, and needs no rules for quoting.
+        // JSON on one line is valid YAML and needs no quoting rules.
         let line = |value: &Value| value.to_string();
         let mut entry = format!("  - name: {}\n", line(&plain(&name).into()));
         if !command.is_empty() {
@@ -68,7 +69,7 @@ pub fn import(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((yaml, left))
 }
 
-/// A name that upstreams may have.
+/// Returns a valid upstream name.
 fn plain(name: &str) -> String {
     let mut plain: String = name
         .chars()
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_imported_can_be_read() {
+    fn imported_servers_are_valid() {
         let (yaml, left) = import(
             r#"{"mcpServers": {"my files": {"command": "npx", "args": ["-y", "x: y"], "env": {"TOKEN": "${env:HOME}"}},
                 "web": {"type": "http", "url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${env:HOME}"}}, "odd": {}}}"#,

@@ -1,6 +1,6 @@
-//! The gateway's configuration: one YAML, JSON or TOML file, with overrides from the environment and secrets from elsewhere.
+//! The gateway file and the policy: YAML, JSON or TOML, with overrides by the environment.
 //!
-//! [`read`] gives a checked [`Config`], or all the faults of the file, each with line and path.
+//! [`read`] returns a validated [`Config`], or all errors of the file with line and path.
 
 #![forbid(unsafe_code)]
 
@@ -31,20 +31,21 @@ use serde_json::Value;
 
 use crate::document::{self as file, OVERRIDE, POLICY_OVERRIDE};
 
-/// Reads, overrides and checks a configuration. Relative paths in it are taken from the folder of the file.
+/// Reads and validates a gateway file. Relative paths start from the folder of the file.
 ///
 /// # Errors
-/// [`Error::File`], [`Error::Format`] where it cannot be parsed, [`Error::Config`] with all its faults.
+/// [`Error::File`], [`Error::Format`] if it cannot be parsed, [`Error::Config`] with all its
+/// errors.
 pub fn read(path: &Path) -> Result<Config> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| Error::File { path: path.to_owned(), source })?;
-    // What overrides the policy is laid over it when that is read.
+    // Overrides of the policy apply when the policy is read.
     let environment = std::env::vars()
         .filter(|(name, _)| name.starts_with(OVERRIDE) && !name.starts_with(POLICY_OVERRIDE));
     parse(path, &text, environment)
 }
 
-/// The same, of a text that stands in `path`, with these overrides.
+/// Validates the text of a gateway file with these overrides.
 ///
 /// # Errors
 /// As [`read`].
@@ -67,7 +68,7 @@ pub fn parse(
     })
 }
 
-/// The JSON Schema of the file, generated from the code.
+/// Returns the JSON Schema of the gateway file.
 #[must_use]
 pub fn schema() -> Value {
     serde_json::to_value(schemars::schema_for!(Config)).unwrap_or_default()
@@ -85,7 +86,7 @@ mod tests {
     const ONE: &str = "upstreams:\n  - name: files\n    command: [cat]\n";
 
     #[test]
-    fn defaults_are_the_documented_ones_and_the_environment_overrides() {
+    fn environment_overrides_defaults() {
         let config = read(ONE, &[]).unwrap();
         assert_eq!(config.listen, "127.0.0.1:8808");
         assert_eq!(config.access.rate_limit.per_minute, 100);
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told_with_its_line_and_path() {
+    fn errors_have_line_and_path() {
         let faults = read(
             "listen: 127.0.0.1:8808\nlimits:\n  concurency: 5\n  requestBytes: many\nupstreams:\n  - name: a__b\n    command: [cat]\n  - name: c\n    url: http://127.0.0.1:1/mcp\n    command: [cat]\n",
             &[],
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_come_from_elsewhere_and_are_never_shown() {
+    fn secrets_are_resolved_and_hidden() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), "hidden-token\n").unwrap();
         let path = folder.path().join("gateway.yaml");

@@ -1,33 +1,34 @@
-//! How what is new comes in.
+//! Options of the rollout, the cache and the recording.
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a new component or policy is rolled out.
+/// The rollout of a new component or policy.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RolloutOptions {
-    /// How a new revision comes in.
+    /// The mode of the rollout.
     pub mode: Mode,
-    /// The shares of sessions that a canary takes, one after the other, in percent.
+    /// The shares of sessions that a canary serves, one after the other, in percent.
     #[schemars(inner(range(min = 1, max = 100)))]
     pub steps: Vec<u8>,
-    /// How long each step lasts at least.
+    /// The minimum duration of each step, in seconds.
     pub step_seconds: u64,
-    /// How many calls the new revision must have had on a step, at least.
+    /// The minimum number of calls in each step.
     pub step_calls: u64,
-    /// The share of sessions that the new revision of an A/B comparison takes, in percent.
+    /// The share of sessions of the new revision in an A/B comparison, in percent.
     #[schemars(range(min = 1, max = 99))]
     pub share: u8,
-    /// How many revisions are kept, the active one included.
+    /// The number of retained revisions, including the active one.
     #[schemars(range(min = 2))]
     pub keep: usize,
-    /// The percentage of sessions whose answers are shaped and recorded, but sent as they came: what the guard would have done, beside what happens without it.
+    /// The percentage of sessions whose answers are shaped and recorded, but sent unchanged, for
+    /// comparison.
     #[schemars(range(max = 100))]
     pub unshaped: u8,
-    /// When a revision is taken back by itself.
+    /// The conditions of an automatic rollback.
     pub limits: RollbackLimits,
 }
 
@@ -46,35 +47,36 @@ impl Default for RolloutOptions {
     }
 }
 
-/// How a new revision comes in.
+/// The mode of a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// At once, for everybody.
+    /// At once for all sessions.
     #[default]
     Swap,
-    /// For a growing share of sessions, by plan, promoted or taken back by its numbers.
+    /// For a growing share of sessions, promoted or rolled back by its statistics.
     Canary,
     /// For a fixed share of sessions, until an operator decides.
     Ab,
-    /// For nobody: it shapes beside the active one, and the difference is reported, until an operator decides.
+    /// For no session: it shapes copies of the answers, and the differences are reported until an
+    /// operator decides.
     Shadow,
 }
 
-/// When a revision is taken back by itself.
+/// The conditions of an automatic rollback.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RollbackLimits {
-    /// The share of its last calls that it may fail on, 0 to 1.
+    /// The maximum share of failed calls, from 0 to 1.
     #[schemars(range(min = 0, max = 1))]
     pub fault_rate: f64,
-    /// How many faults there must be at least.
+    /// The minimum number of failures.
     #[schemars(range(min = 1))]
     pub faults: u64,
-    /// How far back faults count.
+    /// Seconds for which failures count.
     #[schemars(range(min = 1))]
     pub window_seconds: u64,
-    /// How many times as long a trial's calls may take, on average, as those of the active revision.
+    /// The maximum ratio of the mean call duration of a trial to that of the active revision.
     #[schemars(range(min = 1))]
     pub slowdown: f64,
 }
@@ -85,17 +87,18 @@ impl Default for RollbackLimits {
     }
 }
 
-/// What is kept, and for how long.
+/// The cache for answers of read-only tools.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CacheOptions {
-    /// The bytes of all answers together. What was used longest ago goes first.
+    /// The maximum bytes of all answers. The least recently used ones are evicted first.
     pub bytes: usize,
-    /// How old an answer may be that is shown as ids, metadata or preview.
+    /// The maximum age of an answer that is shown as ids, metadata or preview, in seconds.
     pub metadata_seconds: u64,
-    /// How old an answer may be that is shown in full.
+    /// The maximum age of an answer that is shown in full, in seconds.
     pub full_seconds: u64,
-    /// The endpoints whose answers are kept, where the tool is read-only by its own hint or by policy; `*` stands for any characters.
+    /// The endpoints that are cached if the tool is read-only by its hint or by policy; `*` matches
+    /// any characters.
     pub endpoints: Vec<String>,
 }
 
@@ -110,23 +113,24 @@ impl Default for CacheOptions {
     }
 }
 
-/// What is recorded.
+/// The recording of traffic.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordingOptions {
-    /// The file that lines are added to.
+    /// The file that lines are appended to.
     pub file: PathBuf,
-    /// The share of answers that is recorded, 0 to 1.
+    /// The share of recorded answers, from 0 to 1.
     #[serde(default = "all")]
     #[schemars(range(min = 0, max = 1))]
     pub share: f64,
-    /// Names of members whose values are taken out, at any depth, without regard to case. Names that hold password, secret, token, apikey, authorization, credential or cookie always are.
+    /// Names of members whose values are redacted at any depth, in any case. Names with password,
+    /// secret, token, apikey, authorization, credential or cookie always are.
     #[serde(default)]
     pub redact: Vec<String>,
-    /// Regular expressions; what they match in any text is taken out.
+    /// Regular expressions whose matches are redacted in all texts.
     #[serde(default)]
     pub redact_patterns: Vec<String>,
-    /// The file grows no longer than this.
+    /// The maximum length of the file, in bytes.
     #[serde(default = "largest")]
     pub bytes: u64,
 }

@@ -1,4 +1,5 @@
-//! Policies as operators write them: read from files, explained, compared. What they mean is the guard's to say.
+//! Policies as operators write them: read from files, explained and compared. The guard interprets
+//! them.
 
 mod diff;
 mod explain;
@@ -15,10 +16,11 @@ use serde_json::Value;
 /// The published schema, with defaults and ranges.
 pub const SCHEMA: &str = include_str!("../../../docs/reference/policy.schema.json");
 
-/// The schema, parsed.
+/// The parsed schema.
 static PARSED: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());
 
-/// Every setting that the schema knows, with its default; those without one are told from the answers themselves.
+/// Returns all settings of the schema with their defaults, or null for settings that depend on the
+/// answer.
 fn settings() -> impl Iterator<Item = (&'static String, &'static Value)> {
     let properties = PARSED.get("properties").and_then(Value::as_object);
     properties

@@ -1,16 +1,16 @@
-//! Values that are never printed.
+//! Texts that are never printed.
 
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A text that may hold secrets: `${env:NAME}` and `${file:PATH}` in it stand for what is there.
+/// A text with secrets. `${env:NAME}` and `${file:PATH}` are replaced by their values.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(
     String,
-    /// The files that parts of it came from.
+    /// The files that were read for it.
     #[serde(skip)]
     #[schemars(skip)]
     Vec<PathBuf>,
@@ -23,28 +23,28 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A secret that is known already.
+    /// Returns a secret with a known value.
     #[must_use]
     pub fn new(value: &str) -> Self {
         Self(value.to_owned(), Vec::new())
     }
 
-    /// The text itself.
+    /// Returns the text.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The files that parts of it came from.
+    /// Returns the files that were read for it.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.1
     }
 
-    /// Puts in what the references stand for. The end of line at the end of a file is no part of it.
+    /// Replaces the references by their values. A line break at the end of a file is dropped.
     ///
     /// # Errors
-    /// What cannot be found, without what was.
+    /// The reference that cannot be resolved, without resolved values.
     pub(super) fn resolve(&mut self, folder: &Path) -> Result<(), String> {
         let mut resolved = String::new();
         let text = std::mem::take(&mut self.0);

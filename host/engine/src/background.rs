@@ -1,4 +1,4 @@
-//! Work beside the path of requests, such as compiling: on one thread that gives way to all others.
+//! A background thread of low priority for long work such as compiling.
 
 use std::sync::OnceLock;
 
@@ -6,37 +6,38 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{Error, Result};
 
-/// The thread. What compiles in parallel does so within it.
+/// Returns the pool of one thread. Parallel compilation runs on the same thread.
 fn pool() -> Result<&'static ThreadPool> {
     static POOL: OnceLock<Result<ThreadPool, String>> = OnceLock::new();
     let made = POOL.get_or_init(|| {
         ThreadPoolBuilder::new()
             .num_threads(1)
             .thread_name(|_| "background".to_owned())
-            .start_handler(|_| give_way())
+            .start_handler(|_| lower_priority())
             .build()
             .map_err(|error| error.to_string())
     });
     made.as_ref().map_err(|error| Error::Engine(error.clone()))
 }
 
-/// Requests come first. Where the system does not grant it, compiling takes its share.
-fn give_way() {
+/// Lowers the priority of this thread, so that requests come first. Ignores a refusal by the
+/// system.
+fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
-/// Does work there.
+/// Runs work on the background thread and waits for its result.
 ///
 /// # Errors
-/// [`Error::Engine`] if the thread cannot be started; otherwise those of `work`.
+/// [`Error::Engine`] if the thread cannot start; otherwise the errors of `work`.
 pub fn run<T: Send, E: From<Error> + Send>(
     work: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<T, E> {
     pool()?.install(work)
 }
 
-/// Does work there, some time.
+/// Runs work on the background thread without waiting for it.
 pub fn spawn(work: impl FnOnce() + Send + 'static) {
     if let Ok(pool) = pool() {
         pool.spawn(work);

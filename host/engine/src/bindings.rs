@@ -1,4 +1,4 @@
-//! The contract as Rust, generated from wit/.
+//! Rust bindings of the contract, generated from wit/.
 #![allow(missing_docs, unreachable_pub, clippy::all, reason = "generated from wit/")]
 
 wasmtime::component::bindgen!({

@@ -1,11 +1,13 @@
-//! Where compiled components are kept between starts: compiling takes longer than all else that a start does.
+//! The cache of compiled components. Compiling takes most of the time of a start.
 
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
 use wasmtime::{Cache, CacheConfig};
 
-/// The folder of this user: `context-guard/compiled` in `XDG_CACHE_HOME`, else in `.cache` of `HOME`; none where neither is an absolute path.
+/// Returns the cache folder of this user, or none if its path is not absolute.
+///
+/// It is `context-guard/compiled` in `XDG_CACHE_HOME` or in `.cache` of `HOME`.
 #[must_use]
 pub fn compiled_folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
@@ -15,7 +17,8 @@ pub fn compiled_folder() -> Option<PathBuf> {
         .filter(|folder| folder.is_absolute())
 }
 
-/// A cache in a folder that nobody else may write to: what is in it is run. None where that cannot be had, and all is compiled anew.
+/// Opens the cache in a folder. Returns none if others can write to the folder, because its
+/// contents are executed.
 pub(super) fn cache(folder: &Path) -> Option<Cache> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -24,7 +27,7 @@ pub(super) fn cache(folder: &Path) -> Option<Cache> {
     builder.create(folder).ok()?;
     if !is_own(folder) {
         warn!(
-            "Compiled components are not kept, and every start compiles: {} may be written by others. Make it yours alone, or set XDG_CACHE_HOME.",
+            "the cache of compiled components is disabled: others can write to {}; restrict its permissions or set XDG_CACHE_HOME",
             folder.display()
         );
         return None;

@@ -1,7 +1,9 @@
-//! The compiled component: one copy of it at first, and one of its own for short messages once there was a long one.
+//! The compiled component, which is compiled a second time after the first long message.
 //!
-//! What an instance has written stays resident, and is set to zero for the next one in its place; the pool puts an instance where another of the same copy was. So with one copy a short message pays
-//! for all that a long one wrote before it. The copy that has served long ones goes on with those, and the new one, which has written little, takes over the others.
+//! The pool keeps the pages that an instance has written resident and zeroes them for the next
+//! instance. It prefers a slot of the same compiled copy. With one copy, a short message would pay
+//! for the pages of the long messages before it. Therefore long messages keep the first copy, and
+//! short messages move to the second one.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -13,20 +15,20 @@ use super::bindings::wasi::clocks::wall_clock;
 use super::imports::State;
 use crate::background;
 
-/// Bytes of a message from which on it is long.
-const LONG: usize = 128 << 10;
+/// The size from which a message counts as long, in bytes.
+const LONG_MESSAGE_BYTES: usize = 128 << 10;
 
-/// A component, compiled and linked.
+/// A compiled and linked component.
 pub(super) struct CompiledVariants {
     first: ContextGuardPre<State>,
     short: Arc<OnceLock<ContextGuardPre<State>>>,
-    /// What the second copy is compiled from, until it is.
+    /// The engine and the bytes for the second compilation, until it starts.
     source: Mutex<Option<(wasmtime::Engine, Vec<u8>)>>,
 }
 
 impl CompiledVariants {
-    /// Compiles and links a component. Beside it the names of what it imports.
-    pub(super) fn of(
+    /// Compiles and links a component. Also returns the names of its imports.
+    pub(super) fn compile(
         engine: &wasmtime::Engine,
         bytes: &[u8],
     ) -> wasmtime::Result<(Self, Vec<String>)> {
@@ -35,9 +37,9 @@ impl CompiledVariants {
         Ok((Self { first, short: Arc::default(), source }, imports))
     }
 
-    /// The one for a message of so many bytes.
+    /// Returns the copy for a message of this size.
     pub(super) fn for_message(&self, bytes: usize) -> &ContextGuardPre<State> {
-        if bytes < LONG {
+        if bytes < LONG_MESSAGE_BYTES {
             return self.short.get().unwrap_or(&self.first);
         }
         if self.short.get().is_none() {
@@ -51,12 +53,12 @@ impl CompiledVariants {
         self.short.get().is_some()
     }
 
-    /// Compiles the second copy beside what goes on, once.
+    /// Compiles the second copy in the background, once.
     fn compile_another(&self) {
         let source = self.source.lock().ok().and_then(|mut source| source.take());
         let Some((engine, bytes)) = source else { return };
         let short = Arc::clone(&self.short);
-        // Where that fails, all goes on as it does now.
+        // If this fails, the first copy continues to serve all messages.
         background::spawn(move || {
             let _ = linked(&engine, &bytes).map(|(copy, _)| short.set(copy));
         });

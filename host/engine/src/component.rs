@@ -1,4 +1,4 @@
-//! A guard component: loaded once, called in a fresh instance each time.
+//! A guard component: loaded once, and called in a fresh instance each time.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use crate::{
     ResponseVerdict, Result, Settings, Severity, digest,
 };
 
-/// What calls are made with: a store and a clock.
+/// The services that a guard may use: a store and a clock.
 #[derive(Clone)]
 pub struct HostServices {
-    /// Where snapshots are kept.
+    /// The store of snapshots.
     pub store: Arc<dyn CursorStore>,
-    /// What tells the time.
+    /// The source of time.
     pub clock: Arc<dyn Clock>,
 }
 
 impl HostServices {
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
     }
 }
 
-/// A component that fits this host, compiled and linked.
+/// A compiled and linked component.
 pub struct Component {
     engine: Engine,
     digest: String,
@@ -40,29 +40,29 @@ pub struct Component {
 }
 
 impl Component {
-    /// Compiles a component and checks that it needs nothing that this host does not offer, and offers all that it must.
+    /// Compiles a component and checks that its imports and exports match this host.
     ///
     /// # Errors
-    /// [`Error::Load`], with what does not fit.
+    /// [`Error::Load`] with the mismatch.
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
-        let (variants, imports) = CompiledVariants::of(&engine.inner, bytes).map_err(load)?;
+        let (variants, imports) = CompiledVariants::compile(&engine.inner, bytes).map_err(load)?;
         Ok(Self { engine: engine.clone(), digest: digest(bytes), variants, imports })
     }
 
-    /// The engine that it was compiled for.
+    /// Returns the engine that the component was compiled for.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// SHA-256 of its bytes, in hex.
+    /// Returns the SHA-256 digest of the component in hex.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The names of what it imports.
+    /// Returns the names of the imports.
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.imports
@@ -74,10 +74,10 @@ impl Component {
         self.variants.has_second()
     }
 
-    /// A new instance: a memory of its own, in which nothing of any other call is. `bytes`: the length of the message that it is for.
+    /// Returns a new instance with its own memory. `bytes` is the length of the message.
     ///
     /// # Errors
-    /// [`Error::Trap`], where there is no room for one.
+    /// [`Error::Trap`] if the pool is full.
     pub fn instance(
         &self,
         services: &HostServices,
@@ -105,7 +105,7 @@ impl Component {
         self.instance(services, principal, bytes)?.call(call)
     }
 
-    /// What the component says of itself.
+    /// Returns the name, version and schema of the component.
     ///
     /// # Errors
     /// [`Error::Trap`].
@@ -113,10 +113,10 @@ impl Component {
         self.call(services, "", 0, |guard, store| guard.call_describe(store))
     }
 
-    /// Checks and resolves a policy, written as JSON.
+    /// Validates and resolves a policy in JSON.
     ///
     /// # Errors
-    /// [`Error::Policy`] with all its faults, [`Error::Trap`].
+    /// [`Error::Policy`] with all errors of the policy, [`Error::Trap`].
     pub fn compile_policy(&self, services: &HostServices, json: &str) -> Result<CompiledPolicy> {
         let compiled =
             self.call(services, "", 0, |guard, store| guard.call_compile_policy(store, json))?;
@@ -127,7 +127,7 @@ impl Component {
         })
     }
 
-    /// Looks at a request.
+    /// Calls the guard on a request.
     ///
     /// # Errors
     /// [`Error::Trap`], [`Error::Fault`].
@@ -144,7 +144,7 @@ impl Component {
         verdict.map_err(failed)
     }
 
-    /// Looks at a response.
+    /// Calls the guard on a response.
     ///
     /// # Errors
     /// [`Error::Trap`], [`Error::Fault`].
@@ -161,7 +161,10 @@ impl Component {
     }
 }
 
-/// An instance of a component. A host makes one for each call; one that is used again sees what it saw before, so it is for one principal at most.
+/// An instance of a component.
+///
+/// A host uses one instance for each call. A reused instance keeps its memory, so it must serve one
+/// principal only.
 pub struct Instance {
     store: Store<State>,
     guard: ContextGuard,
@@ -177,10 +180,10 @@ impl Instance {
         call(self.guard.context_guard_guard_guard(), &mut self.store).map_err(trap)
     }
 
-    /// Looks at a response.
+    /// Calls the guard on a response.
     ///
     /// # Errors
-    /// [`Error::Trap`], after which the instance is of no more use; [`Error::Fault`].
+    /// [`Error::Trap`], after which the instance is unusable; [`Error::Fault`].
     pub fn on_response(
         &mut self,
         settings: &Settings,
@@ -198,7 +201,7 @@ fn trap(error: wasmtime::Error) -> Error {
     Error::Trap(format!("{:#}", error.root_cause()))
 }
 
-/// A fault by whose it is: the message's, the store's, or the guard's own.
+/// Converts a fault to an error by its origin: the message, the store or the guard.
 fn failed(fault: Fault) -> Error {
     match fault {
         Fault::Malformed(at) => Error::Fault(format!("not JSON at byte {at}")),

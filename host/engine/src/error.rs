@@ -14,14 +14,14 @@ pub enum Error {
     /// The engine cannot run on this machine.
     #[error("cannot start the WebAssembly engine: {0}")]
     Engine(String),
-    /// The bytes are not a component, or the component needs an import that this host does not offer.
-    #[error("the guard component cannot be used: {0}")]
+    /// The bytes are not a component, or an import is not available on this host.
+    #[error("invalid guard component: {0}")]
     Load(String),
     /// The guard trapped, ran out of time or ran out of memory.
     #[error("the guard failed: {0}")]
     Trap(String),
     /// The guard cannot process this message.
-    #[error("the guard cannot shape this message: {0}")]
+    #[error("the guard cannot process this message: {0}")]
     Fault(String),
     /// The guard could not write to or read from the cursor store.
     #[error("the cursor store failed: {0}")]

@@ -1,4 +1,4 @@
-//! What the guard may call: a store and a clock. Nothing else.
+//! The imports of the guard: a store and a clock.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::bindings::context_guard::guard::types::{
 use super::bindings::wasi::clocks::wall_clock::{Datetime, Host as WallClockHost};
 use super::component::HostServices;
 
-/// What an instance has at hand.
+/// The state of one instance.
 pub(super) struct State {
     services: HostServices,
     principal: String,

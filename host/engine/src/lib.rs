@@ -1,6 +1,7 @@
-//! wasmtime: how the guard component is compiled, limited and called.
+//! Runs the guard component in wasmtime: compiles, limits and calls it.
 //!
-//! Every call gets an instance of its own from a pool that makes that cheap: no memory of one answer is ever there for the next.
+//! Each call gets a fresh instance from a pool, so that no data of one answer is visible to the
+//! next call.
 
 #![forbid(unsafe_code)]
 
@@ -29,19 +30,19 @@ use std::time::Duration;
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// How long an epoch lasts: the grain of deadlines.
-const TICK: Duration = Duration::from_millis(10);
+/// The length of an epoch, and thereby the resolution of deadlines.
+const EPOCH_TICK: Duration = Duration::from_millis(10);
 
-/// What the engine grants the guard.
+/// The limits of the guard.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Memory that a call may take, in bytes.
+    /// The maximum memory of one call, in bytes.
     pub max_memory: usize,
-    /// Time that a call may take.
+    /// The maximum duration of one call.
     pub deadline: Duration,
-    /// Calls at the same time.
+    /// The maximum number of concurrent calls.
     pub max_calls: u32,
-    /// Where compiled components are kept between starts; see [`compiled_folder`].
+    /// The cache folder of compiled components; see [`compiled_folder`].
     pub compiled: Option<PathBuf>,
 }
 
@@ -56,7 +57,7 @@ impl Default for EngineOptions {
     }
 }
 
-/// A configured engine. Cheap to clone.
+/// A configured engine. Clones share it.
 #[derive(Clone)]
 pub struct Engine {
     inner: wasmtime::Engine,
@@ -64,12 +65,13 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts an engine, and the thread that tells it the time.
+    /// Starts an engine and the thread that counts its epochs.
     ///
     /// # Errors
     /// [`Error::Engine`].
     pub fn new(options: EngineOptions) -> Result<Self> {
-        // Not every machine grants the address space of a pool: there instances are made on demand, which is slower and works.
+        // Some machines do not grant the address space of a pool. Instances are then allocated on
+        // demand, which is slower.
         let inner = wasmtime::Engine::new(&config(&options, true))
             .or_else(|_| wasmtime::Engine::new(&config(&options, false)))
             .map_err(|error| Error::Engine(format!("{error:#}")))?;
@@ -80,16 +82,18 @@ impl Engine {
                 while let Some(engine) = weak.upgrade() {
                     engine.increment_epoch();
                     drop(engine);
-                    std::thread::sleep(TICK);
+                    std::thread::sleep(EPOCH_TICK);
                 }
             })
             .map_err(|error| Error::Engine(error.to_string()))?;
         Ok(Self { inner, options })
     }
 
-    /// Epochs until a call that starts now is cut off: one more than the time asks for, since the current one has begun already.
+    /// Returns the number of epochs until a call is interrupted. One epoch is added because the
+    /// current one has already begun.
     fn deadline_ticks(&self) -> u64 {
-        u64::try_from(self.options.deadline.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX - 1)
+        u64::try_from(self.options.deadline.as_millis() / EPOCH_TICK.as_millis())
+            .unwrap_or(u64::MAX - 1)
             + 1
     }
 }
@@ -106,7 +110,8 @@ fn config(options: &EngineOptions, pooled: bool) -> Config {
             .total_memories(options.max_calls)
             .total_tables(options.max_calls * 4)
             .max_memory_size(options.max_memory)
-            // What a call writes stays resident, up to this, and is set to zero again for the next: cheaper than handing out pages anew. pagemap_scan finds the pages that were written.
+            // Resident pages are zeroed for the next call, which is cheaper than new page faults.
+            // pagemap_scan finds the pages that were written.
             .linear_memory_keep_resident(4 << 20)
             .table_keep_resident(1 << 16)
             .pagemap_scan(Enabled::Auto)

@@ -1,7 +1,7 @@
-//! Answers of read-only tools, kept for a while (requirements, section 5).
+//! The cache for answers of read-only tools.
 //!
-//! What is kept is the upstream's answer as it came; every rendition of it, page or preview, is shaped from that. So all tiers of an answer live and go together; what differs is
-//! how old an answer may be for each.
+//! It stores original answers and shapes every page or preview from them. All tiers of an answer
+//! share one entry; they differ in the maximum age.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::Clock;
 use crate::config::CacheOptions;
 use crate::engine::{CacheTier, CallContext, Decision};
 
-/// Calls with more bytes than this are not looked up.
-const LONGEST_CALL: usize = 64 << 10;
-/// What an entry costs beside its bytes.
-const OVERHEAD: usize = 256;
+/// The maximum length of a call that is cached, in bytes.
+const MAX_CALL_BYTES: usize = 64 << 10;
+/// The cost of an entry beside its bytes.
+const ENTRY_OVERHEAD_BYTES: usize = 256;
 
-/// A call: who asks which tool for what.
+/// The identity of a call: principal, tool and arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     endpoint: String,
@@ -33,20 +33,20 @@ struct Entry {
     since: Duration,
 }
 
-/// An answer that is kept.
+/// A cached answer.
 pub struct Hit {
-    /// As the upstream gave it.
+    /// The original answer.
     pub message: Arc<[u8]>,
     age: Duration,
 }
 
-/// What is to be forgotten.
+/// A selection of entries to delete.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Purge {
-    /// Answers of these endpoints, `upstream::tool`; `*` stands for any characters.
+    /// Answers of these endpoints, `upstream::tool`; `*` matches any characters.
     pub tool: Option<String>,
-    /// Answers in which this document's id, or a resource's URI, stands.
+    /// Answers that contain the id of this document or the URI of this resource.
     pub document: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache.
+    /// Returns an empty cache.
     #[must_use]
     pub fn new(options: CacheOptions, clock: Arc<dyn Clock>) -> Self {
         Self { options, clock, kept: Mutex::new(Kept { entries: LruCache::unbounded(), bytes: 0 }) }
@@ -73,17 +73,17 @@ impl Cache {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an answer that the guard gave itself is one to this very call, and not to a reading of what another has cut.
+    /// Returns true if an answer of the guard belongs to this call itself and not to a cursor.
     #[must_use]
     pub fn is_of(&self, key: &Key, decision: &Decision) -> bool {
         key.endpoint == decision.endpoint && decision.mode != "error"
     }
 
-    /// The key of a call as it goes to the upstream, without what is the guard's; none where it is no call of a tool, or of one that is not for the cache. Arguments are the same
-    /// in whatever order they stand.
+    /// Returns the key of a call, without the guard's arguments. Returns none if the call is not
+    /// cacheable. The order of arguments does not matter.
     #[must_use]
     pub fn key(&self, cx: &CallContext, policy: &str, request: &[u8]) -> Option<Key> {
-        if request.len() > LONGEST_CALL {
+        if request.len() > MAX_CALL_BYTES {
             return None;
         }
         let head = Head::read(request).filter(|head| head.method() == "tools/call")?;
@@ -106,7 +106,7 @@ impl Cache {
         Some(Key { endpoint, digest: hash.finalize().into() })
     }
 
-    /// What is kept of a call.
+    /// Returns the entry of a call.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Hit> {
         let now = self.clock.now();
@@ -121,7 +121,7 @@ impl Cache {
         Some(Hit { message: Arc::clone(&entry.message), age })
     }
 
-    /// The tier that an answer was shaped to, if what is kept is young enough for it.
+    /// Returns the tier of an answer if the entry is recent enough for it.
     #[must_use]
     pub fn serves(&self, hit: &Hit, decision: &Decision) -> Option<CacheTier> {
         let tier = CacheTier::of_answer(decision);
@@ -133,9 +133,9 @@ impl Cache {
         (hit.age <= Duration::from_secs(seconds)).then_some(tier)
     }
 
-    /// Keeps an answer, if it is a whole one of a read-only tool and no error.
+    /// Stores an answer if it is a complete success of a read-only tool.
     pub fn put(&self, key: &Key, decision: &Decision, message: &[u8]) {
-        let cost = message.len() + key.endpoint.len() + OVERHEAD;
+        let cost = message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
         if !decision.read_only || cost > self.options.bytes || is_error(message) {
             return;
         }
@@ -143,15 +143,15 @@ impl Cache {
         let mut kept = self.kept();
         kept.bytes += cost;
         if let Some((_, old)) = kept.entries.push(key.clone(), entry) {
-            kept.bytes -= old.message.len() + key.endpoint.len() + OVERHEAD;
+            kept.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
         }
         while kept.bytes > self.options.bytes {
             let Some((key, old)) = kept.entries.pop_lru() else { break };
-            kept.bytes -= old.message.len() + key.endpoint.len() + OVERHEAD;
+            kept.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
         }
     }
 
-    /// Forgets answers, all of their renditions. How many.
+    /// Deletes entries and returns their number.
     pub fn purge(&self, purge: &Purge) -> usize {
         let document = purge.document.as_deref().map(memchr::memmem::Finder::new);
         self.kept().forget(|key, entry| {
@@ -160,7 +160,8 @@ impl Cache {
         })
     }
 
-    /// An upstream says that something of it has changed: a list, or one resource.
+    /// Deletes the entries that a notification of an upstream invalidates: those of a list or of
+    /// one resource.
     pub(crate) fn changed(&self, upstream: &str, notification: &Head<'_>) {
         let tool = if upstream.is_empty() { "*".to_owned() } else { format!("{upstream}::*") };
         let document = match notification.method() {
@@ -174,7 +175,7 @@ impl Cache {
         self.purge(&Purge { tool: Some(tool), document });
     }
 
-    /// Answers, and their bytes.
+    /// Returns the number of entries and their bytes.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
         let kept = self.kept();
@@ -192,14 +193,14 @@ impl Kept {
             .collect();
         for key in &gone {
             if let Some(old) = self.entries.pop(key) {
-                self.bytes -= old.message.len() + key.endpoint.len() + OVERHEAD;
+                self.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
             }
         }
         gone.len()
     }
 }
 
-/// Whether a response is a failure, of the protocol or of the tool.
+/// Returns true if a response is an error of the protocol or of the tool.
 fn is_error(message: &[u8]) -> bool {
     let Some(result) = Head::read(message).and_then(|head| head.result) else { return true };
     context_guard_protocol::edit::member(result, "isError").is_some_and(|flag| flag.get() == "true")
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_its_principal_tool_and_arguments() {
+    fn key_has_principal_tool_and_arguments() {
         let (_, cache) = cache(100_000);
         let key = |principal: &str, arguments: &str| {
             cache.key(&cx(principal), "", &call(arguments)).unwrap()
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sound_answers_of_read_only_tools_are_kept() {
+    fn only_successes_of_read_only_tools_are_cached() {
         let (_, cache) = cache(100_000);
         let key = cache.key(&cx("a"), "", &call("{}")).unwrap();
         cache.put(&key, &decision("full", false), &answer("x"));
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn renditions_have_ages_of_their_own() {
+    fn tiers_have_separate_ages() {
         let (clock, cache) = cache(100_000);
         let key = cache.key(&cx("a"), "", &call("{}")).unwrap();
         cache.put(&key, &decision("full", true), &answer("x"));
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_first() {
+    fn least_recently_used_entry_is_evicted() {
         let (_, cache) = cache(2_000);
         let key = |at: usize| cache.key(&cx("a"), "", &call(&format!("{{\"n\":{at}}}"))).unwrap();
         for at in 0..50 {
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_go_by_tool_by_document_and_when_an_upstream_says_so() {
+    fn entries_are_purged_and_invalidated() {
         let (_, cache) = cache(100_000);
         let fill = || {
             for (at, text) in ["doc-1 and doc-2", "doc-2", "file:///a.txt"].iter().enumerate() {

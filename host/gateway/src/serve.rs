@@ -68,8 +68,15 @@ impl Gateway {
         let closing = CancellationToken::new();
         let reach = |upstream: &Upstream, url: &str| {
             let (max_bytes, recorder) = (config.limits.response_bytes, Arc::clone(&recorder));
-            HttpUpstream::new(upstream, url, access.asks(), max_bytes, client.clone(), recorder)
-                .map(Arc::new)
+            HttpUpstream::new(
+                upstream,
+                url,
+                access.requires_authentication(),
+                max_bytes,
+                client.clone(),
+                recorder,
+            )
+            .map(Arc::new)
         };
         let mut servers = Vec::new();
         let mut single = None;
@@ -113,7 +120,7 @@ impl Gateway {
             Arc::clone(&recorder),
             closing.clone(),
         );
-        if !loopback && !access.asks() {
+        if !loopback && !access.requires_authentication() {
             warn!(
                 "The gateway listens on {} and asks nobody who they are: set access.keys or access.jwt.",
                 config.listen

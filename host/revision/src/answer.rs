@@ -1,8 +1,8 @@
-//! An answer as a model reads it, and what it really costs.
+//! Reads the parts of an answer that a model sees.
 
 use serde_json::Value;
 
-/// The texts of an answer's blocks, of whatever kind.
+/// Returns the texts of all content blocks of an answer.
 #[must_use]
 pub fn texts(answer: &Value) -> Vec<String> {
     let blocks = answer.pointer("/result/content").or(answer.pointer("/result/contents"));
@@ -12,7 +12,8 @@ pub fn texts(answer: &Value) -> Vec<String> {
     blocks.and_then(Value::as_array).into_iter().flatten().filter_map(text).collect()
 }
 
-/// The text that a model reads of a message: every text block, and structured content. Empty where the message is no answer.
+/// Returns the text that a model reads: every text block and the structured content. Empty if the
+/// message is not an answer.
 #[must_use]
 pub fn visible(message: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();
@@ -21,34 +22,34 @@ pub fn visible(message: &[u8]) -> String {
     texts.join("\n")
 }
 
-/// The texts of an answer that hold its content, without the contract.
+/// Returns the content texts of an answer, without the result notice.
 #[must_use]
 pub fn content(message: &[u8]) -> Vec<String> {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();
     texts(&answer).into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
 }
 
-/// The contract as a model reads it.
+/// Returns the result notice.
 #[must_use]
 pub fn notice(message: &[u8]) -> Option<String> {
     let answer: Value = serde_json::from_slice(message).ok()?;
     texts(&answer).into_iter().find(|text| text.starts_with("[context-guard]"))
 }
 
-/// What `_meta` says of a shaped answer.
+/// Returns the result metadata of a shaped answer, which is in `_meta`.
 #[must_use]
 pub fn contract(message: &[u8]) -> Option<Value> {
     let answer: Value = serde_json::from_slice(message).ok()?;
     answer.pointer("/result/_meta/dev.context-guard~1result").cloned()
 }
 
-/// The cursor to what follows.
+/// Returns the cursor of the next part.
 #[must_use]
 pub fn next_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("nextCursor")?.as_str()?.to_owned())
 }
 
-/// The cursor to the whole, where nothing follows.
+/// Returns the cursor of the whole answer, if there is no next part.
 #[must_use]
 pub fn whole_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("cursor")?.as_str()?.to_owned())

@@ -1,4 +1,4 @@
-//! What is told of a change: to the log, the audit log, the metrics.
+//! Changes of revisions, as the log, the audit log and the metrics report them.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,28 +8,28 @@ use super::{Revision, digest};
 use crate::engine::SigningKey;
 use crate::policy::{Difference, diff};
 
-/// What happened.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeEvent {
-    /// A new revision serves everybody.
+    /// A new revision serves all sessions.
     Activated,
-    /// A trial of a new revision began.
+    /// The trial of a new revision began.
     TrialBegan,
-    /// A trial takes more sessions.
+    /// A trial takes a larger share of sessions.
     Step,
-    /// A trial went well: its revision serves everybody.
+    /// A trial succeeded: its revision serves all sessions.
     Promoted,
-    /// An earlier revision serves again, or a trial ended.
+    /// An earlier revision serves again, or a trial was ended.
     RolledBack,
-    /// What was offered was not taken over.
+    /// A candidate was rejected.
     Refused,
-    /// Other signing keys are in use.
+    /// The signing keys were replaced.
     Keys,
 }
 
 impl ChangeEvent {
-    /// Its name in logs and metrics.
+    /// Returns its name in logs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,22 +44,22 @@ impl ChangeEvent {
     }
 }
 
-/// A change, with old and new values. Secrets are not among them.
+/// A change with old and new values, without secrets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// What happened.
+    /// The kind of the change.
     pub event: ChangeEvent,
     /// The revision before.
     pub from: u64,
-    /// The revision after; of a refusal the one that stays.
+    /// The revision after. If a candidate was rejected, the active revision.
     pub to: u64,
-    /// Where the new one came from.
+    /// The origin of the candidate.
     pub source: String,
-    /// Why.
+    /// The reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What differs.
+    /// The differences between the two revisions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
 }
@@ -102,7 +102,7 @@ impl Change {
         }
     }
 
-    /// Keys are told by the beginning of their digest.
+    /// Describes a change of keys by the first digits of their digests.
     pub(super) fn keys(number: u64, before: &[SigningKey], after: &[SigningKey]) -> Self {
         let told = |keys: &[SigningKey]| -> Value {
             keys.iter().map(|key| digest(&key.secret).chars().take(8).collect::<String>()).collect()
@@ -126,13 +126,13 @@ impl Change {
             ChangeEvent::Refused => {
                 error!(
                     revision = to,
-                    source, "Not taken over, generation {to} serves on: {reason}"
+                    source, "candidate rejected, revision {to} continues to serve: {reason}"
                 );
             }
             ChangeEvent::RolledBack => {
-                warn!(from, to, "Generation {from} was taken back, {to} serves: {reason}.");
+                warn!(from, to, "revision {from} was rolled back, revision {to} serves: {reason}");
             }
-            event => info!(from, to, source, reason, changed, "Generation: {}.", event.name()),
+            event => info!(from, to, source, reason, changed, "revision change: {}", event.name()),
         }
     }
 }

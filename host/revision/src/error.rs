@@ -37,5 +37,5 @@ impl From<engine::Error> for Error {
 /// Converts the issues that the guard reports on a policy to issues of a file.
 #[must_use]
 pub fn policy_issues(issues: &[engine::PolicyIssue]) -> Issues {
-    Issues(issues.iter().map(|issue| Issue::at(&issue.path, &issue.reason)).collect())
+    Issues(issues.iter().map(|issue| Issue::at_path(&issue.path, &issue.reason)).collect())
 }

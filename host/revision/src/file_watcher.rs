@@ -1,4 +1,4 @@
-//! Watching the files that a gateway is made of.
+//! Watches the files of a gateway and reloads them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,22 @@ use tracing::{debug, warn};
 use super::{Revisions, Sources};
 use crate::Result;
 
-/// How long nothing must happen before files are read: an editor writes in several steps.
-const QUIET: Duration = Duration::from_millis(10);
-/// The longest that is waited for quiet.
-const LONGEST: Duration = Duration::from_millis(60);
-/// How often files are read without being told: some file systems tell nothing.
-const POLL: Duration = Duration::from_secs(5);
-/// How often trials are looked after.
-const TICK: Duration = Duration::from_secs(1);
+/// The time without events after which files are read. Editors write in several steps.
+const QUIET_PERIOD: Duration = Duration::from_millis(10);
+/// The maximum time to wait for quiet.
+const MAX_WAIT: Duration = Duration::from_millis(60);
+/// The interval of reads without events. Some file systems report none.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// The interval at which trials advance.
+const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts the thread that watches, and looks after trials, for as long as the revisions are there.
+/// Starts the thread that watches files and advances trials. It ends with the revisions.
 ///
-/// Folders are watched, not files: editors replace a file by another, Kubernetes replaces a symlink some levels up. The folder of every link on the way to a file is watched.
+/// It watches folders, not files. Editors replace files, and Kubernetes replaces a symlink some
+/// levels up. Therefore it watches the folder of every link on the way to a file.
 ///
 /// # Errors
-/// Where no thread can be started.
+/// If the thread cannot start.
 pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
     let revisions = Arc::downgrade(revisions);
     std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
@@ -38,24 +39,27 @@ pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
             }
         })
         .map_err(|error| {
-            warn!("Files cannot be watched, and are read every {} s: {error}.", POLL.as_secs())
+            warn!(
+                "cannot watch files, reading them every {} s instead: {error}",
+                POLL_INTERVAL.as_secs()
+            )
         })
         .ok();
         let mut watched = BTreeSet::new();
         let mut read = Instant::now();
         loop {
             follow(watcher.as_mut(), &mut watched, &sources);
-            let changed = match told.recv_timeout(TICK) {
+            let changed = match told.recv_timeout(TRIAL_INTERVAL) {
                 Ok(()) => settle(&told),
                 Err(RecvTimeoutError::Timeout) => false,
-                // Without a watcher there is only the clock.
+                // Without a watcher, only the poll interval remains.
                 Err(RecvTimeoutError::Disconnected) => {
-                    std::thread::sleep(TICK);
+                    std::thread::sleep(TRIAL_INTERVAL);
                     false
                 }
             };
             let Some(revisions) = revisions.upgrade() else { return };
-            if changed || read.elapsed() >= POLL {
+            if changed || read.elapsed() >= POLL_INTERVAL {
                 read = Instant::now();
                 if let Err(error) = sources.reload(&revisions, false) {
                     debug!("{error}");
@@ -67,19 +71,20 @@ pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
     Ok(())
 }
 
-/// Whether something may be otherwise now. That a file was opened or read, as by ourselves, changes nothing: to read again for that would never end.
+/// Returns true if an event can change contents. Opening and reading do not count: this thread
+/// reads the files itself, and would react to its own reads forever.
 fn is_change(kind: EventKind) -> bool {
     !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
 
-/// Waits until nothing more happens.
+/// Waits until there are no more events.
 fn settle(told: &Receiver<()>) -> bool {
     let since = Instant::now();
-    while since.elapsed() < LONGEST && told.recv_timeout(QUIET).is_ok() {}
+    while since.elapsed() < MAX_WAIT && told.recv_timeout(QUIET_PERIOD).is_ok() {}
     true
 }
 
-/// Watches the folders that the files stand in now.
+/// Watches the current folders of the files.
 fn follow(
     watcher: Option<&mut RecommendedWatcher>,
     watched: &mut BTreeSet<PathBuf>,
@@ -90,7 +95,7 @@ fn follow(
     for folder in wanted.difference(watched).cloned().collect::<Vec<_>>() {
         match watcher.watch(&folder, RecursiveMode::NonRecursive) {
             Ok(()) => drop(watched.insert(folder)),
-            Err(error) => debug!("{} cannot be watched: {error}", folder.display()),
+            Err(error) => debug!("cannot watch {}: {error}", folder.display()),
         }
     }
     for folder in watched.difference(&wanted).cloned().collect::<Vec<_>>() {
@@ -99,11 +104,11 @@ fn follow(
     }
 }
 
-/// The folder of a file, and those of every link on the way to it.
+/// Returns the folder of a file and the folders of all links on the way to it.
 fn folders(file: &Path) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
     let Ok(mut at) = std::path::absolute(file) else { return folders };
-    // A chain of links that is longer leads in circles.
+    // A longer chain of links is a cycle.
     for _ in 0..40 {
         if let Some(folder) = at.parent() {
             folders.insert(folder.to_owned());
@@ -129,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_a_file_is_no_change_of_it() {
+    fn reading_is_not_a_change() {
         assert!(!is_change(EventKind::Access(AccessKind::Open(AccessMode::Any))));
         assert!(!is_change(EventKind::Access(AccessKind::Close(AccessMode::Read))));
         assert!(is_change(EventKind::Access(AccessKind::Close(AccessMode::Write))));
@@ -138,9 +143,10 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn every_link_on_the_way_is_followed() {
+    fn links_are_followed() {
         use std::os::unix::fs::symlink;
-        // As Kubernetes mounts a ConfigMap: policy.yaml -> ..data/policy.yaml, ..data -> ..2026_01.
+        // Kubernetes mounts a ConfigMap like this: policy.yaml -> ..data/policy.yaml, ..data ->
+        // ..2026_01.
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         let data = root.join("..2026_01");

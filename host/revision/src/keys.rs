@@ -1,4 +1,4 @@
-//! Signing keys: from the environment, from a file of the user's, or made up for this run.
+//! Signing keys from the environment or a file, or random for this run.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,10 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use crate::engine::SigningKey;
 use crate::{Error, Result, config};
 
-/// The environment variable that holds the keys: separated by commas, the first signs, all verify.
+/// The environment variable with the keys, separated by commas. The first key signs, all verify.
 pub const VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 
-/// The keys of the environment, if it has any.
+/// Returns the keys of the environment variable, if it is set.
 #[must_use]
 pub fn from_environment() -> Option<Vec<SigningKey>> {
     let value = std::env::var(VARIABLE).ok()?;
@@ -30,10 +30,10 @@ fn named(id: &str, secret: &str) -> SigningKey {
     SigningKey { id: id.to_owned(), secret: secret.as_bytes().to_vec() }
 }
 
-/// A new random key.
+/// Returns a new random key.
 ///
 /// # Errors
-/// Where the system has no randomness.
+/// If the operating system has no randomness.
 pub fn random() -> Result<SigningKey> {
     let mut secret = [0u8; 32];
     getrandom::fill(&mut secret)
@@ -41,10 +41,10 @@ pub fn random() -> Result<SigningKey> {
     Ok(SigningKey { id: "random".to_owned(), secret: secret.to_vec() })
 }
 
-/// The key in this file, which is made if it is not there, readable by its owner alone.
+/// Reads the key in a file. Creates the file if it is missing, readable by its owner only.
 ///
 /// # Errors
-/// [`Error::File`].
+/// [`config::Error::File`].
 pub fn from_file(path: &Path) -> Result<SigningKey> {
     let file = |source| config::Error::File { path: path.to_owned(), source };
     if let Ok(key) = std::fs::read_to_string(path) {
@@ -60,7 +60,7 @@ pub fn from_file(path: &Path) -> Result<SigningKey> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
         Ok(mut open) => writeln!(open, "{key}").map_err(file)?,
-        // Another process was quicker: its key counts.
+        // Another process created the file first: its key counts.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return from_file(path),
         Err(error) => return Err(file(error).into()),
     }

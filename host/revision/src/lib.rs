@@ -1,6 +1,7 @@
-//! Revisions: a component under a policy, taken in beside the running one, tried, promoted, and taken back (FR-026, FR-028, FR-033..FR-036).
+//! Revisions of the guard: a component under a policy.
 //!
-//! A request is begun and ended by one revision. What is new is read, compiled and tested beside the path of requests; then one pointer changes.
+//! A candidate is read, compiled and tested in the background. Then one pointer changes, and a
+//! failing revision is rolled back. One revision serves a request from its begin to its end.
 
 #![forbid(unsafe_code)]
 
@@ -44,13 +45,13 @@ use context_guard_engine::{
 
 /// A component under a policy.
 pub struct Revision {
-    /// Counts up from 1.
+    /// The number, counted from 1.
     pub number: u64,
-    /// What it was made of.
+    /// The origin of its parts.
     pub origin: Origin,
-    /// The policy as it was given, JSON; empty is the default policy.
+    /// The policy in JSON as it was given; empty for the default policy.
     pub policy: String,
-    /// What it did so far.
+    /// The statistics of its calls.
     pub stats: RevisionStats,
     component: Arc<Component>,
     settings: ArcSwap<Settings>,
@@ -58,18 +59,18 @@ pub struct Revision {
     hard_byte_limit: usize,
 }
 
-/// What a revision was made of.
+/// The origin of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Where it came from: a file, an admin call, the start.
+    /// The source: a file, an admin call or the start.
     pub source: String,
-    /// The version that the component says.
+    /// The version that the component reports.
     pub version: String,
-    /// SHA-256 of the component, in hex.
+    /// The SHA-256 digest of the component in hex.
     pub component: String,
-    /// SHA-256 of the policy, in hex.
+    /// The SHA-256 digest of the policy in hex.
     pub policy: String,
-    /// When, in milliseconds since 1970.
+    /// The time of deployment, in milliseconds since 1970.
     pub since_ms: u64,
 }
 
@@ -97,7 +98,7 @@ impl Revision {
         }
     }
 
-    /// What becomes of an answer that it fails on: how, and up to how many bytes.
+    /// Returns the treatment of an answer that the guard fails on, and its byte limit.
     pub fn on_fault(&self) -> (OnFault, usize) {
         (self.on_fault, self.hard_byte_limit)
     }
@@ -129,7 +130,7 @@ impl Revision {
         self.component.on_response(services, &self.settings.load(), cx, ticket, message)
     }
 
-    /// Compiles another policy for it: estimates that were corrected, nothing that an operator wrote.
+    /// Replaces the compiled policy by one with corrected estimates. The operator's policy remains.
     ///
     /// # Errors
     /// Those of [`Component::compile_policy`].
@@ -145,7 +146,7 @@ impl Revision {
         self.settings.store(Arc::new(Settings { policy, keys: keys.to_vec() }));
     }
 
-    /// For people and their programs.
+    /// Returns a report in JSON.
     #[must_use]
     pub fn json(&self, state: &str) -> Value {
         let Origin { source, version, component, policy, since_ms } = &self.origin;

@@ -1,4 +1,4 @@
-//! All revisions that are kept: which one serves, which one is tried, which one is taken back.
+//! The set of retained revisions: the active one, the trial and those to roll back to.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,11 +11,12 @@ use super::{Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest
 use crate::engine::{CallContext, Component, HostServices, SigningKey};
 use crate::{Error, Result};
 
-/// What serves now.
+/// The revisions that serve now.
 pub struct Deployment {
     /// The revision that serves everybody but the sessions of the trial.
     pub active: Arc<Revision>,
-    /// What served before, and takes over where the active one fails. None where it was found bad itself.
+    /// The revision before, which repeats calls that the active one fails on. None if it was rolled
+    /// back itself.
     pub standby: Option<Arc<Revision>>,
     /// The revision on trial.
     pub trial: Option<Arc<Trial>>,
@@ -23,29 +24,30 @@ pub struct Deployment {
 
 type Observer = Box<dyn Fn(&Change) + Send + Sync>;
 
-/// All revisions that are kept.
+/// All retained revisions.
 pub struct Revisions {
     pub(super) services: HostServices,
     pub(super) options: RolloutOptions,
     pub(super) current: ArcSwap<Deployment>,
     ledger: Mutex<Ledger>,
-    /// One change at a time.
+    /// Serializes changes.
     changing: Mutex<()>,
     observer: OnceLock<Observer>,
 }
 
 pub(super) struct Ledger {
     pub(super) last: u64,
-    /// The active one, those before it, and those that were taken back: the oldest first.
+    /// The retained revisions, the oldest first, each with true if it was rolled back.
     pub(super) kept: VecDeque<(Arc<Revision>, bool)>,
     pub(super) keys: Vec<SigningKey>,
 }
 
 impl Revisions {
-    /// The first revision. It is not tested against itself: an operator sees at once that nothing starts.
+    /// Creates the set with its first revision, without a self-test: a faulty one fails at the
+    /// start.
     ///
     /// # Errors
-    /// [`Error::Policy`], [`Error::Trap`].
+    /// [`Error::Config`] if the policy is invalid, [`Error::Engine`].
     pub fn new(
         component: Arc<Component>,
         services: HostServices,
@@ -74,17 +76,17 @@ impl Revisions {
         })
     }
 
-    /// Has every change told, with what it was.
+    /// Registers an observer of all changes.
     pub fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
         let _ = self.observer.set(Box::new(observer));
     }
 
-    /// What calls are made with.
+    /// Returns the services of guard calls.
     pub fn services(&self) -> &HostServices {
         &self.services
     }
 
-    /// The rules for what is new.
+    /// Returns the rollout options.
     #[must_use]
     pub fn options(&self) -> &RolloutOptions {
         &self.options
@@ -95,7 +97,7 @@ impl Revisions {
         self.current.load()
     }
 
-    /// The revision that serves this caller: the trial takes its share of sessions, the same ones all the while.
+    /// Returns the revision that serves this caller. A trial serves a fixed share of the sessions.
     pub fn choose(&self, cx: &CallContext) -> Arc<Revision> {
         let current = self.current.load();
         match &current.trial {
@@ -104,7 +106,7 @@ impl Revisions {
         }
     }
 
-    /// The revision that does a failed call again, if there is a sound one.
+    /// Returns the revision that repeats a failed call, if there is a reliable one.
     pub fn fallback_for(&self, failed: &Revision) -> Option<Arc<Revision>> {
         let current = self.current.load();
         if current.active.number == failed.number {
@@ -128,13 +130,13 @@ impl Revisions {
         }
     }
 
-    /// Makes a revision the active one. Requests in flight end on theirs.
+    /// Makes a revision the active one. Requests in flight end on the revision that began them.
     pub(super) fn activate(&self, revision: &Arc<Revision>, before_is_sound: bool) {
         let active = Arc::clone(&self.current.load().active);
         let standby = if before_is_sound {
             Some(active)
         } else {
-            // Of what is kept, the latest that was never taken back, before the new one.
+            // The standby is the latest revision before the new one that was never rolled back.
             let ledger = self.ledger();
             let mut sound = ledger
                 .kept
@@ -147,7 +149,7 @@ impl Revisions {
         self.current.store(Arc::new(Deployment { active, standby, trial: None }));
     }
 
-    /// Keeps a revision, and forgets the oldest beyond the number that is kept. What serves is never forgotten.
+    /// Retains a revision and drops the oldest ones beyond the limit, but never one that serves.
     pub(super) fn keep(&self, revision: &Arc<Revision>) {
         let current = self.current.load_full();
         let serves = |kept: &Revision| {
@@ -171,15 +173,16 @@ impl Revisions {
         }
     }
 
-    /// Takes other signing keys: the first signs, all verify. Cursors of keys that are still among them stay valid.
+    /// Replaces the signing keys. The first key signs, all verify; cursors of removed keys become
+    /// invalid.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is none, or one is too short.
+    /// [`Error::Refused`] if there is no key, or a key is too short.
     pub fn rotate(&self, keys: Vec<SigningKey>) -> Result<()> {
-        const LEAST: usize = 16;
-        if keys.is_empty() || keys.iter().any(|key| key.secret.len() < LEAST) {
+        const MIN_KEY_BYTES: usize = 16;
+        if keys.is_empty() || keys.iter().any(|key| key.secret.len() < MIN_KEY_BYTES) {
             return Err(Error::Refused(format!(
-                "signing keys are needed, of {LEAST} bytes at least: the ones in use stay"
+                "signing keys need at least {MIN_KEY_BYTES} bytes each; the current keys remain in use"
             )));
         }
         let _turn = self.change();
@@ -197,22 +200,23 @@ impl Revisions {
         Ok(())
     }
 
-    /// The active revision.
+    /// Returns the active revision.
     #[must_use]
     pub fn active(&self) -> Arc<Revision> {
         Arc::clone(&self.current.load().active)
     }
 
-    /// The running trial.
+    /// Returns the running trial.
     #[must_use]
     pub fn trial(&self) -> Option<Arc<Trial>> {
         self.current.load().trial.clone()
     }
 
-    /// Goes back to the revision before, or to one that is kept by its number; a running trial ends first.
+    /// Rolls back to the revision before, or to the retained one with this number. Ends a trial
+    /// first.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is none.
+    /// [`Error::Refused`] if there is no such revision.
     pub fn roll_back(&self, to: Option<u64>, reason: &str) -> Result<Arc<Revision>> {
         let _turn = self.change();
         let current = self.current.load_full();
@@ -235,7 +239,7 @@ impl Revisions {
                 let kept: Vec<String> =
                     self.ledger().kept.iter().map(|(kept, _)| kept.number.to_string()).collect();
                 Error::Refused(format!(
-                    "there is no such generation to go back to: {} is active, and {} are kept",
+                    "no such revision to roll back to: {} is active, {} are retained",
                     current.active.number,
                     kept.join(", ")
                 ))
@@ -244,17 +248,15 @@ impl Revisions {
         Ok(target)
     }
 
-    /// Makes the trial's revision the active one, now.
+    /// Promotes the revision on trial.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is no trial.
+    /// [`Error::Refused`] if no trial is running.
     pub fn promote(&self, reason: &str) -> Result<Arc<Revision>> {
         let _turn = self.change();
         let current = self.current.load_full();
         let Some(trial) = &current.trial else {
-            return Err(Error::Refused(
-                "no trial is running: there is nothing to promote".to_owned(),
-            ));
+            return Err(Error::Refused("nothing to promote: no trial is running".to_owned()));
         };
         self.keep(&trial.revision);
         self.activate(&trial.revision, true);
@@ -281,7 +283,8 @@ impl Revisions {
         self.tell(&Change::between(ChangeEvent::RolledBack, from, to, reason));
     }
 
-    /// A revision failed on a call. Repeated failure takes it back. A call never waits for that: where something else changes just now, the next failure does it.
+    /// Counts a failed call and rolls back after repeated failures. Never blocks a call: if another
+    /// change is in progress, the next failure triggers the rollback.
     pub fn failed(&self, revision: &Revision) {
         let Some(reason) = revision.stats.is_bad(&self.options.limits) else { return };
         let Ok(_turn) = self.changing.try_lock() else { return };
@@ -296,21 +299,22 @@ impl Revisions {
         }
     }
 
-    /// Has an earlier revision serve again.
+    /// Activates an earlier revision.
     fn take_back(&self, bad: &Revision, target: &Arc<Revision>, reason: &str) {
         self.condemn(bad.number);
         self.activate(target, false);
         self.tell(&Change::between(ChangeEvent::RolledBack, bad, target, reason));
     }
 
-    /// Looks after a trial: the next step of its plan, its promotion, or its end. To be called about once a second.
+    /// Advances the trial: its next step, its promotion or its end. The file watcher calls it every
+    /// second.
     pub fn tick(&self) {
         let current = self.current.load_full();
         let Some(trial) = &current.trial else { return };
         match trial.verdict(&self.options, &current.active.stats) {
             Verdict::Wait => {}
             Verdict::Step(share) => {
-                let reason = format!("it takes {share} % of the sessions now");
+                let reason = format!("it takes {share} % of the sessions");
                 self.tell(&Change::between(
                     ChangeEvent::Step,
                     &current.active,
@@ -319,7 +323,7 @@ impl Revisions {
                 ));
             }
             Verdict::Promote => {
-                let _ = self.promote("every step of its plan went well");
+                let _ = self.promote("all steps succeeded");
             }
             Verdict::End(reason) => {
                 let _turn = self.change();
@@ -328,7 +332,7 @@ impl Revisions {
         }
     }
 
-    /// What is kept, what serves, and what a trial has shown.
+    /// Returns a report of the retained revisions and of the trial in JSON.
     #[must_use]
     pub fn report(&self) -> Value {
         let current = self.current.load_full();

@@ -1,6 +1,7 @@
-//! What a component must do before it is given to anybody: vectors with answers of known content, walked to their end.
+//! The self-test of a candidate: answers of known content, read to their end.
 //!
-//! Another version may shape otherwise; it may not lose, invent or reveal anything, and it must read on in what the running one has cut.
+//! A new version may shape differently. It must not lose, invent or reveal anything, and it must
+//! accept the cursors of the active version.
 
 use std::sync::Arc;
 
@@ -15,18 +16,18 @@ use crate::engine::{
 use crate::store::{MemoryLimits, MemoryStore};
 use crate::{Error, Result};
 
-/// The time in the vectors.
-const NOW_MS: u64 = 1_790_000_000_000;
-/// Records of the list, and lines of the text.
+/// The time during the test.
+const TEST_TIME_MS: u64 = 1_790_000_000_000;
+/// The number of records in the list.
 const RECORDS: u64 = 400;
 const LINES: u64 = 3_000;
-/// Reads after which a walk is taken to go in circles.
-const MOST_READS: usize = 500;
+/// The number of reads after which cursors are considered a cycle.
+const MAX_READS: usize = 500;
 
-/// Tests a component, and whether it and the running one read each other's cursors.
+/// Tests a component, and that it and the active one accept each other's cursors.
 ///
 /// # Errors
-/// [`Error::Refused`] with what it did wrong first: after that nothing it does says much.
+/// [`Error::Refused`] with the first failure; later ones would follow from it.
 pub(super) fn run(candidate: &Component, running: Option<&Component>) -> Result<()> {
     let bench = Bench::new();
     let subject = Subject::new(candidate, &bench)?;
@@ -39,17 +40,13 @@ pub(super) fn run(candidate: &Component, running: Option<&Component>) -> Result<
     subject.knows_its_cursors()?;
     if let Some(running) = running {
         let before = Subject::new(running, &bench)?;
-        Subject::hands_over(&before, &subject, "cursors of the running component are not read")?;
-        Subject::hands_over(
-            &subject,
-            &before,
-            "its cursors are not read by the running component",
-        )?;
+        Subject::hands_over(&before, &subject, "cursors of the active component are not accepted")?;
+        Subject::hands_over(&subject, &before, "the active component does not accept its cursors")?;
     }
     Ok(())
 }
 
-/// Tests a component under the policy that it is to have: whatever that says, an answer has to come out.
+/// Tests a component under its policy: an answer must result, whatever the policy says.
 pub(super) fn under_policy(component: &Component, settings: &Settings) -> Result<()> {
     let bench = Bench::new();
     let subject = Subject { component, bench: &bench, settings: settings.clone() };
@@ -65,18 +62,18 @@ fn wrong(vector: &str, what: impl std::fmt::Display) -> Error {
     Error::Refused(format!("the component failed its self-test: {vector}: {what}"))
 }
 
-/// A store and a clock of its own.
+/// A store and a clock for the test.
 struct Bench(HostServices);
 
 impl Bench {
     fn new() -> Self {
-        let clock = Arc::new(ManualClock::at_ms(NOW_MS));
+        let clock = Arc::new(ManualClock::at_ms(TEST_TIME_MS));
         let store = Arc::new(MemoryStore::new(Arc::clone(&clock) as _, MemoryLimits::default()));
         Self(HostServices { store, clock })
     }
 }
 
-/// A component on the bench.
+/// A component under test.
 struct Subject<'b> {
     component: &'b Component,
     bench: &'b Bench,
@@ -117,12 +114,12 @@ fn text() -> String {
     })
 }
 
-/// A whole answer to the request of the vectors.
+/// Parses the answer to the request of the test.
 fn is_answer(vector: &str, message: &[u8]) -> Result<Value> {
     let answer: Value = serde_json::from_slice(message)
-        .map_err(|error| wrong(vector, format!("its answer is no JSON: {error}")))?;
+        .map_err(|error| wrong(vector, format!("the answer is not JSON: {error}")))?;
     let whole = answer.get("id") == Some(&json!(7)) && answer.pointer("/result/content").is_some();
-    if whole { Ok(answer) } else { Err(wrong(vector, "its answer is none to the request")) }
+    if whole { Ok(answer) } else { Err(wrong(vector, "the answer does not belong to the request")) }
 }
 
 impl<'b> Subject<'b> {
@@ -137,14 +134,14 @@ impl<'b> Subject<'b> {
         self.component.on_request(&self.bench.0, &self.settings, &cx(principal), message)
     }
 
-    /// What it makes of an answer.
+    /// Shapes an answer.
     fn shape(&self, message: &[u8]) -> Result<(Option<Vec<u8>>, Decision)> {
         let RequestVerdict::Forward(forward) = self.request("self-test", &call("t", &json!({})))?
         else {
-            return Err(wrong("a call without a cursor", "it was answered, not sent on"));
+            return Err(wrong("a call without a cursor", "it was answered instead of forwarded"));
         };
         if forward.ticket.is_empty() {
-            // A policy may leave everything alone.
+            // A policy may disable shaping.
             return Ok((None, Decision::default()));
         }
         let verdict = self.component.on_response(
@@ -163,14 +160,14 @@ impl<'b> Subject<'b> {
         ))
     }
 
-    /// What it answers to a reading call.
+    /// Returns the answer to a read call.
     fn read(&self, vector: &str, principal: &str, arguments: &Value) -> Result<Vec<u8>> {
         match self.request(principal, &call("context_guard_read", arguments))? {
             RequestVerdict::Answer(answer) => {
                 is_answer(vector, &answer.message)?;
                 Ok(answer.message)
             }
-            RequestVerdict::Forward(_) => Err(wrong(vector, "a cursor was not read")),
+            RequestVerdict::Forward(_) => Err(wrong(vector, "a cursor was not accepted")),
         }
     }
 
@@ -180,7 +177,7 @@ impl<'b> Subject<'b> {
             || described.version.is_empty()
             || described.policy_schema_digest.is_empty()
         {
-            return Err(wrong("describe", "it does not say what it is"));
+            return Err(wrong("describe", "a field of the description is empty"));
         }
         Ok(())
     }
@@ -189,7 +186,7 @@ impl<'b> Subject<'b> {
         match self.component.compile_policy(&self.bench.0, r#"{"tokenBudgetThreshold": "x"}"#) {
             Err(engine::Error::Policy(_)) => Ok(()),
             Err(error) => Err(error.into()),
-            Ok(_) => Err(wrong("a policy with a fault", "it was taken")),
+            Ok(_) => Err(wrong("an invalid policy", "it was accepted")),
         }
     }
 
@@ -205,7 +202,7 @@ impl<'b> Subject<'b> {
         match self.request("self-test", b"{\"jsonrpc\":") {
             Err(engine::Error::Fault(_)) => Ok(()),
             Err(error) => Err(error.into()),
-            Ok(_) => Err(wrong("half a message", "it was taken for one")),
+            Ok(_) => Err(wrong("an incomplete message", "it was accepted")),
         }
     }
 
@@ -213,15 +210,15 @@ impl<'b> Subject<'b> {
         let vector = "a list of 400 records";
         let original = list();
         let (first, decision) = self.shape(&original)?;
-        let Some(first) = first else { return Err(wrong(vector, "it was sent whole")) };
+        let Some(first) = first else { return Err(wrong(vector, "it was sent in full")) };
         is_answer(vector, &first)?;
         if decision.estimated_tokens > decision.budget
             || decision.response_bytes != first.len() as u64
         {
-            return Err(wrong(vector, "the answer is not what it says it is"));
+            return Err(wrong(vector, "the answer does not match its decision"));
         }
         if self.shape(&original)?.0.as_ref() != Some(&first) {
-            return Err(wrong(vector, "the same answer came out otherwise the second time"));
+            return Err(wrong(vector, "the second call returned another answer"));
         }
         let mut records = Vec::new();
         self.walk(vector, &first, |part| {
@@ -234,7 +231,7 @@ impl<'b> Subject<'b> {
         } else {
             Err(wrong(
                 vector,
-                format!("its pages hold {} records, and not those of the list", records.len()),
+                format!("its pages have {} records, which differ from the list", records.len()),
             ))
         }
     }
@@ -243,18 +240,22 @@ impl<'b> Subject<'b> {
         let vector = "a text of 3,000 lines";
         let original = text();
         let (first, _) = self.shape(&response(&original))?;
-        let Some(first) = first else { return Err(wrong(vector, "it was sent whole")) };
+        let Some(first) = first else { return Err(wrong(vector, "it was sent in full")) };
         is_answer(vector, &first)?;
         let mut whole = String::new();
         self.walk(vector, &first, |part| whole.push_str(part))?;
-        if whole == original { Ok(()) } else { Err(wrong(vector, "its chunks are not the text")) }
+        if whole == original {
+            Ok(())
+        } else {
+            Err(wrong(vector, "its chunks differ from the text"))
+        }
     }
 
-    /// Reads whole pieces from an answer on, to the end.
+    /// Reads all parts of an answer to its end.
     fn walk(&self, vector: &str, first: &[u8], mut see: impl FnMut(&str)) -> Result<()> {
-        // The first answer may be condensed: with `fields: all` its page is read again.
+        // The first answer may be condensed: `fields: all` reads its page again in full.
         let mut message = first.to_vec();
-        for read in 0..MOST_READS {
+        for read in 0..MAX_READS {
             let contract = answer::contract(&message);
             let condensed = contract
                 .as_ref()
@@ -262,7 +263,7 @@ impl<'b> Subject<'b> {
             if !condensed {
                 answer::content(&message).iter().for_each(|part| see(part));
             } else if read > 0 {
-                return Err(wrong(vector, "a page that was asked for whole was condensed"));
+                return Err(wrong(vector, "a page with all fields was condensed"));
             }
             let Some(cursor) = answer::next_cursor(&message)
                 .or_else(|| condensed.then(|| answer::whole_cursor(&message)).flatten())
@@ -272,13 +273,13 @@ impl<'b> Subject<'b> {
             message =
                 self.read(vector, "self-test", &json!({"cursor": cursor, "fields": "all"}))?;
         }
-        Err(wrong(vector, "its cursors lead in circles"))
+        Err(wrong(vector, "its cursors form a cycle"))
     }
 
     fn cursor(&self) -> Result<String> {
         let (first, _) = self.shape(&list())?;
         let cursor = first.as_deref().and_then(answer::next_cursor);
-        cursor.ok_or_else(|| wrong("a list of 400 records", "no cursor leads on"))
+        cursor.ok_or_else(|| wrong("a list of 400 records", "there is no next cursor"))
     }
 
     fn knows_its_cursors(&self) -> Result<()> {
@@ -297,7 +298,7 @@ impl<'b> Subject<'b> {
         Ok(())
     }
 
-    /// Whether what `from` cut is read on in by `to`, as `from` reads it itself.
+    /// Returns an error if `to` does not read what `from` has cut as `from` reads it.
     fn hands_over(from: &Self, to: &Self, otherwise: &str) -> Result<()> {
         let arguments = json!({"cursor": from.cursor()?, "fields": "all"});
         let read = |subject: &Self| {

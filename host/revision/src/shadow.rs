@@ -1,4 +1,4 @@
-//! A revision that shapes for nobody: what it would have sent, beside what was sent.
+//! A shadow revision: it shapes copies of answers, and the differences are reported.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,10 +13,11 @@ use crate::Result;
 use crate::engine::{CallContext, Decision, HostServices, Outcome, RequestVerdict};
 use crate::store::{CursorStore, StoreError};
 
-/// Answers that wait to be shaped again. Beyond, they are left out: the shadow never holds up a request.
-const WAITING: usize = 32;
-/// Endpoints that are told apart.
-const ENDPOINTS: usize = 1_000;
+/// The maximum number of queued answers. Further ones are skipped, so that the shadow never delays
+/// a request.
+const MAX_QUEUED: usize = 32;
+/// The maximum number of endpoints in the report.
+const MAX_ENDPOINTS: usize = 1_000;
 
 /// An answer that was sent.
 pub struct ShadowExchange {
@@ -24,11 +25,11 @@ pub struct ShadowExchange {
     pub cx: CallContext,
     /// The request as the client sent it.
     pub request: Arc<[u8]>,
-    /// As the upstream gave it.
+    /// The answer of the upstream.
     pub response: Vec<u8>,
     /// The decision of the active revision.
     pub decision: Decision,
-    /// As it was sent, where it was changed.
+    /// The answer as it was sent, if it was changed.
     pub shaped: Option<Vec<u8>>,
 }
 
@@ -43,16 +44,16 @@ struct Compared {
     worst: i64,
 }
 
-/// The comparison.
+/// A running comparison.
 pub struct Shadow {
     queue: SyncSender<ShadowExchange>,
     compared: Arc<Mutex<BTreeMap<String, Compared>>>,
 }
 
 impl Shadow {
-    /// Starts the thread that shapes. It ends with the shadow.
+    /// Starts the thread that shapes the copies. It ends with the shadow.
     pub(super) fn start(revision: Arc<Revision>, services: &HostServices) -> Result<Arc<Self>> {
-        let (queue, sent) = sync_channel(WAITING);
+        let (queue, sent) = sync_channel(MAX_QUEUED);
         let compared = Arc::new(Mutex::new(BTreeMap::new()));
         let shared = Arc::clone(&compared);
         let store = Arc::new(ReadOnly(Arc::clone(&services.store)));
@@ -63,7 +64,7 @@ impl Shadow {
         Ok(Arc::new(Self { queue, compared }))
     }
 
-    /// Shows it an answer.
+    /// Queues an exchange for comparison.
     pub fn offer(&self, sent: ShadowExchange) {
         let _ = self.queue.try_send(sent);
     }
@@ -91,7 +92,7 @@ fn compare(
         let other = shape(revision, services, &sent);
         let mut compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
         let endpoint = &sent.decision.endpoint;
-        if compared.len() >= ENDPOINTS && !compared.contains_key(endpoint) {
+        if compared.len() >= MAX_ENDPOINTS && !compared.contains_key(endpoint) {
             continue;
         }
         let one = compared.entry(endpoint.clone()).or_default();
@@ -115,7 +116,7 @@ fn compare(
     }
 }
 
-/// What the revision makes of an answer; none where it fails.
+/// Shapes an answer with the shadow revision. Returns none if it fails.
 fn shape(
     revision: &Revision,
     services: &HostServices,
@@ -139,7 +140,7 @@ fn shape(
     Some((verdict.decision, shaped))
 }
 
-/// A store that takes nothing: what is shaped for nobody need not be kept.
+/// A read-only store: nobody can read what a shadow stores.
 struct ReadOnly(Arc<dyn CursorStore>);
 
 impl CursorStore for ReadOnly {

@@ -1,4 +1,4 @@
-//! Whose component it is: a checksum or a signature beside the file, where the configuration asks for one.
+//! Verifies a component by a checksum or a signature in a file beside it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,23 +8,23 @@ use context_guard_config::Requirement;
 
 use crate::{Error, Result, config, digest};
 
-/// What a component needs before it is taken.
+/// The proof that a component needs.
 #[derive(Clone, Debug, Default)]
 pub enum VerificationPolicy {
-    /// Nothing.
+    /// None.
     #[default]
     Any,
-    /// Its SHA-256 in `FILE.sha256`, as `sha256sum` writes it.
+    /// The SHA-256 digest in `FILE.sha256`, as `sha256sum` writes it.
     Checksum,
-    /// A signature of one of these minisign keys in `FILE.minisig`.
+    /// A signature by one of these minisign keys in `FILE.minisig`.
     Signed(Vec<PublicKey>),
 }
 
 impl VerificationPolicy {
-    /// VerificationPolicy as a configuration asks for it.
+    /// Returns the policy of a configuration.
     ///
     /// # Errors
-    /// [`Error::Refused`] with a public key that is none.
+    /// [`Error::Refused`] if a public key is invalid.
     pub fn configured(component: &config::Component) -> Result<Self> {
         match component.require {
             Requirement::Nothing => Ok(Self::Any),
@@ -33,20 +33,20 @@ impl VerificationPolicy {
         }
     }
 
-    /// VerificationPolicy in these minisign public keys, the base64 line of each.
+    /// Returns a policy that requires a signature by one of these minisign keys, each in base64.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the key that is none.
+    /// [`Error::Refused`] if a key is invalid.
     pub fn signed(keys: &[String]) -> Result<Self> {
         let keys = keys.iter().map(|key| {
             PublicKey::from_base64(key.trim()).map_err(|error| {
-                Error::Refused(format!("{key:?} is no minisign public key: {error}"))
+                Error::Refused(format!("invalid minisign public key {key:?}: {error}"))
             })
         });
         Ok(Self::Signed(keys.collect::<Result<_>>()?))
     }
 
-    /// The file that stands beside a component for this.
+    /// Returns the path of the proof for a component.
     #[must_use]
     pub fn sidecar(&self, component: &Path) -> Option<PathBuf> {
         let ending = match self {
@@ -59,32 +59,32 @@ impl VerificationPolicy {
         Some(name.into())
     }
 
-    /// Whether bytes are what the file beside them says.
+    /// Verifies a component against its proof.
     ///
     /// # Errors
-    /// [`Error::Refused`] with what does not fit.
-    pub fn verify(&self, bytes: &[u8], beside: &str) -> Result<()> {
+    /// [`Error::Refused`] with the mismatch.
+    pub fn verify(&self, bytes: &[u8], proof: &str) -> Result<()> {
         match self {
             Self::Any => Ok(()),
             Self::Checksum => {
-                let wanted = beside.split_whitespace().next().unwrap_or_default();
+                let wanted = proof.split_whitespace().next().unwrap_or_default();
                 let is = digest(bytes);
                 if wanted.eq_ignore_ascii_case(&is) {
                     return Ok(());
                 }
                 Err(Error::Refused(format!(
-                    "the component's SHA-256 is {is}, not {wanted:?} as its checksum file says"
+                    "the component's SHA-256 is {is}, but its checksum file says {wanted:?}"
                 )))
             }
             Self::Signed(keys) => {
-                let signature = Signature::decode(beside).map_err(|error| {
-                    Error::Refused(format!("the component's signature cannot be read: {error}"))
+                let signature = Signature::decode(proof).map_err(|error| {
+                    Error::Refused(format!("invalid signature of the component: {error}"))
                 })?;
                 if keys.iter().any(|key| key.verify(bytes, &signature, false).is_ok()) {
                     return Ok(());
                 }
                 Err(Error::Refused(
-                    "the component's signature is of none of the keys in component.publicKeys, or of other bytes".to_owned(),
+                    "the component's signature does not match its bytes or any key in component.publicKeys".to_owned(),
                 ))
             }
         }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checksum_is_that_of_the_bytes() {
+    fn checksum_must_match() {
         let sum = format!("{}  guard.wasm\n", digest(b"component"));
         assert!(VerificationPolicy::Checksum.verify(b"component", &sum).is_ok());
         let refused =
@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_of_these_bytes_by_one_of_the_keys() {
-        // Made by minisign's own program; the test of the suite makes new ones with it.
+    fn signature_must_match() {
+        // Created with the minisign program; the end-to-end test creates new ones.
         let keys = VerificationPolicy::signed(&[
             "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3".to_owned(),
         ])

@@ -1,4 +1,4 @@
-//! What a gateway is made of, read again whenever it may have changed: policy, component, signing keys.
+//! The files of a gateway: policy, component, signing keys. They are read again when they change.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,23 @@ use crate::engine::SigningKey;
 use crate::policy::Source;
 use crate::{Error, Result, config};
 
-/// What stands in the files now.
+/// The current contents of the files.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     /// The policy.
     pub policy: Source,
-    /// The component's file, and what it needs to be trusted; none is the one inside the program.
+    /// The component's file and the proof it needs; none for the embedded component.
     pub component: Option<(PathBuf, VerificationPolicy)>,
-    /// The signing keys; none are those that the program made up.
+    /// The signing keys; none if the program created a random key.
     pub keys: Option<Vec<SigningKey>>,
-    /// Every file that any of it came from.
+    /// All files that were read.
     pub files: Vec<PathBuf>,
 }
 
 type Read = dyn Fn() -> Result<Content> + Send + Sync;
 
-/// How to read it, and what was seen last: what was refused once is not tried again until it changes.
+/// Reads the files and remembers the last contents: rejected contents are not tried again until
+/// they change.
 pub struct Sources {
     read: Box<Read>,
     seen: Mutex<Seen>,
@@ -39,7 +40,7 @@ struct Seen {
 }
 
 impl Sources {
-    /// Sources that this reads. What they hold now is taken to be in use already.
+    /// Returns sources that `read` reads. The current contents count as deployed.
     pub fn new(read: impl Fn() -> Result<Content> + Send + Sync + 'static) -> Self {
         let sources = Self { read: Box::new(read), seen: Mutex::default() };
         if let Ok(content) = (sources.read)() {
@@ -55,16 +56,19 @@ impl Sources {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The files that are watched.
+    /// Returns the watched files.
     #[must_use]
     pub fn files(&self) -> BTreeSet<PathBuf> {
         self.seen().files.clone()
     }
 
-    /// Reads everything again, and takes over what has changed. `again`: also what was refused before. None where nothing is new.
+    /// Reads all files again and deploys changes. Returns none if nothing changed.
+    ///
+    /// With `again`, contents that were rejected before are tried again.
     ///
     /// # Errors
-    /// As [`Revisions::offer`], and where a file cannot be read. Then what serves serves on.
+    /// Those of [`Revisions::deploy`], or a file that cannot be read. The active revision continues
+    /// to serve.
     pub fn reload(&self, revisions: &Revisions, again: bool) -> Result<Option<Arc<Revision>>> {
         let content = (self.read)().and_then(|content| {
             is_written(&content.policy)?;
@@ -74,7 +78,8 @@ impl Sources {
         let (content, component) = match content {
             Ok(content) => content,
             Err(error) => {
-                // A file that is being written is read again and again: the same fault is told once.
+                // A file that is being written is read several times: the same error is reported
+                // once.
                 let fault = Some(error.to_string());
                 let known = std::mem::replace(&mut self.seen().fault, fault.clone()) == fault;
                 if !known || again {
@@ -119,27 +124,27 @@ impl Sources {
     }
 }
 
-/// A policy file that is empty is one that is being written.
+/// Rejects an empty policy file, which is probably being written.
 fn is_written(policy: &Source) -> Result<()> {
     match &policy.path {
         Some(path) if policy.text.trim().is_empty() => Err(Error::Refused(format!(
-            "{} is empty; for the default policy write {{}}",
+            "{} is empty: write {{}} for the default policy",
             path.display()
         ))),
         _ => Ok(()),
     }
 }
 
-/// The component's bytes, if they are what they have to be.
+/// Returns the bytes of the component after verification.
 fn load(content: &Content) -> Result<Option<Vec<u8>>> {
     let Some((path, trust)) = &content.component else { return Ok(None) };
     read_component(path, trust).map(Some)
 }
 
-/// Reads a component, and verifies what stands beside it.
+/// Reads and verifies a component.
 ///
 /// # Errors
-/// [`Error::File`], [`Error::Refused`].
+/// [`Error::Config`] if a file cannot be read, [`Error::Refused`] if the proof does not match.
 pub fn read_component(path: &Path, trust: &VerificationPolicy) -> Result<Vec<u8>> {
     let file = |path: &Path| {
         let path = path.to_owned();

@@ -1,4 +1,4 @@
-//! What a revision did: the stats that it is promoted or taken back by.
+//! The statistics of a revision, which decide on promotion and rollback.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::config::RollbackLimits;
 use crate::engine::{Decision, LossClass};
 
-/// Powers of two of microseconds, up to half a minute.
-const BUCKETS: usize = 26;
+/// The number of latency buckets: powers of two of microseconds, up to half a minute.
+const LATENCY_BUCKETS: usize = 26;
 
-/// Counts of one revision.
+/// The statistics of one revision.
 #[derive(Debug, Default)]
 pub struct RevisionStats {
     calls: AtomicU64,
@@ -22,11 +22,11 @@ pub struct RevisionStats {
     original_tokens: AtomicU64,
     sent_tokens: AtomicU64,
     micros: AtomicU64,
-    times: [AtomicU64; BUCKETS],
+    times: [AtomicU64; LATENCY_BUCKETS],
     window: Mutex<Window>,
 }
 
-/// The last calls: two spans of time, the one that runs and the one before.
+/// The calls of the current and of the previous time span.
 #[derive(Debug, Default)]
 struct Window {
     since: Option<Instant>,
@@ -34,33 +34,33 @@ struct Window {
     before: (u64, u64),
 }
 
-/// The counts at a time.
+/// The statistics at one point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatsSnapshot {
-    /// Calls of the component that ended.
+    /// The number of calls.
     pub calls: u64,
-    /// Calls that it failed on.
+    /// The number of failed calls.
     pub faults: u64,
-    /// Answers that it looked at.
+    /// The number of answers.
     pub answers: u64,
-    /// Answers that it changed.
+    /// The number of changed answers.
     pub shaped: u64,
-    /// Tokens of the answers as they came.
+    /// The tokens of the original answers.
     pub original_tokens: u64,
-    /// Tokens of the answers as they were sent.
+    /// The tokens of the sent answers.
     pub sent_tokens: u64,
-    /// Time in the component, in microseconds.
+    /// The time in the component, in microseconds.
     pub micros: u64,
 }
 
 impl RevisionStats {
-    /// A call ended.
+    /// Counts a call.
     pub fn called(&self, took: Duration, failed: bool, span: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.micros.fetch_add(micros, Ordering::Relaxed);
         let bucket = usize::try_from(u64::BITS - micros.leading_zeros()).unwrap_or(0);
-        if let Some(bucket) = self.times.get(bucket.min(BUCKETS - 1)) {
+        if let Some(bucket) = self.times.get(bucket.min(LATENCY_BUCKETS - 1)) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
         if failed {
@@ -78,7 +78,7 @@ impl RevisionStats {
         window.now.1 += u64::from(failed);
     }
 
-    /// An answer was looked at.
+    /// Counts an answer.
     pub fn answered(&self, decision: &Decision) {
         self.answers.fetch_add(1, Ordering::Relaxed);
         self.shaped.fetch_add(u64::from(decision.loss != LossClass::None), Ordering::Relaxed);
@@ -86,7 +86,7 @@ impl RevisionStats {
         self.sent_tokens.fetch_add(decision.estimated_tokens, Ordering::Relaxed);
     }
 
-    /// Why it is to be taken back, if it fails too often.
+    /// Returns the reason for a rollback, if too many calls fail.
     pub fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {
         let window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let (calls, faults) = (window.now.0 + window.before.0, window.now.1 + window.before.1);
@@ -94,13 +94,13 @@ impl RevisionStats {
         let rate = faults as f64 / calls.max(1) as f64;
         (faults >= limits.faults && rate > limits.fault_rate).then(|| {
             format!(
-                "it failed on {faults} of its last {calls} calls (rollout.limits.faultRate is {})",
+                "{faults} of its last {calls} calls failed (rollout.limits.faultRate is {})",
                 limits.fault_rate
             )
         })
     }
 
-    /// The counts now.
+    /// Returns the current statistics.
     #[must_use]
     pub fn snapshot(&self) -> StatsSnapshot {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl RevisionStats {
         }
     }
 
-    /// The time that so many of a thousand calls stayed below, in microseconds, to a power of two.
+    /// Returns the latency quantile in thousandths, in microseconds, rounded up to a power of two.
     fn quantile(&self, per_mille: u64) -> u64 {
         let counts: Vec<u64> =
             self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();
@@ -130,7 +130,7 @@ impl RevisionStats {
         0
     }
 
-    /// For people and their programs.
+    /// Returns a report in JSON.
     pub(super) fn json(&self) -> Value {
         let StatsSnapshot { calls, faults, answers, shaped, original_tokens, sent_tokens, micros } =
             self.snapshot();
@@ -144,7 +144,7 @@ impl RevisionStats {
 }
 
 impl StatsSnapshot {
-    /// Microseconds a call, on average.
+    /// Returns the mean duration of a call, in microseconds.
     #[must_use]
     pub fn mean_micros(&self) -> u64 {
         self.micros.checked_div(self.calls).unwrap_or_default()
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_counts_only_with_enough_faults() {
+    fn rate_needs_enough_faults() {
         let limits = RollbackLimits { faults: 3, fault_rate: 0.1, ..RollbackLimits::default() };
         let span = Duration::from_secs(60);
         let stats = RevisionStats::default();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn old_faults_are_forgotten() {
+    fn old_faults_expire() {
         let limits = RollbackLimits { faults: 1, fault_rate: 0.0, ..RollbackLimits::default() };
         let span = Duration::from_millis(1);
         let stats = RevisionStats::default();

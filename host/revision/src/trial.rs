@@ -1,4 +1,4 @@
-//! A new revision on trial: which sessions it takes, and what becomes of it.
+//! The trial of a new revision: its sessions and its verdict.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -13,22 +13,22 @@ use super::stats::{RevisionStats, StatsSnapshot};
 use super::{Mode, RolloutOptions};
 use crate::engine::CallContext;
 
-/// A trial.
+/// A running trial.
 pub struct Trial {
-    /// What is tried.
+    /// The revision on trial.
     pub revision: Arc<Revision>,
-    /// How.
+    /// The mode of the rollout.
     pub mode: Mode,
     percent: AtomicU8,
     step: AtomicUsize,
     began: Mutex<(Instant, StatsSnapshot)>,
-    /// What the active revision had done when the trial began.
+    /// The statistics of the active revision at the begin of the trial.
     before: StatsSnapshot,
     /// The comparison, if the revision runs as a shadow.
     pub shadow: Option<Arc<Shadow>>,
 }
 
-/// What becomes of a trial.
+/// The verdict on a trial.
 pub(super) enum Verdict {
     Wait,
     Step(u8),
@@ -60,13 +60,14 @@ impl Trial {
         }
     }
 
-    /// The share of sessions that it takes, in percent.
+    /// Returns the percentage of sessions that it serves.
     #[must_use]
     pub fn percent(&self) -> u8 {
         self.percent.load(Ordering::Relaxed)
     }
 
-    /// Whether it takes this caller: by session, or by principal where there is none. Those that it took once it keeps when its share grows.
+    /// Returns true if the trial serves this caller, by session or by principal. A session stays
+    /// with the trial when the share grows.
     pub(super) fn takes(&self, cx: &CallContext) -> bool {
         session_percentile(cx, self.revision.number) < self.percent()
     }
@@ -76,7 +77,7 @@ impl Trial {
             return Verdict::Wait;
         }
         let (now, beside) = (self.revision.stats.snapshot(), active.snapshot());
-        // Both sides since the trial began: what came before had other traffic.
+        // Only calls since the begin of the trial are compared: earlier traffic differed.
         let calls = beside.calls - self.before.calls.min(beside.calls);
         let micros = beside.micros - self.before.micros.min(beside.micros);
         let usual = micros.checked_div(calls).unwrap_or_default();
@@ -86,7 +87,7 @@ impl Trial {
         let enough = now.calls >= began.1.calls + options.step_calls;
         if enough && slow {
             return Verdict::End(format!(
-                "its calls take {} us on average, those of the active generation {usual} us (rollout.limits.slowdown is {})",
+                "its calls take {} us on average, those of the active revision {usual} us (rollout.limits.slowdown is {})",
                 now.mean_micros(),
                 options.limits.slowdown
             ));
@@ -105,7 +106,7 @@ impl Trial {
         }
     }
 
-    /// For people and their programs: both sides, since the trial began.
+    /// Returns a report of both revisions since the begin of the trial in JSON.
     pub(super) fn json(&self, active: &Revision) -> Value {
         let side = |now: StatsSnapshot, before: StatsSnapshot| {
             let answers = now.answers.saturating_sub(before.answers);
@@ -134,7 +135,8 @@ impl Trial {
     }
 }
 
-/// Where a caller stands among all, 0 to 99: always the same place for the same session.
+/// Returns the position of a caller among all, from 0 to 99. It is the same for all calls of a
+/// session.
 pub fn session_percentile(cx: &CallContext, salt: u64) -> u8 {
     let mut hasher = DefaultHasher::new();
     salt.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! How something new is taken in: read, checked, compiled, tested, and only then given to requests.
+//! Validates a candidate: reads, compiles and tests it before it serves requests.
 
 use std::sync::Arc;
 
@@ -12,25 +12,27 @@ use crate::engine::background;
 use crate::policy::Source;
 use crate::{Error, Result, config};
 
-/// Something new.
+/// A candidate for a new revision.
 #[derive(Clone, Debug, Default)]
 pub struct Candidate {
-    /// Where it comes from, for the record.
+    /// The source, for the report.
     pub source: String,
-    /// Another component; none: the active one.
+    /// The component; none for the active one.
     pub component: Option<Vec<u8>>,
-    /// Another policy; none: the active one.
+    /// The policy; none for the active one.
     pub policy: Option<Source>,
-    /// How it comes in, where that is not what the options say.
+    /// The rollout mode, if it differs from the options.
     pub mode: Option<Mode>,
 }
 
 impl Revisions {
-    /// Takes something new in (R004): compiles it, checks its world, asks it what it is, compiles the policy, runs the self-test, and begins to use it. None where it is what
-    /// serves already. Where anything is wrong it is refused, and what serves serves on. Takes as long as compiling does; requests do not wait for it.
+    /// Validates a candidate and starts its rollout. Returns none if it equals the active revision.
+    ///
+    /// Compiles the component, checks its imports, compiles the policy and runs the self-test.
+    /// Requests do not wait for it. If anything fails, the active revision continues to serve.
     ///
     /// # Errors
-    /// [`Error::Engine`], [`Error::Policy`], [`Error::Refused`], each with every reason that was found.
+    /// [`Error::Engine`], [`Error::Config`] or [`Error::Refused`] with all reasons that were found.
     pub fn deploy(&self, candidate: &Candidate) -> Result<Option<Arc<Revision>>> {
         let _turn = self.change();
         match self.validate(candidate) {
@@ -47,7 +49,7 @@ impl Revisions {
         }
     }
 
-    /// Tells that something could not be taken in.
+    /// Reports a rejected candidate.
     pub(super) fn refuse(&self, source: &str, error: &Error) {
         self.tell(&Change::refused(self.active().number, source, &error.to_string()));
     }
@@ -89,7 +91,8 @@ impl Revisions {
         Ok(Some(Arc::new(revision)))
     }
 
-    /// The component of these bytes: one that is kept, or a new one that has passed the self-test.
+    /// Returns the component with these bytes: a retained one, or a new one that passed the
+    /// self-test.
     fn component(&self, bytes: &[u8]) -> Result<Arc<Component>> {
         let digest = digest(bytes);
         let kept = {
@@ -111,7 +114,7 @@ impl Revisions {
     fn begin(&self, revision: &Arc<Revision>, mode: Mode) {
         let before = self.current.load_full();
         if let Some(running) = &before.trial {
-            self.end_trial(running, "another generation was offered");
+            self.end_trial(running, "another candidate was deployed");
         }
         if mode == Mode::Swap {
             self.keep(revision);
@@ -125,7 +128,7 @@ impl Revisions {
         let options = super::RolloutOptions { mode, ..self.options.clone() };
         let trial = Trial::new(Arc::clone(revision), &options, &before.active.stats, shadow);
         let reason = match mode {
-            Mode::Shadow => "it shapes beside the active one".to_owned(),
+            Mode::Shadow => "it shapes copies of the answers".to_owned(),
             _ => format!("it takes {} % of the sessions", trial.percent()),
         };
         self.current.store(Arc::new(Deployment {

@@ -1,4 +1,4 @@
-//! `context-guard config`: checks, imports and describes gateway configurations.
+//! `context-guard config`: checks, imports and describes gateway files.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use context_guard::config;
 
 use super::runtime::{self, GatewayFiles};
 
-/// Check, import and describe gateway configurations.
+/// Check, import and describe gateway files.
 #[derive(Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -18,17 +18,17 @@ pub(crate) struct Config {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List every fault of a configuration and its policy, each with line and path. Nothing is started.
+    /// List all errors of a gateway file and its policy, each with line and path. Starts nothing.
     Check {
-        /// The configuration: a .yaml, .json or .toml file.
+        /// The gateway file: .yaml, .json or .toml.
         file: PathBuf,
     },
-    /// Make a configuration from the mcpServers of a client's JSON file, on standard output.
+    /// Convert the mcpServers of a client's JSON file to a gateway file on standard output.
     Import {
         /// The client's file, such as claude_desktop_config.json or .mcp.json.
         file: PathBuf,
     },
-    /// Print the JSON Schema of configurations.
+    /// Print the JSON Schema of gateway files.
     Schema,
 }
 
@@ -42,15 +42,15 @@ impl Config {
                 runtime::check(&content)?;
                 let names: Vec<&str> =
                     config.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
-                say!("{}: no faults. Upstreams: {}.", file.display(), names.join(", "));
+                say!("{}: valid; upstreams: {}", file.display(), names.join(", "));
             }
             Command::Import { file } => {
                 let text = std::fs::read_to_string(&file)
-                    .with_context(|| format!("{} cannot be read", file.display()))?;
+                    .with_context(|| format!("cannot read {}", file.display()))?;
                 let (yaml, left) = config::import(&text)
                     .map_err(|reason| anyhow!("{}: {reason}", file.display()))?;
                 for left in left {
-                    eprintln!("context-guard: not taken over: {left}");
+                    eprintln!("context-guard: skipped: {left}");
                 }
                 super::say(format_args!("{}", yaml.trim_end()));
             }

@@ -1,4 +1,4 @@
-//! `context-guard demo`: an example server with and without the guard, in numbers.
+//! `context-guard demo`: compares an example server with and without the guard.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,11 +17,11 @@ use client::Client;
 const AFTER_HELP: &str = "\
 The example server is built by `cargo xtask run -- demo`. To see your own server's tools instead, use `context-guard wrap` in your client.";
 
-/// Start an example server, call its tools with and without the guard, and compare.
+/// Call the tools of an example server with and without the guard, and compare.
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Demo {
-    /// The example server, where it is not beside this program.
+    /// The example server, if it is not beside this program.
     #[arg(long, value_name = "FILE")]
     upstream: Option<PathBuf>,
 }
@@ -38,26 +38,21 @@ const CALLS: [(&str, &str); 7] = [
 
 impl Demo {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let program = std::env::current_exe().context("this program cannot find itself")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let upstream = match self.upstream {
             Some(path) => path,
             None => beside(&program)?,
         };
         say!(
-            "Starting {} twice: as it is, and behind `context-guard wrap --`.\n",
+            "Starting {} twice: directly, and behind `context-guard wrap --`.\n",
             upstream.display()
         );
         let mut raw = Client::start(&upstream, &[])?;
         let wrap = ["wrap".as_ref(), "--".as_ref(), upstream.as_os_str()];
         let mut guarded = Client::start(&program, &wrap)?;
 
-        let mut report = table::new(&[
-            "tool",
-            "raw tokens",
-            "guarded tokens",
-            "saved",
-            "what the model is told",
-        ]);
+        let mut report =
+            table::new(&["tool", "raw tokens", "guarded tokens", "saved", "result notice"]);
         if let Some(column) = report.column_mut(4) {
             column.set_cell_alignment(comfy_table::CellAlignment::Left);
         }
@@ -65,20 +60,20 @@ impl Demo {
             let before = o200k(&visible(&raw.call(tool, json!({}))?));
             let answer = guarded.call(tool, json!({}))?;
             let after = o200k(&visible(&answer));
-            let told = told(&answer);
+            let notice_summary = notice_summary(&answer);
             report.add_row([
                 format!("{tool}: {what}"),
                 table::number(before),
                 table::number(after),
                 table::saved(before, after),
-                told,
+                notice_summary,
             ]);
         }
         say!("{report}");
         let counted = if COUNTS_EXACTLY {
             "counted with the o200k tokenizer"
         } else {
-            "estimated as one for four characters"
+            "estimated at four characters per token"
         };
         say!("Tokens are {counted}, over the whole answer: text and structured content.\n");
 
@@ -87,9 +82,9 @@ impl Demo {
         say!(
             "\nNothing is lost: {}",
             if whole && log {
-                "everything held back was fetched, and equals the original."
+                "all omitted parts were fetched and equal the original"
             } else {
-                "NOT TRUE HERE"
+                "FAILED: reassembled output differs"
             }
         );
         Ok(if whole && log { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -101,15 +96,15 @@ fn beside(program: &Path) -> Result<PathBuf> {
     let path = program.with_file_name(name);
     if !path.is_file() {
         bail!(
-            "the example server is not at {}: build it with `cargo xtask build`, or name it with --upstream FILE",
+            "no example server at {}: build it with `cargo xtask build` or pass --upstream FILE",
             path.display()
         );
     }
     Ok(path)
 }
 
-/// The contract, without its cursor: that is long, and says nothing to people.
-fn told(answer: &[u8]) -> String {
+/// Returns the result notice without its cursor, which is long.
+fn notice_summary(answer: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let blocks =
         answer.pointer("/result/content").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -128,7 +123,7 @@ fn items(answer: &[u8]) -> Result<Vec<Value>> {
     page.get("bookings").and_then(Value::as_array).cloned().context("a page has no bookings")
 }
 
-/// Follows cursors from the first answer to the end; calls `page` for each answer.
+/// Follows cursors to the end and calls `page` for each answer.
 fn walk(
     guarded: &mut Client,
     tool: &str,
@@ -153,9 +148,9 @@ fn walk_list(raw: &mut Client, guarded: &mut Client) -> Result<bool> {
         Ok(())
     })?;
     let same = walked == original;
-    let said = if same { "the same" } else { "NOT the same" };
+    let result = if same { "equal" } else { "DIFFER FROM" };
     say!(
-        "list_bookings: {} bookings on {pages} pages, the largest of {largest} tokens; put together they are {said} as the {} of the server.",
+        "list_bookings: {} bookings on {pages} pages, at most {largest} tokens each; together they {result} the {} of the server",
         walked.len(),
         original.len()
     );
@@ -170,10 +165,10 @@ fn walk_text(raw: &mut Client, guarded: &mut Client) -> Result<bool> {
         Ok(())
     })?;
     let same = walked == original;
-    let said = if same { "is, byte for byte," } else { "is NOT" };
+    let result = if same { "equal" } else { "DIFFER FROM" };
     let (lines, bytes) = (walked.lines().count(), table::number(walked.len() as u64));
     say!(
-        "read_log: {lines} lines in {chunks} chunks, the largest of {largest} tokens; put together it {said} the log of the server ({bytes} bytes)."
+        "read_log: {lines} lines in {chunks} chunks, at most {largest} tokens each; together they {result} the log of the server ({bytes} bytes)"
     );
     Ok(same)
 }

@@ -1,4 +1,4 @@
-//! `context-guard key`: API keys of the gateway.
+//! `context-guard key`: creates API keys of the gateway.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use context_guard::access::keys;
 
-/// Make API keys for the gateway.
+/// Create API keys for the gateway.
 #[derive(Args)]
 pub(crate) struct Key {
     #[command(subcommand)]
@@ -16,12 +16,12 @@ pub(crate) struct Key {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a key, add its hash to the file, and print the key: once, on standard output.
+    /// Create a key, add its digest to the file, and print the key once on standard output.
     New {
-        /// Whose it is. Cursors and the audit log go by this name.
+        /// The owner: the name of the principal in cursors and the audit log.
         #[arg(long)]
         name: String,
-        /// The file that `access.keys` names. It is made if it is not there.
+        /// The file of `access.keys`. It is created if it is missing.
         #[arg(long, value_name = "FILE", default_value = "keys.json")]
         file: PathBuf,
     },
@@ -32,7 +32,7 @@ impl Key {
         let Command::New { name, file } = self.command;
         let key = keys::create(&file, &name)?;
         eprintln!(
-            "context-guard: added a key for {name} to {}. It is shown this once; clients send it as `Authorization: Bearer KEY`:",
+            "context-guard: added a key for {name} to {}. it is not shown again; clients send it as `Authorization: Bearer KEY`:",
             file.display()
         );
         say!("{}", key.expose());

@@ -1,4 +1,4 @@
-//! One payload through the guard, as if a tool had answered with it.
+//! Sends one payload through the guard, as if a tool had returned it.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use super::Refused;
 
-/// What came of it.
+/// The result of a call.
 pub(crate) struct Answer {
-    /// The answer as a client gets it.
+    /// The answer that a client receives.
     pub(crate) message: Vec<u8>,
-    /// What was done, where the guard did it.
+    /// The decision of the guard, if it was called.
     pub(crate) decision: Option<Decision>,
 }
 
-/// A call whose answer is already there.
+/// A call with a known answer.
 pub(crate) struct Payload {
     filter: Arc<Filter>,
     tool: String,
@@ -26,7 +26,8 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Takes bytes as the text that a tool answered with; a JSON-RPC response is taken as it is.
+    /// Returns a payload: bytes are the text of a tool's answer, and a JSON-RPC response is used
+    /// unchanged.
     pub(crate) fn new(filter: Arc<Filter>, tool: &str, bytes: &[u8]) -> Result<Self> {
         let is_answer = |value: &Value| {
             value.get("jsonrpc").is_some() && value.get("result").is_some_and(Value::is_object)
@@ -43,12 +44,12 @@ impl Payload {
         Ok(Self { filter, tool: tool.to_owned(), message })
     }
 
-    /// The payload as it came.
+    /// Returns the original payload.
     pub(crate) fn original(&self) -> &[u8] {
         &self.message
     }
 
-    /// The answer to a call with these arguments of the guard.
+    /// Returns the answer to a call with these arguments of the guard.
     pub(crate) fn call(&self, guard: &Value) -> Result<Answer> {
         let cx = CallContext {
             principal: "local".to_owned(),
@@ -63,7 +64,8 @@ impl Payload {
         };
         let is_refusal = |verdict: &Request| matches!(verdict, Request::Answer(_, decision) if decision.mode == "error");
         let mut verdict = self.filter.request(&cx, &call(guard)?);
-        // What a cursor leads to may have been kept by another run of this program: it is made anew from the same bytes, which gives it the same name.
+        // A cursor may come from another run of this program, whose store is gone. Shaping the same
+        // bytes again stores the snapshot under the same name.
         if guard.get("cursor").is_some() && is_refusal(&verdict) {
             let mut first = guard.clone();
             if let Some(members) = first.as_object_mut() {
@@ -80,7 +82,7 @@ impl Payload {
             Request::Answer(message, decision) => Answer { message, decision: Some(*decision) },
             Request::Forward(_, ticket) => self.shape(&cx, &ticket),
         };
-        // The guard's own refusals are known by their mode; an error that the payload holds is a payload.
+        // A refusal by the guard is identified by its mode; an error inside the payload is content.
         match &answer.decision {
             Some(decision) if decision.mode == "error" => {
                 Err(Refused(answer::content(&answer.message).concat()).into())

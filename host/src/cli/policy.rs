@@ -13,10 +13,10 @@ use super::{GuardOptions, table};
 
 const AFTER_HELP: &str = "\
 Examples:
-  context-guard policy check policy.yaml                            every fault, with its line and what would be right
-  context-guard policy explain policy.yaml --endpoint crm::list_users   what applies to a tool, and where it is set
-  context-guard policy explain policy.yaml --endpoint 'GET /bookings'   the same for a path of a JSON API
-  context-guard policy diff old.yaml new.yaml                       what differs; exits with 1 where something does
+  context-guard policy check policy.yaml                            list all errors with their lines
+  context-guard policy explain policy.yaml --endpoint crm::list_users   the settings of a tool and their origin
+  context-guard policy explain policy.yaml --endpoint 'GET /bookings'   the settings of a path of a JSON API
+  context-guard policy diff old.yaml new.yaml                       the differences; exits with 1 if there are any
 
 Every setting can be overridden by the environment: CONTEXT_GUARD__POLICY__TOKEN_BUDGET_THRESHOLD=8000 sets tokenBudgetThreshold.";
 
@@ -30,38 +30,39 @@ pub(crate) struct Policy {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List every fault of a policy, each with line, path, reason, and the name that was perhaps meant.
+    /// List all errors of a policy, each with line, path and reason, and a suggestion for
+    /// misspelled names.
     Check {
         /// The policy: a .yaml, .json or .toml file.
         file: PathBuf,
-        /// The guard component that it is for, where it is not the one inside this program.
+        /// The guard component that compiles it, instead of the embedded one.
         #[arg(long, value_name = "FILE", env = "CONTEXT_GUARD_COMPONENT")]
         component: Option<PathBuf>,
         /// Print JSON: {"file", "valid", "issues": [{"line", "path", "reason", "severity"}]}.
         #[arg(long)]
         json: bool,
     },
-    /// Show what applies to an endpoint, and where each value is set.
+    /// Show the settings of an endpoint and their origin.
     Explain {
-        /// The policy; without one, the defaults.
+        /// The policy; the default policy if it is not given.
         file: Option<PathBuf>,
-        /// `upstream::tool`, a tool's name, a resource's URI, or `METHOD /path`.
+        /// `upstream::tool`, the name of a tool, the URI of a resource, or `METHOD /path`.
         #[arg(long, default_value = "")]
         endpoint: String,
-        /// Show only what is not the default.
+        /// Show only settings that differ from the default.
         #[arg(long)]
         set: bool,
         /// Print JSON: {"setting": {"value", "from"}}.
         #[arg(long)]
         json: bool,
     },
-    /// Show what differs between two policies. Exits with 1 where something does.
+    /// Show the differences between two policies. Exits with 1 if there are any.
     Diff {
-        /// The one.
+        /// The old policy.
         old: PathBuf,
-        /// The other.
+        /// The new policy.
         new: PathBuf,
-        /// Compare what applies to this endpoint, not what is written.
+        /// Compare the effective settings of this endpoint instead of the files.
         #[arg(long)]
         endpoint: Option<String>,
         /// Print JSON: [{"path", "old", "new"}].
@@ -94,7 +95,7 @@ fn check(file: PathBuf, component: Option<PathBuf>, json: bool) -> Result<ExitCo
         for warning in &warnings.0 {
             say!("{}: warning: {}: {}", file.display(), warning.path(), warning.reason);
         }
-        say!("{}: no faults.", file.display());
+        say!("{}: valid", file.display());
         return Ok(ExitCode::SUCCESS);
     }
     let (issues, severity) = match checked {
@@ -129,7 +130,7 @@ fn explain(source: &Source, endpoint: &str, set: bool, json: bool) {
     let mut report = table::texts(&["setting", "value", "from"]);
     for one in shown {
         let value = if one.value.is_null() {
-            "(told from the answer)".to_owned()
+            "(depends on the answer)".to_owned()
         } else {
             one.value.to_string()
         };
@@ -152,7 +153,7 @@ fn diff(old: &Source, new: &Source, endpoint: Option<&str>, json: bool) -> ExitC
     if json {
         say!("{:#}", json!(differences));
     } else if differences.is_empty() {
-        say!("No difference.");
+        say!("no differences");
     } else {
         let shown =
             |value: &Value| if value.is_null() { "-".to_owned() } else { value.to_string() };

@@ -1,4 +1,4 @@
-//! `context-guard replay`: a dry run of a policy or component over recorded traffic.
+//! `context-guard replay`: replays recorded traffic under another policy or component.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -19,42 +19,43 @@ const AFTER_HELP: &str = "\
 Traffic is recorded by a gateway with `recording: {file: traffic.jsonl}` in its configuration, secrets taken out.
 
 Examples:
-  context-guard replay traffic.jsonl --policy new.yaml                          a table: before, after, what is still there
+  context-guard replay traffic.jsonl --policy new.yaml                          compare with the default policy
   context-guard replay traffic.jsonl --before old.yaml --policy new.yaml --max-growth 5 --min-recall 0.9
                                                                                 the same in CI: exits with 5 past a limit
   context-guard replay traffic.jsonl --component new.wasm --json                a new component under the default policy
 
-Needles are ids, names and titles of records, and the errors and warnings of logs: what a reader looks for. Tokens are counted with o200k.";
+Key facts are ids, names and titles of records, and errors and warnings of logs. Tokens are counted with o200k.";
 
-/// Signs the cursors of a dry run, which nobody is sent: always the same, so that the same traffic gives the same report.
+/// The signing key of replays. It is constant so that the same traffic gives the same report;
+/// nobody receives the cursors.
 const KEY: &[u8] = b"the key of dry runs, known to all";
-/// Past a limit.
-const PAST_A_LIMIT: u8 = 5;
+/// The exit code if a limit is exceeded.
+const LIMIT_EXCEEDED: u8 = 5;
 
-/// Run recorded traffic under another policy or component, and compare.
+/// Replay recorded traffic under another policy or component, and compare.
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Replay {
-    /// The recording: a line of JSON an exchange.
+    /// The recording: one JSON line per exchange.
     file: PathBuf,
     #[command(flatten)]
     guard: GuardOptions,
-    /// The policy that it is compared with. Without one, the defaults.
+    /// The policy to compare with; the default policy if it is not given.
     #[arg(long, value_name = "FILE")]
     before: Option<PathBuf>,
-    /// How many of the worst answers are shown.
+    /// The number of worst answers to show.
     #[arg(long, default_value_t = 5)]
     worst: usize,
-    /// Fail where an answer has more tokens than this.
+    /// Fail if an answer has more tokens.
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u64>,
-    /// Fail where the answers of an endpoint become larger by more than so many percent.
+    /// Fail if the answers of an endpoint grow by more percent.
     #[arg(long, value_name = "PERCENT")]
     max_growth: Option<f64>,
-    /// Fail where an endpoint keeps a smaller share of its needles, 0 to 1.
+    /// Fail if an endpoint retains a smaller share of its key facts, from 0 to 1.
     #[arg(long, value_name = "SHARE")]
     min_recall: Option<f64>,
-    /// Fail where the guard fails on more answers than this.
+    /// Fail if the guard fails on more answers.
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     max_faults: u64,
     /// Print the report as JSON.
@@ -86,13 +87,13 @@ impl Replay {
         } else {
             show(&report);
             for reason in &past {
-                say!("PAST A LIMIT: {reason}");
+                say!("limit exceeded: {reason}");
             }
         }
-        Ok(if past.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PAST_A_LIMIT) })
+        Ok(if past.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(LIMIT_EXCEEDED) })
     }
 
-    /// Every limit that was passed.
+    /// Returns all exceeded limits.
     fn past(&self, report: &Report) -> Vec<String> {
         let mut past = Vec::new();
         for row in &report.endpoints {
@@ -105,14 +106,14 @@ impl Replay {
             }
             if let Some(most) = self.max_growth.filter(|most| row.growth() > *most) {
                 past.push(format!(
-                    "{name}: answers become {:.1} % larger (--max-growth {most})",
+                    "{name}: answers grow by {:.1} % (--max-growth {most})",
                     row.growth()
                 ));
             }
             let recall = row.recall(&row.after);
             if let Some(least) = self.min_recall.filter(|least| recall < *least) {
                 past.push(format!(
-                    "{name}: {recall:.2} of its needles are kept (--min-recall {least})"
+                    "{name}: recall of key facts is {recall:.2} (--min-recall {least})"
                 ));
             }
         }
@@ -136,9 +137,9 @@ fn show(report: &Report) {
         "after",
         "change",
         "largest",
-        "needles",
-        "kept before",
-        "kept after",
+        "key facts",
+        "recall before",
+        "recall after",
         "faults",
     ];
     let mut all = table::new(&head);
@@ -163,7 +164,7 @@ fn show(report: &Report) {
     all.add_row(line(&report.total, "all"));
     say!("{all}");
     if !report.worst.is_empty() {
-        say!("\nThe answers that fare worst:");
+        say!("\nworst results:");
         let mut worst = table::new(&head);
         for row in &report.worst {
             worst.add_row(line(row, &format!("{} at {}", row.endpoint, row.timestamp)));

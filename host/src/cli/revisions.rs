@@ -1,4 +1,4 @@
-//! `context-guard revisions`: what serves a running gateway, and changes of it.
+//! `context-guard revisions`: shows and changes the revisions of a running gateway.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,25 +13,25 @@ use super::table;
 
 const AFTER_HELP: &str = "\
 Examples:
-  context-guard generations --config gateway.yaml             what serves, what is kept, how a trial goes
-  context-guard generations --config gateway.yaml reload      read policy, component and keys again, now
-  context-guard generations --config gateway.yaml promote     let the generation on trial serve everybody
-  context-guard generations --config gateway.yaml rollback    back to the generation before, or end the trial
-  context-guard generations --config gateway.yaml rollback 3  back to generation 3
+  context-guard revisions --config gateway.yaml             show the revisions and the trial
+  context-guard revisions --config gateway.yaml reload      read policy, component and keys again
+  context-guard revisions --config gateway.yaml promote     promote the revision on trial
+  context-guard revisions --config gateway.yaml rollback    roll back to the revision before, or end the trial
+  context-guard revisions --config gateway.yaml rollback 3  roll back to revision 3
 
 The gateway needs admin.listen, and admin.token for changes.";
 
-/// Show what serves a running gateway, and change it: reload, promote, roll back.
+/// Show and change the revisions of a running gateway: reload, promote, roll back.
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Revisions {
-    /// The gateway's configuration, which names the endpoint for operators and its token.
+    /// The gateway file, which names the operators' endpoint and its token.
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
-    /// The endpoint for operators, such as http://127.0.0.1:8809, where no configuration is at hand.
+    /// The operators' endpoint, such as http://127.0.0.1:8809 (if --config is not given).
     #[arg(long, value_name = "URL", global = true)]
     admin: Option<String>,
-    /// Its token, where no configuration is at hand.
+    /// The admin token (if --config is not given).
     #[arg(
         long,
         value_name = "TOKEN",
@@ -40,7 +40,7 @@ pub(crate) struct Revisions {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// Print what the gateway answers, JSON.
+    /// Print the gateway's answer in JSON.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -49,11 +49,11 @@ pub(crate) struct Revisions {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Read policy, component and signing keys again, also what was refused before.
+    /// Read policy, component and signing keys again, including rejected ones.
     Reload,
-    /// Let the revision on trial serve everybody.
+    /// Promote the revision on trial.
     Promote,
-    /// Go back to the revision before, or to one that is kept; a running trial ends first.
+    /// Roll back to the revision before, or to a retained one. Ends a trial first.
     Rollback {
         /// The number of the revision.
         to: Option<u64>,
@@ -78,12 +78,12 @@ impl Revisions {
         } else if at(&answer, "/changed") == true {
             let (new, active) = (at(&answer, "/generation"), at(&answer, "/active"));
             if new == active {
-                say!("Generation {active} serves now.");
+                say!("revision {active} is active");
             } else {
-                say!("Generation {new} is on trial; generation {active} is active.");
+                say!("revision {new} is on trial, revision {active} is active");
             }
         } else {
-            say!("Nothing is new: generation {} serves on.", at(&answer, "/active"));
+            say!("no change: revision {} remains active", at(&answer, "/active"));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -93,21 +93,21 @@ impl Revisions {
         if let Some(path) = &self.config {
             let admin = config::read(path)?.admin;
             let admin = admin.with_context(|| {
-                format!("{} has no admin.listen, so the gateway cannot be asked", path.display())
+                format!("cannot reach the gateway: {} has no admin.listen", path.display())
             })?;
             url = url.or(Some(format!("http://{}", admin.listen)));
             token = token.or(admin.token.map(|token| token.expose().to_owned()));
         }
         match url {
             Some(url) => Ok(AdminClient::new(&url, token.as_deref())),
-            None => bail!("name the gateway: --config FILE, or --admin URL"),
+            None => bail!("pass --config FILE or --admin URL to name the gateway"),
         }
     }
 }
 
 fn show(report: &Value) {
     let mut all = table::texts(&[
-        "generation",
+        "revision",
         "state",
         "since",
         "from",
@@ -115,7 +115,7 @@ fn show(report: &Value) {
         "calls",
         "faults",
         "tokens sent",
-        "us a call",
+        "us per call",
     ]);
     let revisions = at(report, "/generations").as_array().into_iter().flatten();
     for one in revisions.chain(at(report, "/trial").get("generation")) {
@@ -139,19 +139,19 @@ fn show(report: &Value) {
         return;
     }
     say!(
-        "\nOn trial ({}): generation {}, {} % of the sessions.",
+        "\non trial ({}): revision {}, {} % of the sessions",
         at(trial, "/mode").as_str().unwrap_or_default(),
         at(trial, "/generation/generation"),
         at(trial, "/percent")
     );
     let mut sides = table::new(&[
-        "since it began",
+        "since the start",
         "calls",
         "faults",
         "answers",
         "shaped",
-        "tokens an answer",
-        "us a call",
+        "tokens per answer",
+        "us per call",
     ]);
     for side in ["active", "candidate"] {
         let of = |name: &str| {
@@ -172,11 +172,11 @@ fn show(report: &Value) {
         let mut compared = table::new(&[
             "endpoint",
             "answers",
-            "the same",
+            "equal",
             "faults",
             "tokens sent",
-            "tokens in the shadow",
-            "worst growth",
+            "shadow tokens",
+            "max growth",
         ]);
         for one in endpoints {
             let of = |name: &str| at(one, &format!("/{name}")).to_string();
@@ -194,13 +194,13 @@ fn show(report: &Value) {
     }
 }
 
-/// A time of day, in UTC.
+/// Returns a time of day in UTC.
 fn time(ms: u64) -> String {
     let seconds = ms / 1_000 % 86_400;
     format!("{:02}:{:02}:{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
-/// What stands at a place of an answer, or null.
+/// Returns the value at a JSON Pointer, or null.
 fn at<'v>(value: &'v Value, path: &str) -> &'v Value {
     value.pointer(path).unwrap_or(&Value::Null)
 }

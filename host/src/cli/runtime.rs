@@ -1,4 +1,4 @@
-//! The guard, ready for a command: read from where the command says, and read again while it runs.
+//! Builds the guard for a command, and reloads its files while it runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tracing::warn;
 
 use super::GuardOptions;
 
-/// What a configuration grants the component.
+/// Returns the engine options of a configuration.
 pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
     EngineOptions {
         max_memory: component.memory_bytes,
@@ -31,14 +31,14 @@ pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
     }
 }
 
-/// The component of a file, or the one inside this program.
+/// Returns the component of a file, or the embedded one.
 fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>> {
     let engine = Engine::new(EngineOptions { compiled: compiled_folder(), ..options })?;
     let component = match &content.component {
         Some((path, trust)) => Component::load(&engine, &revision::read_component(path, trust)?)?,
         None => {
             let embedded = embedded_component().ok_or_else(|| {
-                anyhow!("this program was built without the guard component: build it with `cargo xtask build`, or name one with --component FILE")
+                anyhow!("this program has no embedded guard component: build it with `cargo xtask build` or pass --component FILE")
             })?;
             Component::load(&engine, embedded)?
         }
@@ -46,7 +46,7 @@ fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>
     Ok(Arc::new(component))
 }
 
-/// The first revision of what was read.
+/// Deploys the first revision.
 pub(crate) fn revisions(
     content: &Content,
     engine: EngineOptions,
@@ -72,7 +72,7 @@ fn in_memory(clock: Arc<dyn Clock>) -> HostServices {
 }
 
 impl GuardOptions {
-    /// What the options name.
+    /// Reads the contents that the options name.
     fn content(&self) -> Result<Content, Error> {
         let policy = match &self.policy {
             Some(path) => Source::read(path)?,
@@ -83,12 +83,12 @@ impl GuardOptions {
         Ok(Content { policy, component, keys: None, files })
     }
 
-    /// Loads component and policy.
+    /// Builds a filter.
     pub(crate) fn build(&self, keys: Vec<SigningKey>, clock: Arc<dyn Clock>) -> Result<Filter> {
         Ok(Filter::with_options(self.revisions(keys, clock)?, FilterOptions::default()))
     }
 
-    /// Loads component and policy as the first revision.
+    /// Builds the revisions with their first one.
     pub(crate) fn revisions(
         &self,
         keys: Vec<SigningKey>,
@@ -98,7 +98,7 @@ impl GuardOptions {
         revisions(&content, EngineOptions::default(), in_memory(clock), keys, options)
     }
 
-    /// Takes over what changes in the files, while the filter is there.
+    /// Reloads the files when they change, as long as the filter exists.
     pub(crate) fn watch(&self, filter: &Filter) -> Result<()> {
         let options = self.clone();
         let sources = Arc::new(Sources::new(move || options.content()));
@@ -108,13 +108,13 @@ impl GuardOptions {
         Ok(())
     }
 
-    /// As [`check`].
+    /// Returns the warnings about the policy.
     pub(crate) fn check(&self) -> Result<Issues> {
         check(&self.content()?)
     }
 }
 
-/// All faults of a policy as an error, else what is odd but allowed.
+/// Validates a policy and returns its warnings.
 pub(crate) fn check(content: &Content) -> Result<Issues> {
     let compiled = component(content, EngineOptions::default())?
         .compile_policy(&in_memory(Arc::new(SystemClock)), &content.policy.json())
@@ -122,20 +122,20 @@ pub(crate) fn check(content: &Content) -> Result<Issues> {
     Ok(revision::policy_issues(&compiled.warnings))
 }
 
-/// What the configuration of a gateway names, read anew each time.
+/// The files of a gateway, which are read again at each reload.
 pub(crate) struct GatewayFiles {
     pub(crate) config: PathBuf,
-    /// The component, where the command line names one.
+    /// The component of the command line, if it names one.
     pub(crate) component: Option<PathBuf>,
 }
 
 impl GatewayFiles {
-    /// What is in the files now.
+    /// Reads the current contents.
     pub(crate) fn content(&self) -> Result<Content, Error> {
         self.of(&config::read(&self.config)?)
     }
 
-    /// The same, of a configuration that was read already.
+    /// Reads the contents of a parsed gateway file.
     pub(crate) fn of(&self, config: &Config) -> Result<Content, Error> {
         let mut files = vec![self.config.clone()];
         let policy = match &config.policy {
@@ -162,7 +162,7 @@ impl GatewayFiles {
     }
 }
 
-/// The keys of the configuration, or of the environment.
+/// Returns the signing keys of the configuration or of the environment.
 fn signing_keys(config: &Config) -> Option<Vec<SigningKey>> {
     let keys = config.signing_keys.iter().enumerate().map(|(at, key)| SigningKey {
         id: at.to_string(),
@@ -172,13 +172,13 @@ fn signing_keys(config: &Config) -> Option<Vec<SigningKey>> {
     if keys.is_empty() { keys::from_environment() } else { Some(keys) }
 }
 
-/// These keys, or one that is made up for this run.
+/// Returns these keys, or a random one for this run.
 pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<SigningKey>> {
     match keys {
         Some(keys) => Ok(keys),
         None => {
             warn!(
-                "No signing key is configured (signingKeys, or {}): one was made up for this run, and cursors end with it.",
+                "no signing key is configured (signingKeys or {}): cursors become invalid when this process ends",
                 keys::VARIABLE
             );
             Ok(vec![keys::random()?])
@@ -186,7 +186,7 @@ pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<Signin
     }
 }
 
-/// The store that a configuration names.
+/// Opens the store of a configuration.
 pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn CursorStore>> {
     let options = StoreOptions {
         url: config.store.url.expose(),

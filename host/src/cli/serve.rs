@@ -1,4 +1,4 @@
-//! `context-guard serve`: the gateway.
+//! `context-guard serve`: runs the gateway.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,17 +33,17 @@ Clients connect to http://127.0.0.1:8808/mcp and see the tools files__read_file,
 `context-guard config import CLIENT.json` makes such a file from a client's mcpServers, `context-guard config check FILE` lists every fault of one.
 Members can be set by the environment: CONTEXT_GUARD__LIMITS__CONCURRENCY=64 sets limits.concurrency.";
 
-/// Run the gateway: many MCP servers and JSON APIs behind one guarded endpoint.
+/// Run the gateway: many MCP servers and JSON APIs behind one endpoint.
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Serve {
-    /// The configuration: a .yaml, .json or .toml file.
+    /// The gateway file: .yaml, .json or .toml.
     #[arg(long, short, value_name = "FILE")]
     config: PathBuf,
-    /// Listen here instead of where the file says.
+    /// The listen address, instead of the one in the file.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Another guard component than the one inside this program.
+    /// The guard component, instead of the embedded one.
     #[arg(long, value_name = "FILE", env = "CONTEXT_GUARD_COMPONENT")]
     component: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl Serve {
         let store = runtime::store(&config, &clock)?;
         if store.may_block() && content.keys.is_none() {
             warn!(
-                "The store is shared, the signing key is not: no other gateway will read on in this one's answers. Set signingKeys."
+                "the store is shared but the signing key is random: set signingKeys, or other gateways will reject the cursors of this one"
             );
         }
         let services = HostServices { store, clock: Arc::clone(&clock) };
@@ -113,7 +113,7 @@ impl Serve {
     }
 }
 
-/// Reads the files again when the process is told to, as daemons do.
+/// Reloads the files on SIGHUP, as daemons do.
 fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
     #[cfg(unix)]
     {
@@ -123,7 +123,7 @@ fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
             let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
             while hangup.recv().await.is_some() {
                 let (revisions, sources) = (Arc::clone(&revisions), Arc::clone(&sources));
-                // What is wrong is logged where it is found.
+                // The reload logs its own errors.
                 let _ =
                     tokio::task::spawn_blocking(move || sources.reload(&revisions, true).map(drop))
                         .await;
@@ -132,7 +132,7 @@ fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
     }
 }
 
-/// Resolves when the process is told to stop.
+/// Resolves when the process is asked to stop.
 async fn stopped() {
     #[cfg(unix)]
     {

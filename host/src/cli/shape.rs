@@ -1,4 +1,4 @@
-//! `context-guard shape`: one payload, shaped.
+//! `context-guard shape`: shapes one payload.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -34,62 +34,62 @@ Cursors are signed with CONTEXT_GUARD_SIGNING_KEYS, else with a key that is kept
 pub(crate) struct Shape {
     #[command(flatten)]
     guard: GuardOptions,
-    /// The file; `-` is standard input. JSON or text, or a whole JSON-RPC response.
+    /// The file, or `-` for standard input: JSON, text, or a whole JSON-RPC response.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// The tool that the payload is said to come from, for policy rules.
+    /// The name of the tool, for policy rules.
     #[arg(long, default_value = "shape")]
     tool: String,
-    /// Items a page.
+    /// Items per page.
     #[arg(long)]
     limit: Option<u64>,
-    /// The cursor of an earlier page of the same file.
+    /// A cursor from an earlier page of the same file.
     #[arg(long, conflicts_with = "all")]
     cursor: Option<String>,
     #[command(flatten)]
     query: Query,
-    /// Show all of it, in whole pieces: nothing condensed, cursors followed to the end.
+    /// Follow all cursors and print everything in full.
     #[arg(long)]
     all: bool,
-    /// Print whole answers as JSON, one a line.
+    /// Print whole answers as JSON, one per line.
     #[arg(long)]
     json: bool,
 }
 
-/// What of the payload is asked for.
+/// Selections from the payload.
 #[derive(Args)]
 struct Query {
     /// Fields to show, such as `id,price.total`; `all` shows whole items.
     #[arg(long)]
     fields: Option<String>,
-    /// A place in the document: `/items/0/name`, or `$.items[*].name`.
+    /// A path in the document: `/items/0/name` or `$.items[*].name`.
     #[arg(long)]
     path: Option<String>,
-    /// Tests that records must meet: `status=open,price>=10,city~lis`.
+    /// Conditions on records: `status=open,price>=10,city~lis`.
     #[arg(long = "where", value_name = "TESTS")]
     condition: Option<String>,
-    /// A regular expression that lines, or values, must match.
+    /// A regular expression for lines or values.
     #[arg(long, value_name = "PATTERN")]
     grep: Option<String>,
-    /// Lines round each one that matches.
+    /// Lines around each match.
     #[arg(long, requires = "grep", value_name = "LINES")]
     context: Option<u64>,
     /// Totals over all records: `count by status, sum(price.total), distinct(city)`.
     #[arg(long, value_name = "TOTALS")]
     aggregate: Option<String>,
-    /// How records are shown: `ids_only`, `metadata`, `preview` or `full`.
+    /// The form of records: `ids_only`, `metadata`, `preview` or `full`.
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// The ids of the records to show, with commas between them.
+    /// The ids of the records to show, separated by commas.
     #[arg(long, value_name = "IDS")]
     ids: Option<String>,
-    /// The least score of the records to show.
+    /// The minimum score of the records to show.
     #[arg(long, value_name = "SCORE")]
     min_score: Option<f64>,
 }
 
 impl Query {
-    /// The guard's arguments for this.
+    /// Returns the arguments of the guard.
     fn arguments(&self) -> Vec<(String, Value)> {
         let texts = [
             ("fields", &self.fields),
@@ -155,8 +155,8 @@ impl Shape {
         let cursor =
             match (answer::next_cursor(&answer.message), answer::whole_cursor(&answer.message)) {
                 (Some(next), _) => next,
-                (None, Some(whole)) => format!("{whole} (leads to the whole; nothing follows)"),
-                (None, None) => "none: nothing follows".to_owned(),
+                (None, Some(whole)) => format!("{whole} (the whole answer; there is no next part)"),
+                (None, None) => "none: there is no next part".to_owned(),
             };
         eprintln!("{report}\nloss   {}\ncursor {cursor}", loss(&answer));
         if let Some(notice) = answer::notice(&answer.message).filter(|_| !self.json) {
@@ -171,44 +171,44 @@ impl Shape {
             out.write_all(&answer.message).and_then(|()| out.write_all(b"\n"))
         } else {
             let texts = answer::content(&answer.message).join("\n");
-            // Chunks of a text follow each other without a seam.
+            // The chunks of a text are contiguous: they are joined without a separator.
             let chunk = answer::contract(&answer.message)
                 .is_some_and(|contract| contract.get("kind") == Some(&Value::from("chunk")));
             out.write_all(texts.as_bytes())
                 .and_then(|()| if chunk { Ok(()) } else { out.write_all(b"\n") })
         };
         match written.and_then(|()| out.flush()) {
-            // Whoever reads has seen enough.
+            // The reader closed the pipe.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-            other => other.context("the answer cannot be written"),
+            other => other.context("cannot write the answer"),
         }
     }
 }
 
 fn loss(answer: &Answer) -> &'static str {
     match answer.decision.as_ref().map(|decision| decision.loss) {
-        Some(LossClass::None) => "none: the original, as it is",
-        Some(LossClass::Lossless) => "lossless: all of it, in fewer bytes",
-        Some(LossClass::Partial) => "partial: a part of it, the rest is behind the cursor",
+        Some(LossClass::None) => "none: the original, unchanged",
+        Some(LossClass::Lossless) => "lossless: everything in fewer bytes",
+        Some(LossClass::Partial) => "partial: a part, the cursor leads to the rest",
         Some(LossClass::Condensed) => {
-            "condensed: fewer fields, shorter values; the whole is behind the cursor"
+            "condensed: fewer fields and shorter values, the cursor leads to the whole"
         }
-        Some(LossClass::Described) => "described: what it is; the whole is behind the cursor",
-        None => "unknown: the guard failed, and the byte limit decided",
+        Some(LossClass::Described) => "described: a description, the cursor leads to the whole",
+        None => "unknown: the guard failed and the byte limit was applied",
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     if path == Path::new("-") {
         let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).context("standard input cannot be read")?;
+        std::io::stdin().lock().read_to_end(&mut bytes).context("cannot read standard input")?;
         return Ok(bytes);
     }
     Ok(std::fs::read(path)
         .map_err(|source| config::Error::File { path: path.to_owned(), source })?)
 }
 
-/// Where programs keep what is theirs between runs.
+/// Returns the folder for state between runs.
 fn state_folder() -> PathBuf {
     let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || {

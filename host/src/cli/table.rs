@@ -3,7 +3,7 @@
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 
-/// A table with this head; all columns but the first are numbers.
+/// Returns a table with this header; all columns but the first are numbers.
 pub(crate) fn new(head: &[&str]) -> Table {
     let mut table = texts(head);
     for column in table.column_iter_mut().skip(1) {
@@ -12,14 +12,14 @@ pub(crate) fn new(head: &[&str]) -> Table {
     table
 }
 
-/// A table of texts.
+/// Returns a table of texts.
 pub(crate) fn texts(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header(head.iter().copied());
     table
 }
 
-/// A number with its thousands apart.
+/// Returns a number with thousands separators.
 pub(crate) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -32,7 +32,7 @@ pub(crate) fn number(number: u64) -> String {
     grouped
 }
 
-/// How much less `after` is than `before`, in percent.
+/// Returns the reduction from `before` to `after` in percent.
 pub(crate) fn saved(before: u64, after: u64) -> String {
     if before == 0 {
         return "-".to_owned();
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_easily() {
+    fn thousands_are_separated() {
         assert_eq!(
             (number(0), number(999), number(1_234_567)),
             ("0".to_owned(), "999".to_owned(), "1,234,567".to_owned())

@@ -1,4 +1,4 @@
-//! `context-guard tokens`: what files cost a model.
+//! `context-guard tokens`: counts the tokens of files.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,13 +18,13 @@ use super::{GuardOptions, table};
 pub(crate) struct Tokens {
     #[command(flatten)]
     guard: GuardOptions,
-    /// The files.
+    /// The files to count.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Count with the real tokenizer (o200k) too.
+    /// Count with the o200k tokenizer too.
     #[arg(long)]
     exact: bool,
-    /// Print JSON, one file a line.
+    /// Print JSON, one line per file.
     #[arg(long)]
     json: bool,
 }
@@ -47,15 +47,12 @@ impl Tokens {
                 .map_err(|source| config::Error::File { path: path.clone(), source })?;
             let text = std::str::from_utf8(&bytes).map_err(|error| config::Error::Format {
                 path: path.clone(),
-                reason: format!(
-                    "not UTF-8 at byte {}: tokens are counted of text",
-                    error.valid_up_to()
-                ),
+                reason: format!("not UTF-8 at byte {}: only text has tokens", error.valid_up_to()),
             })?;
-            // The guard itself is asked, so that this is the number it decides by.
+            // The guard itself estimates, so that this is the number it uses.
             let answer = Payload::new(filter.clone(), "tokens", &bytes)?.call(&json!({}))?;
             let decision = answer.decision.ok_or_else(|| {
-                engine::Error::Fault(format!("{} could not be priced", path.display()))
+                engine::Error::Fault(format!("cannot estimate {}", path.display()))
             })?;
             let estimated = decision.original_tokens;
             sampled |= decision.original_tokens_sampled;

@@ -1,4 +1,4 @@
-//! `context-guard wrap`: an MCP stdio proxy, to be put into a client's configuration.
+//! `context-guard wrap`: an MCP proxy over stdio for the configuration of a client.
 
 use std::process::{ExitCode, ExitStatus};
 use std::sync::Arc;
@@ -28,17 +28,18 @@ In a client's configuration, put `context-guard wrap --` before the command:
 pub(crate) struct Wrap {
     #[command(flatten)]
     guard: GuardOptions,
-    /// The upstream's name, which policy rules may use: NAME::tool.
+    /// The name of the upstream in policy rules: NAME::tool.
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
-    /// The share of answers whose tokens are counted with a real tokenizer (o200k), beside the path of requests, to check the estimates: 0 to 1. What is off by more
-    /// than 30 % is logged.
+    /// The share of answers whose tokens are counted exactly (o200k) to check the estimates, from 0
+    /// to 1. Errors above 30 % are logged.
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     sample: f64,
-    /// Correct the estimates of each tool by what was counted, within 0.8 to 1.5. Answers then depend on what was counted before.
+    /// Correct the estimates of each tool by exact counts, from 0.8 to 1.5. Answers then depend on
+    /// earlier ones.
     #[arg(long)]
     learn: bool,
-    /// The server, as you would start it.
+    /// The command line of the server.
     #[arg(
         required = true,
         trailing_var_arg = true,
@@ -70,16 +71,16 @@ impl Wrap {
                 samples = known.samples,
                 actual = known.actual,
                 estimated = known.estimated,
-                "Estimates against the tokenizer."
+                "estimates compared with the tokenizer"
             );
         }
-        // A thread may still wait for input that the client will never send.
+        // A thread may still wait for input that never arrives.
         runtime.shutdown_background();
         Ok(code(status))
     }
 }
 
-/// The exit code of the server; 128 + n where signal n ended it, as shells have it.
+/// Returns the exit code of the server, or 128 + n if signal n ended it, as shells do.
 fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

@@ -1,39 +1,46 @@
-//! A circuit breaker: after so many failures in a row an upstream, or a store, is left alone for a while, then tried by one request.
+//! A circuit breaker for an upstream or a store.
+//!
+//! It opens after several failures in a row. When its pause is over, one request is tried.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest time that an upstream is left alone.
-const LONGEST: Duration = Duration::from_secs(60);
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 struct State {
-    /// In a row.
+    /// Failures in a row.
     failures: u32,
-    /// Until when it is left alone.
+    /// The end of the pause, if the breaker is open.
     until: Option<Instant>,
 }
 
-/// The breaker of one of them.
+/// A circuit breaker for one upstream or one store.
 #[derive(Debug)]
 pub struct Breaker {
-    most: u32,
+    max_failures: u32,
     pause: Duration,
     state: Mutex<State>,
 }
 
 impl Breaker {
-    /// One that opens after `most` failures in a row, for `pause` at first and twice as long each time, up to a minute.
-    pub fn new(most: u32, pause: Duration) -> Self {
-        Self { most, pause, state: Mutex::new(State::default()) }
+    /// Returns a breaker that opens after `max_failures` failures in a row.
+    ///
+    /// The first pause lasts `pause`. Each further failure doubles it, up to one minute.
+    pub fn new(max_failures: u32, pause: Duration) -> Self {
+        Self { max_failures, pause, state: Mutex::new(State::default()) }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a request may be tried; otherwise how long it is to wait. When the time is over one request is let through, and the others wait for what
-    /// becomes of it.
+    /// Admits a request, or returns the time to wait. After a pause, one request is admitted and
+    /// the others wait for its result.
+    ///
+    /// # Errors
+    /// The time until the next request is admitted.
     pub fn admit(&self, now: Instant) -> Result<(), Duration> {
         let mut state = self.state();
         match state.until {
@@ -42,26 +49,27 @@ impl Breaker {
                 state.until = Some(now + self.pause);
                 Ok(())
             }
+            // Extending the pause before the result is known keeps all other requests out.
             None => Ok(()),
         }
     }
 
-    /// It answered.
+    /// Records a success, which closes the breaker.
     pub fn succeeded(&self) {
         *self.state() = State::default();
     }
 
-    /// It did not.
+    /// Records a failure.
     pub fn failed(&self, now: Instant) {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
-        if state.failures >= self.most {
-            let doublings = (state.failures - self.most).min(6);
-            state.until = Some(now + (self.pause * 2u32.pow(doublings)).min(LONGEST));
+        if state.failures >= self.max_failures {
+            let doublings = (state.failures - self.max_failures).min(6);
+            state.until = Some(now + (self.pause * 2u32.pow(doublings)).min(MAX_PAUSE));
         }
     }
 
-    /// Whether it is left alone.
+    /// Returns true if the breaker is open.
     pub fn is_open(&self) -> bool {
         self.state().until.is_some()
     }
@@ -72,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_in_a_row_open_it_and_an_answer_closes_it() {
+    fn failures_open_and_success_closes() {
         let breaker = Breaker::new(2, Duration::from_secs(10));
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);

@@ -1,15 +1,15 @@
-//! The time, as something that tests can set.
+//! The clock, which tests can set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Tells the time.
+/// A source of time.
 pub trait Clock: Send + Sync {
-    /// Time since 1970-01-01T00:00:00Z.
+    /// Returns the time since 1970-01-01T00:00:00Z.
     fn now(&self) -> Duration;
 }
 
-/// The clock of the system.
+/// The clock of the operating system.
 #[derive(Debug, Default)]
 pub struct SystemClock;
 
@@ -19,23 +19,23 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is set.
+/// A clock that advances only when it is told to.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// A clock at this time, in milliseconds.
+    /// Returns a clock at this time, in milliseconds.
     #[must_use]
     pub fn at_ms(now: u64) -> Self {
         Self(AtomicU64::new(now))
     }
 
-    /// Sets it, in milliseconds.
+    /// Sets the time, in milliseconds.
     pub fn set_ms(&self, now: u64) {
         self.0.store(now, Ordering::SeqCst);
     }
 
-    /// Lets milliseconds pass.
+    /// Advances the time by milliseconds.
     pub fn advance_ms(&self, by: u64) {
         self.0.fetch_add(by, Ordering::SeqCst);
     }

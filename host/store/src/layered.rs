@@ -1,4 +1,4 @@
-//! A store that several gateways share, with what was used last kept near: fewer round trips, and something to read from while the other is down.
+//! A shared store with a local cache: fewer round trips, and reads while the shared store is down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,57 +8,58 @@ use bytes::Bytes;
 use crate::Clock;
 use crate::{CursorStore, MemoryStore, StoreError};
 
-/// How old a near copy may be of what can change: which snapshot a call led to, what is known of a tool.
-const FRESH_MS: u64 = 2_000;
-/// How long a copy of what was read is kept near.
-const COPY: Duration = Duration::from_secs(600);
-/// Bytes before each value: when it was copied.
-const STAMP: usize = 8;
+/// The age up to which a local copy of a mutable entry is current.
+const FRESH_FOR_MS: u64 = 2_000;
+/// The lifetime of a local copy of an entry that was read.
+const COPY_TTL: Duration = Duration::from_secs(600);
+/// The number of bytes before each value: the time of the copy.
+const STAMP_BYTES: usize = 8;
 
-/// The near copies.
-struct Near {
+/// The local copies.
+struct LocalCopies {
     store: MemoryStore,
     clock: Arc<dyn Clock>,
 }
 
-/// The shared store with near copies.
+/// A shared store with local copies.
 pub struct LayeredStore<S> {
     remote: S,
-    near: Arc<Near>,
+    near: Arc<LocalCopies>,
 }
 
 impl<S: CursorStore> LayeredStore<S> {
-    /// A shared store, with copies in this one.
+    /// Returns a store that keeps copies of `remote` in `near`.
     #[must_use]
     pub fn new(remote: S, near: MemoryStore, clock: Arc<dyn Clock>) -> Self {
-        Self { remote, near: Arc::new(Near { store: near, clock }) }
+        Self { remote, near: Arc::new(LocalCopies { store: near, clock }) }
     }
 }
 
-/// A copy, and whether it may stand for what is there now.
-struct Copy {
+/// A local copy. It is fresh if it equals the shared entry.
+struct LocalCopy {
     value: Bytes,
     fresh: bool,
 }
 
-impl Near {
+impl LocalCopies {
     fn now(&self) -> u64 {
         u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn copies(&self, principal: &str, keys: &[String]) -> Vec<Option<Copy>> {
+    fn copies(&self, principal: &str, keys: &[String]) -> Vec<Option<LocalCopy>> {
         let Ok(found) = self.store.get(principal, keys) else {
             return keys.iter().map(|_| None).collect();
         };
         let now = self.now();
         let copy = |(key, found): (&String, Option<Bytes>)| {
             let found = found?;
-            let (stamp, value) = found.split_first_chunk::<STAMP>()?;
-            // Segments are named by what they hold: they never change.
+            let (stamp, value) = found.split_first_chunk::<STAMP_BYTES>()?;
+            // A key with a dot names an immutable segment by its content; all other entries can
+            // change.
             let fresh =
-                key.contains('.') || now.saturating_sub(u64::from_le_bytes(*stamp)) < FRESH_MS;
+                key.contains('.') || now.saturating_sub(u64::from_le_bytes(*stamp)) < FRESH_FOR_MS;
             let from = found.len() - value.len();
-            Some(Copy { value: found.slice(from..), fresh })
+            Some(LocalCopy { value: found.slice(from..), fresh })
         };
         keys.iter().zip(found).map(copy).collect()
     }
@@ -78,7 +79,7 @@ impl Near {
 impl<S: CursorStore> CursorStore for LayeredStore<S> {
     fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let copies = self.near.copies(principal, keys);
-        let is_fresh = |copy: &Option<Copy>| copy.as_ref().is_some_and(|copy| copy.fresh);
+        let is_fresh = |copy: &Option<LocalCopy>| copy.as_ref().is_some_and(|copy| copy.fresh);
         let wanted: Vec<String> = keys
             .iter()
             .zip(&copies)
@@ -87,7 +88,7 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
             .collect();
         let found = match self.remote.get(principal, &wanted) {
             Ok(found) => found,
-            // What is near is better than nothing, if it is all that was asked for.
+            // Old copies are better than an error, but only if they answer the whole request.
             Err(_) if copies.iter().all(Option::is_some) => {
                 return Ok(copies.into_iter().map(|copy| copy.map(|copy| copy.value)).collect());
             }
@@ -96,12 +97,12 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
         let fetched = wanted.iter().zip(&found);
         let fetched =
             fetched.filter_map(|(key, value)| Some((key.clone(), value.as_ref()?.to_vec())));
-        // A copy that cannot be made is only missing.
-        let _ = self.near.copy(principal, fetched, COPY);
+        // A failed copy only costs a round trip later.
+        let _ = self.near.copy(principal, fetched, COPY_TTL);
         let mut found = found.into_iter();
-        let value = |copy: Option<Copy>| match copy {
+        let value = |copy: Option<LocalCopy>| match copy {
             Some(copy) if copy.fresh => Some(copy.value),
-            // What was kept near while the other was down is nowhere else.
+            // Entries that were stored locally while the shared store was down exist nowhere else.
             copy => found.next().flatten().or(copy.map(|copy| copy.value)),
         };
         Ok(copies.into_iter().map(value).collect())
@@ -134,7 +135,7 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
     }
 
     fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
-        Some(Arc::new(NearOnly(Arc::clone(&self.near))))
+        Some(Arc::new(LocalOnly(Arc::clone(&self.near))))
     }
 
     fn is_up(&self) -> bool {
@@ -142,10 +143,10 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
     }
 }
 
-/// The near copies alone, while the other is down.
-struct NearOnly(Arc<Near>);
+/// The local copies alone, used while the shared store is down.
+struct LocalOnly(Arc<LocalCopies>);
 
-impl CursorStore for NearOnly {
+impl CursorStore for LocalOnly {
     fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let copies = self.0.copies(principal, keys);
         Ok(copies.into_iter().map(|copy| copy.map(|copy| copy.value)).collect())

@@ -1,4 +1,4 @@
-//! Cursor stores: snapshots are stored until their cursors expire.
+//! Cursor stores, which keep snapshots until their cursors expire.
 #![forbid(unsafe_code)]
 
 mod breaker;
@@ -23,32 +23,33 @@ pub use memory::{MemoryLimits, MemoryStore};
 pub use none::NoStore;
 pub use open::{StoreOptions, open};
 
-/// Why a store cannot serve.
+/// The reason why a store cannot serve.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
-    /// Not reachable, or not answering in time.
+    /// The store cannot be reached or does not answer in time.
     #[error("the store cannot be reached")]
     Unavailable,
-    /// The entries are more than the principal, or the whole store, may hold.
+    /// The entries exceed the quota of the principal or of the store.
     #[error("the entries exceed the quota")]
     QuotaExceeded,
-    /// The URL names no store.
+    /// The URL names no supported store.
     #[error("{0}")]
     InvalidUrl(String),
-    /// Anything else.
+    /// Any other reason.
     #[error("{0}")]
     Other(String),
 }
 
-/// Keeps bytes under names, for a time. Every principal has names of its own: nobody reads another's.
+/// Stores bytes under keys for a limited time. Each principal has its own keys and cannot read
+/// those of others.
 pub trait CursorStore: Send + Sync {
-    /// The values of these keys, in their order; they are shared with the store, not copied.
+    /// Returns the values of the keys in the same order. Values share memory with the store.
     ///
     /// # Errors
     /// [`StoreError`].
     fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError>;
 
-    /// Keeps all these entries for a time, or fails.
+    /// Stores all entries for `ttl`, or fails.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -59,29 +60,29 @@ pub trait CursorStore: Send + Sync {
         ttl: Duration,
     ) -> Result<(), StoreError>;
 
-    /// Keeps these keys for a time from now. Those that are not there are passed over.
+    /// Extends the lifetime of the keys to `ttl` from now. Missing keys are ignored.
     ///
     /// # Errors
     /// [`StoreError`].
     fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError>;
 
-    /// Forgets these keys.
+    /// Deletes the keys.
     ///
     /// # Errors
     /// [`StoreError`].
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError>;
 
-    /// Whether a call may wait for another machine.
+    /// Returns true if a call may wait for another machine.
     fn may_block(&self) -> bool {
         false
     }
 
-    /// What keeps entries while this cannot, for this process alone. None: nothing does.
+    /// Returns the store that replaces this one for this process while it is down, if there is one.
     fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
         None
     }
 
-    /// Whether it can be reached, as far as is known.
+    /// Returns true if the store was reachable at the last call.
     fn is_up(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! The store in memory: entries expire, and the least recently used go first when a quota is full.
+//! The store in memory. Entries expire; a full quota evicts the least recently used entries.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use lru::LruCache;
 use crate::Clock;
 use crate::{CursorStore, StoreError};
 
-/// Bytes that an entry costs beside its key and value: what the maps hold.
-const OVERHEAD: usize = 160;
+/// The cost of an entry beside its key and value, in bytes: the overhead of the maps.
+const ENTRY_OVERHEAD_BYTES: usize = 160;
 
-/// How much may be kept.
+/// The quotas of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLimits {
-    /// Bytes of one principal.
+    /// The maximum number of bytes of one principal.
     pub principal_bytes: usize,
-    /// Bytes in all.
+    /// The maximum number of bytes of all principals.
     pub total_bytes: usize,
 }
 
@@ -28,25 +28,25 @@ impl Default for MemoryLimits {
     }
 }
 
-/// The store in memory.
+/// A cursor store in memory.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     limits: MemoryLimits,
-    shelves: Mutex<Shelves>,
+    state: Mutex<StoreState>,
 }
 
 #[derive(Default)]
-struct Shelves {
-    /// A shelf a principal: its entries, least recently used last.
-    shelves: HashMap<String, Shelf>,
-    /// When what expires: (time, principal, key).
+struct StoreState {
+    /// The entries of each principal.
+    partitions: HashMap<String, Partition>,
+    /// All entries by expiry: (time, principal, key).
     expiry: BTreeSet<(Duration, String, String)>,
     bytes: usize,
-    /// Counts uses, to tell which shelf was idle longest.
+    /// A counter of uses, which orders the partitions by their last use.
     uses: u64,
 }
 
-struct Shelf {
+struct Partition {
     entries: LruCache<String, Slot>,
     bytes: usize,
 }
@@ -58,31 +58,31 @@ struct Slot {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Returns an empty store.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, limits: MemoryLimits) -> Self {
-        Self { clock, limits, shelves: Mutex::default() }
+        Self { clock, limits, state: Mutex::default() }
     }
 
-    /// Bytes that are held now, keys and bookkeeping included.
+    /// Returns the number of bytes in use, with keys and overhead.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.lock().bytes
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelves> {
-        // Nothing in here panics while it holds the lock; if it did, the maps would still be whole.
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        shelves.expire(self.clock.now());
-        shelves
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
+        // No code panics while it holds the lock. Even after a panic, the maps would be consistent.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.expire(self.clock.now());
+        state
     }
 }
 
 fn cost(key: &str, value: &[u8]) -> usize {
-    3 * key.len() + value.len() + OVERHEAD
+    3 * key.len() + value.len() + ENTRY_OVERHEAD_BYTES
 }
 
-impl Shelves {
+impl StoreState {
     fn expire(&mut self, now: Duration) {
         while let Some((_, principal, key)) =
             self.expiry.first().filter(|(time, ..)| *time <= now).cloned()
@@ -92,20 +92,21 @@ impl Shelves {
     }
 
     fn remove(&mut self, principal: &str, key: &str) {
-        let Some(shelf) = self.shelves.get_mut(principal) else { return };
-        let Some(slot) = shelf.entries.pop(key) else { return };
+        let Some(partition) = self.partitions.get_mut(principal) else { return };
+        let Some(slot) = partition.entries.pop(key) else { return };
         let bytes = cost(key, &slot.value);
-        shelf.bytes -= bytes;
+        partition.bytes -= bytes;
         self.bytes -= bytes;
-        if shelf.entries.is_empty() {
-            self.shelves.remove(principal);
+        if partition.entries.is_empty() {
+            self.partitions.remove(principal);
         }
         self.expiry.remove(&(slot.expires, principal.to_owned(), key.to_owned()));
     }
 
-    /// Removes what this principal has used longest ago; false where there is nothing.
+    /// Evicts the least recently used entry of the principal. Returns false if there is none.
     fn evict_from(&mut self, principal: &str) -> bool {
-        let Some((key, _)) = self.shelves.get(principal).and_then(|shelf| shelf.entries.peek_lru())
+        let Some((key, _)) =
+            self.partitions.get(principal).and_then(|partition| partition.entries.peek_lru())
         else {
             return false;
         };
@@ -114,14 +115,15 @@ impl Shelves {
         true
     }
 
-    /// Removes what was used longest ago by anybody.
+    /// Evicts the least recently used entry of all principals.
     fn evict(&mut self) -> bool {
-        let oldest =
-            |shelf: &Shelf| shelf.entries.peek_lru().map_or(u64::MAX, |(_, slot)| slot.used);
+        let oldest = |partition: &Partition| {
+            partition.entries.peek_lru().map_or(u64::MAX, |(_, slot)| slot.used)
+        };
         let Some(principal) = self
-            .shelves
+            .partitions
             .iter()
-            .min_by_key(|(_, shelf)| oldest(shelf))
+            .min_by_key(|(_, partition)| oldest(partition))
             .map(|(principal, _)| principal.clone())
         else {
             return false;
@@ -130,32 +132,32 @@ impl Shelves {
     }
 
     fn insert(&mut self, principal: &str, key: String, value: Vec<u8>, expires: Duration) {
-        // The entries of one call may name a key twice: the last one counts.
+        // One call may contain a key twice: the last value wins.
         self.remove(principal, &key);
         let bytes = cost(&key, &value);
         self.uses += 1;
         let slot = Slot { value: value.into(), expires, used: self.uses };
         self.expiry.insert((expires, principal.to_owned(), key.clone()));
-        let shelf = self
-            .shelves
+        let partition = self
+            .partitions
             .entry(principal.to_owned())
-            .or_insert_with(|| Shelf { entries: LruCache::unbounded(), bytes: 0 });
-        shelf.entries.push(key, slot);
-        shelf.bytes += bytes;
+            .or_insert_with(|| Partition { entries: LruCache::unbounded(), bytes: 0 });
+        partition.entries.push(key, slot);
+        partition.bytes += bytes;
         self.bytes += bytes;
     }
 }
 
 impl CursorStore for MemoryStore {
     fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let mut shelves = self.lock();
-        shelves.uses += 1;
-        let used = shelves.uses;
-        let Some(shelf) = shelves.shelves.get_mut(principal) else {
+        let mut state = self.lock();
+        state.uses += 1;
+        let used = state.uses;
+        let Some(partition) = state.partitions.get_mut(principal) else {
             return Ok(vec![None; keys.len()]);
         };
         let mut find = |key: &String| {
-            let slot = shelf.entries.get_mut(key)?;
+            let slot = partition.entries.get_mut(key)?;
             slot.used = used;
             Some(slot.value.clone())
         };
@@ -173,48 +175,50 @@ impl CursorStore for MemoryStore {
             return Err(StoreError::QuotaExceeded);
         }
         let expires = self.clock.now() + ttl;
-        let mut shelves = self.lock();
+        let mut state = self.lock();
         for (key, _) in &entries {
-            shelves.remove(principal, key);
+            state.remove(principal, key);
         }
-        while shelves.shelves.get(principal).map_or(0, |shelf| shelf.bytes) + needed
+        while state.partitions.get(principal).map_or(0, |partition| partition.bytes) + needed
             > self.limits.principal_bytes
         {
-            if !shelves.evict_from(principal) {
+            if !state.evict_from(principal) {
                 break;
             }
         }
-        while shelves.bytes + needed > self.limits.total_bytes {
-            if !shelves.evict() {
+        while state.bytes + needed > self.limits.total_bytes {
+            if !state.evict() {
                 break;
             }
         }
         for (key, value) in entries {
-            shelves.insert(principal, key, value, expires);
+            state.insert(principal, key, value, expires);
         }
         Ok(())
     }
 
     fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
         let expires = self.clock.now() + ttl;
-        let mut shelves = self.lock();
+        let mut state = self.lock();
         for key in keys {
-            let Some(slot) =
-                shelves.shelves.get_mut(principal).and_then(|shelf| shelf.entries.get_mut(key))
+            let Some(slot) = state
+                .partitions
+                .get_mut(principal)
+                .and_then(|partition| partition.entries.get_mut(key))
             else {
                 continue;
             };
             let before = std::mem::replace(&mut slot.expires, expires);
-            shelves.expiry.remove(&(before, principal.to_owned(), key.clone()));
-            shelves.expiry.insert((expires, principal.to_owned(), key.clone()));
+            state.expiry.remove(&(before, principal.to_owned(), key.clone()));
+            state.expiry.insert((expires, principal.to_owned(), key.clone()));
         }
         Ok(())
     }
 
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
-        let mut shelves = self.lock();
+        let mut state = self.lock();
         for key in keys {
-            shelves.remove(principal, key);
+            state.remove(principal, key);
         }
         Ok(())
     }
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_expire_and_are_forgotten() {
+    fn entries_expire() {
         let (clock, store) = store(10_000, 10_000);
         put(&store, "a", "k", 100).unwrap();
         clock.advance_ms(59_999);
@@ -260,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_reads_anothers() {
+    fn principals_are_isolated() {
         let (_, store) = store(10_000, 10_000);
         put(&store, "a", "k", 100).unwrap();
         assert!(!has(&store, "b", "k"));
     }
 
     #[test]
-    fn the_least_recently_used_go_first() {
+    fn least_recently_used_entry_is_evicted() {
         let (_, store) = store(1_000, 10_000);
         for key in ["1", "2", "3"] {
             put(&store, "a", key, 150).unwrap();
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn one_principal_does_not_crowd_out_another_before_the_whole_is_full() {
+    fn quota_of_a_principal_protects_others() {
         let (_, store) = store(2_000, 3_000);
         put(&store, "b", "k", 500).unwrap();
         for key in 0..100 {
@@ -290,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_put_twice_counts_once() {
+    fn duplicate_key_counts_once() {
         let (_, store) = store(10_000, 10_000);
         let entry = |bytes| ("k".to_owned(), vec![7; bytes]);
         store.put("a", vec![entry(2_000), entry(1_000)], MINUTE).unwrap();
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_grows_without_end() {
+    fn memory_is_bounded() {
         let (clock, store) = store(50_000, 100_000);
         for round in 0..5_000 {
             put(&store, &format!("p{}", round % 50), &format!("k{round}"), 900).unwrap();
@@ -309,7 +313,7 @@ mod tests {
         }
         clock.advance_ms(60_000);
         assert_eq!(store.bytes(), 0);
-        let shelves = store.lock();
-        assert!(shelves.shelves.is_empty() && shelves.expiry.is_empty());
+        let state = store.lock();
+        assert!(state.partitions.is_empty() && state.expiry.is_empty());
     }
 }

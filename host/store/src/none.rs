@@ -1,4 +1,4 @@
-//! No store: nothing is kept. Cursors lead to calls that are made again, where a tool allows it.
+//! The absence of a store. A cursor leads to a repeated call if the tool allows it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{CursorStore, StoreError};
 
-/// No store.
+/// A store that stores nothing.
 #[derive(Debug, Default)]
 pub struct NoStore;
 

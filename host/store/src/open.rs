@@ -1,4 +1,4 @@
-//! A store by its URL.
+//! Opens a store by its URL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use std::time::Duration;
 use crate::redis::{RedisOptions, RedisStore};
 use crate::{Clock, CursorStore, MemoryLimits, MemoryStore, NoStore, StoreError};
 
-/// What a URL says, and what goes with it.
+/// The options of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions<'a> {
-    /// `memory:`, `none:`, `redis://…` and its relatives.
+    /// The URL: `memory:`, `none:`, `redis://…` or a variant of it.
     pub url: &'a str,
-    /// What stands before every key of a shared store.
+    /// The prefix of every key of a shared store.
     pub prefix: &'a str,
-    /// How long an operation of a shared store may take.
+    /// The timeout of one operation of a shared store.
     pub timeout: Duration,
-    /// Bytes in memory, where that is the store.
+    /// The quota of a store in memory, in bytes.
     pub memory_bytes: usize,
-    /// Bytes of near copies beside a shared store; 0: none.
+    /// The quota of the local copies of a shared store, in bytes; 0 disables them.
     pub local_bytes: usize,
 }
 
-/// What stands before `://` for Redis and its relatives: as the library has it, and whether it is a cluster.
+/// The supported URL schemes: the name, the scheme of the client library, and true for a cluster.
 const SCHEMES: [(&str, &str, bool); 8] = [
     ("redis", "redis", false),
     ("rediss", "rediss", false),
@@ -34,10 +34,10 @@ const SCHEMES: [(&str, &str, bool); 8] = [
     ("valkeys-cluster", "rediss", true),
 ];
 
-/// Opens the store that a URL names. Nothing is asked of it yet.
+/// Opens the store of a URL. Does not connect yet.
 ///
 /// # Errors
-/// [`StoreError::InvalidUrl`] where the URL names none.
+/// [`StoreError::InvalidUrl`] if the URL names no supported store.
 pub fn open(
     options: &StoreOptions<'_>,
     clock: &Arc<dyn Clock>,
@@ -98,9 +98,11 @@ fn open_shared(
 }
 
 fn unknown() -> StoreError {
-    // The URL itself may hold a password.
+    // The URL is not part of the message because it may contain a password.
     let names = SCHEMES.map(|(name, ..)| format!("{name}://")).join(", ");
-    StoreError::InvalidUrl(format!("store.url names no store; there are memory:, none:, {names}"))
+    StoreError::InvalidUrl(format!(
+        "store.url names no supported store: use memory:, none:, {names}"
+    ))
 }
 
 #[cfg(test)]
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_are_told_by_their_scheme_and_passwords_never() {
+    fn scheme_selects_store_and_password_is_hidden() {
         assert!(!opened("memory:").unwrap().may_block());
         assert!(opened("none:").unwrap().put("", Vec::new(), Duration::ZERO).is_err());
         assert!(opened("valkey://127.0.0.1:1/2").unwrap().may_block());

@@ -1,4 +1,7 @@
-//! Redis and Valkey, one server or a cluster: entries expire by the server, keys of one principal share a slot, and what is read or written together goes in one round trip.
+//! Redis and Valkey, as one server or as a cluster.
+//!
+//! The server expires entries. The keys of one principal share a hash slot, so that one call needs
+//! one round trip.
 
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,21 +21,21 @@ use tracing::{info, warn};
 
 use crate::{Breaker, CursorStore, StoreError};
 
-/// How long a server that does not answer is left alone at first; 64 times as long at most.
-const PAUSE: Duration = Duration::from_millis(25);
-/// Bytes that go in one round trip; more go in several.
-const BATCH: usize = 4 << 20;
+/// The first pause after a failure. It grows to 64 times this value.
+const INITIAL_PAUSE: Duration = Duration::from_millis(25);
+/// The maximum number of bytes of one round trip.
+const MAX_BATCH_BYTES: usize = 4 << 20;
 
-/// How it is reached.
+/// The options of a [`RedisStore`].
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// One URL, or those of several nodes of a cluster.
+    /// The URL of the server, or those of several cluster nodes.
     pub urls: Vec<String>,
-    /// Whether it is a cluster.
+    /// True for a cluster.
     pub cluster: bool,
-    /// What stands before every key.
+    /// The prefix of every key.
     pub prefix: String,
-    /// How long an operation may take.
+    /// The timeout of one operation.
     pub timeout: Duration,
 }
 
@@ -80,27 +83,28 @@ struct Remote {
     connection: tokio::sync::Mutex<Option<Connection>>,
     breaker: Breaker,
     timeout: Duration,
-    /// Whether it was there when it was asked last, for the log.
+    /// True if the last call reached the server. A change is logged.
     up: Mutex<bool>,
 }
 
-/// The store. Its connection is opened when it is first needed, and again whenever it is lost.
+/// A cursor store in Redis or Valkey. It connects at the first call and reconnects when the
+/// connection is lost.
 pub struct RedisStore {
     remote: Arc<Remote>,
     prefix: String,
-    /// Calls come from anywhere, also from where nothing asynchronous may be waited for.
+    /// The runtime of the connection. Calls are synchronous and may come from any thread.
     runtime: Option<Runtime>,
 }
 
 impl RedisStore {
-    /// A store at these URLs. Nothing is asked of it yet.
+    /// Returns a store for these URLs. Does not connect yet.
     ///
     /// # Errors
-    /// [`StoreError::InvalidUrl`] where a URL is none.
+    /// [`StoreError::InvalidUrl`] if a URL is invalid.
     pub fn new(options: &RedisOptions) -> Result<Self, StoreError> {
         let setup = |error: RedisError| {
-            // The URL itself may hold a password.
-            StoreError::InvalidUrl(format!("store.url cannot be used: {error}"))
+            // The URL is not part of the message because it may contain a password.
+            StoreError::InvalidUrl(format!("invalid store.url: {error}"))
         };
         let server = if options.cluster {
             let nodes = ClusterClientBuilder::new(options.urls.iter().map(String::as_str))
@@ -125,7 +129,7 @@ impl RedisStore {
         let remote = Remote {
             server,
             connection: tokio::sync::Mutex::default(),
-            breaker: Breaker::new(1, PAUSE),
+            breaker: Breaker::new(1, INITIAL_PAUSE),
             timeout: options.timeout,
             up: Mutex::new(true),
         };
@@ -136,12 +140,13 @@ impl RedisStore {
         })
     }
 
-    /// A key as it stands there. The braces have a cluster keep all of a principal in one slot; nobody is named.
+    /// Returns the key on the server. The braces put all keys of a principal into one hash slot;
+    /// the principal's name is not visible.
     fn key(&self, tag: &str, key: &str) -> String {
         format!("{}:{{{tag}}}:{key}", self.prefix)
     }
 
-    /// Sends commands, and waits for what they give.
+    /// Sends commands and waits for their results.
     fn run<T: FromRedisValue + Send + 'static>(&self, pipeline: Pipeline) -> Result<T, StoreError> {
         let remote = Arc::clone(&self.remote);
         if remote.breaker.admit(Instant::now()).is_err() {
@@ -165,7 +170,7 @@ impl RedisStore {
 
 impl Remote {
     async fn query<T: FromRedisValue>(&self, pipeline: &Pipeline) -> Result<T, StoreError> {
-        // A connection may have been closed while nobody used it: the second try has a new one.
+        // The server may have closed an idle connection. The second attempt uses a new one.
         let mut result = self.once(pipeline).await;
         if result.as_ref().is_err_and(|error| error.is_connection_dropped()) {
             result = self.once(pipeline).await;
@@ -218,7 +223,8 @@ impl Remote {
     }
 
     fn fault(&self, error: &RedisError) -> StoreError {
-        // It is there, and has no room: to leave it alone would help nobody. Of a pipeline the first error is told within a text.
+        // The server answers but is full: opening the breaker would not help. A pipeline reports
+        // the first error only as text, so the text is searched.
         if error.to_string().contains("OOM") {
             return StoreError::QuotaExceeded;
         }
@@ -233,7 +239,7 @@ impl Remote {
     fn succeeded(&self) {
         self.breaker.succeeded();
         if !std::mem::replace(&mut *self.up(), true) {
-            info!("The cursor store is there again.");
+            info!("the cursor store is reachable again");
         }
     }
 
@@ -241,13 +247,13 @@ impl Remote {
         self.breaker.failed(Instant::now());
         if std::mem::replace(&mut *self.up(), false) {
             warn!(
-                "The cursor store cannot be reached: {reason}. Answers still fit; what can be fetched again or kept here is."
+                "the cursor store cannot be reached: {reason}; answers still fit, cursors use local copies or repeat the call"
             );
         }
     }
 }
 
-/// Where keys of a principal stand.
+/// Returns the hash tag of a principal.
 fn tag(principal: &str) -> String {
     use std::fmt::Write as _;
     Sha256::digest(principal.as_bytes()).iter().take(10).fold(String::new(), |mut hex, byte| {
@@ -267,8 +273,8 @@ impl CursorStore for RedisStore {
         }
         let tag = tag(principal);
         let mut values = Vec::with_capacity(keys.len());
-        // Segments have 64 KiB: so many of them are a batch.
-        for keys in keys.chunks(BATCH >> 16) {
+        // Segments have at most 64 KiB, so this number of them fits one batch.
+        for keys in keys.chunks(MAX_BATCH_BYTES >> 16) {
             let mut get = redis::pipe();
             get.cmd("MGET").arg(keys.iter().map(|key| self.key(&tag, key)).collect::<Vec<_>>());
             let (found,): (Vec<Option<Vec<u8>>>,) = self.run(get)?;
@@ -287,7 +293,7 @@ impl CursorStore for RedisStore {
         let mut entries = entries.into_iter().peekable();
         while entries.peek().is_some() {
             let (mut put, mut bytes) = (redis::pipe(), 0);
-            while let Some((key, value)) = entries.next_if(|_| bytes < BATCH) {
+            while let Some((key, value)) = entries.next_if(|_| bytes < MAX_BATCH_BYTES) {
                 bytes += value.len();
                 put.cmd("SET")
                     .arg(self.key(&tag, &key))
@@ -335,7 +341,7 @@ impl CursorStore for RedisStore {
 
 impl Drop for RedisStore {
     fn drop(&mut self) {
-        // A runtime may not be waited for where it might be dropped: inside another one.
+        // Dropping a runtime inside another runtime panics, so it is shut down in the background.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

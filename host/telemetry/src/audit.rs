@@ -1,4 +1,4 @@
-//! The audit log: a JSON object a line, a file a day, kept for so many days. Written by a thread of its own.
+//! The audit log: one JSON object per line, one file per day, deleted after the retention period.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,37 +10,37 @@ use tracing_appender::rolling::{RollingFileAppender, Rotation};
 
 use crate::{Result, config};
 
-/// An entry.
+/// An entry of the audit log.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry<'a> {
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub timestamp: u64,
-    /// `request`, `refused` or `change`.
+    /// The event: `request`, `refused` or `change`.
     pub event: &'a str,
-    /// Who.
+    /// The principal.
     pub principal: &'a str,
-    /// What was asked.
+    /// The endpoint.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub endpoint: &'a str,
-    /// How it ended, or why it was refused.
+    /// The outcome, or the reason of the refusal.
     pub outcome: &'a str,
-    /// More.
+    /// Further details.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub detail: &'a str,
 }
 
-/// The log.
+/// The audit log. A separate thread writes it.
 pub struct AuditLog {
     to: Mutex<NonBlocking>,
     _guard: WorkerGuard,
 }
 
 impl AuditLog {
-    /// Opens the log in this folder, which is made if it is not there.
+    /// Opens the log in a folder, which is created if it is missing.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`crate::Error::Config`] if the folder cannot be written.
     pub fn open(folder: &Path, retention_days: usize) -> Result<Self> {
         let file = |source| config::Error::File { path: folder.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(file)?;
@@ -55,7 +55,7 @@ impl AuditLog {
         Ok(Self { to: Mutex::new(to), _guard: guard })
     }
 
-    /// Adds an entry. Where the disk cannot keep up, entries are dropped rather than requests held.
+    /// Adds an entry. If the disk is too slow, entries are dropped instead of delaying requests.
     pub fn write(&self, entry: &AuditEntry<'_>) {
         if let Ok(mut line) = serde_json::to_vec(entry) {
             line.push(b'\n');

@@ -1,4 +1,6 @@
-//! What is recorded of requests: a log event, numbers for Prometheus, a ring in memory that can be asked, an audit log. Recording never waits and never fails a request.
+//! Records requests: log events, Prometheus metrics, a queryable ring in memory and an audit log.
+//!
+//! Recording never blocks and never fails a request.
 
 #![forbid(unsafe_code)]
 
@@ -27,19 +29,19 @@ use context_guard_revision::{self as revision, Change};
 use serde::Serialize;
 use tracing::info;
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Nothing that the guard looks at, or an answer that fits.
+    /// The answer was sent unchanged.
     Passed,
-    /// The answer was cut, condensed or otherwise made to fit.
+    /// The answer was shortened.
     Shaped,
-    /// The guard refused: a cursor, a limit, an argument.
+    /// The guard refused a cursor, a limit or an argument.
     Refused,
-    /// The guard failed, and the byte limit decided.
+    /// The guard failed, and the byte limit was applied.
     Fault,
-    /// The upstream failed, or was not there.
+    /// The upstream failed or was unreachable.
     UpstreamError,
 }
 
@@ -51,87 +53,87 @@ impl Outcome {
     }
 }
 
-/// What is known of one request.
+/// The record of one request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TelemetryRecord {
-    /// The gateway's own number for it.
+    /// The number of the request.
     pub request_id: String,
-    /// `upstream::tool`, a resource URI, or the method.
+    /// The endpoint: `upstream::tool`, a resource URI or the method.
     pub endpoint: String,
-    /// When it was answered, in milliseconds since 1970.
+    /// The time of the answer, in milliseconds since 1970.
     pub timestamp: u64,
-    /// Tokens of the answer as sent, where they were estimated.
+    /// The estimated tokens of the sent answer; 0 without an estimate.
     pub estimated_tokens: u64,
-    /// Bytes of the answer as sent.
+    /// The bytes of the sent answer.
     pub response_bytes: u64,
-    /// Items of the answer, where it is a list.
+    /// The number of items, if the answer is a list.
     pub item_count: Option<u64>,
-    /// From request to answer.
+    /// The time from request to answer.
     pub latency_ms: u64,
-    /// Whether a page was served.
+    /// True if a page was sent.
     pub pagination_used: bool,
-    /// Whether fields or values were left out.
+    /// True if fields or values were omitted.
     pub summarization_used: bool,
-    /// Whether a chunk of a text was served.
+    /// True if a chunk of a text was sent.
     pub chunking_used: bool,
-    /// More of how it was shaped.
+    /// Further details of the reduction.
     pub optimization_metadata: OptimizationMetadata,
-    /// Tokens of the answer as the upstream gave it.
+    /// The tokens of the original answer.
     pub original_tokens: u64,
-    /// Bytes of it.
+    /// The bytes of the original answer.
     pub original_bytes: u64,
-    /// How it was served: `full`, `page`, `chunk` and so on; empty where the guard had no part in it.
+    /// The mode: `full`, `page`, `chunk` and so on; empty if the guard was not called.
     pub mode: String,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Who asked.
+    /// The principal.
     pub principal: String,
-    /// The upstream's name.
+    /// The name of the upstream.
     pub upstream: String,
-    /// The revision that shaped it; 0 where none did.
+    /// The revision that shaped the answer; 0 if none did.
     #[serde(rename = "generation")]
     pub revision: u64,
-    /// The tier of the cache that it came from; empty where the upstream was asked.
+    /// The cache tier that served the answer; empty if the upstream did.
     pub cache: String,
-    /// The tier of the answer of a tool.
+    /// The cache tier of a tool's answer.
     #[serde(skip)]
     pub tier: Option<CacheTier>,
 }
 
-/// How an answer was shaped.
+/// Details of the reduction of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OptimizationMetadata {
-    /// What it lost: `none`, `lossless`, `partial`, `condensed`, `described`.
+    /// The loss: `none`, `lossless`, `partial`, `condensed` or `described`.
     pub loss: &'static str,
-    /// The threshold that applied, in tokens.
+    /// The budget in tokens.
     pub budget: u64,
-    /// The share of the tokens that were spared, 0 to 1.
+    /// The share of tokens saved, from 0 to 1.
     pub reduction: f64,
 }
 
-/// An answer, as far as its record needs it.
+/// The facts about an answer that its record needs.
 pub struct AnswerEvent<'a> {
     /// The context of the call.
     pub cx: &'a CallContext,
-    /// The endpoint where the guard names none.
+    /// The endpoint, if the guard names none.
     pub endpoint: &'a str,
     /// The decision of the guard.
     pub decision: Option<&'a Decision>,
     /// The time from request to answer.
     pub latency: Duration,
-    /// Bytes as they were sent.
+    /// The bytes of the sent answer.
     pub bytes: usize,
     /// The outcome, as far as the gateway knows it.
     pub outcome: Outcome,
 }
 
-/// Records.
+/// Records requests and changes.
 pub struct Recorder {
     ring: Mutex<VecDeque<Arc<TelemetryRecord>>>,
     capacity: usize,
-    /// Numbers for Prometheus.
+    /// The Prometheus metrics.
     pub metrics: Metrics,
     audit: Option<AuditLog>,
     clock: Arc<dyn Clock>,
@@ -139,7 +141,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder that keeps this many records.
+    /// Returns a recorder that retains this number of records.
     #[must_use]
     pub fn new(capacity: usize, audit: Option<AuditLog>, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -152,7 +154,7 @@ impl Recorder {
         }
     }
 
-    /// A number for a request.
+    /// Returns a new request number.
     pub fn next_request(&self) -> String {
         (self.last_request.fetch_add(1, Ordering::Relaxed) + 1).to_string()
     }
@@ -202,7 +204,7 @@ impl Recorder {
             original_bytes = record.original_bytes,
             bytes = record.response_bytes,
             latency_ms = record.latency_ms,
-            "Answered."
+            "request answered"
         );
         if let Some(audit) = &self.audit {
             audit.write(&AuditEntry {
@@ -223,10 +225,10 @@ impl Recorder {
         }
     }
 
-    /// Records a request that was not let in.
+    /// Records a refused request.
     pub fn refused(&self, principal: &str, reason: &'static str, detail: &str) {
         self.metrics.refused(reason);
-        info!(principal, reason, detail, "Refused a request.");
+        info!(principal, reason, detail, "request refused");
         if let Some(audit) = &self.audit {
             audit.write(&AuditEntry {
                 timestamp: self.now_ms(),
@@ -239,7 +241,7 @@ impl Recorder {
         }
     }
 
-    /// Records a change of what serves, with old and new values (FR-026).
+    /// Records a change of revisions, with old and new values.
     pub fn changed(&self, change: &Change) {
         self.metrics.changed(change);
         if let Some(audit) = &self.audit {
@@ -258,7 +260,7 @@ impl Recorder {
         u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The records that fit, the newest first.
+    /// Returns the matching records, the newest first.
     #[must_use]
     pub fn query(&self, query: &RecordQuery) -> Vec<Arc<TelemetryRecord>> {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -292,19 +294,19 @@ fn outcome_of(decision: &Decision) -> Outcome {
     }
 }
 
-/// Which records are asked for.
+/// A query for records.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordQuery {
-    /// The endpoint; `*` stands for any part of it.
+    /// A pattern of endpoints; `*` matches any characters.
     pub endpoint: Option<String>,
-    /// From this time on, in milliseconds since 1970.
+    /// The earliest time, in milliseconds since 1970.
     pub from: Option<u64>,
-    /// Up to this time.
+    /// The latest time.
     pub to: Option<u64>,
-    /// The outcome: `passed`, `shaped`, `refused`, `fault`, `upstream_error`.
+    /// The outcome: `passed`, `shaped`, `refused`, `fault` or `upstream_error`.
     pub outcome: Option<String>,
-    /// How many, 100 unless said.
+    /// The maximum number of records; 100 by default.
     pub limit: Option<usize>,
 }
 
@@ -324,7 +326,7 @@ mod tests {
     use context_guard_cursor_store::clock::SystemClock;
 
     #[test]
-    fn records_are_kept_to_the_capacity_and_found_by_what_they_are() {
+    fn ring_is_bounded_and_queryable() {
         let recorder = Recorder::new(3, None, Arc::new(SystemClock));
         let cx = CallContext {
             principal: "p".into(),

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus. Labels are few: upstreams are configured, methods and outcomes known.
+//! The Prometheus metrics. Labels have few values: upstreams are configured, outcomes are known.
 
 use std::fmt::Write as _;
 
@@ -57,7 +57,7 @@ struct Kept {
     hit: &'static str,
 }
 
-/// All of them. Their names begin with `context_guard_`.
+/// All metrics. Their names begin with `context_guard_`.
 pub struct Metrics {
     registry: Registry,
     requests: Family<Request, Counter>,
@@ -82,7 +82,7 @@ impl Metrics {
         let requests = Family::default();
         registry.register(
             "requests",
-            "Requests that were answered, by upstream and outcome",
+            "Answered requests by upstream and outcome",
             requests.clone(),
         );
         let seconds = Family::<Upstream, Histogram>::new_with_constructor(|| {
@@ -92,60 +92,52 @@ impl Metrics {
         });
         registry.register_with_unit(
             "request_duration",
-            "From request to answer",
+            "Time from request to answer",
             Unit::Seconds,
             seconds.clone(),
         );
         let tokens = Family::default();
         registry.register(
             "tokens",
-            "Estimated tokens of answers, as the upstream gave them and as sent",
+            "Estimated tokens of original and of sent answers",
             tokens.clone(),
         );
         let bytes = Family::default();
-        registry.register(
-            "response_bytes",
-            "Bytes of answers, as the upstream gave them and as sent",
-            bytes.clone(),
-        );
+        registry.register("response_bytes", "Bytes of original and of sent answers", bytes.clone());
         let oversized = Family::default();
         registry.register(
             "oversized",
-            "Answers that were over their budget as the upstream gave them",
+            "Original answers that exceeded their budget",
             oversized.clone(),
         );
         let refused = Family::default();
-        registry.register("refused", "Requests that were not let in, by reason", refused.clone());
+        registry.register("refused", "Refused requests by reason", refused.clone());
         let failures = Family::default();
         registry.register("upstream_failures", "Failures of upstreams", failures.clone());
         let up = Family::default();
-        registry.register("upstream_up", "Whether an upstream is there: 1 or 0", up.clone());
+        registry.register("upstream_up", "1 if the upstream is reachable, else 0", up.clone());
         let restarts = Family::default();
         registry.register(
             "upstream_starts",
-            "Starts of an upstream's processes or sessions",
+            "Starts of processes or sessions of an upstream",
             restarts.clone(),
         );
         let sessions = Gauge::default();
         registry.register("sessions", "Sessions of clients", sessions.clone());
         let revision = Gauge::default();
         revision.set(1);
-        registry.register("generation", "The generation that serves", revision.clone());
+        registry.register("generation", "The number of the active revision", revision.clone());
         let changes = Family::default();
-        registry.register(
-            "changes",
-            "Changes of what serves, and what was refused, by event",
-            changes.clone(),
-        );
+        registry.register("changes", "Changes of revisions by event", changes.clone());
         let cache = Family::default();
         registry.register(
             "cache_lookups",
-            "Answers of tools by tier, and whether they came from the cache",
+            "Answers of tools by cache tier, and cache hits",
             cache.clone(),
         );
         let store = Gauge::default();
         store.set(1);
-        registry.register("store_up", "Whether the cursor store is there: 1 or 0", store.clone());
+        registry.register("store_up", "1 if the cursor store is reachable, else 0", store.clone());
         Self {
             registry,
             requests,
@@ -204,7 +196,7 @@ impl Metrics {
         self.changes.get_or_create(&Changed { event: change.event.name() }).inc();
     }
 
-    /// The cursor store is there, or not.
+    /// Sets the state of the cursor store.
     pub fn store_is(&self, up: bool) {
         self.store.set(i64::from(up));
     }
@@ -213,27 +205,27 @@ impl Metrics {
         self.refused.get_or_create(&Reason { reason }).inc();
     }
 
-    /// An upstream failed.
+    /// Counts a failure of an upstream.
     pub fn upstream_failed(&self, upstream: &str) {
         self.failures.get_or_create(&Upstream { upstream: upstream.to_owned() }).inc();
     }
 
-    /// An upstream is there, or not.
+    /// Sets the state of an upstream.
     pub fn upstream_is(&self, upstream: &str, up: bool) {
         self.up.get_or_create(&Upstream { upstream: upstream.to_owned() }).set(i64::from(up));
     }
 
-    /// A process or session of an upstream was started.
+    /// Counts the start of a process or session of an upstream.
     pub fn upstream_started(&self, upstream: &str) {
         self.restarts.get_or_create(&Upstream { upstream: upstream.to_owned() }).inc();
     }
 
-    /// There are this many sessions.
+    /// Sets the number of sessions.
     pub fn sessions(&self, sessions: usize) {
         self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
     }
 
-    /// The text that Prometheus reads.
+    /// Returns the metrics in the text format of Prometheus.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();

@@ -1,4 +1,6 @@
-//! Traffic on record, for dry runs: a line of JSON an answer, what must not be seen taken out. Written by a thread of its own; where the disk cannot keep up, lines are left out.
+//! Recorded traffic for replays: one JSON line per answer, without secrets.
+//!
+//! A separate thread writes the file. If the disk is too slow, answers are skipped.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -16,40 +18,40 @@ use crate::engine::digest;
 use crate::engine::{CallContext, Decision};
 use crate::{Clock, Error, Result};
 
-/// Answers that wait to be written.
-const WAITING: usize = 64;
-/// What stands for what was taken out.
+/// The maximum number of queued answers.
+const MAX_QUEUED: usize = 64;
+/// The replacement for redacted text.
 const REDACTED: &str = "[redacted]";
-/// Members that never stand in a recording, whatever else is configured: their names hold one of these.
+/// Parts of member names whose values are always redacted.
 const SECRET_NAMES: [&str; 8] =
     ["password", "passwd", "secret", "token", "apikey", "authorization", "credential", "cookie"];
 
-/// A line.
+/// A recorded exchange, which is one line of the file.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Exchange {
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub timestamp: u64,
-    /// Who, told apart but not named.
+    /// A digest of the principal, which distinguishes principals without naming them.
     pub principal: String,
-    /// The upstream's name.
+    /// The name of the upstream.
     pub upstream: String,
-    /// The revision in use.
+    /// The protocol version in use.
     #[serde(default)]
     pub protocol_version: String,
-    /// `upstream::tool` as policy rules have it.
+    /// The endpoint, `upstream::tool`, as policy rules name it.
     pub endpoint: String,
-    /// What the upstream was asked, with the guard's own arguments.
+    /// The request as it was sent to the upstream, with the guard's own arguments.
     pub request: Value,
-    /// What it answered.
+    /// The answer of the upstream.
     pub response: Value,
 }
 
 impl Exchange {
-    /// The exchanges of a file, line by line.
+    /// Reads the exchanges of a file.
     ///
     /// # Errors
-    /// [`Error::File`]; [`Error::Format`] with the line that is none.
+    /// [`Error::Config`] if the file cannot be read, or with the number of an invalid line.
     pub fn read(path: &Path) -> Result<Vec<Self>> {
         let file = |source| config::Error::File { path: path.to_owned(), source };
         let lines = std::io::BufReader::new(std::fs::File::open(path).map_err(file)?).lines();
@@ -61,7 +63,7 @@ impl Exchange {
             }
             exchanges.push(serde_json::from_str(&line).map_err(|error| config::Error::Format {
                 path: path.to_owned(),
-                reason: format!("line {}: no recorded exchange: {error}", at + 1),
+                reason: format!("line {}: not a recorded exchange: {error}", at + 1),
             })?);
         }
         Ok(exchanges)
@@ -76,7 +78,7 @@ struct Seen {
     timestamp: u64,
 }
 
-/// A recording that runs.
+/// A running recording.
 pub struct Recording {
     every: u64,
     seen: AtomicU64,
@@ -85,10 +87,10 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens the file, relative to `folder`, and starts the thread that writes.
+    /// Opens the file, relative to `folder`, and starts the thread that writes it.
     ///
     /// # Errors
-    /// [`Error::File`]; [`Error::Setup`] where a pattern is no regular expression.
+    /// [`Error::Config`]; [`Error::Setup`] if a pattern is not a regular expression.
     pub fn start(
         options: &RecordingOptions,
         folder: &Path,
@@ -106,7 +108,7 @@ impl Recording {
         std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
         let file = open.open(&path).map_err(error)?;
         let room = options.bytes.saturating_sub(file.metadata().map_err(error)?.len());
-        let (queue, seen) = sync_channel(WAITING);
+        let (queue, seen) = sync_channel(MAX_QUEUED);
         std::thread::Builder::new()
             .name("recording".to_owned())
             .spawn(move || write(file, room, &redactor, &seen))?;
@@ -115,7 +117,7 @@ impl Recording {
         Ok(Some(Self { every, seen: AtomicU64::new(0), queue, clock }))
     }
 
-    /// Shows it an exchange. Costs a copy, where it is its turn.
+    /// Records the exchange if it is sampled. Costs one copy then.
     pub fn offer(&self, cx: &CallContext, request: &[u8], response: &[u8], decision: &Decision) {
         if !self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every) {
             return;
@@ -151,18 +153,18 @@ fn write(mut file: std::fs::File, mut room: u64, redactor: &Redactor, seen: &Rec
         let Ok(mut line) = serde_json::to_vec(&exchange) else { continue };
         line.push(b'\n');
         let Some(left) = room.checked_sub(line.len() as u64) else {
-            warn!("The recording has reached its size (recording.bytes): no more is recorded.");
+            warn!("recording stopped: the file has reached recording.bytes");
             return;
         };
         if let Err(error) = file.write_all(&line) {
-            warn!("The recording cannot be written, no more is recorded: {error}");
+            warn!("recording stopped: cannot write the file: {error}");
             return;
         }
         room = left;
     }
 }
 
-/// Takes out what must not be seen.
+/// Removes secrets from recorded messages.
 pub(crate) struct Redactor {
     names: Vec<String>,
     patterns: Vec<Regex>,
@@ -182,7 +184,8 @@ impl Redactor {
 
     fn is_secret(&self, name: &str) -> bool {
         let name = plain(name);
-        // `nextPageToken`, `progressToken` and counts of tokens are no secrets; what is configured always is.
+        // `nextPageToken`, `progressToken` and token counts are not secrets. Configured names
+        // always are.
         let known = SECRET_NAMES.iter().any(|secret| name.contains(secret))
             && !name.ends_with("tokens")
             && !name.ends_with("pagetoken")
@@ -207,7 +210,7 @@ impl Redactor {
         }
     }
 
-    /// A text, which may be JSON itself.
+    /// Redacts a text, which may be JSON itself.
     fn text(&self, text: &mut String) {
         if text.trim_start().starts_with(['{', '['])
             && let Ok(mut inner) = serde_json::from_str::<Value>(text)
@@ -238,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_taken_out_wherever_they_stand() {
+    fn secrets_are_redacted_everywhere() {
         let options: RecordingOptions = serde_json::from_value(json!({
             "file": "x", "redact": ["Guest_Name"], "redactPatterns": ["[a-z]+@[a-z.]+"],
         }))

@@ -1,6 +1,7 @@
-//! Checking estimates against a real tokenizer (FR-014): a share of the answers is counted, off the path of requests, and each endpoint's estimates are judged by it.
+//! Compares token estimates with a real tokenizer for a share of the answers.
 //!
-//! The tokenizer is far too large for the guard itself. It is loaded with the first sample, on a thread of its own; where that thread is busy a sample is dropped.
+//! The tokenizer is too large for the guard. It is loaded with the first sample on a separate
+//! thread; if that thread is busy, samples are skipped.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,49 +14,57 @@ use crate::engine::Decision;
 use crate::revision::answer::visible;
 use crate::tokenizer::{o200k, require_exact_tokens};
 
-/// Answers that wait to be counted.
-const WAITING: usize = 16;
-/// How far a correction may go, in either direction.
-const BOUNDS: (f64, f64) = (0.8, 1.5);
-/// Samples from which an endpoint's correction counts.
-const ENOUGH: u64 = 5;
-/// The share of a new sample in the running correction.
-const NEW: f64 = 0.2;
+/// The maximum number of queued answers.
+const MAX_QUEUED: usize = 16;
+/// The bounds of a correction.
+const CORRECTION_BOUNDS: (f64, f64) = (0.8, 1.5);
+/// The minimum number of samples for a correction.
+const MIN_SAMPLES: u64 = 5;
+/// The weight of a new sample in the running correction.
+const SAMPLE_WEIGHT: f64 = 0.2;
 
-/// What is known of an endpoint's estimates.
+/// The accuracy of the estimates of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Answers that were counted.
+    /// The number of samples.
     pub samples: u64,
-    /// Real tokens of them.
+    /// The sum of their exact counts.
     pub actual: u64,
-    /// Estimated tokens of them.
+    /// The sum of their estimates.
     pub estimated: u64,
-    /// How many were off by more than 30 %.
+    /// The number of estimates that were off by more than 30 %.
     pub off: u64,
-    /// The running ratio of actual to estimated tokens.
+    /// The running ratio of exact to estimated tokens.
     ratio: f64,
-    /// The correction that was told last.
-    told: f64,
+    /// The last reported correction.
+    reported: f64,
 }
 
 impl Default for Accuracy {
     fn default() -> Self {
-        Self { samples: 0, actual: 0, estimated: 0, off: 0, ratio: 1.0, told: 1.0 }
+        Self { samples: 0, actual: 0, estimated: 0, off: 0, ratio: 1.0, reported: 1.0 }
     }
 }
 
 impl Accuracy {
-    /// What estimates have to be multiplied with, within bounds; 1 while too little is known.
+    /// Returns the factor that corrects the estimates, within bounds; 1 with too few samples.
     #[must_use]
     pub fn correction(&self) -> f64 {
-        if self.samples < ENOUGH { 1.0 } else { self.ratio.clamp(BOUNDS.0, BOUNDS.1) }
+        if self.samples < MIN_SAMPLES {
+            1.0
+        } else {
+            self.ratio.clamp(CORRECTION_BOUNDS.0, CORRECTION_BOUNDS.1)
+        }
     }
 
     fn add(&mut self, actual: u64, estimated: u64) {
         #[allow(clippy::cast_precision_loss, reason = "a ratio of token counts")]
         let ratio = actual as f64 / estimated.max(1) as f64;
-        self.ratio = if self.samples == 0 { ratio } else { self.ratio * (1.0 - NEW) + ratio * NEW };
+        self.ratio = if self.samples == 0 {
+            ratio
+        } else {
+            self.ratio * (1.0 - SAMPLE_WEIGHT) + ratio * SAMPLE_WEIGHT
+        };
         self.samples += 1;
         self.actual += actual;
         self.estimated += estimated;
@@ -63,7 +72,7 @@ impl Accuracy {
     }
 }
 
-/// Whether an estimate is off by more than 30 % of the real count.
+/// Returns true if an estimate is off by more than 30 % of the exact count.
 fn is_off(actual: u64, estimated: u64) -> bool {
     actual.abs_diff(estimated) * 10 > actual * 3
 }
@@ -77,14 +86,14 @@ struct Sample {
 #[derive(Default)]
 struct Known {
     endpoints: Mutex<BTreeMap<String, Accuracy>>,
-    /// Whether some correction has moved since somebody asked.
+    /// True if a correction changed since the last report.
     moved: AtomicBool,
 }
 
-/// How far a correction has to move to count as moved.
-const STEP: f64 = 0.05;
+/// The minimum change of a correction that is reported.
+const MIN_CHANGE: f64 = 0.05;
 
-/// Counts a share of the answers.
+/// Samples a share of the answers.
 pub struct Sampler {
     every: u64,
     seen: AtomicU64,
@@ -93,22 +102,22 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler of `share` of the answers, 0 to 1 (1 % is usual), and the thread that counts them. None where the share is 0.
+    /// Starts a sampler for a `share` of the answers, from 0 to 1. Returns none for a share of 0.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// If the thread cannot start.
     pub fn start(share: f64) -> crate::Result<Option<Arc<Self>>> {
         if share <= 0.0 || share.is_nan() {
             return Ok(None);
         }
-        // Sampling is on by default, so a build that cannot sample has to start nevertheless.
+        // Sampling is on by default, so a build without the tokenizer must start nevertheless.
         if let Err(reason) = require_exact_tokens("telemetry.sample") {
             warn!("token estimates are not checked: {reason}");
             return Ok(None);
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 at least")]
         let every = (1.0 / share.min(1.0)).round() as u64;
-        let (queue, samples) = sync_channel(WAITING);
+        let (queue, samples) = sync_channel(MAX_QUEUED);
         let known = Arc::new(Known::default());
         let shared = Arc::clone(&known);
         std::thread::Builder::new()
@@ -117,10 +126,11 @@ impl Sampler {
         Ok(Some(Arc::new(Self { every, seen: AtomicU64::new(0), queue, known })))
     }
 
-    /// Looks at an answer as it is sent. Costs a copy of it, when it is its turn.
+    /// Samples a sent answer. Costs one copy if it is chosen.
     pub fn offer(&self, decision: &Decision, message: &[u8]) {
         let turn = self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every);
-        // What was extrapolated is no estimate of this kind.
+        // Extrapolated counts of long answers have another kind of error and would distort the
+        // correction.
         let extrapolated = decision.original_tokens_sampled && decision.mode == "full";
         if !turn || extrapolated || decision.estimated_tokens == 0 {
             return;
@@ -131,17 +141,17 @@ impl Sampler {
             message: message.to_vec(),
         };
         if self.queue.try_send(sample).is_err() {
-            debug!(endpoint = decision.endpoint, "The sampler is busy: an answer is not counted.");
+            debug!(endpoint = decision.endpoint, "the sampler is busy: answer skipped");
         }
     }
 
-    /// What is known, by endpoint.
+    /// Returns the accuracy by endpoint.
     #[must_use]
     pub fn report(&self) -> BTreeMap<String, Accuracy> {
         self.known.endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The corrections of all endpoints, if one has moved since this was asked last.
+    /// Returns the corrections of all endpoints if one changed since the last call.
     #[must_use]
     pub fn moved(&self) -> Option<BTreeMap<String, f64>> {
         let moved = self.known.moved.swap(false, Ordering::AcqRel);
@@ -163,14 +173,14 @@ fn count(samples: &Receiver<Sample>, known: &Known) {
                 endpoint = sample.endpoint,
                 actual,
                 estimated = sample.estimated,
-                "An estimate is off by more than 30 %. Where this goes on, set estimator.scale or estimator.profile for the endpoint."
+                "token estimate is off by more than 30 %; if this repeats, set estimator.scale or estimator.profile for the endpoint"
             );
         }
         let mut endpoints = known.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let endpoint = endpoints.entry(sample.endpoint).or_default();
         endpoint.add(actual, sample.estimated);
-        if (endpoint.correction() - endpoint.told).abs() > STEP {
-            endpoint.told = endpoint.correction();
+        if (endpoint.correction() - endpoint.reported).abs() > MIN_CHANGE {
+            endpoint.reported = endpoint.correction();
             known.moved.store(true, Ordering::Release);
         }
     }
@@ -201,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_a_hundred_is_counted_with_the_real_tokenizer() {
+    fn share_of_answers_is_counted_exactly() {
         let message = br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello world hello world"}],"structuredContent":{"a":1}}}"#;
         let sampler = Sampler::start(0.01).unwrap().unwrap();
         for _ in 0..100 {
@@ -209,11 +219,11 @@ mod tests {
         }
         sampler.offer(&decision(90), message);
         let known = wait(&sampler, 2);
-        // `hello world hello world`, a line break, `{"a":1}`: ten tokens by o200k.
+        // `hello world hello world`, a line break and `{"a":1}` are ten tokens.
         assert_eq!((known.samples, known.actual, known.estimated, known.off), (2, 20, 99, 1));
         assert_eq!(known.correction(), 1.0);
         assert_eq!(sampler.moved(), None);
-        for samples in 3..=ENOUGH {
+        for samples in 3..=MIN_SAMPLES {
             for _ in 0..100 {
                 sampler.offer(&decision(4), message);
             }
@@ -226,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn corrections_are_bounded_and_need_enough_samples() {
+    fn corrections_are_bounded() {
         let mut known = Accuracy::default();
         for _ in 0..4 {
             known.add(900, 100);

@@ -1,4 +1,4 @@
-//! YAML, JSON and TOML, told apart by the ending of the file's name.
+//! Parses YAML, JSON and TOML by the extension of the file name.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Error, Result};
 
-/// The document in a text that stands, or would stand, in this file.
+/// Parses a text as the contents of this file.
 ///
 /// # Errors
 /// [`Error::Format`].
@@ -18,7 +18,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Value> {
         Some("yaml" | "yml") => {
             serde_norway::from_str(text).map_err(|error| format(error.to_string()))?
         }
-        _ => return Err(format("its name has to end in .yaml, .yml, .json or .toml".to_owned())),
+        _ => return Err(format("the name must end in .yaml, .yml, .json or .toml".to_owned())),
     };
     Ok(value)
 }

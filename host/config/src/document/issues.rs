@@ -1,27 +1,27 @@
-//! Everything that is wrong with a file, all of it at once.
+//! The errors of a file.
 
 use std::fmt;
 
-/// A fault.
+/// An error of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// The line of the file, from 1, where it can be told.
+    /// The line, from 1, if known.
     pub line: Option<usize>,
-    /// The way to the value: member names and list positions.
+    /// The path of the value: member names and list positions.
     pub steps: Vec<String>,
-    /// What is wrong, and what would be right.
+    /// The reason, and the valid values.
     pub reason: String,
 }
 
 impl Issue {
-    /// A fault of the value that these steps lead to.
+    /// Returns an error of the value at these steps.
     pub fn new(steps: &[&str], reason: impl Into<String>) -> Self {
         let steps = steps.iter().map(|step| (*step).to_owned()).collect();
         Self { line: None, steps, reason: reason.into() }
     }
 
-    /// A fault at a path such as `endpoints[2].hardCap`.
-    pub fn at(path: &str, reason: &str) -> Self {
+    /// Returns an error at a path such as `endpoints[2].hardCap`.
+    pub fn at_path(path: &str, reason: &str) -> Self {
         let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']').to_owned());
         Self {
             line: None,
@@ -30,7 +30,7 @@ impl Issue {
         }
     }
 
-    /// The path as policy issues have it: `upstreams[0].name`.
+    /// Returns the path in the form `upstreams[0].name`.
     #[must_use]
     pub fn path(&self) -> String {
         self.steps.iter().fold(String::new(), |path, step| {
@@ -45,7 +45,7 @@ impl Issue {
     }
 }
 
-/// All faults of a file, in its order.
+/// All errors of a file, in the order of its lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Issues(pub Vec<Issue>);
 

@@ -1,4 +1,4 @@
-//! Where in the file a fault stands.
+//! Finds the lines of errors.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use marked_yaml::Node;
 
 use super::Issues;
 
-/// The same faults, with their lines where those can be told: in YAML and JSON, which YAML includes.
+/// Adds lines to errors. Supports YAML and JSON, which is a subset of YAML.
 pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
     if path.extension().is_some_and(|ending| ending == "toml") {
         return issues;
@@ -19,7 +19,7 @@ pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
     issues
 }
 
-/// The line that a place of a file stands in, where that can be told.
+/// Returns the line of a value, if known.
 pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
     if path.extension().is_some_and(|ending| ending == "toml") {
         return None;
@@ -27,7 +27,8 @@ pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
     line(&marked_yaml::parse_yaml(0, text).ok()?, steps)
 }
 
-/// The line of the deepest part of a path that the file has. Of a member it is the line of its name.
+/// Returns the line of the deepest existing part of a path. The line of a member is that of its
+/// name.
 fn line(root: &Node, steps: &[String]) -> Option<usize> {
     let mut at = root;
     let mut line = at.span().start().map(|mark| mark.line());

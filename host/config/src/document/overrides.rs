@@ -1,13 +1,18 @@
-//! The environment over a file.
+//! Overrides by environment variables.
 
 use serde_json::Value;
 
-/// The prefix of environment variables that override a file: `CONTEXT_GUARD__LIMITS__CONCURRENCY=64` sets `limits.concurrency`.
+/// The prefix of variables that override a file: `CONTEXT_GUARD__LIMITS__CONCURRENCY=64` sets
+/// `limits.concurrency`.
 pub const OVERRIDE: &str = "CONTEXT_GUARD__";
-/// The prefix of those that override the policy, wherever it stands: `CONTEXT_GUARD__POLICY__HARD_CAP=9000` sets its `hardCap`.
+/// The prefix of variables that override the policy: `CONTEXT_GUARD__POLICY__HARD_CAP=9000` sets
+/// its `hardCap`.
 pub const POLICY_OVERRIDE: &str = "CONTEXT_GUARD__POLICY__";
 
-/// Sets the member that `A__B__C` names. Names are compared without case and underscores, numbers pick list entries, values are JSON where they are.
+/// Sets the member that a name such as `A__B__C` selects.
+///
+/// Names match without case and underscores, and numbers select list entries. A value is parsed as
+/// JSON if possible.
 pub fn override_with(document: &mut Value, name: &str, value: &str) {
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
     let mut at = document;
@@ -31,7 +36,7 @@ pub fn override_with(document: &mut Value, name: &str, value: &str) {
     *at = value;
 }
 
-/// `REQUEST_BYTES` as it is spelt in the file: `requestBytes`.
+/// Converts `REQUEST_BYTES` to `requestBytes`.
 fn camel(name: &str) -> String {
     let mut words = name.split('_').filter(|word| !word.is_empty()).map(str::to_lowercase);
     let first = words.next().unwrap_or_default();

@@ -1,21 +1,23 @@
-//! What differs between two policies, or any two documents.
+//! The differences between two policies or other documents.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// A place where they differ.
+/// A difference between two documents.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Where: `endpoints[crm::list_*].hardCap`. Rules go by what they match.
+    /// The path, such as `endpoints[crm::list_*].hardCap`. Rules are identified by their pattern.
     pub path: String,
-    /// What stood there; null where nothing did.
+    /// The old value; null if there was none.
     pub old: Value,
-    /// What stands there now; null where nothing does.
+    /// The new value; null if there is none.
     pub new: Value,
 }
 
-/// Every place where two documents differ, in the order of their names. Rules for endpoints are the same rule where they match the same; that one moved is told, since later rules are laid over
-/// earlier ones.
+/// Returns all differences in the order of their paths.
+///
+/// Rules with the same pattern are compared with each other. A changed order is reported because
+/// later rules override earlier ones.
 #[must_use]
 pub fn diff(old: &Value, new: &Value) -> Vec<Difference> {
     let mut differences = Vec::new();
@@ -75,7 +77,7 @@ fn rules(old: &[Value], new: &[Value], into: &mut Vec<Difference>) {
     }
 }
 
-/// What each rule matches; a number beside it where several match the same.
+/// Returns the pattern of each rule, with a number if several rules share one.
 fn names(rules: &[Value]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for rule in rules {
@@ -97,16 +99,16 @@ mod tests {
 
     use super::*;
 
-    fn told(old: &Value, new: &Value) -> Vec<(String, Value, Value)> {
+    fn reported(old: &Value, new: &Value) -> Vec<(String, Value, Value)> {
         diff(old, new).into_iter().map(|one| (one.path, one.old, one.new)).collect()
     }
 
     #[test]
-    fn every_change_is_told_once() {
+    fn each_change_is_reported_once() {
         let old = json!({"hardCap": 9000, "estimator": {"scale": 1.0}, "endpoints": [{"match": "a", "shape": true}, {"match": "b", "chunkSize": 5}]});
         let new = json!({"hardCap": 8000, "estimator": {"scale": 1.2}, "endpoints": [{"match": "b", "chunkSize": 5}, {"match": "a", "shape": false}, {"match": "c"}]});
         assert_eq!(
-            told(&old, &new),
+            reported(&old, &new),
             [
                 ("endpoints[a].shape".into(), json!(true), json!(false)),
                 ("endpoints[c].match".into(), Value::Null, json!("c")),
@@ -115,7 +117,7 @@ mod tests {
                 ("hardCap".into(), json!(9000), json!(8000)),
             ]
         );
-        assert!(told(&old, &old).is_empty());
-        assert_eq!(told(&Value::Null, &json!({"a": 1})), [("a".into(), Value::Null, json!(1))]);
+        assert!(reported(&old, &old).is_empty());
+        assert_eq!(reported(&Value::Null, &json!({"a": 1})), [("a".into(), Value::Null, json!(1))]);
     }
 }

@@ -1,4 +1,4 @@
-//! What applies to an endpoint, and where it is set.
+//! Explains the settings of an endpoint and their origin.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use super::{Source, settings};
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nothing sets it.
+    /// The default.
     Default,
-    /// The top of the policy, in this line.
+    /// The top level of the policy, in this line.
     Top(Option<usize>),
     /// The rule with this number and pattern, in this line.
     Rule(usize, String, Option<usize>),
@@ -35,18 +35,20 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A setting as it applies.
+/// The effective value of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
-    /// Its name; members of an object are named with a dot.
+    /// The name; members of an object have a dot.
     pub setting: String,
-    /// Its value; null where it is told from the answers themselves.
+    /// The value; null if it depends on the answer.
     pub value: Value,
-    /// Where that comes from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
-/// Every setting of an endpoint, `upstream::tool` or a tool's name alone: settings at the top, then all globs that match in their order, then exact names (FR-025).
+/// Returns all settings of an endpoint, which is `upstream::tool` or the name of a tool.
+///
+/// Settings at the top apply first, then all matching globs in their order, then exact names.
 #[must_use]
 pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
     let mut all: Vec<Explained> = settings()
@@ -55,7 +57,7 @@ pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
         .collect();
     let empty = Map::new();
     let document = source.document().as_object().unwrap_or(&empty);
-    lay(&mut all, source, document, &[], &|line| Origin::Top(line));
+    apply_overrides(&mut all, source, document, &[], &|line| Origin::Top(line));
     let rules = document.get("endpoints").and_then(Value::as_array).into_iter().flatten();
     let rules = rules.enumerate().filter_map(|(at, rule)| {
         let rule = rule.as_object()?;
@@ -67,7 +69,9 @@ pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
     for (at, pattern, rule) in globs.into_iter().chain(exact) {
         if applies(pattern, endpoint) {
             let steps = ["endpoints".to_owned(), at.to_string()];
-            lay(&mut all, source, rule, &steps, &|line| Origin::Rule(at, pattern.to_owned(), line));
+            apply_overrides(&mut all, source, rule, &steps, &|line| {
+                Origin::Rule(at, pattern.to_owned(), line)
+            });
         }
     }
     all
@@ -83,7 +87,7 @@ fn applies(pattern: &str, endpoint: &str) -> bool {
     }
 }
 
-fn lay(
+fn apply_overrides(
     all: &mut [Explained],
     source: &Source,
     from: &Map<String, Value>,
@@ -95,7 +99,7 @@ fn lay(
         let origin = environment(source, steps, name).unwrap_or_else(|| origin(line));
         for (setting, value) in members(name, value) {
             if let Some(one) = all.iter_mut().find(|one| one.setting == setting) {
-                // An empty list of fields takes those of a wider rule back.
+                // An empty list of fields removes the selection of a wider rule.
                 let taken_back = setting == "fields" && value == Value::Array(Vec::new());
                 one.value = if taken_back { Value::Null } else { value };
                 one.origin = origin.clone();
@@ -104,7 +108,7 @@ fn lay(
     }
 }
 
-/// A setting as the rows of a table: those whose members are laid one by one have a row for each.
+/// Returns the rows of a setting: one per member if members are overridden individually.
 fn members(name: &str, value: &Value) -> Vec<(String, Value)> {
     match value {
         Value::Object(members) if name == "estimator" => members
@@ -115,7 +119,7 @@ fn members(name: &str, value: &Value) -> Vec<(String, Value)> {
     }
 }
 
-/// The variable that sets a member, if one does.
+/// Returns the variable that overrides a member.
 fn environment(source: &Source, steps: &[String], name: &str) -> Option<Origin> {
     let plain = |name: &str| name.replace('_', "").to_lowercase();
     let way: Vec<String> = steps.iter().map(String::as_str).chain([name]).map(plain).collect();
@@ -135,24 +139,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_comes_with_its_place() {
+    fn values_have_origins() {
         let text = "tokenBudgetThreshold: 6000\nendpoints:\n  - match: 'crm::list_*'\n    defaultPageSize: 20\n  - match: list_users\n    defaultPageSize: 10\n    estimator: {scale: 1.5}\n";
         let source = Source::parse(Path::new("p.yaml"), text.to_owned()).unwrap();
-        let of = |endpoint: &str, setting: &str| {
+        let explained = |endpoint: &str, setting: &str| {
             let all = explain(&source, endpoint);
             let one = all.into_iter().find(|one| one.setting == setting).unwrap();
             (one.value, one.origin.to_string())
         };
-        assert_eq!(of("crm::get", "defaultPageSize"), (json!(50), "default".into()));
+        assert_eq!(explained("crm::get", "defaultPageSize"), (json!(50), "default".into()));
         assert_eq!(
-            of("crm::get", "tokenBudgetThreshold"),
+            explained("crm::get", "tokenBudgetThreshold"),
             (json!(6000), "top of the policy, line 1".into())
         );
         let glob = (json!(20), "endpoints[0] `crm::list_*`, line 4".into());
-        assert_eq!(of("crm::list_rooms", "defaultPageSize"), glob);
+        assert_eq!(explained("crm::list_rooms", "defaultPageSize"), glob);
         let exact = (json!(10), "endpoints[1] `list_users`, line 6".into());
-        assert_eq!(of("crm::list_users", "defaultPageSize"), exact);
-        assert_eq!(of("crm::list_users", "estimator.scale").0, json!(1.5));
-        assert_eq!(of("crm::list_users", "estimator.method").0, json!("lexical"));
+        assert_eq!(explained("crm::list_users", "defaultPageSize"), exact);
+        assert_eq!(explained("crm::list_users", "estimator.scale").0, json!(1.5));
+        assert_eq!(explained("crm::list_users", "estimator.method").0, json!("lexical"));
     }
 }

@@ -1,4 +1,4 @@
-//! Where a policy comes from: a file, a part of another file, the environment.
+//! The source of a policy: a file, a part of another file, the environment.
 
 use std::path::{Path, PathBuf};
 
@@ -7,30 +7,30 @@ use serde_json::{Map, Value};
 use crate::document::{self, Issues, OVERRIDE, POLICY_OVERRIDE, override_with};
 use crate::{Error, Result};
 
-/// A policy, and where it stands.
+/// A policy with its source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
-    /// The file, if it is one of its own.
+    /// The path, if the policy has its own file.
     pub path: Option<PathBuf>,
-    /// What stands in the file.
+    /// The text of the file.
     pub text: String,
-    /// The members that the environment sets, as `CONTEXT_GUARD__POLICY__…`.
+    /// The environment variables that override members.
     pub overridden: Vec<String>,
     document: Value,
 }
 
 impl Source {
-    /// Reads a .yaml, .json or .toml file (FR-024), with what the environment overrides. An empty file is an empty policy.
+    /// Reads a .yaml, .json or .toml file and applies overrides. An empty file is an empty policy.
     ///
     /// # Errors
-    /// [`Error::File`], [`Error::Format`] with line and column where the format knows them.
+    /// [`Error::File`], [`Error::Format`] with line and column if the format reports them.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::File { path: path.to_owned(), source })?;
         Self::parse(path, text)
     }
 
-    /// The same, of a text that stands, or would stand, in this file.
+    /// Parses a text as the contents of this file.
     ///
     /// # Errors
     /// [`Error::Format`].
@@ -39,7 +39,7 @@ impl Source {
         Ok(Self { path: Some(path.to_owned()), text, ..Self::default() }.with(document))
     }
 
-    /// A policy that stands in another file; none is the default policy.
+    /// Returns a policy from another file; none is the default policy.
     #[must_use]
     pub fn inline(policy: Option<Map<String, Value>>) -> Self {
         Self::default().with(policy.map(Value::Object).unwrap_or_default())
@@ -57,24 +57,24 @@ impl Source {
         self
     }
 
-    /// The whole document.
+    /// Returns the whole document.
     #[must_use]
     pub fn document(&self) -> &Value {
         &self.document
     }
 
-    /// As the guard compiles it.
+    /// Returns the policy in JSON for the guard.
     #[must_use]
     pub fn json(&self) -> String {
         if self.document.is_null() { String::new() } else { self.document.to_string() }
     }
 
-    /// The line of the file that a place of the document stands in, where that can be told.
+    /// Returns the line of a value, if known.
     pub(super) fn line(&self, steps: &[String]) -> Option<usize> {
         document::line_of(self.path.as_ref()?, &self.text, steps)
     }
 
-    /// The same faults, with file and lines.
+    /// Returns the errors with file and lines.
     #[must_use]
     pub fn located(&self, issues: Issues) -> Error {
         match &self.path {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_formats_read_alike() {
+    fn formats_are_equivalent() {
         let folder = tempfile::tempdir().unwrap();
         let read = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -109,11 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_with_the_line_of_the_file() {
+    fn errors_have_lines() {
         let text = "hardCap: 9000\nendpoints:\n  - match: a\n    chunkSize: 0\n".to_owned();
         let source = Source::parse(Path::new("p.yaml"), text).unwrap();
-        let fault = crate::document::Issue::at("endpoints[0].chunkSize", "0 is out of range");
-        let told = source.located(Issues(vec![fault])).to_string();
-        assert_eq!(told, "p.yaml has faults:\n  line 4: endpoints[0].chunkSize: 0 is out of range");
+        let fault = crate::document::Issue::at_path("endpoints[0].chunkSize", "0 is out of range");
+        let message = source.located(Issues(vec![fault])).to_string();
+        assert_eq!(
+            message,
+            "p.yaml is invalid:\n  line 4: endpoints[0].chunkSize: 0 is out of range"
+        );
     }
 }

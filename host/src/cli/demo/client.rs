@@ -1,4 +1,4 @@
-//! The least of an MCP client: enough to call tools over stdio, one after another.
+//! A minimal MCP client: it calls tools over stdio, one after another.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -17,16 +17,16 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Starts a server and greets it.
+    /// Starts a server and initializes the session.
     pub(super) fn start(program: &Path, arguments: &[&OsStr]) -> Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
-            // Nobody else reads these cursors.
+            // The cursors are used in this process only, so a constant key is sufficient.
             .env(context_guard::keys::VARIABLE, "the key of the demonstration")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("{} cannot be started", program.display()))?;
+            .with_context(|| format!("cannot start {}", program.display()))?;
         let output = BufReader::new(child.stdout.take().context("the server has no output")?);
         let mut client = Self { input: child.stdin.take(), child, output, last_id: 0 };
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "context-guard demo", "version": env!("CARGO_PKG_VERSION")}});
@@ -36,13 +36,13 @@ impl Client {
         Ok(client)
     }
 
-    /// Calls a tool; the answer is the message as it came.
+    /// Calls a tool and returns the raw response.
     pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Result<Vec<u8>> {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
     fn send(&mut self, message: &Value) -> Result<()> {
-        let input = self.input.as_mut().context("the server was told to end")?;
+        let input = self.input.as_mut().context("the server is stopped")?;
         writeln!(input, "{message}")
             .and_then(|()| input.flush())
             .context("the server does not read")
@@ -62,7 +62,7 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// A server ends when its input does.
+    /// Closing its input ends the server.
     fn drop(&mut self) {
         drop(self.input.take());
         let _ = self.child.wait();
