@@ -32,7 +32,7 @@ fn policy_check_reports_every_error() -> Result<()> {
     ensure!(checked.status.code() == Some(3), "{printed}");
     for expected in [
         "line 1: tokenBudgetTreshold: unknown setting `tokenBudgetTreshold` (did you mean `tokenBudgetThreshold`?)",
-        "line 2: hardCap: 100 is less than",
+        "line 2: hardCap: 100 is below",
         "line 3: advertise: unknown value `compct` (did you mean `compact`?)",
         "line 6: endpoints[0].defaultPageSize: 900 exceeds maxPageSize, 200",
         "endpoints[1].match: missing",

@@ -217,7 +217,11 @@ fn whole(original: &Answer, originals: &[String], pages: &[Answer]) -> Result<Ve
     let found = if is_kind("part") {
         // A part is a piece of one record and has no place in a document: compare the records.
         let items = walk::items(pages)?;
-        let holds = |document: &Value| lists(document).contains(&items);
+        // Items are numbered through all lists of the document.
+        let holds = |document: &Value| {
+            let lists = lists(document);
+            lists.contains(&items) || lists.concat() == items
+        };
         documents.filter(|(_, document)| holds(document)).map(|(text, _)| text.clone()).next()
     } else {
         let shown = pages.iter().map(Answer::json).collect::<Result<Vec<_>>>()?;
