@@ -45,7 +45,7 @@ pub(super) struct ListTask<'t> {
     base: &'t Cursor,
     /// The index of the lists.
     pub index: &'t ListIndex,
-    /// The form of the items.
+    /// The form of the items: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The items, from the first requested one.
     pub items: Vec<Item<'t>>,

@@ -12,7 +12,7 @@ use crate::snapshot::index::ListIndex;
 /// text and structured content.
 #[derive(Clone, Debug)]
 pub struct Pieces {
-    /// The form of the bytes.
+    /// The form of the bytes: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The document up to and including the closing bracket of the main list.
     pub head: Vec<u8>,

@@ -10,7 +10,7 @@ use crate::text::lines::Lined;
 pub struct Payload<'a, 's> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// The form of the bytes.
+    /// The form of the bytes: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The structure of the document, if the bytes are JSON.
     pub survey: Option<&'s Survey>,

@@ -20,7 +20,7 @@ pub(super) struct TextTask<'t> {
     pub index: &'t TextIndex,
     /// The bytes of the part.
     pub bytes: &'t [u8],
-    /// The form of the bytes.
+    /// The form of the bytes: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The position of the bytes in the text.
     pub position: TextPosition,
