@@ -1,43 +1,43 @@
-//! The budget of one answer, and what is reported of it.
+//! The token budget of an answer, and the report on it.
 
 use serde::{Deserialize, Serialize};
 
 use super::Estimator;
 
-/// What an answer may cost.
+/// The token budget of an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// How tokens are counted.
+    /// The token estimator.
     pub estimator: Estimator,
-    /// The threshold that applies, in tokens.
+    /// The budget of the policy, in tokens.
     pub threshold: u64,
 }
 
 impl Budget {
-    /// Tokens, by the estimator, that an answer may be filled with.
+    /// Returns the estimated tokens that an answer may have.
     #[must_use]
     pub fn allowance(&self) -> u64 {
         self.estimator.allowance(self.threshold)
     }
 }
 
-/// The budget as it is reported (FR-009, FR-012).
+/// The report on a budget (FR-009, FR-012).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenBudget {
-    /// Estimated tokens of the answer.
+    /// The estimated tokens of the answer.
     pub estimated_tokens: u64,
-    /// Share of the threshold that is used: 0 to 1, two decimals.
+    /// The used share of the budget: 0 to 1, with two decimals.
     pub budget_used: f64,
-    /// Tokens of the threshold that are left.
+    /// The tokens of the budget that are left.
     pub budget_remaining: u64,
 }
 
 impl TokenBudget {
-    /// The report on `estimated` tokens under `threshold`.
+    /// Creates the report on an answer of `estimated` tokens.
     #[must_use]
     pub fn new(estimated: u64, threshold: u64) -> Self {
-        // In whole hundredths, so that every host spells the same number.
+        // Whole hundredths, so that every host writes the same number.
         let hundredths = (estimated * 100 / threshold.max(1)).min(100);
         Self {
             estimated_tokens: estimated,
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn used_is_capped_at_one() {
+    fn used_share_is_at_most_one() {
         let over = TokenBudget::new(9_000, 4_000);
         assert_eq!((over.budget_used, over.budget_remaining), (1.0, 0));
         let half = TokenBudget::new(2_000, 4_000);

@@ -1,14 +1,15 @@
-//! The reference estimator: a quarter of the characters, and a fifth of that on top (FR-013, R001).
+//! The reference estimator: a quarter of the characters, plus a fifth of that (FR-013, R001).
 
-/// Tokens of `text` by `floor(chars/4) + floor(0.20 * floor(chars/4))`, chars being Unicode scalar values.
+/// Returns the tokens of `text`: `floor(chars/4) + floor(0.20 * floor(chars/4))`, where `chars` are
+/// Unicode scalar values. O(n).
 ///
-/// The margin of a fifth is part of the formula: nothing is added when a budget is enforced. O(n).
+/// The safety margin of a fifth is part of the formula, so none is added when a budget is enforced.
 #[must_use]
 pub fn estimate(text: &str) -> u64 {
     of_chars(text.chars().count() as u64)
 }
 
-/// The formula for a number of characters.
+/// Returns the tokens of a number of characters.
 #[must_use]
 pub fn of_chars(chars: u64) -> u64 {
     let quarter = chars / 4;

@@ -1,6 +1,6 @@
 //! Byte classes of the event scanner.
 
-/// What kind of byte: the scanner branches on nothing else.
+/// The class of a byte. The scanner branches on nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Class {
@@ -15,7 +15,7 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// Letters and digits: the classes that make up runs.
+    /// Returns true for letters and digits, which form runs.
     #[inline]
     pub(super) fn is_alphanumeric(self) -> bool {
         self <= Class::Digit
@@ -27,8 +27,8 @@ impl Class {
     }
 }
 
-/// The class of a byte, by what it is.
-pub(super) const fn of(byte: u8) -> Class {
+/// Returns the class of a byte, computed.
+pub(super) const fn compute_class(byte: u8) -> Class {
     match byte {
         b'a'..=b'z' => Class::Lower,
         b'A'..=b'Z' => Class::Upper,
@@ -46,13 +46,13 @@ static CLASSES: [Class; 256] = {
     let mut byte = 0;
     #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
     while byte < 256 {
-        table[byte] = of(byte as u8);
+        table[byte] = compute_class(byte as u8);
         byte += 1;
     }
     table
 };
 
-/// The class of a byte, looked up.
+/// Returns the class of a byte, from a table.
 #[inline]
 pub(super) fn class(byte: u8) -> Class {
     CLASSES.get(byte as usize).copied().unwrap_or(Class::Punctuation)

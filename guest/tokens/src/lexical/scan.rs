@@ -1,7 +1,8 @@
-//! Text to events: words, digit runs, ids, punctuation, white space, escapes and characters beyond ASCII.
+//! Divides text into events: words, digit runs, ids, punctuation, white space, escapes and
+//! characters beyond ASCII.
 //!
-//! Every byte belongs to exactly one event, so sums over events are additive. The keys are those that the tables were measured with:
-//! a change here makes the tables wrong.
+//! Every byte belongs to exactly one event, so sums over events are additive. The tables were
+//! measured with these keys: a change here makes the tables wrong.
 
 mod punctuation;
 
@@ -10,45 +11,47 @@ use punctuation::{LETTER, follows, is_escape};
 use super::classes::{Class, class};
 use super::window::{Run, Window};
 
-/// Prefixes of a word: none, space, quote, `_`, `/`, `.`, `-`, other punctuation, camel hump, after a digit, after non-ASCII.
+/// The prefixes of a word: none, space, quote, `_`, `/`, `.`, `-`, other punctuation, camel case,
+/// after a digit, after a character beyond ASCII.
 pub(super) const WORD_PREFIXES: usize = 11;
-/// Prefix and case (lower, Capitalised, UPPER) of a word.
+/// The combinations of prefix and case (lower, Capitalized, UPPER) of a word.
 pub(super) const WORD_SHAPES: usize = WORD_PREFIXES * 3;
-/// Lengths of words, to 16.
+/// The lengths of words, up to 16.
 pub(super) const LENGTHS: usize = 17;
-/// Word shape and length.
+/// The combinations of shape and length of a word.
 pub(super) const WORD_KEYS: usize = WORD_SHAPES * LENGTHS;
 pub(super) const DIGIT_KEYS: usize = 4 * 16 + 4;
 pub(super) const ESCAPE_KEYS: usize = 16;
 pub(super) const PUNCTUATION_KEYS: usize = 4096;
 pub(super) const SPACE_KEYS: usize = 2 * 3 * 4 * 8 * 4;
 
-/// What receives the events.
+/// A receiver of events.
 pub(super) trait Sink {
-    /// The event that comes next ends at this byte; it begins where the one before ended.
+    /// Announces that the next event ends at this byte. It begins at the end of the last one.
     #[inline]
     fn ends_at(&mut self, _end: usize) {}
 
-    /// A piece of letters, `text[from..to]`; `key` holds prefix, case and length.
+    /// Receives a word or a part of one, `text[from..to]`. The key has prefix, case and length.
     fn word(&mut self, key: usize, text: &[u8], from: usize, to: usize);
-    /// A run of up to six punctuation characters, or a rule line.
+    /// Receives a run of up to six punctuation characters, or a rule line.
     fn punctuation(&mut self, key: usize);
     fn space(&mut self, key: usize);
-    /// A run of up to 15 digits, or with `key >= 64` a rate for each of `length`.
+    /// Receives a run of up to 15 digits or, if `key >= 64`, a longer one at a rate for each digit.
     fn digits(&mut self, key: usize, length: usize);
-    /// An id-like run of letters and digits.
+    /// Receives a run of letters and digits that looks like an id.
     fn id(&mut self, run: &[u8]);
-    /// `\uXXXX`, keyed by its first digit.
+    /// Receives `\uXXXX`, keyed by its first digit.
     fn unicode_escape(&mut self, key: usize);
-    /// One character beyond ASCII; `first` of its run or not.
+    /// Receives one character beyond ASCII. `first` is true for the first of its run.
     fn wide(&mut self, first: bool, character: &[u8]);
-    /// After the events of a run of this many punctuation characters, most of them alike or not.
+    /// Is called after the events of a run of so many punctuation characters. `alike` is true if
+    /// most of them are the same.
     fn long_punctuation(&mut self, length: usize, alike: bool);
-    /// The fixed cost of the tail of an overlong run, in 1/256 token.
+    /// Receives the fixed cost of the tail of a very long run, in 1/256 token.
     fn tail(&mut self, cost: usize);
 }
 
-/// What stands right before an event and belongs to it: as the prefix of a word.
+/// The bytes right before an event that belong to it, such as the prefix of a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Pending(usize);
 
@@ -58,42 +61,42 @@ impl Pending {
     /// A character of two bytes, which is an event of its own.
     const TWO_BYTES: Self = Self(10);
 
-    /// A single punctuation character before a letter.
+    /// Returns the prefix of a single punctuation character before a letter.
     #[inline]
     fn mark(mark: u8) -> Self {
         Self(MARKS.get(usize::from(mark)).copied().unwrap_or(OTHER_MARK).into())
     }
 
-    /// Whether it has no event yet.
+    /// Returns true if the bytes are in no event yet.
     #[inline]
     fn is_open(self) -> bool {
         self != Self::NOTHING && self != Self::TWO_BYTES
     }
 }
 
-/// Prefixes of the pieces of a run after its first.
+/// The prefixes of the parts of a run after the first.
 const AFTER_HUMP: usize = 8;
 const AFTER_DIGIT: usize = 9;
 
-/// Where a run of digits is not the first piece of its run.
+/// The key of a run of digits that is not the first part of its run.
 const INSIDE: usize = 3;
 
-/// Feeds the events of `text` to `sink`, in order. O(n), any bytes.
+/// Sends the events of `text`, which may be any bytes, to `sink` in order. O(n).
 #[inline(never)]
 pub(super) fn scan<S: Sink>(text: &[u8], sink: &mut S) {
     Reader { text, sink }.read();
 }
 
-/// A text on its way to a sink.
-///
-/// What is called is called with four values at most: more go by the stack, which takes a component as long as the call itself.
+/// A reader of a text. Functions have at most four arguments: more are passed on the stack, which
+/// takes as long as the call itself in a component.
 struct Reader<'t, 's, S> {
     text: &'t [u8],
     sink: &'s mut S,
 }
 
 impl<S: Sink> Reader<'_, '_, S> {
-    /// What most text is made of stands here, and is told without loops: words, digit runs, single spaces, a few punctuation characters.
+    /// Reads the most frequent events without loops: words, digit runs, single spaces, a few
+    /// punctuation characters.
     #[inline]
     fn read(&mut self) {
         let text = self.text;
@@ -131,7 +134,7 @@ impl<S: Sink> Reader<'_, '_, S> {
                 pending = Pending::SPACE;
             } else if window.has(window.space, at) {
                 at += window.run(text, at, |window| window.space);
-                // Most of it is a newline and spaces.
+                // Most white space is a newline and spaces.
                 let blanks = window.run(text, start + 1, |window| window.blank);
                 let spaced = self.space(start, at, blanks + 1 == at - start);
                 pending = if spaced { Pending::SPACE } else { Pending::NOTHING };
@@ -151,7 +154,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         self.sink.word(shape * LENGTHS + (to - from).min(LENGTHS - 1), self.text, from, to);
     }
 
-    /// A run of digits, by what stands before it: nothing, a space, a mark, or with [`INSIDE`] another piece of its run.
+    /// Reads a run of digits. The key has what is before it: nothing, a space, punctuation, or
+    /// another part of its run.
     #[inline]
     fn digits(&mut self, from: usize, to: usize, before: usize) {
         self.sink.ends_at(to);
@@ -172,7 +176,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         self.sink.digits(64 + alike + 2 * usize::from(before == 1), length);
     }
 
-    /// A run of letters and digits that is more than a word or a number: an id, or pieces. The end of what was taken.
+    /// Reads a run of letters and digits that is no single word or number: an id, or several parts.
+    /// Returns the end.
     #[inline(never)]
     fn mixed(&mut self, start: usize, end: usize, prefix: usize) -> usize {
         let window = Window::at(self.text, start);
@@ -186,7 +191,7 @@ impl<S: Sink> Reader<'_, '_, S> {
         }
     }
 
-    /// An id; one of mixed case swallows the rest of a base64 text. The end of it.
+    /// Reads an id. One of mixed case includes the rest of a base64 text. Returns the end.
     fn id(&mut self, start: usize, end: usize, swallows: bool) -> usize {
         let continues = |byte: &u8| {
             matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_') || class(*byte).is_alphanumeric()
@@ -198,7 +203,7 @@ impl<S: Sink> Reader<'_, '_, S> {
         end + more
     }
 
-    /// Words and digit runs of a run of both.
+    /// Reads the words and digit runs of a mixed run.
     #[inline]
     fn pieces(&mut self, mut window: Window, start: usize, end: usize, mut prefix: usize) {
         let text = self.text;
@@ -225,10 +230,11 @@ impl<S: Sink> Reader<'_, '_, S> {
         }
     }
 
-    /// A run of white space, but for its last space, which goes to what follows: whether there is one.
+    /// Reads a run of white space without its last space, which belongs to the next event. Returns
+    /// true if there is such a space.
     #[inline(never)]
     fn space(&mut self, start: usize, end: usize, rest_is_blank: bool) -> bool {
-        const LONG: usize = 128;
+        const MAX_MEASURED_SPACES: usize = 128;
         let (text, length) = (self.text, end - start);
         let run = text.get(start..end).unwrap_or_default();
         let after_punctuation = match start.checked_sub(1).and_then(|before| class_at(text, before))
@@ -248,8 +254,10 @@ impl<S: Sink> Reader<'_, '_, S> {
                 }
             }
         }
-        if length > LONG {
-            self.sink.tail((length - LONG) * if newlines > 16 || tabs > 16 { 16 } else { 2 });
+        if length > MAX_MEASURED_SPACES {
+            self.sink.tail(
+                (length - MAX_MEASURED_SPACES) * if newlines > 16 || tabs > 16 { 16 } else { 2 },
+            );
         }
         let next = match class_at(text, end) {
             None => 3,
@@ -271,7 +279,7 @@ impl<S: Sink> Reader<'_, '_, S> {
         true
     }
 
-    /// A character beyond ASCII. The end of it, and what it is to a word.
+    /// Reads a character beyond ASCII. Returns its end, and the prefix that it makes.
     fn wide(&mut self, at: usize) -> (usize, Pending) {
         let text = self.text;
         let width = match text.get(at) {
@@ -294,7 +302,7 @@ fn class_at(text: &[u8], at: usize) -> Option<Class> {
     text.get(at).map(|byte| class(*byte))
 }
 
-/// Whether a run of letters and digits is an id, and whether that may be the beginning of base64.
+/// Returns `Some` if a run of letters and digits is an id: true if base64 may begin there.
 fn is_id(text: &[u8], start: usize, end: usize, run: Option<Run>) -> Option<bool> {
     let length = end - start;
     let (digits, lower, upper, changes) = match run {

@@ -1,8 +1,9 @@
-//! The measured tables of a tokenizer: mean token starts for each kind of lexical event, counted with the o200k, cl100k and
-//! legacy Claude tokenizers over permissively licensed text.
+//! The measured tables of a tokenizer: mean token starts for each kind of lexical event.
 //!
-//! A file holds, in this order, little-endian `i16` in 1/256 token: words by key, words by shape, digit runs, ids, unicode escapes;
-//! then bytes: punctuation, white space, letter pairs, id pairs, characters of two, three and four bytes.
+//! They were counted with the o200k, cl100k and legacy Claude tokenizers over permissively licensed
+//! text. A file has, in this order, little-endian `i16` in 1/256 token: words by key, words by
+//! shape, digit runs, ids, Unicode escapes; then bytes: punctuation, white space, letter pairs, id
+//! pairs, characters of two, three and four bytes.
 
 use super::scan::{
     DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
@@ -14,7 +15,7 @@ pub(super) const TWO_BYTES: usize = 2 * 2048;
 pub(super) const THREE_BYTES: usize = 2 * 1024;
 pub(super) const FOUR_BYTES: usize = 4096;
 
-/// Length of a table file in bytes.
+/// The size of a table file, in bytes.
 pub(super) const FILE_BYTES: usize = 2 * (WORD_KEYS + WORD_SHAPES + DIGIT_KEYS + 1 + ESCAPE_KEYS)
     + PUNCTUATION_KEYS
     + SPACE_KEYS
@@ -24,10 +25,10 @@ pub(super) const FILE_BYTES: usize = 2 * (WORD_KEYS + WORD_SHAPES + DIGIT_KEYS +
     + THREE_BYTES
     + FOUR_BYTES;
 
-/// One token in the unit that sums are kept in.
+/// One token in the unit of sums.
 pub(super) const ONE: i64 = 4096;
 
-/// What a table file holds: arrays of known lengths, so that hardly any look-up has to be checked.
+/// The tables of a file. Arrays of known lengths need hardly any bounds checks.
 pub(super) struct Tables {
     words: [i16; WORD_KEYS],
     word_letters: [i16; WORD_SHAPES],
@@ -44,7 +45,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Reads a file; those that are built in are read by the compiler.
+    /// Reads a file. The compiler evaluates it for built-in files.
     pub(super) const fn read(file: &[u8; FILE_BYTES]) -> Self {
         let (words, at) = shorts(file, 0);
         let (word_letters, at) = shorts(file, at);
@@ -75,7 +76,7 @@ impl Tables {
     }
 }
 
-/// The next bytes of a file, and where they end.
+/// Returns the next bytes of a file, and their end.
 #[allow(clippy::indexing_slicing, reason = "the parts of a file are as long as the file")]
 const fn bytes<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([u8; N], usize) {
     let mut part = [0; N];
@@ -87,7 +88,7 @@ const fn bytes<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([u8; N]
     (part, from + N)
 }
 
-/// The next numbers of a file, and where they end.
+/// Returns the next numbers of a file, and their end.
 #[allow(clippy::indexing_slicing, reason = "the parts of a file are as long as the file")]
 const fn shorts<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([i16; N], usize) {
     let mut part = [0; N];
@@ -109,38 +110,40 @@ fn byte_at<const N: usize>(table: &[u8; N], at: usize) -> i64 {
     table.get(at).copied().unwrap_or(0).into()
 }
 
-/// What a short word came to: texts say the same words again and again, JSON above all.
+/// The cached cost of a short word. Texts repeat words, JSON above all.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Word {
-    /// Its letters, the first one lowest.
+    /// The letters, with the first in the lowest byte.
     letters: u64,
     key: u32,
     cost: i32,
 }
 
 impl Word {
-    /// Where a word is remembered.
+    /// Returns the cache slot of a word.
     #[inline]
     fn place(key: usize, letters: u64) -> u8 {
         ((letters ^ (key as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
     }
 }
 
-/// How many words are remembered.
+/// The number of cached words.
 pub(super) const WORDS: usize = 256;
 
 /// Adds up the cost of events.
 pub(super) struct Sum<'a> {
     tables: &'a Tables,
-    /// The words that were there, each at one place; none where the text is too short for it to pay.
+    /// The cache of words. `None` if the text is too short for it to pay.
     words: Option<&'a mut [Word; WORDS]>,
-    /// In 1/4096 token.
+    /// The cost so far, in 1/4096 token.
     pub(super) total: i64,
-    /// What runs that no natural text has may cost beyond that, in 1/4096 token: by their most, not by the mean of what was measured.
+    /// The additional cost of runs that natural text does not have, in 1/4096 token: their maximum
+    /// cost instead of the measured mean.
     pub(super) caution: i64,
 }
 
-/// Goes through bytes four a turn, and without a turn for the rest: the component has its deadline checked at each.
+/// Calls a function for each byte, four in each iteration: a component checks its deadline in each
+/// iteration of a loop.
 #[inline]
 fn in_fours(bytes: &[u8], mut step: impl FnMut(u8)) {
     let (fours, rest) = bytes.as_chunks::<4>();
@@ -165,7 +168,8 @@ fn in_fours(bytes: &[u8], mut step: impl FnMut(u8)) {
     }
 }
 
-/// The bucket of each place between two letters: the chance of a token boundary there depends on the two letters before it, the one after, and the next.
+/// Returns the bucket of each boundary between two letters. The chance of a token boundary depends
+/// on the two letters before it and the two after it.
 #[inline]
 pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
     if let [first, second, rest @ ..] = letters {
@@ -179,7 +183,8 @@ pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
     }
 }
 
-/// The place of a character in the tables of wide ones: its width in bytes, and its row.
+/// Returns the index of a character in the tables of characters beyond ASCII: its width in bytes,
+/// and its row.
 #[inline]
 pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
     let first = usize::from(first);
@@ -191,7 +196,7 @@ pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
     }
 }
 
-/// Letters from which a word is no word.
+/// The minimum number of letters in a run that is not taken for a word.
 const LONG_WORD: usize = 32;
 
 impl<'a> Sum<'a> {
@@ -209,7 +214,7 @@ impl<'a> Sum<'a> {
             + ((word_at(&self.tables.word_letters, key / LENGTHS) * boundaries) >> 8)
     }
 
-    /// A short word that is not remembered, or not that it was there.
+    /// Looks up a short word that is not in the cache.
     #[inline(never)]
     fn new_word(&mut self, key: usize, letters: u64) {
         let bytes = letters.to_le_bytes();
@@ -290,7 +295,8 @@ impl Sink for Sum<'_> {
         };
     }
 
-    /// A repetition such as `{"{"{"` is taken for far less than it costs by its pairs; lines of one character are common, and cheap.
+    /// Adds the additional cost of long punctuation. Pairs in a repetition such as `{"{"{"` would
+    /// be far too cheap. Lines of one character are common, and really cheap.
     fn long_punctuation(&mut self, length: usize, alike: bool) {
         if !alike {
             self.caution += length as i64 * ONE / 3;
@@ -302,7 +308,8 @@ impl Sink for Sum<'_> {
     }
 }
 
-/// The row of each byte in the id table: digits, lower, upper, then one for all separators.
+/// The row of each byte in the id table: digits, lower case, upper case, then one for all
+/// separators.
 static ID_ROWS: [u8; 256] = {
     let mut rows = [ID_SYMBOLS as u8 - 1; 256];
     let mut byte = 0u8;
@@ -319,7 +326,7 @@ static ID_ROWS: [u8; 256] = {
     rows
 };
 
-/// The place of each two neighbours of an id in the table of pairs.
+/// Returns the index of each pair of neighbors in the table of id pairs.
 #[inline]
 pub(super) fn for_each_pair(run: &[u8], mut pair: impl FnMut(usize)) {
     let row = |byte: u8| usize::from(ID_ROWS.get(usize::from(byte)).copied().unwrap_or_default());

@@ -1,6 +1,8 @@
-//! Making the tables: the mean number of token starts in each kind of event, counted over texts with a real tokenizer.
+//! Training of the tables: the mean number of token starts in each kind of event, counted with a
+//! real tokenizer.
 //!
-//! Means of events, not a regression on totals: so errors in one kind of text do not hide in another.
+//! The tables are means of events, not a regression on totals, so that errors in one kind of text
+//! do not hide in another.
 
 use super::scan::{
     DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
@@ -11,10 +13,10 @@ use super::tables::{
     for_each_boundary, for_each_pair, wide_key,
 };
 
-/// Length of a file of tables, in bytes.
+/// The size of a table file, in bytes.
 pub const TABLE_BYTES: usize = FILE_BYTES;
 
-/// What was counted of one kind of event.
+/// The counts of one kind of event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     count: f64,
@@ -27,15 +29,15 @@ impl Mean {
         self.sum += value;
     }
 
-    /// The mean; few counts are drawn towards `usual`.
+    /// Returns the mean. Few counts are moved towards `usual`.
     fn value(&self, usual: f64) -> f64 {
         const DRAW: f64 = 2.0;
         (self.sum + DRAW * usual) / (self.count + DRAW)
     }
 }
 
-/// A word that was counted: its key, token starts in it, and the chance of boundaries inside it.
-struct Word {
+/// A counted word: its key, its token starts, and the chance of boundaries inside it.
+struct WordCount {
     key: usize,
     starts: f64,
     buckets: Vec<usize>,
@@ -44,7 +46,7 @@ struct Word {
 /// Counts over many texts.
 pub struct Trainer {
     letters: Vec<Mean>,
-    words: Vec<Word>,
+    words: Vec<WordCount>,
     digits: Vec<Mean>,
     id_pairs: Vec<Mean>,
     ids: Vec<(f64, Vec<usize>)>,
@@ -71,10 +73,10 @@ impl Default for Trainer {
     }
 }
 
-/// The events of one text, with where its tokens begin.
+/// The events of one text, with the beginnings of its tokens.
 struct Count<'t> {
     trainer: &'t mut Trainer,
-    /// Whether a token begins at each byte.
+    /// For each byte, true if a token begins there.
     starts: &'t [bool],
     from: usize,
     to: usize,
@@ -86,7 +88,8 @@ impl Count<'_> {
         starts.iter().filter(|start| **start).count() as f64
     }
 
-    /// Whether tokens begin at the places between the last `length` bytes of the event.
+    /// Returns 1 for each boundary between the last `length` bytes of the event at which a token
+    /// begins, else 0.
     fn inside(&self, length: usize) -> Vec<f64> {
         let first = self.to.saturating_sub(length) + 1;
         self.starts
@@ -115,7 +118,7 @@ impl Sink for Count<'_> {
                 mean.add(start);
             }
         }
-        self.trainer.words.push(Word { key, starts, buckets });
+        self.trainer.words.push(WordCount { key, starts, buckets });
     }
 
     fn punctuation(&mut self, key: usize) {
@@ -174,12 +177,12 @@ impl Sink for Count<'_> {
 }
 
 impl Trainer {
-    /// Counts a text. `starts` says for each of its bytes whether a token begins there.
+    /// Counts a text. `starts` is true for each byte at which a token begins.
     pub fn add(&mut self, text: &[u8], starts: &[bool]) {
         scan(text, &mut Count { trainer: self, starts, from: 0, to: 0 });
     }
 
-    /// The tables, as they are stored.
+    /// Returns the tables in their stored form.
     #[must_use]
     pub fn tables(&self) -> Vec<u8> {
         let usual = |means: &[Mean], otherwise: f64| {
@@ -227,9 +230,10 @@ impl Trainer {
         file
     }
 
-    /// What a word costs apart from the boundaries inside it, by key; and how much of those counts, by shape.
+    /// Returns the cost of words without the boundaries inside them, by key, and the share of those
+    /// boundaries, by shape.
     fn words(&self, letters: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let chance = |word: &Word| {
+        let chance = |word: &WordCount| {
             word.buckets.iter().filter_map(|bucket| letters.get(*bucket)).sum::<f64>()
         };
         let mut by_key = vec![(Mean::default(), Mean::default()); WORD_KEYS];
@@ -276,7 +280,7 @@ fn byte(value: f64) -> u8 {
     value.round().clamp(0.0, 255.0) as u8
 }
 
-/// Estimated tokens of a text by tables that were just made.
+/// Returns the estimated tokens of a text by tables that were just trained.
 #[must_use]
 pub fn estimate_with(tables: &[u8; TABLE_BYTES], text: &[u8]) -> u64 {
     let tables = Tables::read(tables);

@@ -1,16 +1,17 @@
-//! Runs of punctuation: keyed by a hash of their characters, their length, and what follows.
+//! Runs of punctuation. Their keys are a hash of the characters, the length, and the class of the
+//! next byte.
 
 use super::super::classes::{self, Class};
 use super::{PUNCTUATION_KEYS, Reader, Sink};
 
 const GOLDEN: u32 = 0x9E37_79B1;
 
-/// What the hash of a run of punctuation begins with: after a space, and else.
+/// The seeds of the hash of a run: after a space, and otherwise.
 const SPACED: u32 = 7;
 const UNSPACED: u32 = 3;
 
 impl<S: Sink> Reader<'_, '_, S> {
-    /// A run of punctuation. The end of what was taken, which has the letter of an escape, too.
+    /// Reads a run of punctuation. Returns its end, which includes the letter of an escape.
     #[inline(always)]
     pub(super) fn punctuation(
         &mut self,
@@ -21,7 +22,7 @@ impl<S: Sink> Reader<'_, '_, S> {
     ) -> usize {
         let (text, mut rest) = (self.text, end - start);
         let mut hash = if spaced { SPACED } else { UNSPACED };
-        // Without a loop, and without having to guess how many: most runs have one to three.
+        // No loop and no unpredictable branch: most runs have one to three characters.
         if let Some([a, b, c, d, e, f]) = text.get(start..).and_then(|rest| rest.first_chunk())
             && rest <= 6
         {
@@ -50,8 +51,11 @@ impl<S: Sink> Reader<'_, '_, S> {
         end
     }
 
-    /// A run of more than six, or at the end of the text: its hash and its length. One that is truly long: a rule line as a whole, by the logarithm of its length, then
-    /// a token for each 64; another one in parts of six, and what is left then.
+    /// Reads a run of more than six characters, or one at the end of the text. Returns its hash and
+    /// length.
+    ///
+    /// A rule line is one event, with a cost by the logarithm of its length and a token for each 64
+    /// characters. Other long runs are events of six characters each.
     #[inline(never)]
     fn long(&mut self, start: usize, end: usize, hash: u32) -> Option<(u32, usize)> {
         let run = self.text.get(start..end).unwrap_or_default();
@@ -89,7 +93,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         Some((folded(left, hash), left.len()))
     }
 
-    /// `\n`, `\t` and the like as they stand in escaped text, `\uXXXX` apart. The end of it.
+    /// Reads an escape such as `
+    /// ` or `\t`, but not `\uXXXX`. Returns its end.
     #[inline(never)]
     fn escape(&mut self, at: usize, hash: u32, length: usize) -> usize {
         let letter = self.text.get(at).copied().unwrap_or_default();
@@ -112,17 +117,17 @@ impl<S: Sink> Reader<'_, '_, S> {
     }
 }
 
-/// What follows a run of punctuation, as its key knows it.
+/// The classes of the byte after a run, as they are in its key.
 pub(super) const LETTER: u32 = 1;
 const LINE_END: u32 = 3;
 
-/// The same of each byte that may follow: a look-up, since what follows is hard to guess.
+/// The class of each byte. A table, because branches on it would be mispredicted.
 static FOLLOWERS: [u8; 256] = {
     let mut followers = [0; 256];
     let mut byte = 0;
     #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
     while byte < 256 {
-        followers[byte] = match classes::of(byte as u8) {
+        followers[byte] = match classes::compute_class(byte as u8) {
             Class::Lower | Class::Upper => LETTER as u8,
             Class::Digit => 2,
             Class::Newline => LINE_END as u8,
@@ -140,7 +145,8 @@ pub(super) fn follows(text: &[u8], at: usize) -> u32 {
     follower.map_or(LINE_END, |follower| u32::from(*follower))
 }
 
-/// Whether a backslash before `at` begins an escape, such as `\n` in JSON within JSON.
+/// Returns true if the backslash before `at` begins an escape, such as `
+/// ` in JSON within JSON.
 #[inline]
 pub(super) fn is_escape(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'n' | b't' | b'r' | b'u' | b'b' | b'f'))
