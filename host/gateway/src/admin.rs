@@ -16,8 +16,8 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
-use crate::gateway::{Gateway, problem};
 use crate::telemetry;
+use crate::{Gateway, probe, problem};
 
 /// All paths of the endpoint for operators.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
@@ -32,13 +32,6 @@ pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
         .merge(admin)
         .merge(changes::router(&gateway))
         .with_state(gateway)
-}
-
-/// `/healthz` and `/readyz`.
-pub(crate) fn probe(gateway: &Gateway, path: &str) -> Response {
-    let ready = path == "/healthz" || gateway.is_ready();
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    body(status, "text/plain", if ready { "ok\n".to_owned() } else { "not ready\n".to_owned() })
 }
 
 async fn healthz(State(gateway): State<Arc<Gateway>>) -> Response {

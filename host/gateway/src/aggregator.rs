@@ -1,149 +1,126 @@
-//! Many upstreams of any kind behind one endpoint, for clients of both modes.
+//! Several upstreams behind one endpoint, for clients of both protocol modes.
 //!
-//! A request is read as far as its method and what routes it. Its answer is the upstream's, shaped by the guard and said in the client's mode; lists are merged.
+//! A request is parsed as far as its method and the parameters that route it. Its answer is the
+//! upstream's, shaped by the guard and translated into the client's mode. Lists are merged.
 
+mod client;
 mod client_session;
 mod connections;
 mod dispatch;
+mod event_response;
 mod event_streams;
 mod forward;
 mod handshake;
 mod http;
+mod in_flight;
+mod input_exchange;
 mod input_requests;
+mod list_kinds;
 mod lists;
 mod router;
+mod sessions;
+mod stateful_requests;
 mod stateless;
+mod subscription_filter;
 mod subscriptions;
 mod translate;
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use ::http::header::HeaderMap;
-use lru::LruCache;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::client_session::ClientSession;
 use self::connections::Connections;
-use self::input_requests::PendingInput;
+use self::forward::Forwarder;
+use self::input_requests::InputRequests;
+use self::lists::Lists;
 use self::router::Router;
-use super::upstream::connection::{ClientInfo, ProtocolMode};
-use super::upstream::server::Server;
+use self::sessions::Sessions;
+use self::subscriptions::Subscriptions;
+use super::upstream::server::UpstreamServer;
 use crate::config::Config;
 use crate::filter::Filter;
 use crate::telemetry::Recorder;
 
-/// How often what is idle is looked for.
-const SWEEP: Duration = Duration::from_secs(20);
+/// The maximum pause between two searches for idle sessions and connections.
+const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
 
-/// The upstreams, and who uses them.
+/// The parts of the aggregator. Each has its own state.
 pub(crate) struct Aggregator {
-    pub(crate) servers: Vec<Arc<Server>>,
-    router: Router,
-    list_page: usize,
+    sessions: Sessions,
+    router: Arc<Router>,
+    connections: Arc<Connections>,
+    lists: Lists,
+    subscriptions: Subscriptions,
+    forwarder: Arc<Forwarder>,
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
-    sessions: Mutex<LruCache<String, Arc<ClientSession>>>,
-    connections: Connections,
-    /// Since when the guard knows the tools of an upstream, as a principal sees them.
-    tool_lists: Mutex<LruCache<(Arc<str>, usize), Instant>>,
-    pending_inputs: Mutex<LruCache<String, PendingInput>>,
-    idle: Duration,
-    /// Streams that only wait end with it.
+    max_idle: Duration,
+    /// Ends long-lived streams when the gateway stops.
     closing: CancellationToken,
-}
-
-/// Who asks, and how.
-#[derive(Clone)]
-pub(crate) struct Client {
-    pub(crate) principal: Arc<str>,
-    /// Whose answers are kept for it.
-    pub(crate) scope: Arc<str>,
-    pub(crate) mode: ProtocolMode,
-    pub(crate) info: ClientInfo,
-    /// Stateful clients have one.
-    pub(crate) session: Option<Arc<ClientSession>>,
-    /// Headers that go along to HTTP upstreams.
-    pub(crate) headers: HeaderMap,
-}
-
-/// A request on its way: who asks, and where what belongs to it goes meanwhile.
-pub(crate) struct Ask<'a> {
-    pub(crate) client: &'a Client,
-    pub(crate) out: &'a mpsc::UnboundedSender<Vec<u8>>,
 }
 
 impl Aggregator {
     pub(crate) fn new(
         config: &Config,
-        servers: Vec<Arc<Server>>,
+        servers: Vec<Arc<UpstreamServer>>,
         prefixed: bool,
         filter: Arc<Filter>,
         recorder: Arc<Recorder>,
         closing: CancellationToken,
     ) -> Self {
-        let most = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
+        let max_sessions = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
+        let max_idle = Duration::from_secs(config.limits.session_idle_seconds);
+        let router = Arc::new(Router::new(&servers, prefixed));
+        let connections = Arc::new(Connections::new(servers, Arc::clone(&filter)));
+        let forwarder = Arc::new(Forwarder {
+            connections: Arc::clone(&connections),
+            router: Arc::clone(&router),
+            filter: Arc::clone(&filter),
+            recorder: Arc::clone(&recorder),
+            input_requests: InputRequests::new(),
+        });
         Self {
-            router: Router::new(&servers, prefixed),
-            servers,
-            list_page: config.list_page,
+            sessions: Sessions::new(max_sessions, max_idle, Arc::clone(&recorder)),
+            lists: Lists::new(&forwarder, config.list_page, max_sessions),
+            subscriptions: Subscriptions::new(&connections, &router, &filter),
+            router,
+            connections,
+            forwarder,
             filter,
             recorder,
-            sessions: Mutex::new(LruCache::new(most)),
-            connections: Connections::default(),
-            tool_lists: Mutex::new(LruCache::new(most)),
-            pending_inputs: Mutex::new(LruCache::new(
-                NonZeroUsize::new(1_024).unwrap_or(NonZeroUsize::MIN),
-            )),
-            idle: Duration::from_secs(config.limits.session_idle_seconds),
+            max_idle,
             closing,
         }
     }
 
-    /// Whether there is one upstream under its own names: then all that it says passes as it came.
-    fn is_plain(&self) -> bool {
-        self.servers.len() == 1 && !self.router.prefixed
+    /// The upstreams, in the order of the configuration.
+    pub(crate) fn servers(&self) -> &[Arc<UpstreamServer>] {
+        &self.connections.servers
     }
 
-    fn sessions(&self) -> std::sync::MutexGuard<'_, LruCache<String, Arc<ClientSession>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns true if there is one upstream under its own names. Its messages pass without
+    /// merging or renaming.
+    fn is_transparent(&self) -> bool {
+        self.connections.servers.len() == 1 && !self.router.is_prefixed()
     }
 
-    fn tool_lists(&self) -> std::sync::MutexGuard<'_, LruCache<(Arc<str>, usize), Instant>> {
-        self.tool_lists.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pending_inputs(&self) -> std::sync::MutexGuard<'_, LruCache<String, PendingInput>> {
-        self.pending_inputs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends a session: its connections close, its requests are cancelled.
-    fn end(&self, id: &str) {
-        let session = self.sessions().pop(id);
-        self.recorder.metrics.sessions(self.sessions().len());
-        if let Some(session) = &session {
-            session.ended.cancel();
-        }
+    /// Ends a session, cancels its requests and closes its connections.
+    fn end_session(&self, id: &str) {
+        self.sessions.end(id);
         self.connections.end_session(id);
     }
 
-    /// Ends what is idle, again and again.
+    /// Ends idle sessions, connections and pending inputs, until the task is dropped.
     pub(crate) async fn sweep(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(SWEEP.min(self.idle)).await;
-            let idle: Vec<String> = self
-                .sessions()
-                .iter()
-                .filter(|(_, session)| session.idle() > self.idle)
-                .map(|(id, _)| id.clone())
-                .collect();
-            for id in idle {
-                self.end(&id);
+            tokio::time::sleep(MAX_SWEEP_PAUSE.min(self.max_idle)).await;
+            for id in self.sessions.idle() {
+                self.end_session(&id);
             }
-            self.connections.end_idle(self.idle, |id| self.sessions().contains(id));
-            self.expire_pending_inputs(self.idle);
+            self.connections.end_idle(self.max_idle, |id| self.sessions.contains(id));
+            self.forwarder.input_requests.expire(self.max_idle);
         }
     }
 }

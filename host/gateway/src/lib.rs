@@ -1,22 +1,27 @@
-//! The pump: moves messages between clients and upstreams, past the filter.
+//! The gateway: passes messages between clients and upstreams, through the filter.
 //!
-//! `stdio` is one client and one child process. `serve` is the gateway: a front that speaks HTTP, and behind it either one HTTP upstream whose bytes pass
-//! (`proxy`), or many upstreams of any kind (`aggregator`).
+//! [`stdio`] connects one client and one child process. [`Gateway`] is the HTTP server: its front
+//! authenticates and limits requests. Behind the front are either one HTTP upstream
+//! (`single_upstream`), several upstreams of any kind (`aggregator`), or JSON APIs (`rest`).
 
 #![forbid(unsafe_code)]
 
 mod admin;
 mod aggregator;
-mod blocking;
 mod error;
+mod exchange;
 mod front;
+mod headers;
 mod lines;
 mod message;
+mod protocol_mode;
 mod rest;
-pub mod serve;
+mod run;
+mod serve;
 mod session;
 mod single_upstream;
 pub mod stdio;
+mod tasks;
 mod upstream;
 mod wire;
 
@@ -27,11 +32,10 @@ use context_guard_engine as engine;
 use context_guard_filter::{self as filter, cache};
 use context_guard_revision as revision;
 use context_guard_telemetry as telemetry;
-// The names of this crate's modules before it was a crate of its own.
-use crate as gateway;
 
 pub use error::{Error, Result};
-pub(crate) use front::header;
+pub(crate) use headers::header;
 pub(crate) use rest::problem;
 pub use serve::Gateway;
+pub(crate) use serve::probe;
 pub use session::Session;

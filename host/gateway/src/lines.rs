@@ -1,20 +1,20 @@
-//! Lines of a stream, one at a time: a message each, unless one is longer than anybody's message.
+//! Reads a stream line by line. A line is a message, unless it exceeds the maximum length.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
-/// The longest line that is held as a whole, in bytes. What is longer passes in pieces, as it comes.
-const MAX_BYTES: u64 = 256 << 20;
-/// The memory that is kept between lines, in bytes.
-const KEPT: usize = 1 << 20;
+/// The default maximum length of a line, in bytes. A longer line is returned in parts.
+const DEFAULT_MAX_BYTES: u64 = 256 << 20;
+/// The maximum capacity of the buffer that is reused for the next line, in bytes.
+const MAX_REUSED_CAPACITY: usize = 1 << 20;
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// A whole line.
     Line,
-    /// A part of one that is too long, or its end.
+    /// A part of a line that is too long, or its end.
     Part,
-    /// Nothing: the stream has ended.
+    /// The end of the stream.
     End,
 }
 
@@ -28,17 +28,17 @@ pub(super) struct Lines<R> {
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
     pub(super) fn new(from: R) -> Self {
-        Self { from, max_bytes: MAX_BYTES, buffer: Vec::new(), in_part: false }
+        Self { from, max_bytes: DEFAULT_MAX_BYTES, buffer: Vec::new(), in_part: false }
     }
 
-    /// The same with another maximum length.
-    pub(super) fn up_to(from: R, max_bytes: usize) -> Self {
+    /// Creates a reader with another maximum length.
+    pub(super) fn with_max_bytes(from: R, max_bytes: usize) -> Self {
         Self { max_bytes: max_bytes as u64, ..Self::new(from) }
     }
 
-    /// Reads on. What was read is in [`Lines::bytes`] then.
+    /// Reads the next line or part into [`Lines::bytes`].
     pub(super) async fn next(&mut self) -> std::io::Result<Piece> {
-        if self.buffer.capacity() > KEPT {
+        if self.buffer.capacity() > MAX_REUSED_CAPACITY {
             self.buffer = Vec::new();
         }
         self.buffer.clear();
@@ -47,17 +47,18 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         if read == 0 {
             return Ok(Piece::End);
         }
-        let broken_off = read as u64 == self.max_bytes && !self.buffer.ends_with(b"\n");
-        let part = std::mem::replace(&mut self.in_part, broken_off) || broken_off;
+        // The next read continues this line if the limit has cut it.
+        let is_cut = read as u64 == self.max_bytes && !self.buffer.ends_with(b"\n");
+        let part = std::mem::replace(&mut self.in_part, is_cut) || is_cut;
         Ok(if part { Piece::Part } else { Piece::Line })
     }
 
-    /// What was read last, with its end.
+    /// The bytes that were read last, with the line ending.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// The line that was read last without its end, and the end.
+    /// The line that was read last, split into content and line ending.
     pub(super) fn split(&self) -> (&[u8], &[u8]) {
         let end = self.buffer.iter().rev().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
         self.buffer.split_at_checked(self.buffer.len() - end).unwrap_or((&self.buffer, &[]))
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_too_long_passes_in_pieces_and_the_next_line_is_whole_again() {
+    async fn long_line_is_returned_in_parts() {
         let mut lines = Lines { max_bytes: 4, ..Lines::new(&b"abc\r\nabcdefghij\nxy\n\nlast"[..]) };
         let mut read = Vec::new();
         loop {
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ends_are_told_apart() {
+    async fn line_endings_are_preserved() {
         let mut lines = Lines::new(&b"{}\r\nlast"[..]);
         assert_eq!(
             (lines.next().await.unwrap(), lines.split()),

@@ -2,7 +2,6 @@
 //! problem documents.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -14,14 +13,15 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-use super::blocking::run_blocking;
-use super::front::{self, Caller, scope};
+use super::exchange::{Exchange, NextStep};
+use super::headers::{self, storage_scope};
+use super::tasks::run_blocking;
 use super::upstream::Failure;
-use super::upstream::http_upstream::{HttpUpstream, passed_on};
+use super::upstream::http_upstream::{HttpUpstream, end_to_end_headers};
 use crate::config::{Rest as Config, RestEndpoint};
 use crate::engine::{CallContext, Decision};
-use crate::filter::{Filter, Request};
-use crate::telemetry::{AnswerEvent, Outcome, Recorder};
+use crate::filter::Filter;
+use crate::telemetry::{Outcome, Recorder};
 
 /// A JSON API.
 pub(crate) struct Rest {
@@ -54,7 +54,7 @@ impl Rest {
     }
 
     /// Serves a request of a client.
-    pub(crate) async fn serve(&self, caller: &Caller, parts: &Parts, body: Bytes) -> Response {
+    pub(crate) async fn serve(&self, principal: &Arc<str>, parts: &Parts, body: Bytes) -> Response {
         let path = parts.uri.path();
         let rule = self.config.endpoints.iter().find(|rule| {
             (rule.method == "*" || rule.method.eq_ignore_ascii_case(parts.method.as_str()))
@@ -65,14 +65,14 @@ impl Rest {
             return problem(StatusCode::FORBIDDEN, "endpoint_off", &detail);
         }
         if rule.map_or(parts.method == Method::GET, |rule| rule.guard) {
-            return self.serve_guarded(caller, parts, body, rule).await;
+            return self.serve_guarded(principal, parts, body, rule).await;
         }
         let target = parts.uri.path_and_query().map_or(path, |target| target.as_str());
         let method = parts.method.clone();
         match self.upstream.send(method, Some(target), &parts.headers, body).await {
             Ok(response) => {
                 let (head, body) = response.into_parts();
-                respond(head.status, passed_on(&head.headers), Body::new(body))
+                respond(head.status, end_to_end_headers(&head.headers), Body::new(body))
             }
             Err(failure) => failed(&failure),
         }
@@ -80,43 +80,31 @@ impl Rest {
 
     async fn serve_guarded(
         &self,
-        caller: &Caller,
+        principal: &Arc<str>,
         parts: &Parts,
         body: Bytes,
         rule: Option<&RestEndpoint>,
     ) -> Response {
-        let since = Instant::now();
         let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
         let own = rule.map_or(&[][..], |rule| &rule.own);
         let request = RestRequest::parse(parts.method.as_str(), target, own);
-        let cx = CallContext {
-            principal: scope(&caller.principal, &parts.headers).to_string(),
+        let context = CallContext {
+            principal: storage_scope(principal, &parts.headers).to_string(),
             request_id: self.recorder.next_request(),
             upstream: self.upstream.name.clone(),
             ..CallContext::default()
         };
-        let record = |decision: Option<&Decision>, bytes: usize, outcome: Outcome| {
-            let (endpoint, latency) = (request.endpoint(), since.elapsed());
-            self.recorder.answered(&AnswerEvent {
-                cx: &cx,
-                endpoint,
-                decision,
-                latency,
-                bytes,
-                outcome,
-            });
-        };
+        let mut exchange = Exchange::new(context, request.endpoint());
         let call = request.tool_call();
-        let ticket = match run_blocking(&self.filter, call.len(), || {
-            self.filter.request_uncached(&cx, &call)
-        })
-        .await
-        {
-            Request::Forward(_, ticket) => ticket,
-            Request::Answer(answer, decision) => {
-                record(Some(&decision), answer.len(), Outcome::Passed);
-                return write(HeaderMap::new(), request.response(200, &answer));
-            }
+        let next = run_blocking(&self.filter, call.len(), || {
+            exchange.on_request_uncached(&self.filter, &call)
+        });
+        if let NextStep::Answer(answer, decision) = next.await {
+            exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
+            return write(HeaderMap::new(), request.response(200, &answer));
+        }
+        let record = |decision: Option<&Decision>, bytes: usize, outcome: Outcome| {
+            exchange.record(&self.recorder, decision, bytes, outcome);
         };
         let mut headers = parts.headers.clone();
         // A part of a body cannot be shaped, nor can the report that a body has not changed.
@@ -131,7 +119,11 @@ impl Rest {
                 let (head, body) = response.into_parts();
                 if !can_shape(head.status, &head.headers) {
                     record(None, 0, Outcome::Passed);
-                    return respond(head.status, passed_on(&head.headers), Body::new(body));
+                    return respond(
+                        head.status,
+                        end_to_end_headers(&head.headers),
+                        Body::new(body),
+                    );
                 }
                 self.upstream.collect(body).await.map(|body| (head, body))
             }
@@ -143,19 +135,18 @@ impl Rest {
                 return failed(&failure);
             }
         };
-        let headers = passed_on(&head.headers);
+        let headers = end_to_end_headers(&head.headers);
         let Some(message) = rest::wrap_body(&body) else {
             record(None, body.len(), Outcome::Passed);
             return respond(head.status, headers, Body::from(body));
         };
-        let (answer, decision) = run_blocking(&self.filter, message.len(), || {
-            self.filter.response_with_decision(&cx, &ticket, &message)
+        let guarded = run_blocking(&self.filter, message.len(), || {
+            exchange.on_response(&self.filter, &message)
         })
         .await;
-        let outcome = Outcome::of_answer(!ticket.is_pass(), decision.as_ref());
-        let bytes = answer.as_ref().map_or(body.len(), Vec::len);
-        record(decision.as_ref(), bytes, outcome);
-        match answer {
+        let bytes = guarded.shaped.as_ref().map_or(body.len(), Vec::len);
+        record(guarded.decision.as_ref(), bytes, guarded.outcome);
+        match guarded.shaped {
             None => respond(head.status, headers, Body::from(body)),
             Some(answer) => write(headers, request.response(head.status.as_u16(), &answer)),
         }
@@ -163,10 +154,11 @@ impl Rest {
 }
 
 fn can_shape(status: StatusCode, headers: &HeaderMap) -> bool {
-    let encoding = headers.get(CONTENT_ENCODING).map(|_| front::header(headers, CONTENT_ENCODING));
+    let encoding =
+        headers.get(CONTENT_ENCODING).map(|_| headers::header(headers, CONTENT_ENCODING));
     rest::can_shape(&ResponseHead {
         status: status.as_u16(),
-        content_type: front::header(headers, CONTENT_TYPE),
+        content_type: headers::header(headers, CONTENT_TYPE),
         is_encoded: header::is_encoded(encoding),
         content_length: None,
     })

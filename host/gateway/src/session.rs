@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use context_guard_protocol::batch::{Body, join_batch};
 use context_guard_protocol::{Envelope, PendingRequests};
 use serde_json::Value;
 
-use crate::engine::{CallContext, Decision};
-use crate::filter::{Filter, Request, Ticket};
+use super::exchange::{Exchange, NextStep};
+use crate::engine::CallContext;
+use crate::filter::Filter;
 use crate::message::Head;
-use crate::telemetry::{AnswerEvent, Outcome, Recorder};
+use crate::telemetry::{Outcome, Recorder};
 
-/// A session: it correlates responses with requests, and passes both to the filter.
+/// A session. It correlates responses with requests and passes both through the filter.
 pub struct Session {
     filter: Arc<Filter>,
     /// The owner of snapshots and cursors.
@@ -24,20 +24,12 @@ pub struct Session {
     /// The session id of the transport, for records.
     name: String,
     recorder: Option<Arc<Recorder>>,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
-/// A request that the upstream has not answered yet.
-#[derive(Clone, Debug)]
-struct PendingRequest {
-    ticket: Ticket,
-    /// The response to `initialize` names the protocol revision of the session.
-    method: String,
-    since: Instant,
-}
-
-struct State {
-    pending: PendingRequests<PendingRequest>,
+#[derive(Default)]
+struct SessionState {
+    pending: PendingRequests<Exchange>,
     protocol_version: String,
     client_name: Option<String>,
 }
@@ -55,11 +47,6 @@ impl Session {
     /// Creates a session of a principal with an upstream, whose name may be empty.
     #[must_use]
     pub fn new(filter: Arc<Filter>, principal: &str, upstream: &str) -> Self {
-        let state = State {
-            pending: PendingRequests::default(),
-            protocol_version: String::new(),
-            client_name: None,
-        };
         Self {
             filter,
             principal: principal.to_owned(),
@@ -67,11 +54,11 @@ impl Session {
             upstream: upstream.to_owned(),
             name: String::new(),
             recorder: None,
-            state: Mutex::new(state),
+            state: Mutex::default(),
         }
     }
 
-    /// Adds the transport's owner, session id and protocol revision, and records every answer.
+    /// Adds the transport's owner, session id and protocol version, and records every answer.
     #[must_use]
     pub(crate) fn recorded(
         self,
@@ -95,13 +82,13 @@ impl Session {
         &self.owner
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn context(&self, request_id: &str) -> CallContext {
+    fn begin(&self, request_id: &str, method: &str) -> Exchange {
         let state = self.state();
-        CallContext {
+        let context = CallContext {
             principal: self.principal.clone(),
             session: self.name.clone(),
             request_id: request_id.to_owned(),
@@ -109,56 +96,55 @@ impl Session {
             protocol_version: state.protocol_version.clone(),
             client_name: state.client_name.clone(),
             ..CallContext::default()
-        }
+        };
+        Exchange::new(context, method)
     }
 
     /// Passes a message of the client through the filter. Anything but a request is forwarded
     /// unchanged.
     #[must_use]
     pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
-        if let Body::Batch(messages) = Body::parse(message) {
-            let parts: Vec<_> =
-                messages.iter().map(|message| self.one_from_client(message)).collect();
-            if parts.iter().all(|part| {
-                matches!(part.upstream, Some(Cow::Borrowed(_))) && part.client.is_none()
-            }) {
-                return FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
-            }
-            let (upstream, client): (Vec<_>, Vec<_>) =
-                parts.into_iter().map(|part| (part.upstream, part.client)).unzip();
-            let some = |parts: Vec<Cow<'_, [u8]>>| (!parts.is_empty()).then(|| join_batch(&parts));
-            let client = some(client.into_iter().flatten().map(Cow::Owned).collect());
-            return FromClient {
-                upstream: some(upstream.into_iter().flatten().collect()).map(Cow::Owned),
-                client,
-            };
+        let Body::Batch(messages) = Body::parse(message) else {
+            return self.one_from_client(message);
+        };
+        let parts: Vec<_> = messages.iter().map(|message| self.one_from_client(message)).collect();
+        let is_unchanged = parts
+            .iter()
+            .all(|part| matches!(part.upstream, Some(Cow::Borrowed(_))) && part.client.is_none());
+        if is_unchanged {
+            return FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
         }
-        self.one_from_client(message)
+        let (upstream, client): (Vec<_>, Vec<_>) =
+            parts.into_iter().map(|part| (part.upstream, part.client)).unzip();
+        let join = |parts: Vec<Cow<'_, [u8]>>| (!parts.is_empty()).then(|| join_batch(&parts));
+        FromClient {
+            upstream: join(upstream.into_iter().flatten().collect()).map(Cow::Owned),
+            client: join(client.into_iter().flatten().map(Cow::Owned).collect()),
+        }
     }
 
     fn one_from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
         let unchanged = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
         let Some(envelope) = Envelope::read(message) else { return unchanged };
         let (Some(id), Some(method)) = (envelope.id(), envelope.method) else { return unchanged };
-        if method == "initialize" {
+        let is_initialize = method == "initialize";
+        if is_initialize {
             self.state().client_name = text_at(message, "/params/clientInfo/name");
         }
-        let cx = self.context(id.as_str());
-        let since = Instant::now();
-        match self.filter.request(&cx, message) {
-            Request::Answer(answer, decision) => {
-                self.record(&cx, &method, since, Some(&decision), answer.len(), Outcome::Passed);
+        let mut exchange = self.begin(id.as_str(), &method);
+        match exchange.on_request(&self.filter, message) {
+            NextStep::Answer(answer, decision) => {
+                if let Some(recorder) = &self.recorder {
+                    exchange.record(recorder, Some(&decision), answer.len(), Outcome::Passed);
+                }
                 FromClient { upstream: None, client: Some(answer) }
             }
-            Request::Forward(changed, ticket) => {
-                if self.recorder.is_some() || method == "initialize" || !ticket.is_pass() {
-                    let pending = PendingRequest { ticket, method: method.into_owned(), since };
-                    self.state().pending.insert(id, pending);
+            NextStep::Forward(changed) => {
+                if self.recorder.is_some() || is_initialize || exchange.wants_response() {
+                    self.state().pending.insert(id, exchange);
                 }
-                FromClient {
-                    upstream: Some(changed.map_or(Cow::Borrowed(message), Cow::Owned)),
-                    client: None,
-                }
+                let upstream = changed.map_or(Cow::Borrowed(message), Cow::Owned);
+                FromClient { upstream: Some(upstream), client: None }
             }
         }
     }
@@ -167,13 +153,13 @@ impl Session {
     /// request is forwarded unchanged.
     #[must_use]
     pub fn from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
-        if let Body::Batch(messages) = Body::parse(message) {
-            let parts: Vec<_> =
-                messages.iter().map(|message| self.one_from_upstream(message)).collect();
-            let same = parts.iter().all(|part| matches!(part, Cow::Borrowed(_)));
-            return if same { Cow::Borrowed(message) } else { Cow::Owned(join_batch(&parts)) };
-        }
-        self.one_from_upstream(message)
+        let Body::Batch(messages) = Body::parse(message) else {
+            return self.one_from_upstream(message);
+        };
+        let parts: Vec<_> =
+            messages.iter().map(|message| self.one_from_upstream(message)).collect();
+        let is_unchanged = parts.iter().all(|part| matches!(part, Cow::Borrowed(_)));
+        if is_unchanged { Cow::Borrowed(message) } else { Cow::Owned(join_batch(&parts)) }
     }
 
     fn one_from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
@@ -184,53 +170,28 @@ impl Session {
             }
             return Cow::Borrowed(message);
         }
-        let Some(id) = envelope.id() else { return Cow::Borrowed(message) };
-        let Some(request) = self.state().pending.remove(&id) else { return Cow::Borrowed(message) };
-        if request.method == "initialize" {
-            self.opened(message);
+        let pending = envelope.id().and_then(|id| self.state().pending.remove(&id));
+        let Some(mut exchange) = pending else { return Cow::Borrowed(message) };
+        if exchange.endpoint == "initialize"
+            && let Some(version) = text_at(message, "/result/protocolVersion")
+        {
+            exchange.context.protocol_version.clone_from(&version);
+            self.state().protocol_version = version;
         }
-        let cx = self.context(id.as_str());
-        let (changed, decision) = self.filter.response_with_decision(&cx, &request.ticket, message);
-        let outcome = Outcome::of_answer(!request.ticket.is_pass(), decision.as_ref());
-        let bytes = changed.as_deref().unwrap_or(message).len();
-        self.record(&cx, &request.method, request.since, decision.as_ref(), bytes, outcome);
-        changed.map_or(Cow::Borrowed(message), Cow::Owned)
+        let guarded = exchange.on_response(&self.filter, message);
+        if let Some(recorder) = &self.recorder {
+            let bytes = guarded.shaped.as_deref().unwrap_or(message).len();
+            exchange.record(recorder, guarded.decision.as_ref(), bytes, guarded.outcome);
+        }
+        guarded.shaped.map_or(Cow::Borrowed(message), Cow::Owned)
     }
 
     /// Records that the upstream will not answer a request.
-    pub(crate) fn failed(&self, request: &[u8], bytes: usize) {
-        let Some(id) = Envelope::read(request).and_then(|envelope| envelope.id()) else { return };
-        let Some(request) = self.state().pending.remove(&id) else { return };
-        let cx = self.context(id.as_str());
-        self.record(&cx, &request.method, request.since, None, bytes, Outcome::UpstreamError);
-    }
-
-    fn record(
-        &self,
-        cx: &CallContext,
-        method: &str,
-        since: Instant,
-        decision: Option<&Decision>,
-        bytes: usize,
-        outcome: Outcome,
-    ) {
-        if let Some(recorder) = &self.recorder {
-            let latency = since.elapsed();
-            recorder.answered(&AnswerEvent {
-                cx,
-                endpoint: method,
-                decision,
-                latency,
-                bytes,
-                outcome,
-            });
-        }
-    }
-
-    /// Reads the protocol revision that client and upstream have negotiated.
-    fn opened(&self, message: &[u8]) {
-        if let Some(version) = text_at(message, "/result/protocolVersion") {
-            self.state().protocol_version = version;
+    pub(crate) fn fail(&self, request: &[u8], bytes: usize) {
+        let id = Envelope::read(request).and_then(|envelope| envelope.id());
+        let exchange = id.and_then(|id| self.state().pending.remove(&id));
+        if let (Some(exchange), Some(recorder)) = (exchange, &self.recorder) {
+            exchange.record(recorder, None, bytes, Outcome::UpstreamError);
         }
     }
 }

@@ -1,6 +1,7 @@
-//! stdio: a client on our own standard input and output, an upstream that is a child process.
+//! The stdio proxy: the client is on standard input and output, the upstream is a child process.
 //!
-//! A message is a line. Lines that are not JSON pass as they are, the upstream's standard error is ours, and its end is our end, exit code included.
+//! A message is a line. Lines that are not JSON pass unchanged, the upstream inherits standard
+//! error, and the proxy exits with the upstream's exit code.
 
 use std::borrow::Cow;
 use std::process::{ExitStatus, Stdio};
@@ -16,7 +17,7 @@ use super::lines::{Lines, Piece};
 use super::session::FromClient;
 use crate::{Error, Result};
 
-/// Runs a command as the upstream of a session until it ends, and tells how it ended.
+/// Runs a command as the upstream of a session until it exits. Returns its exit status.
 ///
 /// # Errors
 /// [`Error::Spawn`], [`Error::Io`].
@@ -35,7 +36,7 @@ pub async fn run(session: Session, command: &[String]) -> Result<ExitStatus> {
     ));
     let mut answers =
         tokio::spawn(answers(session, BufReader::with_capacity(1 << 16, from_upstream), client));
-    // The answers end when the upstream closes its output, which it does when it ends.
+    // The upstream closes its output when it exits.
     let mut stopped = false;
     loop {
         tokio::select! {
@@ -44,7 +45,7 @@ pub async fn run(session: Session, command: &[String]) -> Result<ExitStatus> {
                 break;
             }
             signal = stop_signal(), if !stopped => {
-                debug!("Passing {signal} on to the server.");
+                debug!("sending signal {signal} to the server");
                 stopped = true;
                 stop(&child, signal);
             }
@@ -68,7 +69,7 @@ fn spawn(command: &[String]) -> Result<Child> {
     child.spawn().map_err(|source| Error::Spawn { command: command.join(" "), source })
 }
 
-/// Sends a message: what was read, where that is what it is, so that it goes as it came.
+/// Sends a message: the bytes that were read if it is unchanged, otherwise the new message.
 async fn send(
     to: &mut (impl AsyncWrite + Unpin),
     message: Cow<'_, [u8]>,
@@ -95,7 +96,7 @@ async fn requests<C: AsyncWrite + Unpin>(
     loop {
         let piece = lines.next().await?;
         if piece == Piece::End {
-            // The client has no more to say: the server sees the end of its input, as it would without us.
+            // The server sees the end of its input, as it would without a proxy.
             return upstream.shutdown().await;
         }
         let (message, end) = lines.split();
@@ -109,8 +110,8 @@ async fn requests<C: AsyncWrite + Unpin>(
         if let Some(message) = verdict.upstream
             && let Err(error) = send(&mut upstream, message, lines.bytes(), end).await
         {
-            // The server went; what it still has to say is read to its end by the other half.
-            warn!("The server no longer reads: {error}.");
+            // The other task reads the output of the server to its end.
+            warn!("the server no longer reads: {error}");
             return Ok(());
         }
     }
@@ -133,8 +134,9 @@ async fn answers<C: AsyncWrite + Unpin>(
             _ => Cow::Borrowed(message),
         };
         if let Err(error) = send(&mut *client.lock().await, shaped, lines.bytes(), end).await {
-            // The client went. The server is told by the end of its input, and read on so that it can end in order.
-            debug!("The client no longer reads: {error}.");
+            // The server sees the end of its input. Its output is read on, because a full pipe
+            // would keep it from exiting.
+            debug!("the client no longer reads: {error}");
         }
     }
 }
@@ -161,7 +163,7 @@ fn stop(child: &Child, signal: i32) {
     if let (Some(pid), Some(signal)) = (pid, signal)
         && let Err(error) = rustix::process::kill_process(pid, signal)
     {
-        debug!("The server is gone already: {error}.");
+        debug!("the server has exited already: {error}");
     }
 }
 

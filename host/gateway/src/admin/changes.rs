@@ -18,9 +18,9 @@ use serde_json::json;
 
 use super::{authorized, json as reply};
 use crate::cache::Purge;
-use crate::gateway::{Gateway, header, problem};
 use crate::policy::Source;
 use crate::revision::{Candidate, Error, Mode, Result, Revision, VerificationPolicy};
+use crate::{Gateway, header, problem};
 
 /// The largest component, in bytes.
 const LARGEST: usize = 64 << 20;

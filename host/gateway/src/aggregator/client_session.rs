@@ -1,44 +1,52 @@
-//! A stateful client of the aggregator: its streams, what it runs, what it was asked.
+//! The session of a stateful client: its event streams, its requests in flight, and the questions
+//! that it was asked.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::event_streams::{COMMON, Streams};
-use crate::gateway::upstream::connection::{AbortOnDrop, ClientInfo, UpstreamConnection};
-use crate::gateway::wire::reply;
+use super::event_streams::{COMMON_STREAM, EventStreams};
 use crate::message::{Head, Kind, with_id};
+use crate::protocol_mode::ClientInfo;
+use crate::tasks::AbortOnDrop;
+use crate::upstream::connection::UpstreamConnection;
+use crate::wire::reply;
 
-/// Who waits for the answer to a request that the client was asked.
-enum Asked {
-    /// An upstream, which knows it under this id.
+/// The prefix of the ids of requests to the client. The number behind it is unique in the session,
+/// unlike the ids of several upstreams.
+const QUESTION_ID_PREFIX: &str = "cg-";
+
+/// The receiver of the client's answer to a question.
+enum PendingReply {
+    /// An upstream, which asked under this id (raw JSON).
     Upstream(Weak<UpstreamConnection>, String),
     /// The gateway.
     Gateway(oneshot::Sender<Vec<u8>>),
 }
 
 /// A session.
-pub(crate) struct ClientSession {
-    pub(crate) id: String,
-    pub(crate) principal: Arc<str>,
-    pub(crate) info: ClientInfo,
-    streams: Mutex<Streams>,
-    asked: Mutex<HashMap<u64, Asked>>,
-    last_asked: AtomicU64,
-    /// Requests in flight, by id as it is spelt.
+pub(super) struct ClientSession {
+    pub(super) id: String,
+    pub(super) principal: Arc<str>,
+    pub(super) info: ClientInfo,
+    streams: Mutex<EventStreams>,
+    questions: Mutex<HashMap<u64, PendingReply>>,
+    last_question: AtomicU64,
+    /// The requests in flight, by id (raw JSON).
     running: Mutex<HashMap<String, CancellationToken>>,
-    /// What passes on the messages of upstreams that belong to no request.
+    /// Tasks that relay unrelated messages, by the name of the upstream.
     relays: Mutex<HashMap<String, (Weak<UpstreamConnection>, AbortOnDrop)>>,
-    /// Resources that are watched on stateless upstreams.
-    pub(crate) watched: Mutex<HashMap<String, AbortOnDrop>>,
+    /// Subscriptions to resources of stateless upstreams, by URI.
+    resource_subscriptions: Mutex<HashMap<String, AbortOnDrop>>,
     log_level: Mutex<Option<String>>,
     used: Mutex<Instant>,
-    /// Ends everything that belongs to it.
-    pub(crate) ended: CancellationToken,
+    /// Cancels everything that belongs to the session.
+    pub(super) ended: CancellationToken,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,163 +54,182 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ClientSession {
-    pub(crate) fn new(id: String, principal: Arc<str>, info: ClientInfo) -> Self {
+    pub(super) fn new(id: String, principal: Arc<str>, info: ClientInfo) -> Self {
         Self {
             id,
             principal,
             info,
             streams: Mutex::default(),
-            asked: Mutex::default(),
-            last_asked: AtomicU64::new(0),
+            questions: Mutex::default(),
+            last_question: AtomicU64::new(0),
             running: Mutex::default(),
             relays: Mutex::default(),
-            watched: Mutex::default(),
+            resource_subscriptions: Mutex::default(),
             log_level: Mutex::default(),
             used: Mutex::new(Instant::now()),
             ended: CancellationToken::new(),
         }
     }
 
-    pub(crate) fn streams(&self) -> MutexGuard<'_, Streams> {
+    pub(super) fn streams(&self) -> MutexGuard<'_, EventStreams> {
         lock(&self.streams)
     }
 
-    /// It is in use.
-    pub(crate) fn touch(&self) {
+    /// Marks the session as used.
+    pub(super) fn touch(&self) {
         *lock(&self.used) = Instant::now();
     }
 
-    /// Since when it is idle; not at all while something runs.
-    pub(crate) fn idle(&self) -> Duration {
+    /// The time since the last use; zero while a request is in flight.
+    pub(super) fn idle(&self) -> Duration {
         if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
 
-    pub(crate) fn log_level(&self) -> Option<String> {
+    pub(super) fn log_level(&self) -> Option<String> {
         lock(&self.log_level).clone()
     }
 
-    pub(crate) fn set_log_level(&self, level: &str) {
+    pub(super) fn set_log_level(&self, level: &str) {
         *lock(&self.log_level) = Some(level.to_owned());
     }
 
-    /// A request begins; it can be cancelled by what is given back.
-    pub(crate) fn begin(&self, id: &str) -> CancellationToken {
+    /// Adds or removes the subscription to a resource.
+    pub(super) fn set_subscription(&self, uri: &str, subscription: Option<AbortOnDrop>) {
+        let mut subscriptions = lock(&self.resource_subscriptions);
+        match subscription {
+            Some(subscription) => subscriptions.insert(uri.to_owned(), subscription),
+            None => subscriptions.remove(uri),
+        };
+    }
+
+    /// Begins a request. The token cancels it.
+    pub(super) fn begin(&self, id: &str) -> CancellationToken {
         let token = self.ended.child_token();
         lock(&self.running).insert(id.to_owned(), token.clone());
         token
     }
 
-    /// A request has ended.
-    pub(crate) fn finish(&self, id: &str) {
+    /// Ends a request.
+    pub(super) fn finish(&self, id: &str) {
         lock(&self.running).remove(id);
         self.touch();
     }
 
-    /// The client takes no interest in a request any more.
-    pub(crate) fn cancel(&self, id: &str) {
+    /// Cancels a request.
+    pub(super) fn cancel(&self, id: &str) {
         if let Some(token) = lock(&self.running).remove(id) {
             token.cancel();
         }
     }
 
-    /// A request of an upstream as the client gets it: under an id that no other upstream uses, which is given with it.
-    pub(crate) fn ask_for(
+    /// Returns the message that asks the client a question of an upstream, and its number.
+    pub(super) fn ask_for_upstream(
         &self,
         connection: &Arc<UpstreamConnection>,
         request: &[u8],
     ) -> (u64, Vec<u8>) {
-        let id =
-            Head::read(request).map_or_else(|| "null".to_owned(), |head| head.raw_id().to_owned());
-        let number = self.last_asked.fetch_add(1, Ordering::Relaxed) + 1;
-        lock(&self.asked).insert(number, Asked::Upstream(Arc::downgrade(connection), id));
-        (number, with_id(request, &format!("\"cg-{number}\"")))
+        let id = Head::read(request).map_or("null", |head| head.raw_id()).to_owned();
+        let number = self.add_question(PendingReply::Upstream(Arc::downgrade(connection), id));
+        (number, with_id(request, &format!("\"{QUESTION_ID_PREFIX}{number}\"")))
     }
 
-    /// A request of the gateway's own to the client, and where its answer will come.
-    pub(crate) fn ask(&self, method: &str, params: &str) -> (Vec<u8>, oneshot::Receiver<Vec<u8>>) {
-        let number = self.last_asked.fetch_add(1, Ordering::Relaxed) + 1;
+    /// Returns the message that asks the client a question of the gateway, and the receiver of the
+    /// answer.
+    pub(super) fn ask(&self, method: &str, params: &str) -> (Vec<u8>, oneshot::Receiver<Vec<u8>>) {
         let (sender, receiver) = oneshot::channel();
-        lock(&self.asked).insert(number, Asked::Gateway(sender));
+        let number = self.add_question(PendingReply::Gateway(sender));
         let method = serde_json::Value::from(method);
         let request = format!(
-            r#"{{"jsonrpc":"2.0","id":"cg-{number}","method":{method},"params":{params}}}"#
+            r#"{{"jsonrpc":"2.0","id":"{QUESTION_ID_PREFIX}{number}","method":{method},"params":{params}}}"#
         );
         (request.into_bytes(), receiver)
     }
 
-    /// Whether the client has not answered one of these questions.
-    pub(crate) fn is_asked(&self, questions: &[u64]) -> bool {
-        let asked = lock(&self.asked);
-        questions.iter().any(|number| asked.contains_key(number))
+    fn add_question(&self, reply: PendingReply) -> u64 {
+        let number = self.last_question.fetch_add(1, Ordering::Relaxed) + 1;
+        lock(&self.questions).insert(number, reply);
+        number
     }
 
-    /// The answers to these questions are of no interest any more.
-    pub(crate) fn forget(&self, questions: &[u64]) {
-        let mut asked = lock(&self.asked);
-        for number in questions {
-            asked.remove(number);
+    /// Returns true if the client has not answered one of these questions.
+    pub(super) fn has_pending_reply(&self, numbers: &[u64]) -> bool {
+        let questions = lock(&self.questions);
+        numbers.iter().any(|number| questions.contains_key(number))
+    }
+
+    /// Withdraws questions: answers to them are ignored.
+    pub(super) fn withdraw(&self, numbers: &[u64]) {
+        let mut questions = lock(&self.questions);
+        for number in numbers {
+            questions.remove(number);
         }
-        // The gateway's own, whose request was cancelled.
-        asked.retain(|_, asked| !matches!(asked, Asked::Gateway(waits) if waits.is_closed()));
+        // Questions of the gateway whose request was cancelled have lost their receiver.
+        questions.retain(
+            |_, reply| !matches!(reply, PendingReply::Gateway(sender) if sender.is_closed()),
+        );
     }
 
-    /// The client answered something that it was asked.
-    pub(crate) fn answered(&self, answer: &[u8]) {
+    /// Delivers an answer of the client.
+    pub(super) fn deliver_answer(&self, answer: &[u8]) {
         let number = Head::read(answer).and_then(|head| {
             let id: String = serde_json::from_str(head.raw_id()).ok()?;
-            id.strip_prefix("cg-")?.parse::<u64>().ok()
+            id.strip_prefix(QUESTION_ID_PREFIX)?.parse::<u64>().ok()
         });
-        let Some(asked) = number.and_then(|number| lock(&self.asked).remove(&number)) else {
-            return;
-        };
-        match asked {
-            Asked::Upstream(connection, id) => {
+        let reply = number.and_then(|number| lock(&self.questions).remove(&number));
+        match reply {
+            Some(PendingReply::Upstream(connection, id)) => {
                 if let Some(connection) = connection.upgrade() {
                     connection.send_in_background(with_id(answer, &id));
                 }
             }
-            Asked::Gateway(waits) => {
-                let _ = waits.send(answer.to_vec());
+            Some(PendingReply::Gateway(sender)) => {
+                let _ = sender.send(answer.to_vec());
             }
+            None => {}
         }
     }
 
-    /// Passes on what an upstream says that belongs to no request. Once a connection.
-    pub(crate) fn relay(self: &Arc<Self>, connection: &Arc<UpstreamConnection>, shared: bool) {
+    /// Relays the messages of a connection that belong to no request. Has no effect if it is
+    /// relayed already.
+    pub(super) fn relay(self: &Arc<Self>, connection: &Arc<UpstreamConnection>, is_shared: bool) {
+        let weak = Arc::downgrade(connection);
         let mut relays = lock(&self.relays);
         if let Some((old, _)) = relays.get(&connection.server.name)
-            && old.ptr_eq(&Arc::downgrade(connection))
+            && old.ptr_eq(&weak)
         {
             return;
         }
         let mut messages = connection.unrelated();
-        let (session, weak) = (Arc::downgrade(self), Arc::downgrade(connection));
-        let upstream = weak.clone();
+        let (session, upstream) = (Arc::downgrade(self), weak.clone());
         let task = tokio::spawn(async move {
             loop {
                 let message = match messages.recv().await {
                     Ok(message) => message,
-                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => continue,
-                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                    Err(RecvError::Lagged(_)) => continue,
+                    Err(RecvError::Closed) => return,
                 };
                 let (Some(session), Some(connection)) = (session.upgrade(), upstream.upgrade())
                 else {
                     return;
                 };
-                let Some(head) = Head::read(&message) else { continue };
-                if head.kind() == Some(Kind::Request) {
-                    if shared {
-                        connection.send_in_background(nobody(head.raw_id()));
-                    } else {
-                        let (_, asked) = session.ask_for(&connection, &message);
-                        session.streams().send(COMMON, asked);
-                    }
-                } else {
-                    session.streams().send(COMMON, message.to_vec());
-                }
+                session.relay_message(&connection, &message, is_shared);
             }
         });
         relays.insert(connection.server.name.clone(), (weak, AbortOnDrop(task)));
+    }
+
+    fn relay_message(&self, connection: &Arc<UpstreamConnection>, message: &[u8], is_shared: bool) {
+        let Some(head) = Head::read(message) else { return };
+        let message = match head.kind() {
+            // Other clients of a shared connection must not see or answer the question.
+            Some(Kind::Request) if is_shared => {
+                connection.send_in_background(no_client(head.raw_id()));
+                return;
+            }
+            Some(Kind::Request) => self.ask_for_upstream(connection, message).1,
+            _ => message.to_vec(),
+        };
+        self.streams().send(COMMON_STREAM, message);
     }
 }
 
@@ -212,8 +239,8 @@ impl Drop for ClientSession {
     }
 }
 
-/// The answer to a request of an upstream that can be shown to nobody.
-pub(crate) fn nobody(id: &str) -> Vec<u8> {
+/// The answer to a request of an upstream that no client can be asked.
+pub(super) fn no_client(id: &str) -> Vec<u8> {
     reply::error(
         id,
         reply::NOT_TRANSLATABLE,

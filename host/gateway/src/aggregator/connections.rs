@@ -1,4 +1,5 @@
-//! The connections to upstreams: opened when they are needed, shared as far as the configuration says, closed when they are idle.
+//! The connections to upstreams: opened on demand, shared as the configuration allows, closed
+//! when idle.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -6,98 +7,203 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::header::{AUTHORIZATION, HeaderMap};
+use futures_util::future::join_all;
+use http::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Aggregator, Client};
+use super::client::Client;
 use crate::config::Isolation;
 use crate::filter::Filter;
-use crate::gateway::upstream::Failure;
-use crate::gateway::upstream::connection::{ClientInfo, ProtocolMode, UpstreamConnection};
 use crate::message::Head;
+use crate::protocol_mode::{ClientInfo, ProtocolMode};
+use crate::upstream::Failure;
+use crate::upstream::connection::UpstreamConnection;
+use crate::upstream::server::UpstreamServer;
 
-/// Whose a connection is.
+/// The maximum time that a handshake or a list waits for a slow upstream.
+pub(super) const SLOW_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The clients that share a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Owner {
+enum ConnectionOwner {
     Session(String),
-    /// With what makes two clients of a principal different to an upstream.
+    /// Clients of a principal whose introduction has this hash. An upstream may answer clients
+    /// with different capabilities differently.
     Principal(Arc<str>, u64),
     Everybody,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct ConnectionKey {
     server: usize,
-    owner: Owner,
+    owner: ConnectionOwner,
     mode: ProtocolMode,
-    /// The digest of the Authorization header: another token is another connection.
+    /// The digest of the Authorization header, so that no token is used for another client.
     authorization: Option<[u8; 32]>,
 }
 
-struct Slot {
+struct ConnectionSlot {
     connection: tokio::sync::Mutex<Option<Arc<UpstreamConnection>>>,
     used: Mutex<Instant>,
 }
 
+impl ConnectionSlot {
+    fn used(&self) -> MutexGuard<'_, Instant> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection to the upstream with this index, or the reason why there is none.
+pub(super) type OpenedConnection = (usize, Result<Arc<UpstreamConnection>, Failure>);
+
 /// All connections.
-#[derive(Default)]
-pub(super) struct Connections(Mutex<HashMap<Key, Arc<Slot>>>);
+pub(super) struct Connections {
+    pub(super) servers: Vec<Arc<UpstreamServer>>,
+    filter: Arc<Filter>,
+    slots: Mutex<HashMap<ConnectionKey, Arc<ConnectionSlot>>>,
+}
 
 impl Connections {
-    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Arc<Slot>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn new(servers: Vec<Arc<UpstreamServer>>, filter: Arc<Filter>) -> Self {
+        Self { servers, filter, slots: Mutex::default() }
     }
 
-    fn slot(&self, key: Key) -> Arc<Slot> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<ConnectionKey, Arc<ConnectionSlot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, key: ConnectionKey) -> Arc<ConnectionSlot> {
         let mut slots = self.slots();
         let slot = slots.entry(key).or_insert_with(|| {
-            Arc::new(Slot {
-                connection: tokio::sync::Mutex::default(),
-                used: Mutex::new(Instant::now()),
-            })
+            let connection = tokio::sync::Mutex::default();
+            Arc::new(ConnectionSlot { connection, used: Mutex::new(Instant::now()) })
         });
-        *slot.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *slot.used() = Instant::now();
         Arc::clone(slot)
     }
 
-    /// A connection is somebody else's than was thought, unless that one has another already.
-    fn rename(&self, from: &Key, to: Key) {
+    /// Returns the connection of a client to an upstream, and opens it if there is none.
+    pub(super) async fn get(
+        &self,
+        client: &Client,
+        server: usize,
+    ) -> Result<Arc<UpstreamConnection>, Failure> {
+        let Some(upstream) = self.servers.get(server).cloned() else {
+            return Err(Failure::Unavailable("There is no such upstream.".to_owned()));
+        };
+        let key = connection_key(client, server, &upstream);
+        let is_shared = upstream.isolation == Isolation::Shared;
+        let info = if is_shared { ClientInfo::gateway() } else { client.info.clone() };
+        let (slot, mode, headers) = (self.slot(key.clone()), client.mode, client.headers.clone());
+        let filter = Arc::clone(&self.filter);
+        // Opening continues when the caller gives up, so that a server that starts slowly is ready
+        // for the next request.
+        let opening = tokio::spawn(async move {
+            let mut connection = slot.connection.lock().await;
+            if let Some(open) = connection.as_ref().filter(|open| !open.has_ended()) {
+                return Ok(Arc::clone(open));
+            }
+            let opened = upstream.open(mode, &info, &headers).await?;
+            if filter.cache().is_some() {
+                tokio::spawn(pass_notifications(filter, upstream.name.clone(), opened.unrelated()));
+            }
+            *connection = Some(Arc::clone(&opened));
+            Ok(opened)
+        });
+        let connection =
+            opening.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))?;
+        self.restrict_to_introduction(&key, &connection, client);
+        if let Some(session) = &client.session {
+            session.relay(&connection, connection.server.isolation != Isolation::Session);
+        }
+        Ok(connection)
+    }
+
+    /// Opens connections to all upstreams, as far as that succeeds in time.
+    pub(super) async fn open_all(&self, client: &Client) -> Vec<OpenedConnection> {
+        let opening = self.servers.iter().enumerate().map(|(server, upstream)| async move {
+            let opened =
+                tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, self.get(client, server)).await;
+            let opened = opened.unwrap_or_else(|_| {
+                let name = &upstream.name;
+                Err(Failure::Timeout(format!("The upstream `{name}` is still starting.")))
+            });
+            (server, opened)
+        });
+        join_all(opening).await
+    }
+
+    /// Moves a connection that was opened for all stateless clients of a principal, but turned out
+    /// to be stateful: its handshake introduced this client, so only equal ones may share it.
+    fn restrict_to_introduction(
+        &self,
+        key: &ConnectionKey,
+        connection: &UpstreamConnection,
+        client: &Client,
+    ) {
+        let ConnectionOwner::Principal(principal, 0) = &key.owner else { return };
+        if connection.mode != ProtocolMode::Stateful {
+            return;
+        }
+        let owner = ConnectionOwner::Principal(Arc::clone(principal), hash(&client.info));
         let mut slots = self.slots();
-        if let Some(slot) = slots.remove(from) {
-            slots.entry(to).or_insert(slot);
+        if let Some(slot) = slots.remove(key) {
+            slots.entry(ConnectionKey { owner, ..key.clone() }).or_insert(slot);
         }
     }
 
-    /// Closes what only this session used.
+    /// Closes the connections that only this session used.
     pub(super) fn end_session(&self, id: &str) {
-        self.slots().retain(|key, _| key.owner != Owner::Session(id.to_owned()));
+        self.slots().retain(|key, _| key.owner != ConnectionOwner::Session(id.to_owned()));
     }
 
-    /// Closes what nobody used for this long, and what belongs to sessions that have ended meanwhile.
-    pub(super) fn end_idle(&self, idle: Duration, is_session: impl Fn(&str) -> bool) {
+    /// Closes the connections that were idle for this time, and those of sessions that have ended.
+    pub(super) fn end_idle(&self, max_idle: Duration, is_session: impl Fn(&str) -> bool) {
         self.slots().retain(|key, slot| {
-            let used = *slot.used.lock().unwrap_or_else(PoisonError::into_inner);
-            let in_use = match slot.connection.try_lock() {
-                // The slot itself holds one.
+            let is_in_use = match slot.connection.try_lock() {
+                // One reference is the slot's own.
                 Ok(connection) => {
-                    connection.as_ref().is_some_and(|connection| Arc::strong_count(connection) > 1)
+                    connection.as_ref().is_some_and(|open| Arc::strong_count(open) > 1)
                 }
+                // It is being opened.
                 Err(_) => true,
             };
             match &key.owner {
-                Owner::Session(id) => is_session(id),
-                _ => in_use || used.elapsed() < idle,
+                ConnectionOwner::Session(id) => is_session(id),
+                _ => is_in_use || slot.used().elapsed() < max_idle,
             }
         });
     }
 }
 
-/// Tells the filter what an upstream says of its own accord, until the connection ends.
-async fn listen(filter: Arc<Filter>, upstream: String, mut said: Receiver<Arc<Vec<u8>>>) {
+fn connection_key(client: &Client, server: usize, upstream: &UpstreamServer) -> ConnectionKey {
+    let owner = match (upstream.isolation, &client.session) {
+        (Isolation::Session, Some(session)) => ConnectionOwner::Session(session.id.clone()),
+        (Isolation::Shared, _) => ConnectionOwner::Everybody,
+        // Stateless requests contain the introduction of their client, so that all clients of a
+        // principal can share one connection.
+        _ if client.mode == ProtocolMode::Stateless
+            && upstream.speaks(ProtocolMode::Stateless) != Some(false) =>
+        {
+            ConnectionOwner::Principal(Arc::clone(&client.principal), 0)
+        }
+        _ => ConnectionOwner::Principal(Arc::clone(&client.principal), hash(&client.info)),
+    };
+    let authorization = client.headers.get(AUTHORIZATION);
+    let authorization = authorization.map(|value| Sha256::digest(value.as_bytes()).into());
+    ConnectionKey { server, owner, mode: client.mode, authorization }
+}
+
+/// Passes the notifications of an upstream to the filter until the connection ends.
+async fn pass_notifications(
+    filter: Arc<Filter>,
+    upstream: String,
+    mut unrelated: Receiver<Arc<Vec<u8>>>,
+) {
     loop {
-        match said.recv().await {
+        match unrelated.recv().await {
             Ok(message) => {
                 if let Some(head) = Head::read(&message) {
                     filter.on_notification(&upstream, &head);
@@ -113,59 +219,4 @@ fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
-}
-
-impl Aggregator {
-    /// The connection of a client to an upstream. Opening goes on when nobody waits for it any more: a server that starts slowly is there the next time.
-    pub(super) async fn connection(
-        self: &Arc<Self>,
-        client: &Client,
-        server: usize,
-    ) -> Result<Arc<UpstreamConnection>, Failure> {
-        let Some(upstream) = self.servers.get(server).cloned() else {
-            return Err(Failure::Unavailable("There is no such upstream.".to_owned()));
-        };
-        let shared = upstream.isolation == Isolation::Shared;
-        let owner = match (upstream.isolation, &client.session) {
-            (Isolation::Session, Some(session)) => Owner::Session(session.id.clone()),
-            (Isolation::Shared, _) => Owner::Everybody,
-            // Stateless requests say themselves what their client can: one connection is enough for all of a principal's.
-            _ if client.mode == ProtocolMode::Stateless && upstream.may_be_stateless() => {
-                Owner::Principal(Arc::clone(&client.principal), 0)
-            }
-            _ => Owner::Principal(Arc::clone(&client.principal), hash(&client.info)),
-        };
-        let authorization = client.headers.get(AUTHORIZATION);
-        let authorization = authorization.map(|value| Sha256::digest(value.as_bytes()).into());
-        let info = if shared { ClientInfo::gateway() } else { client.info.clone() };
-        let headers: HeaderMap = client.headers.clone();
-        let key = Key { server, owner, mode: client.mode, authorization };
-        let (slot, mode, filter) =
-            (self.connections.slot(key.clone()), client.mode, Arc::clone(&self.filter));
-        let opening = tokio::spawn(async move {
-            let mut connection = slot.connection.lock().await;
-            if let Some(open) = connection.as_ref().filter(|open| !open.has_ended()) {
-                return Ok(Arc::clone(open));
-            }
-            let opened = upstream.open(mode, &info, &headers).await?;
-            if filter.cache().is_some() {
-                tokio::spawn(listen(filter, upstream.name.clone(), opened.unrelated()));
-            }
-            *connection = Some(Arc::clone(&opened));
-            Ok(opened)
-        });
-        let connection =
-            opening.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))?;
-        // It turned out to be stateful: it is for clients like the one that it was opened for, and for no others.
-        if connection.mode == ProtocolMode::Stateful
-            && let Owner::Principal(principal, 0) = &key.owner
-        {
-            let owner = Owner::Principal(Arc::clone(principal), hash(&client.info));
-            self.connections.rename(&key, Key { owner, ..key.clone() });
-        }
-        if let Some(session) = &client.session {
-            session.relay(&connection, connection.server.isolation != Isolation::Session);
-        }
-        Ok(connection)
-    }
 }

@@ -1,57 +1,39 @@
-//! How the aggregator introduces itself: `initialize` and `server/discover`, with what all upstreams can do together.
+//! The introduction of the aggregator to its clients: `initialize` and `server/discover`, with the
+//! united capabilities of all upstreams.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 
+use super::Aggregator;
+use super::client::Origin;
+use super::connections::OpenedConnection;
 use super::translate::stateless_result;
-use super::{Aggregator, Ask, Client};
-use crate::gateway::upstream::Failure;
-use crate::gateway::upstream::connection::{
-    LATEST_STATEFUL_VERSION, ProtocolMode, UpstreamConnection, own_info,
-};
-use crate::gateway::wire::reply;
 use crate::message::{Head, MODERN, SERVER_KEY};
+use crate::protocol_mode::{LATEST_STATEFUL_VERSION, ProtocolMode, gateway_implementation};
+use crate::upstream::connection::UpstreamConnection;
+use crate::wire::reply;
 
-/// Revisions of the stateful mode.
-const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LATEST_STATEFUL_VERSION];
-/// How long a greeting, or a list, waits for upstreams that are slow. Of a list, those that come later are announced.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(8);
+/// The stateful versions.
+const STATEFUL_VERSIONS: [&str; 4] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", LATEST_STATEFUL_VERSION];
 
-/// The revision of the stateful mode that a client gets which asks for this one.
-pub(super) fn negotiated(asked: &str) -> &str {
-    REVISIONS.into_iter().find(|known| *known == asked).unwrap_or(LATEST_STATEFUL_VERSION)
+/// Returns the stateful version for a client that proposes this one.
+pub(super) fn negotiate(proposed: &str) -> &str {
+    let known = STATEFUL_VERSIONS.into_iter().find(|known| *known == proposed);
+    known.unwrap_or(LATEST_STATEFUL_VERSION)
 }
 
-/// An upstream and its connection, or why there is none.
-pub(super) type Opened = (usize, Result<Arc<UpstreamConnection>, Failure>);
-
 impl Aggregator {
-    /// Connections to all upstreams, as far as they are there in time.
-    pub(super) async fn open_all(self: &Arc<Self>, client: &Client) -> Vec<Opened> {
-        let opening = (0..self.servers.len()).map(|server| async move {
-            let opened = tokio::time::timeout(TIMEOUT, self.connection(client, server)).await;
-            let opened = opened.unwrap_or_else(|_| {
-                let name = self.servers.get(server).map_or("", |server| server.name.as_str());
-                Err(Failure::Timeout(format!("The upstream `{name}` is still starting.")))
-            });
-            (server, opened)
-        });
-        join_all(opening).await
-    }
-
-    /// The answer to `initialize`.
-    pub(super) async fn initialize(self: &Arc<Self>, ask: &Ask<'_>, head: &Head<'_>) -> Vec<u8> {
-        let connections = self.open_all(ask.client).await;
-        if self.is_plain() {
+    /// Answers `initialize`.
+    pub(super) async fn initialize(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
+        let connections = self.connections.open_all(origin.client).await;
+        let version = negotiate(&origin.client.info.version);
+        if self.is_transparent() {
             return match connections.into_iter().next() {
                 Some((_, Ok(connection))) if connection.mode == ProtocolMode::Stateful => {
                     reply::result(head.raw_id(), &connection.server_info().result)
                 }
                 Some((_, Ok(connection))) => {
-                    reply::result(head.raw_id(), &self.stateful_result(ask, &connection))
+                    reply::result(head.raw_id(), &initialize_result(version, &connection))
                 }
                 Some((_, Err(failure))) => {
                     reply::error(head.raw_id(), failure.code(), &failure.to_string())
@@ -59,96 +41,64 @@ impl Aggregator {
                 None => Vec::new(),
             };
         }
-        let mut result = json!({
-            "protocolVersion": negotiated(&ask.client.info.version),
-            "capabilities": self.capabilities(&connections),
-            "serverInfo": serde_json::from_str::<Value>(&own_info()).unwrap_or_default(),
+        let implementation: Value =
+            serde_json::from_str(&gateway_implementation()).unwrap_or_default();
+        let result = json!({
+            "protocolVersion": version,
+            "capabilities": united_capabilities(&connections),
+            "serverInfo": implementation,
+            "instructions": self.instructions(&connections),
         });
-        if let Some(members) = result.as_object_mut() {
-            members.insert("instructions".to_owned(), self.instructions(&connections).into());
-        }
         reply::result(head.raw_id(), &result.to_string())
     }
 
-    /// A stateless upstream as a stateful client is introduced to it.
-    fn stateful_result(&self, ask: &Ask<'_>, connection: &UpstreamConnection) -> String {
-        let discovered: Value =
-            serde_json::from_str(&connection.server_info().result).unwrap_or_default();
-        let info = discovered
-            .pointer(&format!("/_meta/{}", SERVER_KEY.replace('/', "~1")))
-            .or_else(|| discovered.get("serverInfo"))
-            .cloned()
-            .unwrap_or_else(|| json!({"name": connection.server.name, "version": "0"}));
-        let mut result = json!({
-            "protocolVersion": negotiated(&ask.client.info.version),
-            "capabilities": stateful_capabilities(connection.server_info().capabilities.clone()),
-            "serverInfo": info,
-        });
-        if let (Some(instructions), Some(members)) =
-            (&connection.server_info().instructions, result.as_object_mut())
-        {
-            members.insert("instructions".to_owned(), instructions.as_str().into());
-        }
-        result.to_string()
-    }
-
-    /// The answer to `server/discover`.
-    pub(super) async fn discover(self: &Arc<Self>, ask: &Ask<'_>, head: &Head<'_>) -> Vec<u8> {
-        let connections = self.open_all(ask.client).await;
-        let plain = connections.first().filter(|_| self.is_plain());
-        if let Some((_, Ok(connection))) = plain
+    /// Answers `server/discover`.
+    pub(super) async fn discover(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
+        let connections = self.connections.open_all(origin.client).await;
+        let only = connections.first().filter(|_| self.is_transparent());
+        if let Some((_, Ok(connection))) = only
             && connection.mode == ProtocolMode::Stateless
         {
             return reply::result(head.raw_id(), &connection.server_info().result);
         }
-        let (info, instructions) = match plain {
+        let (implementation, instructions) = match only {
             Some((_, Err(failure))) => {
                 return reply::error(head.raw_id(), failure.code(), &failure.to_string());
             }
             Some((_, Ok(connection))) => {
-                let result: Value =
-                    serde_json::from_str(&connection.server_info().result).unwrap_or_default();
-                let info = result.get("serverInfo").cloned().unwrap_or_default();
-                (info, connection.server_info().instructions.clone())
+                let info = connection.server_info();
+                let initialized: Value = serde_json::from_str(&info.result).unwrap_or_default();
+                let implementation = initialized.get("serverInfo").cloned().unwrap_or_default();
+                (implementation, info.instructions.clone())
             }
             None => (
-                serde_json::from_str(&own_info()).unwrap_or_default(),
+                serde_json::from_str(&gateway_implementation()).unwrap_or_default(),
                 Some(self.instructions(&connections)),
             ),
         };
+        let mut capabilities = united_capabilities(&connections);
+        // The stateless version defines tasks as an extension.
+        remove(&mut capabilities, "tasks");
         let mut result = json!({
             "supportedVersions": [MODERN],
-            "capabilities": stateless_capabilities(self.capabilities(&connections)),
-            "_meta": {SERVER_KEY: info},
+            "capabilities": capabilities,
+            "_meta": {SERVER_KEY: implementation},
         });
-        if let (Some(instructions), Some(members)) = (instructions, result.as_object_mut()) {
-            members.insert("instructions".to_owned(), instructions.into());
-        }
+        insert_instructions(&mut result, instructions);
         reply::result(head.raw_id(), &stateless_result("server/discover", &result.to_string()))
     }
 
-    /// What all can do together. There are tools in any case: the guard's own.
-    fn capabilities(&self, connections: &[Opened]) -> Value {
-        let mut all = json!({"tools": {"listChanged": true}});
-        for (_, connection) in connections {
-            if let Ok(connection) = connection {
-                unite(&mut all, &connection.server_info().capabilities);
-            }
-        }
-        all
-    }
-
-    fn instructions(&self, connections: &[Opened]) -> String {
+    fn instructions(&self, connections: &[OpenedConnection]) -> String {
         let mut text = format!(
             "A gateway to several servers. {}",
-            if self.router.prefixed {
+            if self.router.is_prefixed() {
                 "Names of tools and prompts begin with the server's: server__tool."
             } else {
                 ""
             }
         );
         for (server, connection) in connections {
-            let Some(server) = self.servers.get(*server) else { continue };
+            let Some(server) = self.connections.servers.get(*server) else { continue };
             match connection {
                 Ok(connection) => {
                     if let Some(instructions) = &connection.server_info().instructions {
@@ -164,7 +114,39 @@ impl Aggregator {
     }
 }
 
-/// Adds what one can to what all can: of two flags the one that is set.
+/// The result of `initialize` for a stateless upstream.
+fn initialize_result(version: &str, connection: &UpstreamConnection) -> String {
+    let info = connection.server_info();
+    let discovered: Value = serde_json::from_str(&info.result).unwrap_or_default();
+    let implementation = discovered
+        .pointer(&format!("/_meta/{}", SERVER_KEY.replace('/', "~1")))
+        .or_else(|| discovered.get("serverInfo"))
+        .cloned()
+        .unwrap_or_else(|| json!({"name": connection.server.name, "version": "0"}));
+    let mut capabilities = info.capabilities.clone();
+    // Stateful versions do not define extensions.
+    remove(&mut capabilities, "extensions");
+    let mut result = json!({
+        "protocolVersion": version,
+        "capabilities": capabilities,
+        "serverInfo": implementation,
+    });
+    insert_instructions(&mut result, info.instructions.clone());
+    result.to_string()
+}
+
+/// Returns the capabilities of all upstreams. Tools are always among them: the guard has its own.
+fn united_capabilities(connections: &[OpenedConnection]) -> Value {
+    let mut all = json!({"tools": {"listChanged": true}});
+    for (_, connection) in connections {
+        if let Ok(connection) = connection {
+            unite(&mut all, &connection.server_info().capabilities);
+        }
+    }
+    all
+}
+
+/// Adds the capabilities of one upstream. A flag that is set in one of both is set in the result.
 fn unite(all: &mut Value, one: &Value) {
     match (all, one) {
         (Value::Object(all), Value::Object(one)) => {
@@ -182,22 +164,14 @@ fn unite(all: &mut Value, one: &Value) {
     }
 }
 
-/// Capabilities that the stateful mode does not know stand aside, and the other way round.
-fn stateful_capabilities(mut capabilities: Value) -> Value {
-    remove(&mut capabilities, "extensions");
-    capabilities
-}
-
-fn stateless_capabilities(mut capabilities: Value) -> Value {
-    remove(&mut capabilities, "tasks");
-    capabilities
+fn insert_instructions(result: &mut Value, instructions: Option<String>) {
+    if let (Some(instructions), Some(members)) = (instructions, result.as_object_mut()) {
+        members.insert("instructions".to_owned(), instructions.into());
+    }
 }
 
 fn remove(object: &mut Value, name: &str) {
-    if let Some(members) = object.as_object_mut() {
-        let members: &mut Map<String, Value> = members;
-        members.remove(name);
-    }
+    object.as_object_mut().and_then(|members: &mut Map<String, Value>| members.remove(name));
 }
 
 #[cfg(test)]
@@ -205,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_of_all_are_united() {
+    fn capabilities_are_united() {
         let mut all = json!({"tools": {"listChanged": false}, "logging": {}});
         unite(&mut all, &json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}}));
         unite(&mut all, &json!({"tools": {"listChanged": false}}));
@@ -213,7 +187,7 @@ mod tests {
             all,
             json!({"tools": {"listChanged": true}, "logging": {}, "resources": {"subscribe": true}})
         );
-        assert_eq!(negotiated("2025-03-26"), "2025-03-26");
-        assert_eq!(negotiated("1999-01-01"), LATEST_STATEFUL_VERSION);
+        assert_eq!(negotiate("2025-03-26"), "2025-03-26");
+        assert_eq!(negotiate("1999-01-01"), LATEST_STATEFUL_VERSION);
     }
 }

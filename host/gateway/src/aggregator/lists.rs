@@ -1,133 +1,108 @@
-//! Lists of all upstreams as one: each upstream's in its own order, the upstreams in that of the configuration, cut into pages by cursors of the gateway's own.
+//! The merged lists of all upstreams: each upstream's entries in its own order, the upstreams in
+//! the order of the configuration, in pages with cursors of the gateway's own.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::future::join_all;
+use lru::LruCache;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::event_streams::COMMON;
-use super::handshake::TIMEOUT;
+use super::client::{Client, Origin};
+use super::connections::{Connections, SLOW_UPSTREAM_TIMEOUT};
+use super::event_streams::COMMON_STREAM;
+use super::forward::Forwarder;
+use super::list_kinds::{ListKind, READ_TOOLS, TOOLS};
+use super::router::Router;
 use super::translate::stateless_result;
-use super::{Aggregator, Ask, Client};
-use crate::gateway::upstream::Failure;
-use crate::gateway::upstream::connection::ProtocolMode;
-use crate::gateway::wire::reply;
 use crate::message::{Head, append, member, members, with_member};
+use crate::protocol_mode::ProtocolMode;
+use crate::upstream::Failure;
+use crate::wire::reply;
 
-/// How long it is known that the guard has learnt an upstream's tools. It keeps them longer.
-const LEARNT: Duration = Duration::from_secs(600);
-/// Pages that an upstream's list may have.
-const PAGES: usize = 200;
-/// The guard's own tool, and its name where an upstream has one of that name.
-pub(super) const READ_TOOLS: [&str; 2] = ["context_guard_read", "context_guard_read_more"];
-/// Where it is said which upstreams are missing.
-const MISSING: &str = "dev.context-guard/upstreams";
+/// The time for which a listing of an upstream's tools counts as seen by the guard. The guard
+/// itself remembers them for longer.
+const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
+/// The maximum number of pages that are read from one upstream, in case its cursors never end.
+const MAX_UPSTREAM_PAGES: usize = 200;
+/// The member of `_meta` that names the upstreams whose entries are missing.
+const UNAVAILABLE_KEY: &str = "dev.context-guard/upstreams";
 
-/// A kind of list.
-pub(super) struct List {
-    pub(super) method: &'static str,
-    member: &'static str,
-    key: &'static str,
-    capability: &'static str,
-    changed: &'static str,
-}
-
-/// The lists that are merged.
-pub(super) const LISTS: [List; 5] = [
-    List {
-        method: "tools/list",
-        member: "tools",
-        key: "name",
-        capability: "tools",
-        changed: "notifications/tools/list_changed",
-    },
-    List {
-        method: "prompts/list",
-        member: "prompts",
-        key: "name",
-        capability: "prompts",
-        changed: "notifications/prompts/list_changed",
-    },
-    List {
-        method: "resources/list",
-        member: "resources",
-        key: "uri",
-        capability: "resources",
-        changed: "notifications/resources/list_changed",
-    },
-    List {
-        method: "resources/templates/list",
-        member: "resourceTemplates",
-        key: "uriTemplate",
-        capability: "resources",
-        changed: "notifications/resources/list_changed",
-    },
-    List { method: "tasks/list", member: "tasks", key: "taskId", capability: "tasks", changed: "" },
-];
-
-/// An entry: what tells it apart, and all of it.
-struct Entry {
+/// An entry of a list.
+struct ListEntry {
+    /// The name or URI.
     key: String,
     json: String,
 }
 
-impl Aggregator {
-    /// The merged list, or the page of it that a cursor names.
-    pub(super) async fn merged(
-        self: &Arc<Self>,
-        ask: &Ask<'_>,
-        head: &Head<'_>,
-        list: &'static List,
-    ) -> Vec<u8> {
-        let meta = head.parameters().meta;
-        let fetching = (0..self.servers.len()).map(|server| async move {
-            let fetched = tokio::time::timeout(TIMEOUT, self.fetch(ask, server, list, meta)).await;
-            fetched.unwrap_or_else(|_| {
-                self.announce_later(ask.client, server, list);
-                Err(Failure::Timeout(format!("no answer within {} s", TIMEOUT.as_secs())))
-            })
-        });
-        let (mut entries, mut missing, mut own) = (Vec::new(), Vec::new(), None);
-        for (server, fetched) in join_all(fetching).await.into_iter().enumerate() {
-            match fetched {
-                Ok((listed, reader)) => {
-                    own = own.or(reader);
-                    entries.extend(
-                        listed.into_iter().map(|entry| self.to_client_name(server, list, entry)),
-                    );
-                }
-                Err(failure) => missing.push(json!({
-                    "name": self.servers.get(server).map(|server| server.name.clone()),
-                    "reason": failure.to_string(),
-                })),
-            }
+/// The entries of an upstream, and the guard's own tool.
+#[derive(Default)]
+struct UpstreamList {
+    entries: Vec<ListEntry>,
+    read_tool: Option<String>,
+}
+
+/// Merges lists.
+pub(super) struct Lists {
+    forwarder: Arc<Forwarder>,
+    connections: Arc<Connections>,
+    router: Arc<Router>,
+    page_size: usize,
+    /// The time at which the guard saw the tools of an upstream, by owner of stored answers.
+    tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
+}
+
+impl Lists {
+    pub(super) fn new(
+        forwarder: &Arc<Forwarder>,
+        page_size: usize,
+        max_sessions: NonZeroUsize,
+    ) -> Self {
+        Self {
+            forwarder: Arc::clone(forwarder),
+            connections: Arc::clone(&forwarder.connections),
+            router: Arc::clone(&forwarder.router),
+            page_size,
+            tools_seen: Mutex::new(LruCache::new(max_sessions)),
         }
-        let from = match head.parameters().cursor {
+    }
+
+    fn tools_seen(&self) -> MutexGuard<'_, LruCache<(Arc<str>, usize), Instant>> {
+        self.tools_seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the merged list, or the page of it that a cursor names.
+    pub(super) async fn merged(
+        &self,
+        origin: &Origin<'_>,
+        head: &Head<'_>,
+        kind: &'static ListKind,
+    ) -> Vec<u8> {
+        let parameters = head.parameters();
+        let (entries, read_tool, missing) = self.fetch_all(origin, kind, parameters.meta).await;
+        let start = match parameters.cursor {
             None => 0,
-            Some(cursor) => match position(&cursor, &entries) {
-                Some(from) => from,
+            Some(cursor) => match page_start(&cursor, &entries) {
+                Some(start) => start,
                 None => {
-                    return reply::error(
-                        head.raw_id(),
-                        reply::INVALID_PARAMS,
-                        "Invalid cursor: list again from the start.",
-                    );
+                    let reason = "Invalid cursor: list again from the start.";
+                    return reply::error(head.raw_id(), reply::INVALID_PARAMS, reason);
                 }
             },
         };
-        let shown = entries.iter().skip(from).take(self.list_page);
+        let shown = entries.iter().skip(start).take(self.page_size);
         let mut page: Vec<&str> = shown.map(|entry| entry.json.as_str()).collect();
-        let next = from + page.len();
-        if from == 0 {
-            page.extend(own.as_deref());
+        let next = start + page.len();
+        if start == 0 {
+            page.extend(read_tool.as_deref());
         }
-        let mut result = format!(r#"{{"{}":[{}]}}"#, list.member, page.join(","));
+        let mut result = format!(r#"{{"{}":[{}]}}"#, kind.member, page.join(","));
         if next < entries.len() {
             let last = next.checked_sub(1).and_then(|last| entries.get(last));
             let cursor = json!([next, last.map(|entry| &entry.key)]).to_string();
@@ -135,66 +110,89 @@ impl Aggregator {
             result = append(&result, &format!(r#""nextCursor":{cursor}"#));
         }
         if !missing.is_empty() {
-            let meta = json!({MISSING: {"unavailable": missing}});
+            let meta = json!({UNAVAILABLE_KEY: {"unavailable": missing}});
             result = append(&result, &format!(r#""_meta":{meta}"#));
         }
-        if ask.client.mode == ProtocolMode::Stateless {
-            result = stateless_result(list.method, &result);
+        if origin.client.mode == ProtocolMode::Stateless {
+            result = stateless_result(kind.method, &result);
         }
         reply::result(head.raw_id(), &result)
     }
 
-    /// Has the guard learn an upstream's tools before the first call of one: a client may know them from an earlier day, the guard has to know which arguments are
-    /// the tools' own.
-    pub(super) async fn learn_tools(self: &Arc<Self>, ask: &Ask<'_>, server: usize) {
-        let Some(list) = LISTS.first() else { return };
-        let known = (Arc::clone(&ask.client.scope), server);
-        let learnt = self.tool_lists().get(&known).is_some_and(|since| since.elapsed() < LEARNT);
-        if learnt {
-            return;
+    /// Returns all entries under the names that clients see, the guard's own tool, and the
+    /// upstreams that are missing.
+    async fn fetch_all(
+        &self,
+        origin: &Origin<'_>,
+        kind: &'static ListKind,
+        meta: Option<&RawValue>,
+    ) -> (Vec<ListEntry>, Option<String>, Vec<Value>) {
+        let servers = &self.connections.servers;
+        let fetching = (0..servers.len()).map(|server| async move {
+            let fetch = self.fetch(origin, server, kind, meta);
+            let fetched = tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, fetch).await;
+            fetched.unwrap_or_else(|_| {
+                self.announce_when_ready(origin.client, server, kind);
+                let seconds = SLOW_UPSTREAM_TIMEOUT.as_secs();
+                Err(Failure::Timeout(format!("no answer within {seconds} s")))
+            })
+        });
+        let (mut entries, mut missing, mut read_tool) = (Vec::new(), Vec::new(), None);
+        for (server, fetched) in join_all(fetching).await.into_iter().enumerate() {
+            match fetched {
+                Ok(list) => {
+                    read_tool = read_tool.or(list.read_tool);
+                    let listed = list.entries.into_iter();
+                    entries.extend(listed.map(|entry| self.to_client_entry(server, kind, entry)));
+                }
+                Err(failure) => missing.push(json!({
+                    "name": servers.get(server).map(|server| server.name.clone()),
+                    "reason": failure.to_string(),
+                })),
+            }
         }
-        let meta = (ask.client.mode == ProtocolMode::Stateless)
-            .then(|| format!("{{{}}}", ask.client.info.meta()));
-        let meta = meta.and_then(|meta| RawValue::from_string(meta).ok());
-        // What comes of it shows in the call itself.
-        let _ = tokio::time::timeout(TIMEOUT, self.fetch(ask, server, list, meta.as_deref())).await;
+        (entries, read_tool, missing)
     }
 
-    /// All entries of an upstream's list, and the guard's own tool apart.
-    async fn fetch(
-        self: &Arc<Self>,
-        ask: &Ask<'_>,
-        server: usize,
-        list: &'static List,
-        meta: Option<&RawValue>,
-    ) -> Result<(Vec<Entry>, Option<String>), Failure> {
-        let (mut entries, mut own, mut cursor) = (Vec::new(), None, None::<String>);
-        let connection = self.connection(ask.client, server).await?;
-        if !connection.server_info().can(list.capability) {
-            return Ok((entries, own));
+    /// Lists an upstream's tools before the first call of one. The guard must know the arguments
+    /// of a tool, and the client may know the tool from an earlier session.
+    pub(super) async fn ensure_tools_seen(&self, origin: &Origin<'_>, server: usize) {
+        let client = origin.client;
+        let key = (Arc::clone(&client.scope), server);
+        if self.tools_seen().get(&key).is_some_and(|since| since.elapsed() < TOOLS_SEEN_FOR) {
+            return;
         }
-        // What an upstream says while it lists belongs to nobody's request.
+        let meta = (client.mode == ProtocolMode::Stateless)
+            .then(|| format!("{{{}}}", client.info.meta()))
+            .and_then(|meta| RawValue::from_string(meta).ok());
+        let fetch = self.fetch(origin, server, &TOOLS, meta.as_deref());
+        // A failure is reported by the call that follows.
+        let _ = tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, fetch).await;
+    }
+
+    /// Reads all pages of an upstream's list.
+    async fn fetch(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+        kind: &'static ListKind,
+        meta: Option<&RawValue>,
+    ) -> Result<UpstreamList, Failure> {
+        let (mut list, mut cursor) = (UpstreamList::default(), None::<String>);
+        let connection = self.connections.get(origin.client, server).await?;
+        if !connection.server_info().has_capability(kind.capability) {
+            return Ok(list);
+        }
+        // Messages of the upstream in the course of these requests are not for the client.
         let (out, _ignored) = mpsc::unbounded_channel();
-        let ask = Ask { client: ask.client, out: &out };
-        let mut seen = HashSet::new();
-        for _ in 0..PAGES {
-            let mut params = String::from("{}");
-            if let Some(cursor) = &cursor {
-                params = append(&params, &format!(r#""cursor":{cursor}"#));
-            }
-            if let Some(meta) = meta {
-                params = append(
-                    &params,
-                    &format!(r#""_meta":{}"#, with_member(meta.get(), "progressToken", None)),
-                );
-            }
-            let request = format!(
-                r#"{{"jsonrpc":"2.0","id":0,"method":"{}","params":{params}}}"#,
-                list.method
-            );
-            let answer = self.exchange(&ask, server, request.into_bytes()).await;
-            if list.method == "tools/list" {
-                self.tool_lists().put((Arc::clone(&ask.client.scope), server), Instant::now());
+        let origin = Origin { client: origin.client, out: &out };
+        let mut seen_cursors = HashSet::new();
+        for _ in 0..MAX_UPSTREAM_PAGES {
+            let request = list_request(kind, cursor.as_deref(), meta);
+            let answer = self.forwarder.forward(&origin, server, request).await;
+            if kind.method == TOOLS.method {
+                let key = (Arc::clone(&origin.client.scope), server);
+                self.tools_seen().put(key, Instant::now());
             }
             let head = Head::read(&answer);
             let Some(result) = head.as_ref().and_then(|head| head.result) else {
@@ -204,37 +202,34 @@ impl Aggregator {
             let result = members(result);
             let found =
                 |name: &str| result.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
-            let listed: Vec<&RawValue> = found(list.member)
+            let entries: Vec<&RawValue> = found(kind.member)
                 .and_then(|all| serde_json::from_str(all.get()).ok())
                 .unwrap_or_default();
-            for entry in listed {
-                let key = key(entry, list);
-                // The guard's tool is the last of the first page, and there once for all upstreams.
-                if list.method == "tools/list"
-                    && cursor.is_none()
-                    && READ_TOOLS.contains(&key.as_str())
-                {
-                    own = Some(with_member(
-                        entry.get(),
-                        "name",
-                        Some(&Value::from(READ_TOOLS[0]).to_string()),
-                    ));
-                    continue;
+            for entry in entries {
+                let key = entry_key(entry, kind);
+                // The guard adds its tool to the first page of every upstream. The merged list
+                // contains it once.
+                let is_first_page = kind.method == TOOLS.method && cursor.is_none();
+                if is_first_page && READ_TOOLS.contains(&key.as_str()) {
+                    let name = Value::from(READ_TOOLS[0]).to_string();
+                    list.read_tool = Some(with_member(entry.get(), "name", Some(&name)));
+                } else {
+                    list.entries.push(ListEntry { key, json: entry.get().to_owned() });
                 }
-                entries.push(Entry { key, json: entry.get().to_owned() });
             }
             cursor = found("nextCursor").map(|cursor| cursor.get().to_owned());
             match &cursor {
-                Some(cursor) if cursor != "null" && seen.insert(cursor.clone()) => {}
+                // A cursor that repeats would make the list endless.
+                Some(cursor) if cursor != "null" && seen_cursors.insert(cursor.clone()) => {}
                 _ => break,
             }
         }
-        Ok((entries, own))
+        Ok(list)
     }
 
-    /// An entry as clients see it.
-    fn to_client_name(&self, server: usize, list: &List, entry: Entry) -> Entry {
-        let key = match list.method {
+    /// Returns an entry under the name or URI that clients see.
+    fn to_client_entry(&self, server: usize, kind: &ListKind, entry: ListEntry) -> ListEntry {
+        let key = match kind.method {
             "tools/list" | "prompts/list" => self.router.to_client_name(server, &entry.key),
             "resources/list" => self.router.learn_uri(server, &entry.key),
             "resources/templates/list" => {
@@ -246,37 +241,52 @@ impl Aggregator {
         if key == entry.key {
             return entry;
         }
-        let json = with_member(&entry.json, list.key, Some(&Value::from(key.as_str()).to_string()));
-        Entry { key, json }
+        let json = with_member(&entry.json, kind.key, Some(&Value::from(key.as_str()).to_string()));
+        ListEntry { key, json }
     }
 
-    /// Tells a stateful client when an upstream is there after all.
-    fn announce_later(self: &Arc<Self>, client: &Client, server: usize, list: &'static List) {
-        let (aggregator, client) = (Arc::clone(self), client.clone());
-        let Some(session) = client.session.clone().filter(|_| !list.changed.is_empty()) else {
+    /// Notifies a stateful client of a changed list once a slow upstream is ready.
+    fn announce_when_ready(&self, client: &Client, server: usize, kind: &'static ListKind) {
+        let Some(session) = client.session.clone().filter(|_| !kind.changed.is_empty()) else {
             return;
         };
+        let (connections, client) = (Arc::clone(&self.connections), client.clone());
         tokio::spawn(async move {
-            if aggregator.connection(&client, server).await.is_ok() {
-                let changed = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, list.changed);
-                session.streams().send(COMMON, changed.into_bytes());
+            if connections.get(&client, server).await.is_ok() {
+                let changed = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, kind.changed);
+                session.streams().send(COMMON_STREAM, changed.into_bytes());
             }
         });
     }
 }
 
-fn key(entry: &RawValue, list: &List) -> String {
-    member(entry.get(), list.key)
+fn list_request(kind: &ListKind, cursor: Option<&str>, meta: Option<&RawValue>) -> Vec<u8> {
+    let mut params = String::from("{}");
+    if let Some(cursor) = cursor {
+        params = append(&params, &format!(r#""cursor":{cursor}"#));
+    }
+    if let Some(meta) = meta {
+        // Several requests cannot report progress under one token.
+        let meta = with_member(meta.get(), "progressToken", None);
+        params = append(&params, &format!(r#""_meta":{meta}"#));
+    }
+    let method = kind.method;
+    format!(r#"{{"jsonrpc":"2.0","id":0,"method":"{method}","params":{params}}}"#).into_bytes()
+}
+
+fn entry_key(entry: &RawValue, kind: &ListKind) -> String {
+    member(entry.get(), kind.key)
         .and_then(|key| serde_json::from_str(key.get()).ok())
         .unwrap_or_default()
 }
 
-/// Where a page begins: after the entry that the cursor names, or where that was, if it is gone.
-fn position(cursor: &str, entries: &[Entry]) -> Option<usize> {
-    let (at, key): (usize, Option<String>) =
+/// Returns the start of a page: after the entry that the cursor names, or at its old index if the
+/// entry no longer exists.
+fn page_start(cursor: &str, entries: &[ListEntry]) -> Option<usize> {
+    let (index, key): (usize, Option<String>) =
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
     let found = entries.iter().position(|entry| Some(&entry.key) == key.as_ref());
-    Some(found.map_or(at, |found| found + 1))
+    Some(found.map_or(index, |found| found + 1))
 }
 
 #[cfg(test)]
@@ -284,14 +294,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_begins_after_the_last_entry_wherever_that_is_now() {
-        let entries = |keys: &[&str]| -> Vec<Entry> {
-            keys.iter().map(|key| Entry { key: (*key).into(), json: String::new() }).collect()
+    fn page_starts_after_last_entry_even_if_moved() {
+        let entries = |keys: &[&str]| -> Vec<ListEntry> {
+            keys.iter().map(|key| ListEntry { key: (*key).into(), json: String::new() }).collect()
         };
         let cursor = URL_SAFE_NO_PAD.encode(r#"[2,"b"]"#);
-        assert_eq!(position(&cursor, &entries(&["a", "b", "c"])), Some(2));
-        assert_eq!(position(&cursor, &entries(&["new", "a", "b", "c"])), Some(3));
-        assert_eq!(position(&cursor, &entries(&["a", "c"])), Some(2));
-        assert_eq!(position("!", &[]), None);
+        assert_eq!(page_start(&cursor, &entries(&["a", "b", "c"])), Some(2));
+        assert_eq!(page_start(&cursor, &entries(&["new", "a", "b", "c"])), Some(3));
+        assert_eq!(page_start(&cursor, &entries(&["a", "c"])), Some(2));
+        assert_eq!(page_start("!", &[]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Which upstream a name, a URI or a task belongs to.
+//! Routes names, URIs and tasks to upstreams.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,87 +6,98 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use context_guard_protocol::glob::matches_template;
 use lru::LruCache;
 
-use crate::gateway::upstream::server::Server;
+use crate::upstream::server::UpstreamServer;
 
-/// URIs and tasks that are remembered.
-const MOST: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
-/// What stands between an upstream's name and that of its tool.
-const BETWEEN: &str = "__";
-/// Before the URI of a resource that another upstream has under the same URI.
-const ALIAS: &str = "context-guard://server/";
+/// The maximum number of URIs, templates and tasks that are remembered.
+const MAX_REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
+/// The separator of an upstream's name and the name of its tool.
+const SEPARATOR: &str = "__";
+/// The prefix of the URI of a resource if another upstream has a resource with the same URI.
+const ALIAS_PREFIX: &str = "context-guard://server/";
 
+/// The upstreams that own resources and tasks, as far as they are known.
 #[derive(Debug)]
-struct Known {
+struct LearnedRoutes {
     uris: LruCache<String, usize>,
     templates: Vec<(String, usize)>,
     tasks: LruCache<(Arc<str>, String), usize>,
 }
 
-/// The routes to all upstreams.
-pub(crate) struct Router {
+/// The routes to all upstreams, by their index.
+pub(super) struct Router {
     names: Vec<String>,
-    pub(crate) prefixed: bool,
-    known: Mutex<Known>,
+    is_prefixed: bool,
+    learned: Mutex<LearnedRoutes>,
 }
 
 impl Router {
-    pub(crate) fn new(servers: &[Arc<Server>], prefixed: bool) -> Self {
-        let known =
-            Known { uris: LruCache::new(MOST), templates: Vec::new(), tasks: LruCache::new(MOST) };
+    pub(super) fn new(servers: &[Arc<UpstreamServer>], is_prefixed: bool) -> Self {
+        let learned = LearnedRoutes {
+            uris: LruCache::new(MAX_REMEMBERED),
+            templates: Vec::new(),
+            tasks: LruCache::new(MAX_REMEMBERED),
+        };
         let names = servers.iter().map(|server| server.name.clone()).collect();
-        Self { names, prefixed, known: Mutex::new(known) }
+        Self { names, is_prefixed, learned: Mutex::new(learned) }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn learned(&self) -> MutexGuard<'_, LearnedRoutes> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name of an upstream's tool or prompt as clients see it.
-    pub(crate) fn to_client_name(&self, server: usize, name: &str) -> String {
-        match self.names.get(server).filter(|_| self.prefixed) {
-            Some(prefix) => format!("{prefix}{BETWEEN}{name}"),
+    /// Returns true if clients see names with the name of the upstream as prefix.
+    pub(super) fn is_prefixed(&self) -> bool {
+        self.is_prefixed
+    }
+
+    /// Returns the name under which clients see a tool or prompt.
+    pub(super) fn to_client_name(&self, server: usize, name: &str) -> String {
+        match self.names.get(server).filter(|_| self.is_prefixed) {
+            Some(prefix) => format!("{prefix}{SEPARATOR}{name}"),
             None => name.to_owned(),
         }
     }
 
-    /// Upstream and name of a tool or prompt that clients see under this name.
-    pub(crate) fn from_client_name<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
-        if !self.prefixed {
+    /// Returns the upstream of a tool or prompt, and its name there.
+    pub(super) fn from_client_name<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
+        if !self.is_prefixed {
             return Some((0, name));
         }
-        let (prefix, rest) = name.split_once(BETWEEN)?;
+        let (prefix, rest) = name.split_once(SEPARATOR)?;
         let server = self.names.iter().position(|known| known == prefix)?;
         Some((server, rest))
     }
 
-    /// A resource was listed by an upstream. The URI that clients see: its own, unless another upstream has it already.
-    pub(crate) fn learn_uri(&self, server: usize, uri: &str) -> String {
-        let mut known = self.known();
-        match known.uris.get(uri) {
+    /// Remembers the upstream of a resource. Returns the URI that clients see: its own, unless
+    /// another upstream has a resource with the same URI.
+    pub(super) fn learn_uri(&self, server: usize, uri: &str) -> String {
+        let mut learned = self.learned();
+        match learned.uris.get(uri) {
             Some(owner) if *owner != server => {
                 let name = self.names.get(server).map_or("", String::as_str);
-                format!("{ALIAS}{name}/{uri}")
+                format!("{ALIAS_PREFIX}{name}/{uri}")
             }
             Some(_) => uri.to_owned(),
             None => {
-                known.uris.put(uri.to_owned(), server);
+                learned.uris.put(uri.to_owned(), server);
                 uri.to_owned()
             }
         }
     }
 
-    /// A template was listed by an upstream.
-    pub(crate) fn learn_template(&self, server: usize, template: &str) {
-        let mut known = self.known();
+    /// Remembers the upstream of a resource template.
+    pub(super) fn learn_template(&self, server: usize, template: &str) {
+        let mut learned = self.learned();
         let entry = (template.to_owned(), server);
-        if !known.templates.contains(&entry) && known.templates.len() < MOST.get() {
-            known.templates.push(entry);
+        if !learned.templates.contains(&entry) && learned.templates.len() < MAX_REMEMBERED.get() {
+            learned.templates.push(entry);
         }
     }
 
-    /// The upstream that has a resource, if that is known, and the URI as it knows it.
-    pub(crate) fn uri_owner<'u>(&self, uri: &'u str) -> (Option<usize>, &'u str) {
-        if let Some((name, rest)) = uri.strip_prefix(ALIAS).and_then(|rest| rest.split_once('/'))
+    /// Returns the upstream of a resource, if it is known, and the URI there.
+    pub(super) fn uri_owner<'u>(&self, uri: &'u str) -> (Option<usize>, &'u str) {
+        if let Some((name, rest)) =
+            uri.strip_prefix(ALIAS_PREFIX).and_then(|rest| rest.split_once('/'))
             && let Some(server) = self.names.iter().position(|known| known == name)
         {
             return (Some(server), rest);
@@ -94,30 +105,30 @@ impl Router {
         if self.names.len() == 1 {
             return (Some(0), uri);
         }
-        let mut known = self.known();
-        let owner = known.uris.get(uri).copied().or_else(|| {
+        let mut learned = self.learned();
+        let owner = learned.uris.get(uri).copied().or_else(|| {
             let found =
-                known.templates.iter().find(|(template, _)| matches_template(template, uri));
+                learned.templates.iter().find(|(template, _)| matches_template(template, uri));
             found.map(|(_, server)| *server)
         });
         (owner, uri)
     }
 
-    /// A task began at an upstream.
-    pub(crate) fn learn_task(&self, principal: &Arc<str>, task: &str, server: usize) {
-        self.known().tasks.put((Arc::clone(principal), task.to_owned()), server);
+    /// Remembers the upstream of a task.
+    pub(super) fn learn_task(&self, principal: &Arc<str>, task: &str, server: usize) {
+        self.learned().tasks.put((Arc::clone(principal), task.to_owned()), server);
     }
 
-    /// The upstream of a task.
-    pub(crate) fn task_owner(&self, principal: &Arc<str>, task: &str) -> Option<usize> {
+    /// Returns the upstream of a task.
+    pub(super) fn task_owner(&self, principal: &Arc<str>, task: &str) -> Option<usize> {
         if self.names.len() == 1 {
             return Some(0);
         }
-        self.known().tasks.get(&(Arc::clone(principal), task.to_owned())).copied()
+        self.learned().tasks.get(&(Arc::clone(principal), task.to_owned())).copied()
     }
 
-    /// The names of all upstreams, for errors.
-    pub(crate) fn names(&self) -> String {
+    /// The names of all upstreams, for error messages.
+    pub(super) fn names(&self) -> String {
         self.names.join(", ")
     }
 }
@@ -126,13 +137,13 @@ impl Router {
 mod tests {
     use super::*;
 
-    fn routes(names: &[&str], prefixed: bool) -> Router {
+    fn routes(names: &[&str], is_prefixed: bool) -> Router {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Router { names, ..Router::new(&[], prefixed) }
+        Router { names, ..Router::new(&[], is_prefixed) }
     }
 
     #[test]
-    fn names_go_out_prefixed_and_come_back_plain() {
+    fn names_are_prefixed_for_clients() {
         let many = routes(&["files", "web-1"], true);
         assert_eq!(many.to_client_name(1, "get__it"), "web-1__get__it");
         assert_eq!(many.from_client_name("web-1__get__it"), Some((1, "get__it")));
@@ -148,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_found_by_uri_template_or_alias() {
+    fn resources_are_routed_by_uri_template_or_alias() {
         let routes = routes(&["a", "b"], true);
         assert_eq!(routes.learn_uri(0, "x://1"), "x://1");
         let alias = routes.learn_uri(1, "x://1");

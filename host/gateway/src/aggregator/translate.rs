@@ -1,16 +1,17 @@
-//! Between the modes: what a request or result of one looks like in the other. Whatever needs no change stays as it is spelt.
+//! Translates requests and results between the protocol modes. Parts that need no change remain
+//! verbatim.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::gateway::upstream::connection::{ClientInfo, ProtocolMode};
 use crate::message::{
     CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, VERSION_KEY, append, member, members,
     object, splice, with_member,
 };
+use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
 /// A request of the client as the upstream's era has it. `log_level`: what a stateful client asked for.
-pub(crate) fn request(
+pub(super) fn request(
     client: ProtocolMode,
     upstream: ProtocolMode,
     message: Vec<u8>,
@@ -57,7 +58,7 @@ fn with_meta(message: Vec<u8>, client_info: &ClientInfo, log_level: Option<&str>
 }
 
 /// A response of the upstream as the client's protocol mode has it. `method`: what was asked.
-pub(crate) fn response(
+pub(super) fn response(
     client: ProtocolMode,
     upstream: ProtocolMode,
     method: &str,
@@ -74,8 +75,9 @@ pub(crate) fn response(
 const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// Whether the client of a request wants to see a notification. Stateless clients get the log messages that the request asks for, and otherwise none.
-pub(crate) fn is_wanted(client: ProtocolMode, request: &[u8], notification: &Head<'_>) -> bool {
+/// Returns true if the client of a request wants a notification. A stateless client receives only
+/// log messages of the level that the request asks for.
+pub(super) fn is_wanted(client: ProtocolMode, request: &[u8], notification: &Head<'_>) -> bool {
     if client == ProtocolMode::Stateful || notification.method() != "notifications/message" {
         return true;
     }
@@ -90,7 +92,7 @@ pub(crate) fn is_wanted(client: ProtocolMode, request: &[u8], notification: &Hea
     }
 }
 
-/// Whether results of a method say how long they may be kept.
+/// Returns true if results of a method state how long they may be cached.
 fn is_cacheable(method: &str) -> bool {
     method.ends_with("/list") || matches!(method, "resources/read" | "server/discover")
 }
@@ -98,7 +100,7 @@ fn is_cacheable(method: &str) -> bool {
 fn to_stateless(method: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(head) = Head::read(&message) else { return message };
     if let Some(error) = head.error {
-        // What is not there is a wrong parameter now.
+        // Stateless versions report a missing resource as an invalid parameter.
         let code = serde_json::from_str::<Value>(error.get()).ok();
         let code = code.as_ref().and_then(|error| error.get("code")?.as_i64());
         return if code == Some(-32002) {
@@ -111,8 +113,8 @@ fn to_stateless(method: &str, message: Vec<u8>) -> Vec<u8> {
     splice(&message, result, &stateless_result(method, result))
 }
 
-/// A result with the members that every result of the stateless mode has.
-pub(crate) fn stateless_result(method: &str, result: &str) -> String {
+/// Adds the members that every result has in the stateless mode.
+pub(super) fn stateless_result(method: &str, result: &str) -> String {
     let has = members(result);
     let lacks = |name: &str| !has.iter().any(|(key, _)| key == name);
     let mut added = Vec::new();
@@ -130,7 +132,8 @@ pub(crate) fn stateless_result(method: &str, result: &str) -> String {
     if added.is_empty() { result.to_owned() } else { append(result, &added.join(",")) }
 }
 
-/// Clients of the stateful mode refuse a list of tools in which an output schema is no object, and a result whose structured content is none.
+/// Removes what stateful clients reject: output schemas and structured content that are not
+/// objects.
 fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
     if method == "tools/list" {
@@ -152,7 +155,7 @@ fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// A list of tools as stateful clients take it; none where it is one already.
+/// Translates a list of tools. Returns `None` if it needs no change.
 fn stateful_tools(tools: &str) -> Option<String> {
     let listed: Vec<&RawValue> = serde_json::from_str(tools).ok()?;
     let changed: Vec<Option<String>> =
@@ -165,7 +168,7 @@ fn stateful_tools(tools: &str) -> Option<String> {
     Some(format!("[{}]", tools.collect::<Vec<_>>().join(",")))
 }
 
-/// A tool as clients of the stateful mode take it: without an output schema that is no object.
+/// Removes an output schema that is not an object. Returns `None` if there is none.
 fn stateful_tool(tool: &str) -> Option<String> {
     let schema: Value = serde_json::from_str(member(tool, "outputSchema")?.get()).ok()?;
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_gain_and_lose_what_makes_them_stand_for_themselves() {
+    fn request_meta_is_added_and_removed() {
         let stateful = r#"{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1.50},"_meta":{"progressToken":3}}}"#;
         let stateless = translated(ProtocolMode::Stateful, ProtocolMode::Stateless, stateful);
         let head = Head::read(stateless.as_bytes()).unwrap();
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn results_gain_what_the_stateless_era_has() {
+    fn results_gain_stateless_members() {
         let stateless = |method, message: &str| {
             String::from_utf8(response(
                 ProtocolMode::Stateless,
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn stateless_clients_get_the_log_messages_they_ask_for() {
+    fn stateless_client_receives_requested_log_level() {
         let request = |meta: &str| {
             format!(r#"{{"id":1,"method":"tools/call","params":{{"_meta":{{{meta}}}}}}}"#)
         };
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stateful_clients_refuse_is_left_out() {
+    fn parts_that_stateful_clients_reject_are_removed() {
         let list = r#"{"id":1,"result":{"content":[{"type":"text","text":"[1]"}],"structuredContent":[1]}}"#;
         let stateful =
             response(ProtocolMode::Stateful, ProtocolMode::Stateless, "tools/call", list.into());

@@ -1,4 +1,4 @@
-//! How many requests are worked on at once, how many wait, and what is said to the others.
+//! Limits the number of concurrent requests and the length of the queue before them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ pub(crate) struct ConcurrencyLimiter {
     queue: usize,
 }
 
-/// Takes a waiting request out of the count, however its waiting ends.
+/// Removes a request from the queue when dropped, even if its client goes away while it waits.
 struct QueueGuard<'g>(&'g AtomicUsize);
 
 impl Drop for QueueGuard<'_> {
@@ -26,17 +26,17 @@ impl ConcurrencyLimiter {
         Self { permits: Arc::new(Semaphore::new(permits)), waiting: AtomicUsize::new(0), queue }
     }
 
-    /// A permit; none where the queue is full.
+    /// Waits for a permit. Returns `None` if the queue is full.
     pub(crate) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Some(permit);
         }
-        let waits = QueueGuard(&self.waiting);
+        let queued = QueueGuard(&self.waiting);
         if self.waiting.fetch_add(1, Ordering::AcqRel) >= self.queue {
             return None;
         }
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        drop(waits);
+        drop(queued);
         permit
     }
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_comes_beyond_places_and_queue_is_refused() {
+    async fn request_beyond_queue_is_rejected() {
         let limiter = Arc::new(ConcurrencyLimiter::new(1, 1));
         let permit = limiter.acquire().await.unwrap();
         let waiting = tokio::spawn({

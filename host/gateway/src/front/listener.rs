@@ -1,4 +1,4 @@
-//! Connections: plain or TLS, HTTP/1 and HTTP/2, and an end that lets requests in flight finish.
+//! Listens for connections, plain or TLS, over HTTP/1 and HTTP/2, and drains them at the end.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,19 +22,20 @@ use tracing::{debug, warn};
 use crate::config::{self, Tls};
 use crate::{Error, Result};
 
-/// How long a handshake, and the head of a request, may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum time for a TLS handshake, and for the head of a request. It stops clients that
+/// occupy connections without sending a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What makes a connection a TLS one.
+/// Loads the certificate and key of a TLS listener.
 pub(crate) fn acceptor(tls: &Tls, folder: &Path) -> Result<TlsAcceptor> {
     let fault =
         |path: &Path, reason: String| config::Error::Format { path: path.to_owned(), reason };
     let (cert, key) = (folder.join(&tls.cert), folder.join(&tls.key));
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&cert)
         .and_then(Iterator::collect)
-        .map_err(|error| fault(&cert, format!("no PEM certificate: {error}")))?;
+        .map_err(|error| fault(&cert, format!("invalid PEM certificate: {error}")))?;
     let private = PrivateKeyDer::from_pem_file(&key)
-        .map_err(|error| fault(&key, format!("no PEM private key: {error}")))?;
+        .map_err(|error| fault(&key, format!("invalid PEM private key: {error}")))?;
     let mut config = ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(chain, private)
@@ -47,12 +48,12 @@ pub(crate) fn acceptor(tls: &Tls, folder: &Path) -> Result<TlsAcceptor> {
 pub(crate) async fn bind(address: &str) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         Error::Setup(format!(
-            "cannot listen on {address}: {error}. Is another gateway running? `listen` sets the address."
+            "cannot listen on {address}: {error} (is another gateway running? `listen` sets the address)"
         ))
     })
 }
 
-/// Serves connections until `stop` resolves, then gives those in flight this long to end.
+/// Serves connections until `stop` resolves, then waits at most `drain` for those in flight.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -62,7 +63,7 @@ pub(crate) async fn serve(
 ) {
     let connections = GracefulShutdown::new();
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(TIMEOUT);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -74,8 +75,9 @@ pub(crate) async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of descriptors, most likely: those in use have to end first.
-                    warn!("A connection cannot be accepted: {error}.");
+                    // Most likely, no file descriptor is free. Retrying at once would spin until
+                    // a connection closes.
+                    warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
@@ -86,16 +88,13 @@ pub(crate) async fn serve(
         let watcher = connections.watcher();
         tokio::spawn(async move {
             if let Err(error) = connection(stream, peer, tls, router, builder, watcher).await {
-                debug!(%peer, "A connection ended: {error}.");
+                debug!(%peer, "connection ended: {error}");
             }
         });
     }
     drop(listener);
     if tokio::time::timeout(drain, connections.shutdown()).await.is_err() {
-        warn!(
-            "Some requests were still in flight after {} s (limits.drainSeconds).",
-            drain.as_secs()
-        );
+        warn!("requests were still in flight after {} s (limits.drainSeconds)", drain.as_secs());
     }
 }
 
@@ -126,7 +125,7 @@ async fn connection(
             watcher.watch(served).await
         }
         Some(tls) => {
-            let stream = tokio::time::timeout(TIMEOUT, tls.accept(stream)).await??;
+            let stream = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await??;
             let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
             watcher.watch(served).await
         }

@@ -1,52 +1,42 @@
-//! Headers of stateless requests: they must say what the body says.
+//! The protocol mode of a request, and the headers of stateless requests, which must agree with
+//! the body.
 
 use axum::body::Body;
 use axum::response::Response;
 use context_guard_protocol::header::decode_value;
-use context_guard_protocol::sse::Framer;
 use http::HeaderMap;
-use serde_json::Value;
-use serde_json::value::RawValue;
 
-use super::{METHOD, NAME, PROTOCOL_VERSION};
-use crate::gateway::upstream::connection::ProtocolMode;
-use crate::gateway::upstream::http_upstream::is_refusal;
-use crate::gateway::wire::reply;
+use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, header};
 use crate::message::{Head, Kind, is_modern};
+use crate::protocol_mode::{ProtocolMode, is_stateless_error};
+use crate::upstream::http_upstream::is_refusal;
+use crate::wire::sse::Framer;
 
-/// The era of a request, and whether its answer shows whether an upstream speaks that.
+/// Returns the mode of the messages of a request. The flag says that the status of the response
+/// shows whether the upstream speaks the mode.
 pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode, bool) {
-    let named = headers.get(PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
-    let stateless = named.is_some_and(is_modern)
+    let is_stateless = is_modern(header(headers, PROTOCOL_VERSION))
         || heads.iter().any(|head| head.parameters().version().is_some());
-    if stateless {
-        let asks = heads.iter().any(|head| head.kind() == Some(Kind::Request));
-        (ProtocolMode::Stateless, asks)
+    if is_stateless {
+        let has_request = heads.iter().any(|head| head.kind() == Some(Kind::Request));
+        (ProtocolMode::Stateless, has_request)
     } else {
         (ProtocolMode::Stateful, heads.iter().any(|head| head.method() == "initialize"))
     }
 }
 
-/// Errors that only a stateless server knows.
-const OF_STATELESS: [i64; 3] =
-    [reply::HEADER_MISMATCH, reply::MISSING_CAPABILITY, reply::UNSUPPORTED_VERSION];
-/// The longest answer to `server/discover` that is looked at, in bytes.
-const MAX_BYTES: usize = 1 << 20;
+/// The maximum size of an answer to `server/discover` that is inspected, in bytes.
+const MAX_DISCOVER_BYTES: usize = 1 << 20;
 
-/// Whether an error says that its server speaks the stateless mode.
-pub(crate) fn is_of_stateless(error: &RawValue) -> bool {
-    let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
-    error.get("code").and_then(Value::as_i64).is_some_and(|code| OF_STATELESS.contains(&code))
-}
-
-/// Whether the response to `server/discover` shows a stateless server; not where it shows nothing but that one is not let in.
-pub(crate) async fn shown(response: Response) -> (Response, Option<bool>) {
+/// Returns the response to `server/discover` and whether a stateless server sent it. A refusal
+/// shows neither.
+pub(crate) async fn inspect_discovery(response: Response) -> (Response, Option<bool>) {
     let status = response.status();
     if is_refusal(status) {
         return (response, None);
     }
     let (head, body) = response.into_parts();
-    let Ok(body) = axum::body::to_bytes(body, MAX_BYTES).await else {
+    let Ok(body) = axum::body::to_bytes(body, MAX_DISCOVER_BYTES).await else {
         return (Response::from_parts(head, Body::empty()), None);
     };
     let mut framer = Framer::default();
@@ -57,19 +47,16 @@ pub(crate) async fn shown(response: Response) -> (Response, Option<bool>) {
     let messages = data.iter().map(Vec::as_slice).chain([body.as_ref()]);
     let shows = messages
         .filter_map(Head::read)
-        .any(|head| head.result.is_some() || head.error.is_some_and(is_of_stateless));
+        .any(|head| head.result.is_some() || head.error.is_some_and(is_stateless_error));
     (Response::from_parts(head, Body::from(body)), Some(shows))
 }
 
-/// What does not fit, if anything.
-pub(crate) fn mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
+/// Returns the first difference between the headers and the body of a stateless request.
+pub(crate) fn header_mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
     let version = head.parameters().version()?;
     if !is_modern(&version) || head.kind() != Some(Kind::Request) {
         return None;
     }
-    let header = |name: &http::HeaderName| {
-        headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
-    };
     let name = head.subject();
     let wanted = [
         (PROTOCOL_VERSION, Some(version.as_str())),
@@ -78,7 +65,8 @@ pub(crate) fn mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
     ];
     for (header_name, body) in wanted {
         let Some(body) = body else { continue };
-        match header(&header_name) {
+        let value = headers.get(&header_name).and_then(|value| value.to_str().ok());
+        match value.map(str::trim) {
             None => {
                 return Some(format!(
                     "the header {header_name} is missing; the body says `{body}`"
@@ -98,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_must_say_what_the_body_says() {
+    fn headers_must_match_body() {
         let body = r#"{"id":1,"method":"tools/call","params":{"name":"größe","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
         let head = Head::read(body.as_bytes()).unwrap();
         let headers = |name: &str, method: &str| {
@@ -108,13 +96,17 @@ mod tests {
             headers.insert(NAME, name.parse().unwrap());
             headers
         };
-        assert_eq!(mismatch(&headers("=?base64?Z3LDtsOfZQ==?=", "tools/call"), &head), None);
-        assert!(mismatch(&headers("=?base64?!!?=", "tools/call"), &head).is_some());
-        assert!(mismatch(&headers("other", "tools/call"), &head).unwrap().contains("mcp-name"));
-        assert!(mismatch(&headers("=?base64?Z3LDtsOfZQ==?=", "TOOLS/CALL"), &head).is_some());
-        assert!(mismatch(&HeaderMap::new(), &head).is_some());
+        assert_eq!(header_mismatch(&headers("=?base64?Z3LDtsOfZQ==?=", "tools/call"), &head), None);
+        assert!(header_mismatch(&headers("=?base64?!!?=", "tools/call"), &head).is_some());
+        assert!(
+            header_mismatch(&headers("other", "tools/call"), &head).unwrap().contains("mcp-name")
+        );
+        assert!(
+            header_mismatch(&headers("=?base64?Z3LDtsOfZQ==?=", "TOOLS/CALL"), &head).is_some()
+        );
+        assert!(header_mismatch(&HeaderMap::new(), &head).is_some());
         let stateful =
             Head::read(br#"{"id":1,"method":"tools/call","params":{"name":"x"}}"#).unwrap();
-        assert_eq!(mismatch(&HeaderMap::new(), &stateful), None);
+        assert_eq!(header_mismatch(&HeaderMap::new(), &stateful), None);
     }
 }

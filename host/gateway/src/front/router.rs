@@ -1,10 +1,9 @@
-//! From a request to what serves it.
+//! The path of an HTTP request to the gateway: authentication, size limit, concurrency limit.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -12,28 +11,22 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::access::Refusal;
-use crate::gateway::Gateway;
-use crate::gateway::rest::problem;
-use crate::gateway::wire::reply;
+use crate::rest::problem;
+use crate::serve::{Gateway, probe};
+use crate::wire::reply;
 
-/// Who asks.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller {
-    pub(crate) principal: Arc<str>,
-}
-
-/// All paths of the front.
+/// The router of the front. It has one handler: which paths exist depends on the configuration.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
-    Router::new().fallback(any).with_state(gateway)
+    Router::new().fallback(handle).with_state(gateway)
 }
 
-async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response {
+async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Response {
     let peer =
         request.extensions().get::<SocketAddr>().map_or(IpAddr::from([0, 0, 0, 0]), SocketAddr::ip);
     let path = request.uri().path();
-    // Whether it is there, anybody may ask.
+    // Load balancers probe without credentials.
     if request.method() == Method::GET && matches!(path, "/healthz" | "/readyz") {
-        return crate::admin::probe(&gateway, path);
+        return probe(&gateway, path);
     }
     let (parts, body) = request.into_parts();
     let mcp = gateway.is_mcp(parts.uri.path());
@@ -48,11 +41,10 @@ async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response 
         Ok(principal) => principal,
         Err(refusal) => return refused(&gateway, peer, &refusal, &refuse),
     };
-    let caller = Caller { principal };
     let body = match Limited::new(body, gateway.config.limits.request_bytes).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            gateway.recorder.refused(&caller.principal, "size", "");
+            gateway.recorder.refused(&principal, "size", "");
             let limit = gateway.config.limits.request_bytes;
             return refuse(
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -62,14 +54,14 @@ async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response 
         }
         Err(_) => return reply::empty(StatusCode::BAD_REQUEST),
     };
-    // Streams that only wait need no permit.
+    // A GET opens a stream that waits for events. It does no work that needs limiting.
     let permit = if parts.method == Method::GET {
         None
     } else {
         match gateway.limiter.acquire().await {
             Some(permit) => Some(permit),
             None => {
-                gateway.recorder.refused(&caller.principal, "busy", "");
+                gateway.recorder.refused(&principal, "busy", "");
                 let mut response = refuse(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "busy",
@@ -80,7 +72,7 @@ async fn any(State(gateway): State<Arc<Gateway>>, request: Request) -> Response 
             }
         }
     };
-    let response = gateway.dispatch(&caller, parts, body).await;
+    let response = gateway.dispatch(&principal, parts, body).await;
     drop(permit);
     response
 }
@@ -116,14 +108,5 @@ fn refused(
         }
         Refusal::Forbidden(..) => {}
     }
-    response
-}
-
-/// A path that nothing is at.
-pub(crate) fn not_found(path: &str, endpoint: &str) -> Response {
-    let mut response = Response::new(Body::from(format!(
-        "Nothing is at {path}. The MCP endpoint is {endpoint}.\n"
-    )));
-    *response.status_mut() = StatusCode::NOT_FOUND;
     response
 }

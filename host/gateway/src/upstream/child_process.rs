@@ -1,47 +1,45 @@
-//! An upstream that is a child process: a message a line.
+//! The stdio transport: an upstream that is a child process, one message per line.
 
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::{Mutex, broadcast};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::Mutex;
 use tracing::{debug, info, warn};
 
 use super::Failure;
-use super::connection::UpstreamConnection;
-use super::request_table::RequestTable;
-use super::server::Server;
-use crate::config::Upstream;
-use crate::gateway::lines::{Lines, Piece};
+use super::inbox::Inbox;
+use super::server::UpstreamServer;
+use crate::lines::{Lines, Piece};
 use crate::message::{Head, as_text};
 
-/// How long a process that was told to end by the end of its input may take.
-const TIMEOUT: Duration = Duration::from_secs(3);
+/// The maximum time that a process may take to exit after the end of its input.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The maximum number of characters that are logged of a line that is not a message.
+const MAX_LOGGED_CHARS: usize = 200;
+/// The number of bytes of an oversized message that are searched for its id.
+const ID_SEARCH_BYTES: usize = 200;
 
-/// The way to a child process. When it is dropped the process sees the end of its input.
-pub(crate) struct ChildProcess {
+/// The sending side of a child process. Dropping it closes the input of the process.
+pub(super) struct ChildProcess {
     name: String,
     input: Arc<Mutex<ChildStdin>>,
 }
 
 impl ChildProcess {
-    /// Starts the process of an upstream, and reads it.
-    pub(super) fn start(
-        server: &Arc<Server>,
-        config: &Upstream,
-        folder: &std::path::Path,
-        requests: &Arc<RequestTable>,
-        unrelated: &broadcast::Sender<Arc<Vec<u8>>>,
-        max_bytes: usize,
-    ) -> Result<Self, Failure> {
-        let name = config.name.clone();
-        let cannot = |reason: String| {
-            Failure::Unavailable(format!("The upstream `{name}` cannot be started: {reason}."))
+    /// Starts the process of an upstream and the tasks that read its output.
+    pub(super) fn start(server: &Arc<UpstreamServer>, inbox: &Arc<Inbox>) -> Result<Self, Failure> {
+        let config = &server.config;
+        let failed = |reason: String| {
+            Failure::Unavailable(format!(
+                "The upstream `{}` cannot be started: {reason}.",
+                config.name
+            ))
         };
         let (program, arguments) =
-            config.command.split_first().ok_or_else(|| cannot("no command".to_owned()))?;
+            config.command.split_first().ok_or_else(|| failed("no command".to_owned()))?;
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -51,45 +49,44 @@ impl ChildProcess {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         if let Some(cwd) = &config.cwd {
-            command.current_dir(folder.join(cwd));
+            command.current_dir(server.folder.join(cwd));
         }
-        let mut child = command.spawn().map_err(|error| cannot(format!("`{program}`: {error}")))?;
+        let mut child = command.spawn().map_err(|error| failed(format!("`{program}`: {error}")))?;
         let (Some(input), Some(output), Some(errors)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(cannot("it has no standard input or output".to_owned()));
+            return Err(failed("it has no standard input or output".to_owned()));
         };
         server.started();
         let input = Arc::new(Mutex::new(input));
-        let reader = Reader {
-            name: name.clone(),
-            requests: Arc::clone(requests),
-            unrelated: unrelated.clone(),
+        let reader = OutputReader {
+            name: config.name.clone(),
+            inbox: Arc::clone(inbox),
             input: Arc::downgrade(&input),
             server: Arc::downgrade(server),
-            max_bytes,
+            max_bytes: server.max_bytes,
         };
-        tokio::spawn(log(name.clone(), errors));
-        tokio::spawn(reader.read(child, output));
-        Ok(Self { name, input })
+        tokio::spawn(log_errors(config.name.clone(), errors));
+        tokio::spawn(reader.run(child, output));
+        Ok(Self { name: config.name.clone(), input })
     }
 
     /// Sends a message.
     pub(super) async fn send(&self, message: &[u8]) -> Result<(), Failure> {
         let mut input = self.input.lock().await;
-        write(&mut input, message).await.map_err(|error| {
+        write_line(&mut input, message).await.map_err(|error| {
             Failure::Unavailable(format!("The upstream `{}` no longer reads: {error}.", self.name))
         })
     }
 }
 
-/// Writes a message as a line. Line breaks between its parts would end it too early; in strings there are none.
-async fn write(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
-    if message.contains(&b'\n') || message.contains(&b'\r') {
-        let line: Vec<u8> = message
-            .iter()
-            .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })
-            .collect();
+/// Writes a message as one line. A line break inside it would end the message too early. JSON
+/// allows raw line breaks only between tokens, so a space means the same.
+async fn write_line(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
+    let is_line_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    if message.iter().any(is_line_break) {
+        let line: Vec<u8> =
+            message.iter().map(|byte| if is_line_break(byte) { b' ' } else { *byte }).collect();
         to.write_all(&line).await?;
     } else {
         to.write_all(message).await?;
@@ -98,83 +95,80 @@ async fn write(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
     to.flush().await
 }
 
-struct Reader {
+/// Reads the standard output of a process.
+struct OutputReader {
     name: String,
-    requests: Arc<RequestTable>,
-    unrelated: broadcast::Sender<Arc<Vec<u8>>>,
-    /// Weak: the process is to see the end of its input when nobody uses it any more.
-    input: std::sync::Weak<Mutex<ChildStdin>>,
-    server: std::sync::Weak<Server>,
+    inbox: Arc<Inbox>,
+    /// Weak, so that the input closes when the connection is dropped.
+    input: Weak<Mutex<ChildStdin>>,
+    server: Weak<UpstreamServer>,
     max_bytes: usize,
 }
 
-impl Reader {
-    async fn read(self, mut child: tokio::process::Child, output: ChildStdout) {
-        let mut lines = Lines::up_to(BufReader::with_capacity(1 << 16, output), self.max_bytes);
-        let mut skipped = false;
+impl OutputReader {
+    async fn run(self, mut child: Child, output: ChildStdout) {
+        let mut lines =
+            Lines::with_max_bytes(BufReader::with_capacity(1 << 16, output), self.max_bytes);
+        let mut in_oversized_line = false;
         loop {
             match lines.next().await {
-                Ok(Piece::Line) => self.line(lines.split().0).await,
+                Ok(Piece::Line) => self.receive(lines.split().0).await,
                 Ok(Piece::Part) => {
-                    if !std::mem::replace(&mut skipped, true) {
+                    if !std::mem::replace(&mut in_oversized_line, true) {
                         warn!(
                             upstream = self.name,
-                            "A message of more than {} bytes is passed over (limits.responseBytes).",
+                            "dropped a message of more than {} bytes (limits.responseBytes)",
                             self.max_bytes
                         );
-                        self.too_long(lines.bytes());
+                        self.fail_oversized(lines.bytes());
                     }
-                    skipped = !lines.bytes().ends_with(b"\n");
+                    in_oversized_line = !lines.bytes().ends_with(b"\n");
                 }
                 Ok(Piece::End) | Err(_) => break,
             }
         }
-        // Whoever waits is told now, not when the process has ended.
-        let gone = || Failure::Unavailable(format!("The upstream `{}` ended.", self.name));
-        let wanted = self.input.strong_count() > 0;
-        self.requests.end(&gone());
-        let status = match tokio::time::timeout(TIMEOUT, child.wait()).await {
+        // Checked before requests fail: failed requests may drop the connection.
+        let in_use = self.input.strong_count() > 0;
+        // Pending requests fail now rather than after the process has exited.
+        let ended = Failure::Unavailable(format!("The upstream `{}` ended.", self.name));
+        self.inbox.requests.end(&ended);
+        let status = match tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await {
             Ok(status) => status.ok(),
             Err(_) => {
                 let _ = child.kill().await;
                 None
             }
         };
-        if wanted {
-            warn!(upstream = self.name, ?status, "The process ended by itself.");
-            if let Some(server) = self.server.upgrade() {
-                server.failed();
-            }
-        } else {
-            debug!(upstream = self.name, ?status, "The process ended.");
+        if !in_use {
+            debug!(upstream = self.name, ?status, "process exited");
+            return;
+        }
+        warn!(upstream = self.name, ?status, "process exited unexpectedly");
+        if let Some(server) = self.server.upgrade() {
+            server.failed();
         }
     }
 
-    async fn line(&self, line: &[u8]) {
+    async fn receive(&self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
         let line = as_text(line);
         if Head::read(&line).is_none() {
-            info!(
-                upstream = self.name,
-                "Not a message: {}",
-                String::from_utf8_lossy(&line).chars().take(200).collect::<String>()
-            );
+            let start: String =
+                String::from_utf8_lossy(&line).chars().take(MAX_LOGGED_CHARS).collect();
+            info!(upstream = self.name, "not a JSON-RPC message: {start}");
             return;
         }
-        let answer =
-            UpstreamConnection::arrived(&self.requests, &self.unrelated, line.into_owned(), None);
-        if let Some(answer) = answer
-            && let Some(input) = self.input.upgrade()
-        {
-            let _ = write(&mut *input.lock().await, &answer).await;
+        let reply = self.inbox.receive(line.into_owned(), None);
+        if let (Some(reply), Some(input)) = (reply, self.input.upgrade()) {
+            let _ = write_line(&mut *input.lock().await, &reply).await;
         }
     }
 
-    /// The request that a message answers which is too long, where its id stands at the beginning.
-    fn too_long(&self, beginning: &[u8]) {
-        let text = String::from_utf8_lossy(beginning.get(..200).unwrap_or(beginning)).into_owned();
+    /// Fails the request that an oversized message answers.
+    fn fail_oversized(&self, start: &[u8]) {
+        let text = String::from_utf8_lossy(start.get(..ID_SEARCH_BYTES).unwrap_or(start));
         let id = text.split_once("\"id\":").and_then(|(_, rest)| {
             rest.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
         });
@@ -183,15 +177,16 @@ impl Reader {
             self.name, self.max_bytes
         ));
         match id {
-            Some(id) => self.requests.fail(id, failure),
-            // Whose it was cannot be told: nobody is left to wait for ever.
-            None => self.requests.fail_last(failure),
+            Some(id) => self.inbox.requests.fail(id, failure),
+            // The id is at the end of the message, which is not read. Failing the latest request
+            // may hit the wrong one, but leaves none waiting for an answer that never comes.
+            None => self.inbox.requests.fail_last(failure),
         }
     }
 }
 
-/// What the process says on its standard error goes to the log.
-async fn log(name: String, errors: ChildStderr) {
+/// Logs the standard error of a process.
+async fn log_errors(name: String, errors: ChildStderr) {
     let mut lines = BufReader::new(errors).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         info!(upstream = name, "{line}");

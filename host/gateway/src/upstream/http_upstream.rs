@@ -1,4 +1,4 @@
-//! An upstream that speaks HTTP: one request, one response whose body is read as it comes.
+//! An HTTP endpoint of an upstream: one request, one response whose body is streamed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 
 use super::Failure;
-use crate::access::HttpClient;
+use crate::access::{API_KEY, HttpClient};
 use crate::config::{Authorization, Upstream};
 use crate::store::Breaker;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
-/// Headers that are between two hops only, and those that the client library sets itself.
-const HOPS: [HeaderName; 10] = [
+/// Hop-by-hop headers (RFC 9110, 7.6.1), and those that the client library sets itself.
+const HOP_BY_HOP: [HeaderName; 10] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     header::PROXY_AUTHENTICATE,
@@ -30,8 +30,9 @@ const HOPS: [HeaderName; 10] = [
     header::CONTENT_LENGTH,
 ];
 
-/// The headers that go on to the other side, except those between two hops.
-pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
+/// Returns the headers without hop-by-hop headers.
+pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
+    // The Connection header names further hop-by-hop headers.
     let named: Vec<String> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -41,12 +42,14 @@ pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
         .collect();
     headers
         .iter()
-        .filter(|(name, _)| !HOPS.contains(name) && !named.iter().any(|hop| hop == name.as_str()))
+        .filter(|(name, _)| {
+            !HOP_BY_HOP.contains(name) && !named.iter().any(|hop| hop == name.as_str())
+        })
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
 
-/// An upstream that speaks HTTP.
+/// An HTTP endpoint of an upstream.
 pub(crate) struct HttpUpstream {
     pub(crate) name: String,
     url: Uri,
@@ -61,31 +64,32 @@ pub(crate) struct HttpUpstream {
 }
 
 impl HttpUpstream {
-    /// The upstream that a configuration describes. `guarded`: the gateway asks for authorization itself. `max_bytes`: bytes of an answer.
+    /// Creates an endpoint. `authenticates` says that the gateway itself authenticates clients:
+    /// their credentials are then not for the upstream. `max_bytes` limits an answer.
     pub(crate) fn new(
         config: &Upstream,
         url: &str,
-        guarded: bool,
+        authenticates: bool,
         max_bytes: usize,
         client: HttpClient,
         recorder: Arc<Recorder>,
     ) -> Result<Self> {
-        let fault = |what: String| Error::Setup(format!("upstream {}: {what}", config.name));
+        let error = |what: String| Error::Setup(format!("upstream {}: {what}", config.name));
         let mut headers = HeaderMap::new();
         for (name, value) in &config.headers {
             let name: HeaderName =
-                name.parse().map_err(|_| fault(format!("`{name}` is no header name")))?;
+                name.parse().map_err(|_| error(format!("`{name}` is not a header name")))?;
             let mut value = HeaderValue::from_str(value.expose())
-                .map_err(|_| fault(format!("the value of header {name} cannot be sent")))?;
+                .map_err(|_| error(format!("the value of header {name} cannot be sent")))?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
         Ok(Self {
             name: config.name.clone(),
-            url: url.parse().map_err(|error| fault(format!("{error}")))?,
+            url: url.parse().map_err(|reason| error(format!("invalid url: {reason}")))?,
             headers,
             forward_authorization: match config.authorization {
-                Authorization::Auto => !guarded,
+                Authorization::Auto => !authenticates,
                 Authorization::Forward => true,
                 Authorization::Drop => false,
             },
@@ -101,9 +105,8 @@ impl HttpUpstream {
         })
     }
 
-    /// Sends a request to its URL, or with `path` to another path of it.
-    ///
-    /// The response has started when this returns, in the upstream's time limit. Dropping the response ends the request.
+    /// Sends a request to the URL, or to another path below it, and returns the start of the
+    /// response. Dropping the response cancels the request.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -111,36 +114,32 @@ impl HttpUpstream {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, Failure> {
-        self.breaker.admit(Instant::now()).map_err(|wait| {
-            Failure::Unavailable(format!(
-                "{} has failed several times in a row and is left alone for {} s more.",
-                self.named(),
-                wait.as_secs() + 1
-            ))
-        })?;
+        self.breaker
+            .admit(Instant::now())
+            .map_err(|wait| Failure::circuit_open(&self.name, wait))?;
         let waited = tokio::time::timeout(self.timeout, self.permits.acquire()).await;
-        let _permit = waited.map_err(|_| self.late("has too many requests to answer"))?;
+        let _permit = waited.map_err(|_| self.timed_out("has too many requests to answer"))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.target(path)?;
-        *request.headers_mut() = passed_on(headers);
+        *request.headers_mut() = end_to_end_headers(headers);
         let headers = request.headers_mut();
-        // What is compressed cannot be shaped.
+        // The guard cannot read compressed answers.
         headers.remove(header::ACCEPT_ENCODING);
         if !self.forward_authorization {
             headers.remove(header::AUTHORIZATION);
-            headers.remove(crate::access::API_KEY);
+            headers.remove(API_KEY);
         }
         for (name, value) in &self.headers {
             headers.insert(name.clone(), value.clone());
         }
         let sent = tokio::time::timeout(self.timeout, self.client.request(request)).await;
         let answered = match sent {
-            Err(_) => Err(self.late("did not answer")),
+            Err(_) => Err(self.timed_out("did not answer")),
             Ok(Err(error)) => Err(Failure::Unavailable(format!(
                 "{} cannot be reached: {}.",
-                self.named(),
-                root(&error)
+                self.display_name(),
+                root_cause(&error)
             ))),
             Ok(Ok(response)) => Ok(response),
         };
@@ -155,20 +154,23 @@ impl HttpUpstream {
         let Some(path) = path else { return Ok(self.url.clone()) };
         let base = self.url.path().trim_end_matches('/');
         let mut parts = self.url.clone().into_parts();
-        parts.path_and_query =
-            Some(format!("{base}{path}").parse().map_err(|_| {
-                Failure::Unavailable(format!("{} has no such path.", self.named()))
-            })?);
+        parts.path_and_query = Some(format!("{base}{path}").parse().map_err(|_| {
+            Failure::Unavailable(format!("{} has no such path.", self.display_name()))
+        })?);
         Uri::from_parts(parts).map_err(|error| Failure::Unavailable(error.to_string()))
     }
 
-    /// The upstream as errors name it.
-    fn named(&self) -> String {
+    /// The subject of error messages.
+    fn display_name(&self) -> String {
         format!("The upstream `{}`", self.name)
     }
 
-    fn late(&self, what: &str) -> Failure {
-        Failure::Timeout(format!("{} {what} within {} s.", self.named(), self.timeout.as_secs()))
+    fn timed_out(&self, what: &str) -> Failure {
+        Failure::Timeout(format!(
+            "{} {what} within {} s.",
+            self.display_name(),
+            self.timeout.as_secs()
+        ))
     }
 
     fn succeeded(&self) {
@@ -182,24 +184,30 @@ impl HttpUpstream {
         self.recorder.metrics.upstream_is(&self.name, !self.breaker.is_open());
     }
 
-    /// The next part of a body, in the upstream's time limit; none at its end.
-    pub(crate) async fn part(&self, body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
-        match tokio::time::timeout(self.timeout, data(body)).await {
-            Ok(part) => part.map_err(|reason| {
+    /// Reads the next chunk of a body within the time limit. Returns `None` at its end.
+    pub(crate) async fn next_chunk_in_time(
+        &self,
+        body: &mut Incoming,
+    ) -> Result<Option<Bytes>, Failure> {
+        match tokio::time::timeout(self.timeout, next_chunk(body)).await {
+            Ok(chunk) => chunk.map_err(|reason| {
                 self.failed();
-                Failure::Unavailable(format!("{} broke off in its answer: {reason}.", self.named()))
+                Failure::Unavailable(format!(
+                    "{} broke off in its answer: {reason}.",
+                    self.display_name()
+                ))
             }),
             Err(_) => {
                 self.failed();
-                Err(self.late("went silent in its answer: nothing came"))
+                Err(self.timed_out("went silent in its answer: nothing came"))
             }
         }
     }
 
-    /// A body, whole.
+    /// Reads a whole body.
     pub(crate) async fn collect(&self, mut body: Incoming) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
-        while let Some(part) = self.part(&mut body).await? {
+        while let Some(part) = self.next_chunk_in_time(&mut body).await? {
             if whole.len() + part.len() > self.max_bytes {
                 return Err(self.too_large());
             }
@@ -208,32 +216,33 @@ impl HttpUpstream {
         Ok(whole.freeze())
     }
 
-    /// Bytes that an answer may have.
+    /// The maximum size of an answer, in bytes.
     pub(crate) fn max_bytes(&self) -> usize {
         self.max_bytes
     }
 
-    /// What is said of an answer that has more.
+    /// The failure of an answer that exceeds the maximum size.
     pub(crate) fn too_large(&self) -> Failure {
         Failure::TooLarge(format!(
             "{} answered with more than {} bytes (limits.responseBytes). Ask for less.",
-            self.named(),
+            self.display_name(),
             self.max_bytes
         ))
     }
 }
 
-/// Whether a status says that one is not let in, or not now: then it answers nothing of what was asked.
+/// Returns true if a status refuses the client or reports overload, and so does not answer the
+/// request.
 pub(crate) fn is_refusal(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 407 | 429)
 }
 
-/// The next part of a body; none at its end.
-pub(crate) async fn data(body: &mut Incoming) -> Result<Option<Bytes>, String> {
+/// Reads the next chunk of a body. Returns `None` at its end.
+pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, String> {
     loop {
         match body.frame().await {
             None => return Ok(None),
-            Some(Err(error)) => return Err(root(&error)),
+            Some(Err(error)) => return Err(root_cause(&error)),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -243,11 +252,11 @@ pub(crate) async fn data(body: &mut Incoming) -> Result<Option<Bytes>, String> {
     }
 }
 
-/// What went wrong at the bottom of it.
-fn root(error: &dyn std::error::Error) -> String {
-    let mut at = error;
-    while let Some(source) = at.source() {
-        at = source;
+/// The innermost cause of an error: the outer ones only say that a request failed.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
     }
-    at.to_string()
+    cause.to_string()
 }

@@ -1,57 +1,73 @@
-//! An upstream that speaks Streamable HTTP, as a connection: a session of the stateful mode, or requests that stand for themselves.
+//! The Streamable HTTP transport: a session of a stateful upstream, or self-contained requests.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use context_guard_protocol::header::{encode_value, is_event_stream};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use tracing::debug;
 
 use super::Failure;
-use super::connection::{AbortOnDrop, ProtocolMode, UpstreamConnection};
-use super::http_upstream::{HttpUpstream, data, is_refusal};
-use crate::gateway::front::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
-use crate::gateway::wire::sse::Framer;
+use super::http_upstream::{HttpUpstream, is_refusal, next_chunk};
+use super::inbox::Inbox;
+use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
 use crate::message::{Head, Kind, MODERN, as_text, each, with_member};
+use crate::protocol_mode::ProtocolMode;
+use crate::tasks::AbortOnDrop;
+use crate::wire::sse::Framer;
 
-/// How long to wait before a stream that ended is asked for again.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The pause before the common stream is opened again after it ended.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
+/// The session of a stateful upstream, which every later request names.
 #[derive(Default)]
-struct Session {
+struct UpstreamSession {
     id: Option<HeaderValue>,
     version: Option<HeaderValue>,
 }
 
-/// The way to an HTTP upstream.
-pub(crate) struct StreamableHttp {
+/// The sending side of an HTTP connection. Tasks refer to it weakly, so that they end with the
+/// connection.
+pub(super) struct StreamableHttp {
     http: Arc<HttpUpstream>,
     mode: ProtocolMode,
-    /// Headers of the client that go along: Authorization, and what proxies added.
+    /// Headers of the client that every request carries.
     headers: HeaderMap,
-    session: Mutex<Session>,
+    inbox: Arc<Inbox>,
+    session: Mutex<UpstreamSession>,
     listener: Mutex<Option<AbortOnDrop>>,
 }
 
 impl StreamableHttp {
-    pub(super) fn new(http: Arc<HttpUpstream>, mode: ProtocolMode, headers: HeaderMap) -> Self {
-        Self { http, mode, headers, session: Mutex::default(), listener: Mutex::default() }
+    pub(super) fn new(
+        http: &Arc<HttpUpstream>,
+        mode: ProtocolMode,
+        headers: HeaderMap,
+        inbox: &Arc<Inbox>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            http: Arc::clone(http),
+            mode,
+            headers,
+            inbox: Arc::clone(inbox),
+            session: Mutex::default(),
+            listener: Mutex::default(),
+        })
     }
 
-    fn session(&self) -> std::sync::MutexGuard<'_, Session> {
+    fn session(&self) -> MutexGuard<'_, UpstreamSession> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The revision is named on every request from now on.
-    pub(super) fn agreed_on(&self, version: &str) {
+    /// Sets the negotiated version, which every later request names.
+    pub(super) fn set_version(&self, version: &str) {
         self.session().version = HeaderValue::from_str(version).ok();
     }
 
-    fn headers(&self, message: &[u8]) -> HeaderMap {
+    fn headers_for(&self, message: &[u8]) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
@@ -66,13 +82,16 @@ impl StreamableHttp {
                     }
                 }
             }
+            // A stateless server rejects a request whose headers differ from its body.
             ProtocolMode::Stateless => {
                 headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(MODERN));
                 if let Some(head) = Head::read(message) {
                     let name = head.subject();
                     for (header, value) in [(METHOD, Some(head.method())), (NAME, name.as_deref())]
                     {
-                        if let Some(value) = value.and_then(encoded) {
+                        if let Some(value) =
+                            value.and_then(|value| HeaderValue::from_str(&encode_value(value)).ok())
+                        {
                             headers.insert(header, value);
                         }
                     }
@@ -82,93 +101,73 @@ impl StreamableHttp {
         headers
     }
 
-    /// Sends a request. What comes back on its stream is handed to those who wait, until the reader is dropped.
-    pub(super) fn request(
-        &self,
-        connection: &Arc<UpstreamConnection>,
-        id: u64,
-        message: Vec<u8>,
-    ) -> AbortOnDrop {
-        let (connection, http) = (Arc::downgrade(connection), Arc::clone(&self.http));
-        let headers = self.headers(&message);
-        let patient =
+    /// Sends a request and reads its response into the inbox, until the returned task is dropped.
+    pub(super) fn request(self: &Arc<Self>, id: u64, message: Vec<u8>) -> AbortOnDrop {
+        let headers = self.headers_for(&message);
+        let is_long_lived =
             Head::read(&message).is_some_and(|head| head.method() == "subscriptions/listen");
+        let reader = ResponseReader::new(self, Some(id), is_long_lived);
         AbortOnDrop(tokio::spawn(async move {
-            let sent = http.send(Method::POST, None, &headers, Bytes::from(message)).await;
-            let read = match sent {
-                Ok(response) => read(&connection, &http, response, Some(id), patient).await,
+            let http = Arc::clone(&reader.http);
+            let read = match http.send(Method::POST, None, &headers, Bytes::from(message)).await {
+                Ok(response) => reader.read(response).await,
                 Err(failure) => Err(failure),
             };
-            if let Some(connection) = connection.upgrade() {
-                let failure = read.err().unwrap_or_else(|| {
-                    Failure::Unavailable(format!(
-                        "The upstream `{}` ended its stream without an answer.",
-                        http.name
-                    ))
-                });
-                connection.requests.fail(id, failure);
-            }
+            // Has no effect if the response contained the answer.
+            let failure = read.err().unwrap_or_else(|| Failure::stream_ended(&http.name));
+            reader.inbox.requests.fail(id, failure);
         }))
     }
 
     /// Sends a notification or an answer.
     pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
-        let headers = self.headers(&message);
+        let headers = self.headers_for(&message);
         let response = self.http.send(Method::POST, None, &headers, message.into()).await?;
         if response.status().is_success() {
-            Ok(())
-        } else {
-            Err(Failure::Unavailable(format!(
-                "The upstream `{}` refused a message: {}.",
-                self.http.name,
-                response.status()
-            )))
+            return Ok(());
         }
+        Err(Failure::Unavailable(format!(
+            "The upstream `{}` refused a message: {}.",
+            self.http.name,
+            response.status()
+        )))
     }
 
-    /// Reads the stream of messages that belong to no request, where the upstream has one.
-    pub(super) fn listen(&self, connection: &Arc<UpstreamConnection>) {
+    /// Reads the common stream of a stateful upstream, if it has one.
+    pub(super) fn listen(self: &Arc<Self>) {
         if self.mode == ProtocolMode::Stateless {
             return;
         }
-        let mut headers = self.headers(b"");
+        let mut headers = self.headers_for(b"");
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         headers.remove(CONTENT_TYPE);
-        let (weak, http) = (Arc::downgrade(connection), Arc::clone(&self.http));
+        let reader = ResponseReader::new(self, None, true);
         let task = tokio::spawn(async move {
-            while weak.strong_count() > 0 {
-                let sent = http.send(Method::GET, None, &headers, Bytes::new()).await;
-                match sent {
+            while reader.transport.strong_count() > 0 {
+                match reader.http.send(Method::GET, None, &headers, Bytes::new()).await {
                     Ok(response) if response.status() == StatusCode::OK => {
-                        if let Err(failure) = read(&weak, &http, response, None, true).await {
-                            debug!(upstream = http.name, "The stream ended: {failure}");
+                        if let Err(failure) = reader.read(response).await {
+                            debug!(upstream = reader.http.name, "event stream ended: {failure}");
                         }
                     }
-                    // Most have none, and say so.
+                    // The stream is optional: 405 is the usual answer.
                     Ok(_) => return,
                     Err(_) => {}
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(REOPEN_PAUSE).await;
             }
         });
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(AbortOnDrop(task));
-    }
-
-    /// Notes the session that an upstream opened.
-    fn opened(&self, headers: &HeaderMap) {
-        if let Some(id) = headers.get(SESSION_ID) {
-            self.session().id = Some(id.clone());
-        }
     }
 }
 
 impl Drop for StreamableHttp {
     fn drop(&mut self) {
-        // A session that nobody uses is ended in order.
+        // The server keeps state for a session, so it is told that the session is over.
         if self.session().id.is_some()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let (http, headers) = (Arc::clone(&self.http), self.headers(b""));
+            let (http, headers) = (Arc::clone(&self.http), self.headers_for(b""));
             runtime.spawn(async move {
                 let _ = http.send(Method::DELETE, None, &headers, Bytes::new()).await;
             });
@@ -176,131 +175,133 @@ impl Drop for StreamableHttp {
     }
 }
 
-/// Reads a response to its end.
-async fn read(
-    connection: &Weak<UpstreamConnection>,
-    http: &HttpUpstream,
-    response: http::Response<Incoming>,
-    of: Option<u64>,
-    patient: bool,
-) -> Result<(), Failure> {
-    let (head, mut body) = response.into_parts();
-    if let Some(connection) = connection.upgrade()
-        && let super::connection::Transport::StreamableHttp(remote) = &connection.transport
-    {
-        remote.opened(&head.headers);
+/// Reads responses into the inbox.
+struct ResponseReader {
+    transport: Weak<StreamableHttp>,
+    http: Arc<HttpUpstream>,
+    inbox: Arc<Inbox>,
+    mode: ProtocolMode,
+    /// The request that the response answers; `None` for the common stream.
+    request: Option<u64>,
+    /// The stream may be silent for any time.
+    is_long_lived: bool,
+}
+
+impl ResponseReader {
+    fn new(transport: &Arc<StreamableHttp>, request: Option<u64>, is_long_lived: bool) -> Self {
+        Self {
+            transport: Arc::downgrade(transport),
+            http: Arc::clone(&transport.http),
+            inbox: Arc::clone(&transport.inbox),
+            mode: transport.mode,
+            request,
+            is_long_lived,
+        }
     }
-    // Not to be let in, or not now, is no answer to what was asked.
-    if is_refusal(head.status) {
-        return Err(Failure::Unavailable(format!(
-            "The upstream `{}` answered with {}.",
-            http.name, head.status
-        )));
+
+    /// Reads a response to its end.
+    async fn read(&self, response: http::Response<Incoming>) -> Result<(), Failure> {
+        let (head, body) = response.into_parts();
+        if let (Some(transport), Some(id)) =
+            (self.transport.upgrade(), head.headers.get(SESSION_ID))
+        {
+            transport.session().id = Some(id.clone());
+        }
+        // A refusal concerns the client or the load, not the request: it is not an answer.
+        if is_refusal(head.status) {
+            return Err(Failure::Unavailable(format!(
+                "The upstream `{}` answered with {}.",
+                self.http.name, head.status
+            )));
+        }
+        if is_event_stream(header(&head.headers, CONTENT_TYPE)) {
+            self.read_events(body).await
+        } else {
+            self.read_messages(head.status, body).await
+        }
     }
-    let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-        let answer = http.collect(body).await?;
+
+    async fn read_messages(&self, status: StatusCode, body: Incoming) -> Result<(), Failure> {
+        let answer = self.http.collect(body).await?;
         let answer = as_text(&answer);
-        let mut answered = false;
+        let mut has_message = false;
         for message in each(&answer) {
             let Some(head) = Head::read(message) else { continue };
-            // An error before the request was read has no id: it is the answer all the same.
-            let message = match (head.kind(), of) {
+            let message = match (head.kind(), self.request) {
                 (None, _) => continue,
-                (Some(Kind::Response), Some(of)) if head.id.is_none() => {
+                // An error that occurs before the server has parsed the request has no id. It is
+                // the answer to the only request of the exchange.
+                (Some(Kind::Response), Some(request)) if head.id.is_none() => {
                     let text = String::from_utf8_lossy(message);
-                    with_member(&text, "id", Some(&of.to_string())).into_bytes()
+                    with_member(&text, "id", Some(&request.to_string())).into_bytes()
                 }
                 _ => message.to_vec(),
             };
-            answered = true;
-            arrived(connection, message, of).await;
+            has_message = true;
+            self.receive(message);
         }
-        if head.status == StatusCode::NOT_FOUND
-            && let Some(connection) = connection.upgrade()
-            && connection.mode == ProtocolMode::Stateful
-        {
-            // The upstream has forgotten the session: a new one has to be opened.
-            let failure =
-                Failure::Unavailable(format!("The upstream `{}` ended the session.", http.name));
-            connection.requests.end(&failure);
+        // 404 means that the server has forgotten the session (MCP 2025-11-25, transports). A new
+        // connection has to be opened.
+        if status == StatusCode::NOT_FOUND && self.mode == ProtocolMode::Stateful {
+            let failure = Failure::Unavailable(format!(
+                "The upstream `{}` ended the session.",
+                self.http.name
+            ));
+            self.inbox.requests.end(&failure);
             return Err(failure);
         }
-        if !answered && of.is_some() {
+        if !has_message && self.request.is_some() {
             return Err(Failure::Unavailable(format!(
-                "The upstream `{}` answered with {} and no message.",
-                http.name, head.status
+                "The upstream `{}` answered with {status} and no message.",
+                self.http.name
             )));
         }
-        return Ok(());
+        Ok(())
     }
-    let mut framer = Framer::default();
-    loop {
-        let part = if patient {
-            data(&mut body).await.map_err(|reason| {
-                Failure::Unavailable(format!("The upstream `{}` broke off: {reason}.", http.name))
-            })?
-        } else {
-            http.part(&mut body).await?
+
+    async fn read_events(&self, mut body: Incoming) -> Result<(), Failure> {
+        let mut framer = Framer::default();
+        loop {
+            let chunk = if self.is_long_lived {
+                next_chunk(&mut body).await.map_err(|reason| {
+                    Failure::Unavailable(format!(
+                        "The upstream `{}` broke off: {reason}.",
+                        self.http.name
+                    ))
+                })?
+            } else {
+                self.http.next_chunk_in_time(&mut body).await?
+            };
+            let Some(chunk) = chunk else { return Ok(()) };
+            framer.push(&chunk);
+            while let Some(event) = framer.next_event() {
+                if let Some(data) = event.data() {
+                    for message in each(&as_text(&data)) {
+                        self.receive(message.to_vec());
+                    }
+                }
+            }
+            if framer.pending_bytes() > self.http.max_bytes() {
+                return Err(self.http.too_large());
+            }
+            // Nothing of interest follows the answer, and some servers keep the stream open.
+            if self.request.is_some_and(|request| !self.inbox.requests.is_in_flight(request)) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn receive(&self, message: Vec<u8>) {
+        let reply = match self.request {
+            Some(_) => self.inbox.receive(message, self.request),
+            None => self.inbox.receive_common(message),
         };
-        let Some(part) = part else { return Ok(()) };
-        framer.push(&part);
-        while let Some(event) = framer.next_event() {
-            if let Some(data) = event.data() {
-                let data = as_text(&data);
-                for message in each(&data) {
-                    arrived(connection, message.to_vec(), of).await;
+        if let (Some(reply), Some(transport)) = (reply, self.transport.upgrade()) {
+            tokio::spawn(async move {
+                if let Err(failure) = transport.send(reply).await {
+                    debug!(upstream = transport.http.name, "cannot answer a ping: {failure}");
                 }
-            }
+            });
         }
-        if framer.pending_bytes() > http.max_bytes() {
-            return Err(http.too_large());
-        }
-        if of.is_some_and(|of| {
-            connection.upgrade().is_none_or(|connection| !connection.requests.is_in_flight(of))
-        }) {
-            return Ok(());
-        }
-    }
-}
-
-async fn arrived(connection: &Weak<UpstreamConnection>, message: Vec<u8>, of: Option<u64>) {
-    let Some(connection) = connection.upgrade() else { return };
-    if of.is_none() && Head::read(&message).is_some_and(|head| head.kind() == Some(Kind::Response))
-    {
-        // An answer on the common stream: its id tells whose it is.
-        connection.requests.arrived(message, None);
-        return;
-    }
-    let answer = match of {
-        Some(_) => {
-            UpstreamConnection::arrived(&connection.requests, &connection.unrelated, message, of)
-        }
-        // What comes on the common stream belongs to no request.
-        None => {
-            let ping = Head::read(&message).filter(|head| head.method() == "ping");
-            match ping {
-                Some(head) => Some(crate::gateway::wire::reply::result(head.raw_id(), "{}")),
-                None => {
-                    let _ = connection.unrelated.send(Arc::new(message));
-                    None
-                }
-            }
-        }
-    };
-    if let Some(answer) = answer {
-        connection.send_in_background(answer);
-    }
-}
-
-/// A value as a header can hold it: encoded where it is not plain.
-fn encoded(value: &str) -> Option<HeaderValue> {
-    let plain = value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
-        && value.trim() == value
-        && !value.starts_with("=?base64?");
-    if plain {
-        HeaderValue::from_str(value).ok()
-    } else {
-        HeaderValue::from_str(&format!("=?base64?{}?=", STANDARD.encode(value))).ok()
     }
 }

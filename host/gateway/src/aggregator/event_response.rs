@@ -1,0 +1,70 @@
+//! Bodies of event streams.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::client_session::ClientSession;
+use super::event_streams::StreamEvent;
+use crate::tasks::AbortOnDrop;
+use crate::wire::reply;
+use crate::wire::sse::Event;
+
+/// The maximum silence on an event stream. Proxies close connections that are idle for longer.
+pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// The first version whose streams begin with an event to which clients can return (SEP-1699).
+const PRIMED_SINCE: &str = "2025-11-25";
+
+/// Returns the response for a stream of a stateful client, with an event that was received already.
+pub(super) fn event_response(
+    session: &ClientSession,
+    stream_id: u64,
+    first: Option<StreamEvent>,
+    events: UnboundedReceiver<StreamEvent>,
+) -> Response {
+    let mut start = Vec::new();
+    if session.info.version.as_str() >= PRIMED_SINCE {
+        start.extend_from_slice(format!("id: {stream_id}-0\nretry: 1000\ndata: \n\n").as_bytes());
+    }
+    if let Some((id, message)) = first {
+        start.extend_from_slice(&Event::message(Some(&id), &message).0);
+    }
+    if start.is_empty() {
+        start.extend_from_slice(b": \n\n");
+    }
+    let start = stream::iter([Ok::<_, Infallible>(Bytes::from(start))]);
+    reply::events(Body::from_stream(start.chain(event_body(events, None))))
+}
+
+/// Returns the events of a stream, with comments while it is silent. The subscription ends with
+/// the stream.
+pub(super) fn event_body(
+    events: UnboundedReceiver<StreamEvent>,
+    subscription: Option<AbortOnDrop>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold((events, subscription), |(mut events, subscription)| async move {
+        let bytes = tokio::select! {
+            event = events.recv() => {
+                let (id, message) = event?;
+                Ok(Bytes::from(Event::message(Some(&id), &message).0))
+            }
+            () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => keep_alive(),
+        };
+        Some((bytes, (events, subscription)))
+    })
+}
+
+/// An event without an id.
+pub(super) fn event(message: &[u8]) -> Result<Bytes, Infallible> {
+    Ok(Bytes::from(Event::message(None, message).0))
+}
+
+/// A comment, which clients ignore.
+pub(super) fn keep_alive() -> Result<Bytes, Infallible> {
+    Ok(Bytes::from_static(b": \n\n"))
+}

@@ -1,0 +1,139 @@
+//! Translates questions of upstreams to the client between the protocol modes.
+//!
+//! A stateful upstream sends a request of its own and waits. A stateless one answers
+//! `input_required` and is called again. For a client of the other mode, the gateway takes the
+//! client's part.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::client::Origin;
+use super::forward::Forwarder;
+use super::in_flight::InFlightRequest;
+use super::input_requests::InputRequest;
+use crate::message::{Head, append, member, members, splice, with_id, with_member};
+use crate::telemetry::Outcome;
+use crate::wire::reply;
+
+/// The name of the only question of a stateful upstream.
+const QUESTION: &str = "question";
+/// The maximum number of times that a stateless upstream may ask for input in one request.
+const MAX_INPUT_ROUNDS: usize = 16;
+
+impl Forwarder {
+    /// Asks a stateful client the questions of a stateless upstream and calls the upstream again.
+    ///
+    /// # Errors
+    /// The answer for the client if that fails.
+    pub(super) async fn request_input(
+        &self,
+        origin: &Origin<'_>,
+        in_flight: &mut InFlightRequest,
+        input: &InputRequest,
+    ) -> Result<(), Vec<u8>> {
+        let id = raw_id(&in_flight.request).to_owned();
+        let refuse = |reason: &str| Err(reply::error(&id, reply::NOT_TRANSLATABLE, reason));
+        in_flight.input_rounds += 1;
+        let session = origin.client.session.as_ref();
+        let Some(session) = session.filter(|_| in_flight.input_rounds <= MAX_INPUT_ROUNDS) else {
+            return refuse("The upstream asks for input too many times.");
+        };
+        let mut responses = Vec::new();
+        for (name, question) in &input.questions {
+            let question = members(question);
+            let member = |name: &str| {
+                question.iter().find(|(key, _)| key == name).map(|(_, value)| value.get())
+            };
+            let method: String = member("method")
+                .and_then(|method| serde_json::from_str(method).ok())
+                .unwrap_or_default();
+            let (request, answer) = session.ask(&method, member("params").unwrap_or("{}"));
+            let _ = origin.out.send(request);
+            let Ok(answer) = answer.await else { return refuse("The client is gone.") };
+            let Some(result) = Head::read(&answer).and_then(|head| head.result) else {
+                return refuse(&format!(
+                    "The upstream asks for {method}, and the client did not answer that: {}",
+                    String::from_utf8_lossy(&answer)
+                ));
+            };
+            responses.push(format!("{}:{result}", Value::from(name.as_str())));
+        }
+        let mut added = format!(r#""inputResponses":{{{}}}"#, responses.join(","));
+        if let Some(state) = &input.state {
+            added.push_str(&format!(r#","requestState":{state}"#));
+        }
+        if let Some(params) = Head::read(&in_flight.request).and_then(|head| head.params) {
+            // The members of an earlier round are replaced.
+            let cleared = with_member(params.get(), "inputResponses", None);
+            let cleared = with_member(&cleared, "requestState", None);
+            in_flight.request = splice(&in_flight.request, params.get(), &append(&cleared, &added));
+        }
+        match self.send(origin, in_flight.server, in_flight.request.clone()).await {
+            Ok(call) => {
+                in_flight.call = call;
+                Ok(())
+            }
+            Err(failure) => Err(self.fail(&in_flight.exchange, &in_flight.request, &failure)),
+        }
+    }
+
+    /// Answers a stateless client with the question of a stateful upstream, and suspends the
+    /// request until the client calls again.
+    pub(super) fn suspend(
+        &self,
+        origin: &Origin<'_>,
+        in_flight: InFlightRequest,
+        question: &[u8],
+    ) -> Vec<u8> {
+        let id = raw_id(&in_flight.request).to_owned();
+        let exchange = in_flight.exchange.clone();
+        let head = Head::read(question);
+        let suspended = head.and_then(|head| {
+            let principal = &origin.client.principal;
+            let state = self.input_requests.suspend(principal, in_flight, head.raw_id())?;
+            Some((head, state))
+        });
+        let Some((head, state)) = suspended else {
+            let reason = "The upstream's question cannot be passed on.";
+            return reply::error(&id, reply::NOT_TRANSLATABLE, reason);
+        };
+        let method = Value::from(head.method());
+        let params = head.params.map_or("{}", RawValue::get);
+        let result = format!(
+            r#"{{"resultType":"input_required","inputRequests":{{"{QUESTION}":{{"method":{method},"params":{params}}}}},"requestState":"{state}"}}"#
+        );
+        let answer = reply::result(&id, &result);
+        exchange.record(&self.recorder, None, answer.len(), Outcome::Passed);
+        answer
+    }
+
+    /// Sends the client's answer to the upstream that waits for it, and follows the suspended
+    /// request to its answer.
+    pub(super) async fn resume(&self, origin: &Origin<'_>, state: &str, request: &[u8]) -> Vec<u8> {
+        let id = raw_id(request).to_owned();
+        let Some(pending) = self.input_requests.take(&origin.client.principal, state) else {
+            let reason = "requestState is not known here, or no longer: begin the request again.";
+            return reply::error(&id, reply::INVALID_PARAMS, reason);
+        };
+        let mut in_flight = pending.request;
+        let params = Head::read(request).and_then(|head| head.params);
+        let responses = params.and_then(|params| member(params.get(), "inputResponses"));
+        let response = responses.and_then(|responses| member(responses.get(), QUESTION));
+        let question_id = &pending.question_id;
+        let answer = match response {
+            Some(response) => reply::result(question_id, response.get()),
+            None => reply::error(question_id, reply::INVALID_PARAMS, "The client did not answer."),
+        };
+        if let Err(failure) = in_flight.call.connection().send(answer).await {
+            return self.fail(&in_flight.exchange, request, &failure);
+        }
+        in_flight.request = with_id(&in_flight.request, &id);
+        // Boxed to keep the future of `forward` small. The answer has the id of the first request.
+        let answer = Box::pin(self.follow(origin, in_flight)).await;
+        with_id(&answer, &id)
+    }
+}
+
+fn raw_id(message: &[u8]) -> &str {
+    Head::read(message).map_or("null", |head| head.raw_id())
+}

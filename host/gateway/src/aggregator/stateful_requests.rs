@@ -1,0 +1,107 @@
+//! Runs the requests of a stateful client. They continue when the connection of the client breaks,
+//! and the client can return for the answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::response::Response;
+use context_guard_protocol::batch::join_batch;
+use http::StatusCode;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::Aggregator;
+use super::client::{Client, Origin};
+use super::client_session::ClientSession;
+use super::event_response::event_response;
+use crate::message::{Head, Kind};
+use crate::wire::reply;
+
+/// The time after which the response becomes an event stream. A faster answer is plain JSON.
+const STREAM_AFTER: Duration = Duration::from_secs(2);
+/// The maximum time that a client without support for event streams waits for an answer.
+const MAX_WAIT: Duration = Duration::from_secs(86_400);
+
+impl Aggregator {
+    /// Runs the requests of one HTTP request.
+    pub(super) async fn run_requests(
+        self: &Arc<Self>,
+        client: Client,
+        session: Arc<ClientSession>,
+        requests: Vec<Vec<u8>>,
+        accepts_events: bool,
+    ) -> Response {
+        let (stream_id, mut events) = session.streams().open();
+        let is_batch = requests.len() > 1;
+        let unfinished = Arc::new(AtomicUsize::new(requests.len()));
+        for request in requests {
+            let (client, session) = (client.clone(), Arc::clone(&session));
+            let (aggregator, unfinished) = (Arc::clone(self), Arc::clone(&unfinished));
+            tokio::spawn(async move {
+                aggregator.run_request(&client, &session, stream_id, &request).await;
+                if unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    session.streams().end(stream_id);
+                }
+            });
+        }
+        if accepts_events && is_batch {
+            return event_response(&session, stream_id, None, events);
+        }
+        let wait = if accepts_events { STREAM_AFTER } else { MAX_WAIT };
+        let mut answers = Vec::new();
+        while let Ok(event) = tokio::time::timeout(wait, events.recv()).await {
+            let Some((id, message)) = event else {
+                // All requests have ended; those that were cancelled have no answer.
+                session.streams().forget(stream_id);
+                if answers.is_empty() {
+                    return reply::empty(StatusCode::ACCEPTED);
+                }
+                return reply::json(StatusCode::OK, join_batch(&answers));
+            };
+            let kind = Head::read(&message).and_then(|head| head.kind());
+            if kind == Some(Kind::Response) {
+                if !is_batch {
+                    session.streams().forget(stream_id);
+                    return reply::json(StatusCode::OK, message);
+                }
+                answers.push(message);
+            } else if accepts_events {
+                // A message precedes the answer, so the response must be a stream.
+                return event_response(&session, stream_id, Some((id, message)), events);
+            }
+        }
+        event_response(&session, stream_id, None, events)
+    }
+
+    /// Runs a request and sends its messages and its answer on a stream.
+    async fn run_request(
+        &self,
+        client: &Client,
+        session: &ClientSession,
+        stream_id: u64,
+        request: &[u8],
+    ) {
+        let id = Head::read(request).map_or("null", |head| head.raw_id()).to_owned();
+        let cancelled = session.begin(&id);
+        let (out, mut related) = unbounded_channel();
+        let origin = Origin { client, out: &out };
+        let mut answer = std::pin::pin!(self.answer(&origin, request));
+        let answer = loop {
+            tokio::select! {
+                // Biased, so that messages in the course of the request precede its answer.
+                biased;
+                () = cancelled.cancelled() => break None,
+                Some(message) = related.recv() => session.streams().send(stream_id, message),
+                answer = &mut answer => break Some(answer),
+            }
+        };
+        session.finish(&id);
+        let mut streams = session.streams();
+        while let Ok(message) = related.try_recv() {
+            streams.send(stream_id, message);
+        }
+        if let Some(answer) = answer {
+            streams.send(stream_id, answer);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The filter of a subscription, and subscription ids of notifications.
+
+use serde_json::{Value, json};
+
+use crate::message::{Head, SUBSCRIPTION_KEY, with_member};
+
+/// The confirmation of a subscription.
+pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+/// The names of list changes in a filter, and their notifications.
+const LIST_CHANGES: [(&str, &str); 3] = [
+    ("toolsListChanged", "notifications/tools/list_changed"),
+    ("promptsListChanged", "notifications/prompts/list_changed"),
+    ("resourcesListChanged", "notifications/resources/list_changed"),
+];
+
+/// The notifications that a subscription asks for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SubscriptionFilter {
+    /// The notifications of list changes.
+    lists: Vec<&'static str>,
+    uris: Vec<String>,
+}
+
+impl SubscriptionFilter {
+    /// Parses a `subscriptions/listen` request. Returns `None` if it has no filter.
+    pub(super) fn parse(head: &Head<'_>) -> Option<Self> {
+        let params: Value = serde_json::from_str(head.params?.get()).ok()?;
+        let wanted = params.get("notifications")?.as_object()?;
+        let lists = LIST_CHANGES
+            .into_iter()
+            .filter(|(name, _)| wanted.get(*name) == Some(&Value::Bool(true)))
+            .map(|(_, method)| method)
+            .collect();
+        let uris = wanted.get("resourceSubscriptions").and_then(Value::as_array);
+        let uris = uris.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        Some(Self { lists, uris: uris.collect() })
+    }
+
+    /// The filter for one resource.
+    pub(super) fn resource(uri: &str) -> Self {
+        Self { lists: Vec::new(), uris: vec![uri.to_owned()] }
+    }
+
+    /// The filter for all lists.
+    pub(super) fn lists() -> Self {
+        let lists = LIST_CHANGES.into_iter().map(|(_, method)| method).collect();
+        Self { lists, uris: Vec::new() }
+    }
+
+    pub(super) fn uris(&self) -> &[String] {
+        &self.uris
+    }
+
+    /// Returns the filter with those resources only that fulfil a condition.
+    pub(super) fn retain_uris(&self, is_retained: impl Fn(&str) -> bool) -> Self {
+        let uris = self.uris.iter().filter(|uri| is_retained(uri)).cloned().collect();
+        Self { lists: self.lists.clone(), uris }
+    }
+
+    /// Returns true if the subscription asks for a notification.
+    pub(super) fn matches(&self, head: &Head<'_>) -> bool {
+        if head.method() == RESOURCE_UPDATED {
+            let uri = head.parameters().uri;
+            return uri.is_some_and(|uri| self.uris.iter().any(|own| *own == uri));
+        }
+        self.lists.contains(&head.method())
+    }
+
+    /// The filter as a request and its confirmation contain it.
+    pub(super) fn json(&self) -> Value {
+        let mut filter = serde_json::Map::new();
+        for (name, method) in LIST_CHANGES {
+            if self.lists.contains(&method) {
+                filter.insert(name.to_owned(), true.into());
+            }
+        }
+        if !self.uris.is_empty() {
+            filter.insert("resourceSubscriptions".to_owned(), json!(self.uris));
+        }
+        filter.into()
+    }
+}
+
+/// Returns a notification without the id of the gateway's subscription.
+pub(super) fn without_subscription_id(message: &[u8]) -> Vec<u8> {
+    edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, None))
+}
+
+/// Returns a notification with the id of a client's subscription (raw JSON).
+pub(super) fn with_subscription_id(message: &[u8], subscription: &str) -> Vec<u8> {
+    edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, Some(subscription)))
+}
+
+fn edit_meta(message: &[u8], edit: impl Fn(&str) -> String) -> Vec<u8> {
+    let text = String::from_utf8_lossy(message);
+    let Some(head) = Head::read(message) else { return message.to_vec() };
+    let params = head.params.map_or("{}", |params| params.get());
+    let meta = head.parameters().meta.map_or("{}", |meta| meta.get());
+    let params = with_member(params, "_meta", Some(&edit(meta)));
+    with_member(&text, "params", Some(&params)).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_subscription_id_of_notification_changes() {
+        let plain = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+        let own = with_subscription_id(plain, "7");
+        assert_eq!(
+            String::from_utf8(own.clone()).unwrap(),
+            r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}"#
+        );
+        assert!(
+            !String::from_utf8(without_subscription_id(&own)).unwrap().contains("subscriptionId")
+        );
+    }
+
+    #[test]
+    fn filter_matches_requested_changes() {
+        let request = br#"{"id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["x://1"]}}}"#;
+        let filter = SubscriptionFilter::parse(&Head::read(request).unwrap()).unwrap();
+        let matches = |message: &str| filter.matches(&Head::read(message.as_bytes()).unwrap());
+        assert!(matches(r#"{"method":"notifications/tools/list_changed"}"#));
+        assert!(!matches(r#"{"method":"notifications/prompts/list_changed"}"#));
+        assert!(matches(
+            r#"{"method":"notifications/resources/updated","params":{"uri":"x://1"}}"#
+        ));
+        assert!(!matches(
+            r#"{"method":"notifications/resources/updated","params":{"uri":"x://2"}}"#
+        ));
+        assert_eq!(
+            filter.json(),
+            json!({"toolsListChanged": true, "resourceSubscriptions": ["x://1"]})
+        );
+    }
+}

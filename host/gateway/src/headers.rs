@@ -1,0 +1,55 @@
+//! HTTP headers of MCP and of the gateway.
+
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName, HeaderValue};
+
+use crate::access::{ANONYMOUS, API_KEY};
+use crate::engine::digest;
+
+/// The session of a stateful client.
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The protocol version of the client.
+pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The method of a stateless request.
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// The tool, prompt or resource of a stateless request.
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Returns a header as text, or an empty text if it is missing.
+pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Returns the owner of stored answers: the principal, or for anonymous clients the principal and
+/// a digest of their credentials.
+///
+/// A gateway without authentication may pass credentials on to the upstream. Two callers with
+/// different credentials may then see different data, so they must not share stored answers.
+pub(crate) fn storage_scope(principal: &Arc<str>, headers: &HeaderMap) -> Arc<str> {
+    let given = [AUTHORIZATION, COOKIE, API_KEY].map(|name| headers.get(name));
+    if principal.as_ref() != ANONYMOUS || given.iter().all(Option::is_none) {
+        return Arc::clone(principal);
+    }
+    let credentials: Vec<&[u8]> =
+        given.into_iter().map(|value| value.map_or(&b""[..], HeaderValue::as_bytes)).collect();
+    let digest = digest(&credentials.join(&b'\n'));
+    format!("{principal}#{}", digest.get(..16).unwrap_or_default()).into()
+}
+
+/// Returns the headers of a client that upstreams of the aggregator receive too: authorization,
+/// the trace context, and parameters of tools that are sent as headers.
+pub(crate) fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
+    let names = [
+        AUTHORIZATION,
+        HeaderName::from_static("traceparent"),
+        HeaderName::from_static("tracestate"),
+    ];
+    let is_forwarded =
+        |name: &HeaderName| names.contains(name) || name.as_str().starts_with("mcp-param-");
+    headers
+        .iter()
+        .filter(|(name, _)| is_forwarded(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}

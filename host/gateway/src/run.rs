@@ -1,0 +1,59 @@
+//! Runs a gateway: listeners, background tasks and the drain at the end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::info;
+
+use super::front::{listener, router};
+use super::serve::Gateway;
+use crate::{Error, Result, admin};
+
+/// The maximum time that admin requests in flight may take when the gateway stops.
+const ADMIN_DRAIN: Duration = Duration::from_secs(1);
+
+impl Gateway {
+    /// Serves until `stop` resolves and the requests in flight have ended. `ready`
+    /// receives the addresses of the front and of the admin endpoint.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] if an address cannot be bound.
+    pub async fn run(
+        self: &Arc<Self>,
+        stop: impl Future<Output = ()>,
+        ready: impl FnOnce(SocketAddr, Option<SocketAddr>),
+    ) -> Result<()> {
+        let tls = self.config.tls.as_ref();
+        let tls = tls.map(|tls| listener::acceptor(tls, &self.config.folder)).transpose()?;
+        let listener = listener::bind(&self.config.listen).await?;
+        let address = listener.local_addr()?;
+        let drain = Duration::from_secs(self.config.limits.drain_seconds);
+        let mut admin_address = None;
+        let mut admin_server = None;
+        if let Some(config) = &self.config.admin {
+            let listener = listener::bind(&config.listen).await?;
+            admin_address = Some(listener.local_addr()?);
+            let stopped = self.stopped.clone().cancelled_owned();
+            let router = admin::router(Arc::clone(self));
+            let serving = listener::serve(listener, None, router, stopped, ADMIN_DRAIN);
+            admin_server = Some(tokio::spawn(serving));
+        }
+        let sweeping = tokio::spawn(Arc::clone(&self.aggregator).sweep());
+        ready(address, admin_address);
+        let draining = async {
+            stop.await;
+            info!("stopping: requests in flight have {} s to finish", drain.as_secs());
+            self.closing.cancel();
+        };
+        let router = router::router(Arc::clone(self));
+        listener::serve(listener, tls, router, draining, drain).await;
+        // The admin endpoint outlives the front, so that operators can observe the drain.
+        self.stopped.cancel();
+        sweeping.abort();
+        if let Some(admin) = admin_server {
+            admin.await.map_err(|error| Error::Setup(error.to_string()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! The event stream of an upstream on its way to the client.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+
+use super::unanswered::UnansweredRequests;
+use crate::message::{Head, Kind, each};
+use crate::session::Session;
+use crate::tasks::run_blocking;
+use crate::upstream::Failure;
+use crate::upstream::http_upstream::{HttpUpstream, next_chunk};
+use crate::wire::sse::{Event, Framer};
+
+/// Reads events, shapes them and reports requests that remain unanswered.
+pub(super) struct ResponseStream {
+    upstream: Arc<HttpUpstream>,
+    session: Arc<Session>,
+    /// `None` after the end.
+    incoming: Option<Incoming>,
+    framer: Framer,
+    is_long_lived: bool,
+    unanswered: UnansweredRequests,
+    /// An event had an id, so that the client can return for the rest of the stream.
+    is_resumable: bool,
+    /// Events that are ready for the client.
+    ready: VecDeque<Vec<u8>>,
+}
+
+impl ResponseStream {
+    pub(super) fn new(
+        upstream: Arc<HttpUpstream>,
+        session: Arc<Session>,
+        incoming: Incoming,
+        is_long_lived: bool,
+        unanswered: UnansweredRequests,
+        own_answers: Option<&[u8]>,
+    ) -> Self {
+        let own = own_answers.map(each).unwrap_or_default();
+        Self {
+            upstream,
+            session,
+            incoming: Some(incoming),
+            framer: Framer::default(),
+            is_long_lived,
+            unanswered,
+            is_resumable: false,
+            ready: own.into_iter().map(|message| Event::message(None, message).0).collect(),
+        }
+    }
+
+    /// Returns the next bytes for the client, or `None` at the end.
+    pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Some(ready);
+            }
+            if let Some(event) = self.framer.next_event() {
+                return Some(self.shape(event).await);
+            }
+            // Checked after all complete events were taken: the limit is for one event.
+            if self.framer.pending_bytes() > self.upstream.max_bytes() {
+                self.end(&self.upstream.too_large());
+                continue;
+            }
+            let incoming = self.incoming.as_mut()?;
+            let read = if self.is_long_lived {
+                next_chunk(incoming).await.map_err(|reason| {
+                    Failure::Unavailable(format!("The upstream broke off in its answer: {reason}."))
+                })
+            } else {
+                self.upstream.next_chunk_in_time(incoming).await
+            };
+            match read {
+                Ok(Some(chunk)) => self.framer.push(&chunk),
+                Ok(None) => {
+                    self.incoming = None;
+                    if let Some(event) = self.framer.finish() {
+                        let event = self.shape(event).await;
+                        self.ready.push_back(event);
+                    }
+                    if !self.unanswered.is_empty() && !self.is_resumable {
+                        self.end(&Failure::stream_ended(&self.upstream.name));
+                    }
+                }
+                Err(failure) => self.end(&failure),
+            }
+        }
+    }
+
+    /// Ends the stream with an error for each request that has no answer.
+    fn end(&mut self, failure: &Failure) {
+        self.incoming = None;
+        self.framer.finish();
+        for answer in self.unanswered.fail(&self.session, failure) {
+            self.ready.push_back(Event::message(None, &answer).0);
+        }
+        self.unanswered = UnansweredRequests::default();
+    }
+
+    async fn shape(&mut self, event: Event) -> Vec<u8> {
+        self.is_resumable |= event.id().is_some();
+        let Some(data) = event.data() else { return event.0 };
+        for message in each(&data) {
+            if let Some(head) =
+                Head::read(message).filter(|head| head.kind() == Some(Kind::Response))
+            {
+                self.unanswered.remove(&head);
+            }
+        }
+        let session = &self.session;
+        let shaped =
+            run_blocking(session.filter(), data.len(), || match session.from_upstream(&data) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(shaped) => Some(shaped),
+            })
+            .await;
+        match shaped {
+            Some(shaped) => event.with_data(&shaped).0,
+            None => event.0,
+        }
+    }
+}

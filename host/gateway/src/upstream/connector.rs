@@ -1,0 +1,108 @@
+//! Opens connections to an upstream.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use super::Failure;
+use super::child_process::ChildProcess;
+use super::connection::{Transport, UpstreamConnection};
+use super::inbox::Inbox;
+use super::server::UpstreamServer;
+use super::streamable_http::StreamableHttp;
+use crate::protocol_mode::{ClientInfo, ProtocolMode};
+
+impl UpstreamServer {
+    /// Opens a connection in the preferred mode, or in the other one if the upstream does not
+    /// speak it.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        preferred: ProtocolMode,
+        client: &ClientInfo,
+        headers: &HeaderMap,
+    ) -> Result<Arc<UpstreamConnection>, Failure> {
+        self.check_circuit()?;
+        let opened = self.open_in_any_mode(preferred, client, headers).await;
+        match &opened {
+            Ok(_) => self.succeeded(),
+            Err(_) => self.failed(),
+        }
+        opened
+    }
+
+    async fn open_in_any_mode(
+        self: &Arc<Self>,
+        preferred: ProtocolMode,
+        client: &ClientInfo,
+        headers: &HeaderMap,
+    ) -> Result<Arc<UpstreamConnection>, Failure> {
+        let other = match preferred {
+            ProtocolMode::Stateful => ProtocolMode::Stateless,
+            ProtocolMode::Stateless => ProtocolMode::Stateful,
+        };
+        let mut first_failure = None;
+        for mode in [preferred, other] {
+            if self.speaks(mode) == Some(false) {
+                continue;
+            }
+            match self.open_in_mode(mode, client, headers).await {
+                Ok(connection) => return Ok(connection),
+                Err(failure) => first_failure = first_failure.or(Some(failure)),
+            }
+        }
+        Err(first_failure.unwrap_or_else(|| {
+            Failure::NotTranslatable(format!(
+                "The upstream `{}` speaks no supported protocol version of MCP.",
+                self.name
+            ))
+        }))
+    }
+
+    async fn open_in_mode(
+        self: &Arc<Self>,
+        mode: ProtocolMode,
+        client: &ClientInfo,
+        headers: &HeaderMap,
+    ) -> Result<Arc<UpstreamConnection>, Failure> {
+        let inbox = Inbox::new();
+        let transport = match &self.http {
+            Some(http) => {
+                self.started();
+                Transport::Http(StreamableHttp::new(http, mode, headers.clone(), &inbox))
+            }
+            None => Transport::Process(ChildProcess::start(self, &inbox)?),
+        };
+        let handshake =
+            UpstreamConnection::handshake(Arc::clone(self), mode, client, transport, inbox);
+        let limits = &self.config.limits;
+        let opened = tokio::time::timeout(limits.start(), handshake).await.unwrap_or_else(|_| {
+            Err(Failure::Timeout(format!(
+                "The upstream `{}` did not finish the handshake within {} s (limits.startSeconds).",
+                self.name, limits.start_seconds
+            )))
+        });
+        match &opened {
+            Ok(_) => self.set_speaks(mode, true),
+            // A refused handshake means that the upstream does not speak the mode, unless its
+            // error code has shown that it does. An unreachable upstream shows neither.
+            Err(Failure::NotTranslatable(_)) if self.speaks(mode) != Some(true) => {
+                self.set_speaks(mode, false);
+            }
+            Err(_) => {}
+        }
+        opened
+    }
+
+    /// Returns true if the upstream speaks a mode, and tries it if that is not known yet.
+    pub(crate) async fn probe_mode(
+        self: &Arc<Self>,
+        mode: ProtocolMode,
+        headers: &HeaderMap,
+    ) -> Option<bool> {
+        if self.speaks(mode).is_none() {
+            // The attempt records its result in the known modes.
+            let _ = self.open_in_mode(mode, &ClientInfo::gateway(), headers).await;
+        }
+        self.speaks(mode)
+    }
+}
