@@ -59,6 +59,7 @@ impl Router {
     }
 
     /// Returns the upstream of a tool or prompt, and its name there.
+    #[expect(clippy::wrong_self_convention, reason = "the counterpart of to_client_name")]
     pub(super) fn from_client_name<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
         if !self.is_prefixed {
             return Some((0, name));
