@@ -25,7 +25,7 @@ impl DecisionLog {
             tokens = decision.estimated_tokens,
             original_bytes = decision.original_bytes,
             bytes = decision.response_bytes,
-            "Shaped an answer."
+            "shaped an answer"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The event streams of a stateful client. StreamEvent events are retained for a while, so that a client
+//! The event streams of a stateful client. Sent events are retained for a while, so that a client
 //! whose connection broke can resume a stream.
 
 use std::collections::{BTreeMap, VecDeque};

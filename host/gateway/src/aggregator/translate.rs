@@ -10,7 +10,8 @@ use crate::message::{
 };
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
-/// A request of the client as the upstream's era has it. `log_level`: what a stateful client asked for.
+/// Translates a request of the client into the upstream's mode. `log_level` is the level that a
+/// stateful client has set.
 pub(super) fn request(
     client: ProtocolMode,
     upstream: ProtocolMode,
@@ -57,7 +58,7 @@ fn with_meta(message: Vec<u8>, client_info: &ClientInfo, log_level: Option<&str>
     }
 }
 
-/// A response of the upstream as the client's protocol mode has it. `method`: what was asked.
+/// Translates the response to a method into the client's mode.
 pub(super) fn response(
     client: ProtocolMode,
     upstream: ProtocolMode,

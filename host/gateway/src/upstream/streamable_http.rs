@@ -163,7 +163,7 @@ impl StreamableHttp {
 
 impl Drop for StreamableHttp {
     fn drop(&mut self) {
-        // The server keeps state for a session, so it is told that the session is over.
+        // The server holds state for a session. DELETE frees it.
         if self.session().id.is_some()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
