@@ -4,4 +4,3 @@
 pub(crate) mod concurrency_limiter;
 pub(crate) mod listener;
 pub(crate) mod request_mode;
-pub(crate) mod router;

@@ -16,6 +16,7 @@ mod lines;
 mod message;
 mod protocol_mode;
 mod rest;
+mod router;
 mod run;
 mod serve;
 mod session;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tracing::info;
 
-use super::front::{listener, router};
+use super::front::listener;
+use super::router;
 use super::serve::Gateway;
 use crate::{Error, Result, admin};
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use context_guard_protocol::code::MISSING_CAPABILITY;
 use futures_util::stream;
 use http::StatusCode;
 use http::request::Parts;
@@ -165,7 +164,7 @@ fn json_response(answer: Vec<u8>) -> Response {
     let error: Option<Value> = error.and_then(|error| serde_json::from_str(error.get()).ok());
     let status = match error.as_ref().and_then(|error| error.get("code")?.as_i64()) {
         Some(reply::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-        Some(MISSING_CAPABILITY | reply::UNSUPPORTED_VERSION) => StatusCode::BAD_REQUEST,
+        Some(reply::MISSING_CAPABILITY | reply::UNSUPPORTED_VERSION) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     reply::json(status, answer)

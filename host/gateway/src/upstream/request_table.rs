@@ -22,7 +22,7 @@ pub(crate) enum UpstreamReply {
 }
 
 #[derive(Debug)]
-struct PendingReply {
+struct PendingRequest {
     replies: mpsc::UnboundedSender<UpstreamReply>,
     /// The client's id, as raw JSON.
     id: String,
@@ -34,7 +34,7 @@ struct PendingReply {
 struct TableState {
     last_id: u64,
     /// By the gateway's id, so that the last entry is the latest request.
-    pending: BTreeMap<u64, PendingReply>,
+    pending: BTreeMap<u64, PendingRequest>,
     /// The reason why the connection ended, if it did.
     ended: Option<Failure>,
 }
@@ -78,7 +78,7 @@ impl RequestTable {
             message = splice(&message, client_token.get(), &id.to_string());
         }
         let (sender, replies) = mpsc::unbounded_channel();
-        state.pending.insert(id, PendingReply { replies: sender, id: client_id, token });
+        state.pending.insert(id, PendingRequest { replies: sender, id: client_id, token });
         Ok(StartedRequest { id, message, replies })
     }
 
@@ -157,7 +157,7 @@ impl RequestTable {
 
 impl TableState {
     /// Returns the request that a notification or server request belongs to.
-    fn owner(&self, head: &Head<'_>, request: Option<u64>) -> Option<&PendingReply> {
+    fn owner(&self, head: &Head<'_>, request: Option<u64>) -> Option<&PendingRequest> {
         // Notifications of a subscription carry its id, wherever they arrive.
         let subscription = head.parameters().meta(SUBSCRIPTION_KEY);
         let subscription = subscription.as_ref().and_then(serde_json::Value::as_u64);
