@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, CacheKey};
 use crate::engine::CacheTier;
 use crate::engine::Result;
 use context_guard_protocol::Head;
@@ -14,7 +14,7 @@ use context_guard_protocol::edit::with_id;
 pub(super) struct AnswerCache(pub(super) Arc<Cache>);
 
 impl AnswerCache {
-    fn key(&self, call: GuardCall<'_>, request: &[u8]) -> Option<Key> {
+    fn key(&self, call: GuardCall<'_>, request: &[u8]) -> Option<CacheKey> {
         self.0.key(call.cx, &call.revision.origin.policy, request)
     }
 
@@ -23,14 +23,14 @@ impl AnswerCache {
         &self,
         call: GuardCall<'_>,
         ticket: &GuardTicket,
-        key: &Key,
+        key: &CacheKey,
         next: Next<'_>,
     ) -> Option<RequestOutput> {
         let hit = self.0.get(key)?;
         let message = with_id(&hit.message, Head::read(call.message)?.raw_id());
         let mut output = next.on_response(GuardCall { message: &message, ..call }, ticket).ok()?;
         // The tier is known only after shaping, and each tier has its own maximum age.
-        output.decision.cache = Some(self.0.serves(&hit, &output.decision)?);
+        output.decision.cache = Some(self.0.fresh_tier(&hit, &output.decision)?);
         Some(RequestOutput::Answer(output.shaped.unwrap_or(message), output.decision))
     }
 }
@@ -55,7 +55,10 @@ impl Layer for AnswerCache {
             // The guard answered the same call in another form from its snapshot, which is a copy
             // of the cached answer. Metrics count this as a hit.
             RequestOutput::Answer(_, decision) => {
-                if self.key(call, call.message).is_some_and(|key| self.0.is_of(&key, decision)) {
+                if self
+                    .key(call, call.message)
+                    .is_some_and(|key| self.0.is_same_call(&key, decision))
+                {
                     decision.cache = Some(CacheTier::of_answer(decision));
                 }
             }

@@ -1,7 +1,8 @@
-//! The cache for answers of read-only tools.
+//! The cache of answers of read-only tools.
 //!
-//! It stores original answers and shapes every page or preview from them. All tiers of an answer
-//! share one entry; they differ in the maximum age.
+//! It stores the original answer of the upstream. Every form of it, such as a page or a preview, is
+//! shaped from the original. All tiers of an answer therefore expire together on a purge, but each
+//! tier has its own maximum age.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,42 +17,43 @@ use crate::Clock;
 use crate::config::CacheOptions;
 use crate::engine::{CacheTier, CallContext, Decision};
 
-/// The maximum length of a call that is cached, in bytes.
+/// The maximum size of a call that is cached, in bytes: larger ones cost more to hash than they
+/// are likely to save.
 const MAX_CALL_BYTES: usize = 64 << 10;
-/// The cost of an entry beside its bytes.
+/// The estimated memory of an entry beside its message and endpoint, in bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
-/// The identity of a call: principal, tool and arguments.
+/// The identity of a call: principal, policy, tool and arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct CacheKey {
     endpoint: String,
     digest: [u8; 32],
 }
 
-struct Entry {
+struct CachedAnswer {
     message: Arc<[u8]>,
     since: Duration,
 }
 
 /// A cached answer.
-pub struct Hit {
-    /// The original answer.
+pub struct CacheHit {
+    /// The original message of the upstream.
     pub message: Arc<[u8]>,
     age: Duration,
 }
 
-/// A selection of entries to delete.
+/// A selection of answers to remove.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Purge {
-    /// Answers of these endpoints, `upstream::tool`; `*` matches any characters.
+    /// A pattern of endpoints, such as `upstream::tool`; `*` matches any characters.
     pub tool: Option<String>,
-    /// Answers that contain the id of this document or the URI of this resource.
+    /// The id of a document, or the URI of a resource, that the answer contains.
     pub document: Option<String>,
 }
 
-struct Kept {
-    entries: LruCache<Key, Entry>,
+struct CacheState {
+    entries: LruCache<CacheKey, CachedAnswer>,
     bytes: usize,
 }
 
@@ -59,30 +61,35 @@ struct Kept {
 pub struct Cache {
     options: CacheOptions,
     clock: Arc<dyn Clock>,
-    kept: Mutex<Kept>,
+    state: Mutex<CacheState>,
 }
 
 impl Cache {
-    /// Returns an empty cache.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(options: CacheOptions, clock: Arc<dyn Clock>) -> Self {
-        Self { options, clock, kept: Mutex::new(Kept { entries: LruCache::unbounded(), bytes: 0 }) }
+        Self {
+            options,
+            clock,
+            state: Mutex::new(CacheState { entries: LruCache::unbounded(), bytes: 0 }),
+        }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, CacheState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if an answer of the guard belongs to this call itself and not to a cursor.
+    /// Returns true if the guard's own answer is for this call, rather than for reading a part of
+    /// another answer.
     #[must_use]
-    pub fn is_of(&self, key: &Key, decision: &Decision) -> bool {
+    pub fn is_same_call(&self, key: &CacheKey, decision: &Decision) -> bool {
         key.endpoint == decision.endpoint && decision.mode != "error"
     }
 
-    /// Returns the key of a call, without the guard's arguments. Returns none if the call is not
-    /// cacheable. The order of arguments does not matter.
+    /// Returns the key of a tool call without the guard's own arguments. Returns `None` if the call
+    /// is not cacheable. The order of the arguments does not matter.
     #[must_use]
-    pub fn key(&self, cx: &CallContext, policy: &str, request: &[u8]) -> Option<Key> {
+    pub fn key(&self, cx: &CallContext, policy: &str, request: &[u8]) -> Option<CacheKey> {
         if request.len() > MAX_CALL_BYTES {
             return None;
         }
@@ -99,31 +106,32 @@ impl Cache {
         }
         let arguments = params.get("arguments").map(Value::to_string).unwrap_or_default();
         let mut hash = Sha256::new();
+        // Lengths separate the parts: "ab" + "c" must not equal "a" + "bc".
         for part in [cx.principal.as_str(), policy, &endpoint, &arguments] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        Some(Key { endpoint, digest: hash.finalize().into() })
+        Some(CacheKey { endpoint, digest: hash.finalize().into() })
     }
 
-    /// Returns the entry of a call.
+    /// Returns the cached answer to a call.
     #[must_use]
-    pub fn get(&self, key: &Key) -> Option<Hit> {
+    pub fn get(&self, key: &CacheKey) -> Option<CacheHit> {
         let now = self.clock.now();
-        let longest = self.options.metadata_seconds.max(self.options.full_seconds);
-        let mut kept = self.kept();
-        let entry = kept.entries.get(key)?;
+        let max_age = self.options.metadata_seconds.max(self.options.full_seconds);
+        let mut state = self.state();
+        let entry = state.entries.get(key)?;
         let age = now.saturating_sub(entry.since);
-        if age > Duration::from_secs(longest) {
-            kept.forget(|other, _| other == key);
+        if age > Duration::from_secs(max_age) {
+            state.remove(|other, _| other == key);
             return None;
         }
-        Some(Hit { message: Arc::clone(&entry.message), age })
+        Some(CacheHit { message: Arc::clone(&entry.message), age })
     }
 
-    /// Returns the tier of an answer if the entry is recent enough for it.
+    /// Returns the tier of a shaped answer if the cached one is recent enough for it.
     #[must_use]
-    pub fn serves(&self, hit: &Hit, decision: &Decision) -> Option<CacheTier> {
+    pub fn fresh_tier(&self, hit: &CacheHit, decision: &Decision) -> Option<CacheTier> {
         let tier = CacheTier::of_answer(decision);
         let seconds = if tier == CacheTier::Full {
             self.options.full_seconds
@@ -133,36 +141,36 @@ impl Cache {
         (hit.age <= Duration::from_secs(seconds)).then_some(tier)
     }
 
-    /// Stores an answer if it is a complete success of a read-only tool.
-    pub fn put(&self, key: &Key, decision: &Decision, message: &[u8]) {
+    /// Stores an answer, unless it is an error or the tool is not read-only.
+    pub fn put(&self, key: &CacheKey, decision: &Decision, message: &[u8]) {
         let cost = message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
         if !decision.read_only || cost > self.options.bytes || is_error(message) {
             return;
         }
-        let entry = Entry { message: message.into(), since: self.clock.now() };
-        let mut kept = self.kept();
-        kept.bytes += cost;
-        if let Some((_, old)) = kept.entries.push(key.clone(), entry) {
-            kept.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
+        let entry = CachedAnswer { message: message.into(), since: self.clock.now() };
+        let mut state = self.state();
+        state.bytes += cost;
+        if let Some((_, old)) = state.entries.push(key.clone(), entry) {
+            state.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
         }
-        while kept.bytes > self.options.bytes {
-            let Some((key, old)) = kept.entries.pop_lru() else { break };
-            kept.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
+        while state.bytes > self.options.bytes {
+            let Some((key, old)) = state.entries.pop_lru() else { break };
+            state.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
         }
     }
 
-    /// Deletes entries and returns their number.
+    /// Removes answers. Returns their number.
     pub fn purge(&self, purge: &Purge) -> usize {
         let document = purge.document.as_deref().map(memchr::memmem::Finder::new);
-        self.kept().forget(|key, entry| {
+        self.state().remove(|key, entry| {
             purge.tool.as_deref().is_none_or(|tool| glob::matches(tool, &key.endpoint))
                 && document.as_ref().is_none_or(|id| id.find(&entry.message).is_some())
         })
     }
 
-    /// Deletes the entries that a notification of an upstream invalidates: those of a list or of
-    /// one resource.
-    pub(crate) fn changed(&self, upstream: &str, notification: &Head<'_>) {
+    /// Removes the answers that a notification of an upstream makes invalid: a changed list
+    /// concerns all, an updated resource those that contain its URI.
+    pub(crate) fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
         let tool = if upstream.is_empty() { "*".to_owned() } else { format!("{upstream}::*") };
         let document = match notification.method() {
             "notifications/resources/updated" => match notification.parameters().uri {
@@ -175,28 +183,28 @@ impl Cache {
         self.purge(&Purge { tool: Some(tool), document });
     }
 
-    /// Returns the number of entries and their bytes.
+    /// The number of answers and their size in bytes.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
-        let kept = self.kept();
-        (kept.entries.len(), kept.bytes)
+        let state = self.state();
+        (state.entries.len(), state.bytes)
     }
 }
 
-impl Kept {
-    fn forget(&mut self, which: impl Fn(&Key, &Entry) -> bool) -> usize {
-        let gone: Vec<Key> = self
+impl CacheState {
+    fn remove(&mut self, is_removed: impl Fn(&CacheKey, &CachedAnswer) -> bool) -> usize {
+        let removed: Vec<CacheKey> = self
             .entries
             .iter()
-            .filter(|(key, entry)| which(key, entry))
+            .filter(|(key, entry)| is_removed(key, entry))
             .map(|(key, _)| key.clone())
             .collect();
-        for key in &gone {
+        for key in &removed {
             if let Some(old) = self.entries.pop(key) {
                 self.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
             }
         }
-        gone.len()
+        removed.len()
     }
 }
 
@@ -248,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn key_has_principal_tool_and_arguments() {
+    fn key_depends_on_principal_tool_and_arguments() {
         let (_, cache) = cache(100_000);
         let key = |principal: &str, arguments: &str| {
             cache.key(&cx(principal), "", &call(arguments)).unwrap()
@@ -260,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn only_successes_of_read_only_tools_are_cached() {
+    fn errors_and_writing_tools_are_not_cached() {
         let (_, cache) = cache(100_000);
         let key = cache.key(&cx("a"), "", &call("{}")).unwrap();
         cache.put(&key, &decision("full", false), &answer("x"));
@@ -272,21 +280,21 @@ mod tests {
     }
 
     #[test]
-    fn tiers_have_separate_ages() {
+    fn tiers_have_their_own_maximum_age() {
         let (clock, cache) = cache(100_000);
         let key = cache.key(&cx("a"), "", &call("{}")).unwrap();
         cache.put(&key, &decision("full", true), &answer("x"));
         clock.advance_ms(1_801_000);
         let hit = cache.get(&key).unwrap();
-        assert_eq!(cache.serves(&hit, &decision("full", true)), None);
-        assert_eq!(cache.serves(&hit, &decision("metadata", true)), Some(CacheTier::Metadata));
+        assert_eq!(cache.fresh_tier(&hit, &decision("full", true)), None);
+        assert_eq!(cache.fresh_tier(&hit, &decision("metadata", true)), Some(CacheTier::Metadata));
         clock.advance_ms(1_800_000);
         assert!(cache.get(&key).is_none());
         assert_eq!(cache.size(), (0, 0));
     }
 
     #[test]
-    fn least_recently_used_entry_is_evicted() {
+    fn least_recently_used_answer_is_evicted() {
         let (_, cache) = cache(2_000);
         let key = |at: usize| cache.key(&cx("a"), "", &call(&format!("{{\"n\":{at}}}"))).unwrap();
         for at in 0..50 {
@@ -298,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_purged_and_invalidated() {
+    fn answers_are_purged_by_tool_document_and_notification() {
         let (_, cache) = cache(100_000);
         let fill = || {
             for (at, text) in ["doc-1 and doc-2", "doc-2", "file:///a.txt"].iter().enumerate() {
@@ -319,7 +327,7 @@ mod tests {
         );
         fill();
         let changed =
-            |message: &str| cache.changed("docs", &Head::read(message.as_bytes()).unwrap());
+            |message: &str| cache.on_notification("docs", &Head::read(message.as_bytes()).unwrap());
         changed(r#"{"method":"notifications/progress","params":{}}"#);
         changed(r#"{"method":"notifications/resources/updated","params":{"uri":"file:///a.txt"}}"#);
         assert_eq!(cache.size().0, 2);

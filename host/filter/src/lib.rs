@@ -180,7 +180,7 @@ impl Filter {
     /// Handles a notification of an upstream, which may make cached answers invalid.
     pub fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
         if let Some(cache) = &self.cache {
-            cache.changed(upstream, notification);
+            cache.on_notification(upstream, notification);
         }
     }
 }

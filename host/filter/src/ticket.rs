@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cache::Key;
+use crate::cache::CacheKey;
 use crate::revision::Revision;
 
 /// Determines how the response to a request is handled.
@@ -30,7 +30,7 @@ pub(super) struct GuardTicket {
     /// The original request, if it may be needed again.
     pub(super) request: Option<Arc<[u8]>>,
     /// The key under which the answer may be cached.
-    pub(super) cache_key: Option<Key>,
+    pub(super) cache_key: Option<CacheKey>,
 }
 
 impl GuardTicket {

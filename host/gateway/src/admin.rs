@@ -1,4 +1,4 @@
-//! What operators and their machines ask: whether it is there, what it did.
+//! The admin endpoint: health, metrics, telemetry records and changes.
 
 mod changes;
 
@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq;
 use crate::telemetry;
 use crate::{Gateway, probe, problem};
 
-/// All paths of the endpoint for operators.
+/// The router of the admin endpoint.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
     let admin = Router::new()
         .route("/admin/telemetry", get(records))
@@ -73,7 +73,7 @@ async fn records(
     }
 }
 
-/// Admin paths need the token; without one configured, loopback.
+/// Requires the admin token or, if none is configured, a client on the loopback interface.
 async fn authorized(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
     let token = gateway.config.admin.as_ref().and_then(|admin| admin.token.as_ref());
     let allowed = match token {

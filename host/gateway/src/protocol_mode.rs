@@ -3,7 +3,7 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, MODERN, VERSION_KEY};
+use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, STATELESS_VERSION, VERSION_KEY};
 use context_guard_protocol::code::{HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION};
 
 /// The latest stateful version. The gateway proposes it to a stateful upstream if its client
@@ -49,7 +49,7 @@ impl ClientInfo {
     /// The members of `_meta` that every stateless request has.
     pub(crate) fn meta(&self) -> String {
         format!(
-            r#""{VERSION_KEY}":"{MODERN}","{CAPABILITIES_KEY}":{},"{CLIENT_KEY}":{}"#,
+            r#""{VERSION_KEY}":"{STATELESS_VERSION}","{CAPABILITIES_KEY}":{},"{CLIENT_KEY}":{}"#,
             self.capabilities, self.implementation
         )
     }

@@ -1,5 +1,5 @@
-//! Plain JSON APIs behind the guard: the same paths, the guard's parameters in the query, and errors as
-//! problem documents.
+//! Plain JSON APIs behind the guard: the same paths, the guard's parameters in the query, and
+//! errors as problem documents.
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ use super::wire::reply;
 use crate::access::{Access, http_client};
 use crate::config::{Config, Naming, Upstream};
 use crate::filter::Filter;
-use crate::message::{Head, each};
+use crate::message::{Head, split_batch};
 use crate::revision::Sources;
 use crate::telemetry::{AuditLog, Recorder};
 use crate::{Clock, Result};
@@ -282,7 +282,7 @@ fn text(status: StatusCode, text: &'static str) -> Response {
 /// The heads of the messages of a request.
 fn heads<'a>(parts: &Parts, body: &'a Bytes) -> Vec<Head<'a>> {
     if parts.method == Method::POST {
-        each(body).into_iter().filter_map(Head::read).collect()
+        split_batch(body).into_iter().filter_map(Head::read).collect()
     } else {
         Vec::new()
     }

@@ -34,7 +34,7 @@ use super::upstream::Failure;
 use super::upstream::http_upstream::{HttpUpstream, end_to_end_headers};
 use super::wire::reply;
 use crate::filter::Filter;
-use crate::message::{Head, each};
+use crate::message::{Head, split_batch};
 use crate::telemetry::Recorder;
 
 /// The single upstream and the sessions with it.
@@ -247,7 +247,7 @@ fn update_name(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
 
 /// Joins the answers of the guard and of the upstream to one batch.
 fn join_bodies(own: &[u8], answer: &[u8]) -> Vec<u8> {
-    join_batch(&[each(own), each(answer)].concat())
+    join_batch(&[split_batch(own), split_batch(answer)].concat())
 }
 
 fn is_events(headers: &HeaderMap) -> bool {

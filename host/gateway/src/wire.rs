@@ -1,4 +1,4 @@
-//! What goes over the wire: messages as far as a gateway looks into them, event streams, replies of its own.
+//! HTTP responses of the gateway, and event streams.
 
 pub(crate) mod reply;
 pub(crate) mod sse;

@@ -1,4 +1,5 @@
-//! What operators change while the gateway runs: revisions, and what is kept of answers. Changes need the admin token; without one configured there are none.
+//! Changes by operators at run time: revisions and the answer cache. They need the admin token and
+//! are disabled if none is configured.
 
 use std::sync::Arc;
 
@@ -22,26 +23,27 @@ use crate::policy::Source;
 use crate::revision::{Candidate, Error, Mode, Result, Revision, VerificationPolicy};
 use crate::{Gateway, header, problem};
 
-/// The largest component, in bytes.
-const LARGEST: usize = 64 << 20;
-/// The checksum or signature of a component that is sent, base64 of the file that would stand beside it.
-const BESIDE: HeaderName = HeaderName::from_static("x-context-guard-verify");
+/// The maximum size of a component, in bytes.
+const MAX_COMPONENT_BYTES: usize = 64 << 20;
+/// The checksum or signature of an uploaded component: its file in base64.
+const VERIFICATION: HeaderName = HeaderName::from_static("x-context-guard-verify");
 
-/// How something that is sent comes in.
+/// The query of an upload.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct How {
+struct UploadQuery {
+    /// The way in which the candidate is deployed.
     mode: Option<Mode>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Back {
-    /// The number of a revision that is kept.
+struct RollBackRequest {
+    /// The number of a stored revision.
     to: Option<u64>,
 }
 
-/// The paths of this part.
+/// The routes of changes, and of what they change.
 pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
     let changes = Router::new()
         .route("/admin/reload", post(reload))
@@ -59,7 +61,8 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
         .route_layer(from_fn_with_state(Arc::clone(gateway), authorized))
 }
 
-/// Without a token nobody can be told from anybody: a page in a browser on this machine could ask, too.
+/// Rejects changes if no token is configured. The loopback interface is not enough: a page in a
+/// browser on this machine could send the request.
 async fn has_token(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
     if gateway.config.admin.as_ref().is_some_and(|admin| admin.token.is_some()) {
         return next.run(request).await;
@@ -80,14 +83,14 @@ async fn active_policy(State(gateway): State<Arc<Gateway>>) -> Response {
     reply(&serde_json::from_str(policy).unwrap_or_else(|_| json!({})))
 }
 
-/// Does work that takes a while where no request waits for it, and tells what came of it.
+/// Runs a change on a blocking thread and reports its result.
 async fn change(
     gateway: Arc<Gateway>,
     work: impl FnOnce(&Gateway) -> Result<Option<Arc<Revision>>> + Send + 'static,
 ) -> Response {
     let worker = Arc::clone(&gateway);
-    let done = tokio::task::spawn_blocking(move || work(&worker)).await;
-    match done {
+    let result = tokio::task::spawn_blocking(move || work(&worker)).await;
+    match result {
         Ok(Ok(changed)) => {
             let report = gateway.filter.revisions().report();
             let number = changed.map(|revision| revision.number);
@@ -103,14 +106,14 @@ async fn change(
 async fn reload(State(gateway): State<Arc<Gateway>>) -> Response {
     change(gateway, |gateway| match gateway.sources.get() {
         Some(sources) => sources.reload(gateway.filter.revisions(), true),
-        None => Err(Error::Refused("this gateway was made of no files".to_owned())),
+        None => Err(Error::Refused("this gateway has no files to reload".to_owned())),
     })
     .await
 }
 
 async fn roll_back(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
-    match parse::<Back>(&body) {
-        Ok(Back { to }) => {
+    match parse::<RollBackRequest>(&body) {
+        Ok(RollBackRequest { to }) => {
             change(gateway, move |gateway| {
                 gateway.filter.revisions().roll_back(to, "an operator asked for it").map(Some)
             })
@@ -129,7 +132,7 @@ async fn promote(State(gateway): State<Arc<Gateway>>) -> Response {
 
 async fn policy(
     State(gateway): State<Arc<Gateway>>,
-    Query(how): Query<How>,
+    Query(query): Query<UploadQuery>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
@@ -144,7 +147,7 @@ async fn policy(
         gateway.filter.revisions().deploy(&Candidate {
             source: "admin call".to_owned(),
             policy: Some(source),
-            mode: how.mode,
+            mode: query.mode,
             component: None,
         })
     })
@@ -153,27 +156,27 @@ async fn policy(
 
 async fn component(
     State(gateway): State<Arc<Gateway>>,
-    Query(how): Query<How>,
+    Query(query): Query<UploadQuery>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let Ok(body) = Limited::new(body, LARGEST).collect().await else {
+    let Ok(body) = Limited::new(body, MAX_COMPONENT_BYTES).collect().await else {
         return problem(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
-            &format!("A component has at most {LARGEST} bytes."),
+            &format!("A component has at most {MAX_COMPONENT_BYTES} bytes."),
         );
     };
     let bytes = body.to_bytes().to_vec();
-    let beside = header(&parts.headers, BESIDE);
-    let beside = STANDARD.decode(beside).map(|text| String::from_utf8_lossy(&text).into_owned());
+    let file = header(&parts.headers, VERIFICATION);
+    let file = STANDARD.decode(file).map(|text| String::from_utf8_lossy(&text).into_owned());
     change(gateway, move |gateway| {
-        let trust = VerificationPolicy::configured(&gateway.config.component)?;
-        trust.verify(&bytes, &beside.unwrap_or_default())?;
+        let policy = VerificationPolicy::configured(&gateway.config.component)?;
+        policy.verify(&bytes, &file.unwrap_or_default())?;
         gateway.filter.revisions().deploy(&Candidate {
             source: "admin call".to_owned(),
             component: Some(bytes),
-            mode: how.mode,
+            mode: query.mode,
             policy: None,
         })
     })
@@ -191,20 +194,24 @@ async fn purge(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
         Err(response) => return *response,
     };
     let Some(cache) = gateway.filter.cache() else {
-        return problem(StatusCode::CONFLICT, "no_cache", "No answers are kept: set `cache`.");
+        return problem(
+            StatusCode::CONFLICT,
+            "no_cache",
+            "The answer cache is disabled: set `cache`.",
+        );
     };
-    let gone = cache.purge(&purge);
+    let purged = cache.purge(&purge);
     let (entries, bytes) = cache.size();
-    reply(&json!({"purged": gone, "entries": entries, "bytes": bytes}))
+    reply(&json!({"purged": purged, "entries": entries, "bytes": bytes}))
 }
 
-/// A body; an empty one means nothing special.
+/// Parses a body. An empty one is the default.
 fn parse<T: Default + for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Box<Response>> {
     if body.trim_ascii().is_empty() {
         return Ok(T::default());
     }
     serde_json::from_slice(body).map_err(|error| {
-        let detail = format!("The body is not understood: {error}.");
+        let detail = format!("invalid body: {error}");
         Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", &detail))
     })
 }

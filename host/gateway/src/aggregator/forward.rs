@@ -15,7 +15,7 @@ use crate::config::Isolation;
 use crate::engine::CallContext;
 use crate::exchange::{Exchange, NextStep};
 use crate::filter::Filter;
-use crate::message::{Head, Kind, MODERN, member, members};
+use crate::message::{Head, Kind, STATELESS_VERSION, member, members};
 use crate::protocol_mode::ProtocolMode;
 use crate::tasks::run_blocking;
 use crate::telemetry::{Outcome, Recorder};
@@ -50,7 +50,7 @@ impl Forwarder {
             request_id: self.recorder.next_request(),
             upstream: upstream.map(|upstream| upstream.name.clone()).unwrap_or_default(),
             protocol_version: match client.mode {
-                ProtocolMode::Stateless => MODERN.to_owned(),
+                ProtocolMode::Stateless => STATELESS_VERSION.to_owned(),
                 ProtocolMode::Stateful => client.info.version.clone(),
             },
             client_name: client.info.name(),

@@ -7,7 +7,7 @@ use super::Aggregator;
 use super::client::Origin;
 use super::connections::OpenedConnection;
 use super::translate::stateless_result;
-use crate::message::{Head, MODERN, SERVER_KEY};
+use crate::message::{Head, SERVER_KEY, STATELESS_VERSION};
 use crate::protocol_mode::{LATEST_STATEFUL_VERSION, ProtocolMode, gateway_implementation};
 use crate::upstream::connection::UpstreamConnection;
 use crate::wire::reply;
@@ -80,7 +80,7 @@ impl Aggregator {
         // The stateless version defines tasks as an extension.
         remove(&mut capabilities, "tasks");
         let mut result = json!({
-            "supportedVersions": [MODERN],
+            "supportedVersions": [STATELESS_VERSION],
             "capabilities": capabilities,
             "_meta": {SERVER_KEY: implementation},
         });

@@ -17,7 +17,7 @@ use super::client_session::ClientSession;
 use super::event_response::{event_body, keep_alive};
 use super::handshake::negotiate;
 use crate::headers::{PROTOCOL_VERSION, SESSION_ID, forwarded_headers, header};
-use crate::message::{Head, Kind, MODERN, each, is_modern, members};
+use crate::message::{Head, Kind, STATELESS_VERSION, is_stateless_version, members, split_batch};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::upstream::server::UpstreamServer;
 use crate::wire::reply;
@@ -61,7 +61,7 @@ impl Aggregator {
             let text = "Parse error: the body is not JSON.";
             return reply::refuse(StatusCode::BAD_REQUEST, "null", reply::PARSE_ERROR, text);
         }
-        let messages: Vec<(&[u8], Head<'_>)> = each(&body)
+        let messages: Vec<(&[u8], Head<'_>)> = split_batch(&body)
             .into_iter()
             .filter_map(|message| Some((message, Head::read(message)?)))
             .collect();
@@ -71,12 +71,12 @@ impl Aggregator {
         if let Some(version) = first.parameters().version()
             && messages.len() == 1
         {
-            if version != MODERN {
+            if version != STATELESS_VERSION {
                 return super::stateless::unsupported_version(first, &version);
             }
             return self.post_stateless(principal, parts, body.to_vec()).await;
         }
-        if is_modern(header(&parts.headers, PROTOCOL_VERSION)) {
+        if is_stateless_version(header(&parts.headers, PROTOCOL_VERSION)) {
             let text = "A request of this revision names it in params._meta.";
             let (status, code) = (StatusCode::BAD_REQUEST, reply::INVALID_PARAMS);
             return reply::refuse(status, first.raw_id(), code, text);
@@ -214,7 +214,7 @@ impl Aggregator {
             let text = "Not Acceptable: the client must accept text/event-stream.";
             return bad_request(StatusCode::NOT_ACCEPTABLE, text);
         }
-        if is_modern(header(&parts.headers, PROTOCOL_VERSION)) {
+        if is_stateless_version(header(&parts.headers, PROTOCOL_VERSION)) {
             return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
         }
         let session = match self.session(principal, &parts.headers) {

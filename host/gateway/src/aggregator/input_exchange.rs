@@ -11,7 +11,7 @@ use super::client::Origin;
 use super::forward::Forwarder;
 use super::in_flight::InFlightRequest;
 use super::input_requests::InputRequest;
-use crate::message::{Head, append, member, members, splice, with_id, with_member};
+use crate::message::{Head, append_members, member, members, splice, with_id, with_member};
 use crate::telemetry::Outcome;
 use crate::wire::reply;
 
@@ -66,7 +66,8 @@ impl Forwarder {
             // The members of an earlier round are replaced.
             let cleared = with_member(params.get(), "inputResponses", None);
             let cleared = with_member(&cleared, "requestState", None);
-            in_flight.request = splice(&in_flight.request, params.get(), &append(&cleared, &added));
+            in_flight.request =
+                splice(&in_flight.request, params.get(), &append_members(&cleared, &added));
         }
         match self.send(origin, in_flight.server, in_flight.request.clone()).await {
             Ok(call) => {

@@ -21,7 +21,7 @@ use super::forward::Forwarder;
 use super::list_kinds::{ListKind, READ_TOOLS, TOOLS};
 use super::router::Router;
 use super::translate::stateless_result;
-use crate::message::{Head, append, member, members, with_member};
+use crate::message::{Head, append_members, member, members, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::upstream::Failure;
 use crate::wire::reply;
@@ -107,11 +107,11 @@ impl Lists {
             let last = next.checked_sub(1).and_then(|last| entries.get(last));
             let cursor = json!([next, last.map(|entry| &entry.key)]).to_string();
             let cursor = Value::from(URL_SAFE_NO_PAD.encode(cursor));
-            result = append(&result, &format!(r#""nextCursor":{cursor}"#));
+            result = append_members(&result, &format!(r#""nextCursor":{cursor}"#));
         }
         if !missing.is_empty() {
             let meta = json!({UNAVAILABLE_KEY: {"unavailable": missing}});
-            result = append(&result, &format!(r#""_meta":{meta}"#));
+            result = append_members(&result, &format!(r#""_meta":{meta}"#));
         }
         if origin.client.mode == ProtocolMode::Stateless {
             result = stateless_result(kind.method, &result);
@@ -263,12 +263,12 @@ impl Lists {
 fn list_request(kind: &ListKind, cursor: Option<&str>, meta: Option<&RawValue>) -> Vec<u8> {
     let mut params = String::from("{}");
     if let Some(cursor) = cursor {
-        params = append(&params, &format!(r#""cursor":{cursor}"#));
+        params = append_members(&params, &format!(r#""cursor":{cursor}"#));
     }
     if let Some(meta) = meta {
         // Several requests cannot report progress under one token.
         let meta = with_member(meta.get(), "progressToken", None);
-        params = append(&params, &format!(r#""_meta":{meta}"#));
+        params = append_members(&params, &format!(r#""_meta":{meta}"#));
     }
     let method = kind.method;
     format!(r#"{{"jsonrpc":"2.0","id":0,"method":"{method}","params":{params}}}"#).into_bytes()

@@ -15,7 +15,9 @@ use super::Aggregator;
 use super::client::{Client, Origin};
 use super::event_response::{KEEP_ALIVE_INTERVAL, event, keep_alive};
 use super::subscription_filter::{ACKNOWLEDGED, SubscriptionFilter, with_subscription_id};
-use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, MODERN, SUBSCRIPTION_KEY};
+use crate::message::{
+    CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, STATELESS_VERSION, SUBSCRIPTION_KEY,
+};
 use crate::protocol_mode::ClientInfo;
 use crate::wire::reply;
 use crate::wire::sse::Event;
@@ -51,7 +53,7 @@ impl Aggregator {
             parameters.meta(name).map_or_else(|| default.to_owned(), |value| value.to_string())
         };
         let info = ClientInfo {
-            version: MODERN.to_owned(),
+            version: STATELESS_VERSION.to_owned(),
             capabilities: meta(CAPABILITIES_KEY, "{}"),
             implementation: meta(CLIENT_KEY, r#"{"name":"unknown","version":"0"}"#),
         };
@@ -142,7 +144,8 @@ fn refusal(head: &Head<'_>) -> Option<Response> {
         let text = format!("Invalid params: _meta must hold {CAPABILITIES_KEY}, an object.");
         (StatusCode::BAD_REQUEST, reply::INVALID_PARAMS, text)
     } else if REMOVED_METHODS.contains(&head.method()) {
-        let text = format!("Method not found: {} is none of revision {MODERN}.", head.method());
+        let text =
+            format!("Method not found: {} is none of revision {STATELESS_VERSION}.", head.method());
         (StatusCode::NOT_FOUND, reply::METHOD_NOT_FOUND, text)
     } else {
         return None;
@@ -153,7 +156,7 @@ fn refusal(head: &Head<'_>) -> Option<Response> {
 /// The answer to a request of an unsupported version.
 pub(super) fn unsupported_version(head: &Head<'_>, version: &str) -> Response {
     let text = format!("Unsupported protocol version: {version}");
-    let data = json!({"supported": [MODERN], "requested": version});
+    let data = json!({"supported": [STATELESS_VERSION], "requested": version});
     let body = reply::error_with(head.raw_id(), reply::UNSUPPORTED_VERSION, &text, &data);
     reply::json(StatusCode::BAD_REQUEST, body)
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::message::{
-    CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, VERSION_KEY, append, member, members,
-    object, splice, with_member,
+    CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, VERSION_KEY, append_members, member,
+    members, object, splice, with_member,
 };
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
@@ -48,12 +48,12 @@ fn with_meta(message: Vec<u8>, client_info: &ClientInfo, log_level: Option<&str>
     let Some(head) = Head::read(&message) else { return message };
     let params = head.params.map_or("{}", RawValue::get);
     let meta = head.parameters().meta.map_or("{}", RawValue::get);
-    let params = with_member(params, "_meta", Some(&append(meta, &added)));
+    let params = with_member(params, "_meta", Some(&append_members(meta, &added)));
     match head.params {
         Some(old) => splice(&message, old.get(), &params),
         None => {
             let text = String::from_utf8_lossy(&message);
-            append(&text, &format!(r#""params":{params}"#)).into_bytes()
+            append_members(&text, &format!(r#""params":{params}"#)).into_bytes()
         }
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn stateless_result(method: &str, result: &str) -> String {
             added.push(r#""cacheScope":"private""#);
         }
     }
-    if added.is_empty() { result.to_owned() } else { append(result, &added.join(",")) }
+    if added.is_empty() { result.to_owned() } else { append_members(result, &added.join(",")) }
 }
 
 /// Removes what stateful clients reject: output schemas and structured content that are not

@@ -7,7 +7,7 @@ use context_guard_protocol::header::decode_value;
 use http::HeaderMap;
 
 use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, header};
-use crate::message::{Head, Kind, is_modern};
+use crate::message::{Head, Kind, is_stateless_version};
 use crate::protocol_mode::{ProtocolMode, is_stateless_error};
 use crate::upstream::http_upstream::is_refusal;
 use crate::wire::sse::Framer;
@@ -15,7 +15,7 @@ use crate::wire::sse::Framer;
 /// Returns the mode of the messages of a request. The flag says that the status of the response
 /// shows whether the upstream speaks the mode.
 pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode, bool) {
-    let is_stateless = is_modern(header(headers, PROTOCOL_VERSION))
+    let is_stateless = is_stateless_version(header(headers, PROTOCOL_VERSION))
         || heads.iter().any(|head| head.parameters().version().is_some());
     if is_stateless {
         let has_request = heads.iter().any(|head| head.kind() == Some(Kind::Request));
@@ -54,7 +54,7 @@ pub(crate) async fn inspect_discovery(response: Response) -> (Response, Option<b
 /// Returns the first difference between the headers and the body of a stateless request.
 pub(crate) fn header_mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
     let version = head.parameters().version()?;
-    if !is_modern(&version) || head.kind() != Some(Kind::Request) {
+    if !is_stateless_version(&version) || head.kind() != Some(Kind::Request) {
         return None;
     }
     let name = head.subject();

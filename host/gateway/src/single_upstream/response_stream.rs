@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 
 use super::unanswered::UnansweredRequests;
-use crate::message::{Head, Kind, each};
+use crate::message::{Head, Kind, split_batch};
 use crate::session::Session;
 use crate::tasks::run_blocking;
 use crate::upstream::Failure;
@@ -38,7 +38,7 @@ impl ResponseStream {
         unanswered: UnansweredRequests,
         own_answers: Option<&[u8]>,
     ) -> Self {
-        let own = own_answers.map(each).unwrap_or_default();
+        let own = own_answers.map(split_batch).unwrap_or_default();
         Self {
             upstream,
             session,
@@ -103,7 +103,7 @@ impl ResponseStream {
     async fn shape(&mut self, event: Event) -> Vec<u8> {
         self.is_resumable |= event.id().is_some();
         let Some(data) = event.data() else { return event.0 };
-        for message in each(&data) {
+        for message in split_batch(&data) {
             if let Some(head) =
                 Head::read(message).filter(|head| head.kind() == Some(Kind::Response))
             {

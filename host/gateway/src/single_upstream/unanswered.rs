@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::message::{Head, Kind, each};
+use crate::message::{Head, Kind, split_batch};
 use crate::session::Session;
 use crate::upstream::Failure;
 use crate::wire::reply;
@@ -13,7 +13,7 @@ pub(super) struct UnansweredRequests(Vec<Bytes>);
 
 impl UnansweredRequests {
     pub(super) fn of_body(body: &Bytes) -> Self {
-        let requests = each(body).into_iter().filter(|message| {
+        let requests = split_batch(body).into_iter().filter(|message| {
             Head::read(message).and_then(|head| head.kind()) == Some(Kind::Request)
         });
         Self(requests.map(|request| body.slice_ref(request)).collect())

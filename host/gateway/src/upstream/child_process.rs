@@ -13,7 +13,7 @@ use super::Failure;
 use super::inbox::Inbox;
 use super::server::UpstreamServer;
 use crate::lines::{Lines, Piece};
-use crate::message::{Head, as_text};
+use crate::message::{Head, replace_invalid_utf8};
 
 /// The maximum time that a process may take to exit after the end of its input.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -153,7 +153,7 @@ impl OutputReader {
         if line.trim_ascii().is_empty() {
             return;
         }
-        let line = as_text(line);
+        let line = replace_invalid_utf8(line);
         if Head::read(&line).is_none() {
             let start: String =
                 String::from_utf8_lossy(&line).chars().take(MAX_LOGGED_CHARS).collect();

@@ -13,7 +13,7 @@ use super::inbox::Inbox;
 use super::request_table::{StartedRequest, UpstreamReply};
 use super::server::UpstreamServer;
 use super::streamable_http::StreamableHttp;
-use crate::message::{Head, is_modern};
+use crate::message::{Head, is_stateless_version};
 use crate::protocol_mode::{ClientInfo, LATEST_STATEFUL_VERSION, ProtocolMode, is_stateless_error};
 use crate::tasks::AbortOnDrop;
 
@@ -147,7 +147,7 @@ impl UpstreamConnection {
     async fn introduce(self: &Arc<Self>, client: &ClientInfo) -> Result<Vec<u8>, Failure> {
         let request = match self.mode {
             ProtocolMode::Stateful => {
-                let is_stateless = is_modern(&client.version);
+                let is_stateless = is_stateless_version(&client.version);
                 let version =
                     if is_stateless { LATEST_STATEFUL_VERSION } else { client.version.as_str() };
                 format!(

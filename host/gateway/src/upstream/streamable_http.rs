@@ -14,7 +14,9 @@ use super::Failure;
 use super::http_upstream::{HttpUpstream, is_refusal, next_chunk};
 use super::inbox::Inbox;
 use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
-use crate::message::{Head, Kind, MODERN, as_text, each, with_member};
+use crate::message::{
+    Head, Kind, STATELESS_VERSION, replace_invalid_utf8, split_batch, with_member,
+};
 use crate::protocol_mode::ProtocolMode;
 use crate::tasks::AbortOnDrop;
 use crate::wire::sse::Framer;
@@ -84,7 +86,7 @@ impl StreamableHttp {
             }
             // A stateless server rejects a request whose headers differ from its body.
             ProtocolMode::Stateless => {
-                headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(MODERN));
+                headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(STATELESS_VERSION));
                 if let Some(head) = Head::read(message) {
                     let name = head.subject();
                     for (header, value) in [(METHOD, Some(head.method())), (NAME, name.as_deref())]
@@ -223,9 +225,9 @@ impl ResponseReader {
 
     async fn read_messages(&self, status: StatusCode, body: Incoming) -> Result<(), Failure> {
         let answer = self.http.collect(body).await?;
-        let answer = as_text(&answer);
+        let answer = replace_invalid_utf8(&answer);
         let mut has_message = false;
-        for message in each(&answer) {
+        for message in split_batch(&answer) {
             let Some(head) = Head::read(message) else { continue };
             let message = match (head.kind(), self.request) {
                 (None, _) => continue,
@@ -276,7 +278,7 @@ impl ResponseReader {
             framer.push(&chunk);
             while let Some(event) = framer.next_event() {
                 if let Some(data) = event.data() {
-                    for message in each(&as_text(&data)) {
+                    for message in split_batch(&replace_invalid_utf8(&data)) {
                         self.receive(message.to_vec());
                     }
                 }
