@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use context_guard_core::json::text::Form;
-use context_guard_core::text::entry::template;
 use context_guard_core::text::kind::Kind;
-use context_guard_core::text::level::{Level, level};
-use context_guard_core::text::lines::Lined;
+use context_guard_core::text::lines::IndexedText;
+use context_guard_core::text::log_entry::template;
+use context_guard_core::text::severity::{Severity, severity};
 
 /// The limits of the metric, printed with it.
 pub(crate) const NOTE: &str = "Key facts are the values of fields that identify a record (`id`, `name`, `title`, `path` and so on), and the errors and warnings of logs. \
@@ -20,7 +20,7 @@ pub(crate) enum KeyFacts {
     /// Members of records, as minified JSON.
     Members(Vec<String>),
     /// Lines, without the digits of their times.
-    Lines(Vec<String>),
+    LineSpans(Vec<String>),
 }
 
 impl KeyFacts {
@@ -29,17 +29,17 @@ impl KeyFacts {
         if let Some(members) = context_guard::needles::members(text) {
             return KeyFacts::Members(members);
         }
-        if Kind::of(&Lined::of(text.as_bytes(), Form::Raw)) != Kind::Log {
-            return KeyFacts::Lines(Vec::new());
+        if Kind::of(&IndexedText::new(text.as_bytes(), Form::Raw)) != Kind::Log {
+            return KeyFacts::LineSpans(Vec::new());
         }
-        let severe = text.lines().filter(|line| level(line.as_bytes()) != Level::Other);
-        KeyFacts::Lines(severe.map(normal).collect())
+        let severe = text.lines().filter(|line| severity(line.as_bytes()) != Severity::Other);
+        KeyFacts::LineSpans(severe.map(normal).collect())
     }
 
     /// Returns the number of key facts.
     pub(crate) fn len(&self) -> usize {
         match self {
-            KeyFacts::Members(facts) | KeyFacts::Lines(facts) => facts.len(),
+            KeyFacts::Members(facts) | KeyFacts::LineSpans(facts) => facts.len(),
         }
     }
 
@@ -49,7 +49,7 @@ impl KeyFacts {
             KeyFacts::Members(members) => {
                 members.iter().filter(|member| text.contains(member.as_str())).count()
             }
-            KeyFacts::Lines(lines) => {
+            KeyFacts::LineSpans(lines) => {
                 let shown: BTreeSet<String> =
                     text.lines().map(|line| normal(without_number(line))).collect();
                 lines.iter().filter(|line| shown.contains(*line)).count()

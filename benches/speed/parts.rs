@@ -8,10 +8,10 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use context_guard::policy::Source;
 use context_guard::revision::Candidate;
-use context_guard_core::json::survey::Survey;
+use context_guard_core::json::locate_lists::DocumentInfo;
 use context_guard_core::json::text::Form;
 use context_guard_core::snapshot::Cursor;
-use context_guard_core::tokens::{Estimator, Original};
+use context_guard_core::tokens::{Estimator, OriginalCost};
 use context_guard_test_support::guards::NOW_MS;
 use criterion::Bencher;
 use serde_json::json;
@@ -31,13 +31,15 @@ pub(crate) fn run(turns: &mut Turns) -> Result<()> {
 
 fn scanning(turns: &mut Turns) -> Result<()> {
     let document = bookings(1_000_000);
-    let survey = Survey::of(document.as_bytes(), Form::Raw);
+    let survey = DocumentInfo::parse(document.as_bytes(), Form::Raw);
     ensure!(
         survey.is_some_and(|survey| survey.longest().is_some_and(|list| list.items.len() > 500))
     );
     let parse = || drop(serde_json::from_str::<serde_json::Value>(black_box(&document)));
     turns.run(vec![
-        Bench::new("scan-1MB", "core", || Survey::of(black_box(document.as_bytes()), Form::Raw)),
+        Bench::new("scan-1MB", "core", || {
+            DocumentInfo::parse(black_box(document.as_bytes()), Form::Raw)
+        }),
         Bench::new("scan-1MB", "value", parse),
     ])
 }
@@ -47,9 +49,9 @@ fn pricing(turns: &mut Turns) -> Result<()> {
     let document = document.as_bytes();
     let estimator = Estimator::default();
     let exact = estimator.price(document);
-    let sampled = Original::price(&estimator, document, Form::Raw).tokens;
+    let sampled = OriginalCost::estimate(&estimator, document, Form::Raw).tokens;
     ensure!(sampled.abs_diff(exact) * 20 <= exact, "{sampled} of {exact}");
-    let samples = || Original::price(&estimator, black_box(document), Form::Raw);
+    let samples = || OriginalCost::estimate(&estimator, black_box(document), Form::Raw);
     turns.run(vec![
         Bench::new("price-10MB", "all of it", || estimator.price(black_box(document))),
         Bench::new("price-10MB", "samples", samples),

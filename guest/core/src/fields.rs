@@ -2,7 +2,7 @@
 
 pub mod mask;
 pub mod minify;
-pub mod names;
+pub mod priority;
 pub mod projection;
 
 pub use mask::Mask;

@@ -240,8 +240,9 @@ impl Guard {
     ) -> Result<Shaped<'m>, Fault> {
         let call = self.environment(cx, CalledTool::default(), None, 0);
         let base = self.policy.settings_for(cx.upstream, "tools/list");
-        let price =
-            |message: &[u8]| crate::tokens::Original::price(&base.estimator, message, Form::Raw);
+        let price = |message: &[u8]| {
+            crate::tokens::OriginalCost::estimate(&base.estimator, message, Form::Raw)
+        };
         let original = price(message);
         let mut record = Record::unchanged("tools/list", original, message.len(), base.threshold);
         let catalog =
@@ -282,7 +283,7 @@ fn check(message: &[u8]) -> Result<(), Fault> {
         return Err(Fault::TooLarge(MAX_MESSAGE_BYTES as u64));
     }
     // Most messages are ASCII throughout, and skipping ASCII is cheaper than validating UTF-8.
-    let ascii = blocks::ascii(message);
+    let ascii = blocks::ascii_prefix_length(message);
     simdutf8::compat::from_utf8(message.get(ascii..).unwrap_or_default())
         .map(drop)
         .map_err(|error| Fault::Malformed((ascii + error.valid_up_to()) as u64))

@@ -19,10 +19,10 @@
 //! 6. [`guard`]: the entry points.
 #![forbid(unsafe_code)]
 
+mod encoding;
 pub mod fields;
 pub mod guard;
 pub mod mcp;
-mod packed;
 pub mod policy;
 pub mod query;
 pub mod record;

@@ -25,8 +25,8 @@ use self::records::{PathTarget, RecordSet};
 use self::response_mode::ResponseMode;
 use crate::fields::mask::{Mask, names};
 use crate::fields::minify;
+use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::Kind;
-use crate::json::survey::Survey;
 use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
 
@@ -134,7 +134,7 @@ impl Query {
         &self,
         bytes: &[u8],
         form: Form,
-        survey: Option<&Survey>,
+        survey: Option<&DocumentInfo>,
         limits: &EndpointSettings,
         from_line: u64,
         is_enough: IsEnough<'_>,
@@ -211,7 +211,7 @@ impl Query {
         &self,
         bytes: &[u8],
         form: Form,
-        survey: Option<&Survey>,
+        survey: Option<&DocumentInfo>,
         limits: &EndpointSettings,
         is_enough: IsEnough<'_>,
     ) -> Option<QueryResult> {
@@ -221,7 +221,7 @@ impl Query {
             return None;
         }
         let survey = survey.map_or_else(
-            || Survey::of(bytes, form).map(Cow::Owned),
+            || DocumentInfo::parse(bytes, form).map(Cow::Owned),
             |survey| Some(Cow::Borrowed(survey)),
         )?;
         if survey.kind == Kind::Scalar {

@@ -1,7 +1,7 @@
 //! Records of decisions: the core's part of telemetry.
 
 use crate::query::response_mode::ResponseMode;
-use crate::tokens::Original;
+use crate::tokens::OriginalCost;
 
 /// The loss that an answer suffered, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -56,7 +56,7 @@ pub struct Record {
 impl Record {
     /// Creates the record of a message that was sent unchanged.
     #[must_use]
-    pub fn unchanged(endpoint: &str, original: Original, bytes: usize, budget: u64) -> Self {
+    pub fn unchanged(endpoint: &str, original: OriginalCost, bytes: usize, budget: u64) -> Self {
         Self {
             endpoint: endpoint.to_owned(),
             mode: "full".to_owned(),
@@ -75,7 +75,7 @@ impl Record {
 
     /// Creates the record of a refusal.
     #[must_use]
-    pub fn error(endpoint: &str, original: Original, bytes: usize, budget: u64) -> Self {
+    pub fn error(endpoint: &str, original: OriginalCost, bytes: usize, budget: u64) -> Self {
         Self { mode: "error".to_owned(), ..Self::unchanged(endpoint, original, bytes, budget) }
     }
 

@@ -28,7 +28,7 @@ pub mod transform;
 
 pub use coverage::{Coverage, FieldCoverage};
 
-use crate::blocks::same;
+use crate::blocks::equal_bytes;
 use crate::json::text::Form;
 use crate::snapshot::Cursor;
 
@@ -90,11 +90,11 @@ impl PartialEq for ExcerptBody {
         match (self, other) {
             (ExcerptBody::Page(one), ExcerptBody::Page(two)) => one == two,
             (ExcerptBody::Text(one, form), ExcerptBody::Text(two, other)) => {
-                form == other && same(one, two)
+                form == other && equal_bytes(one, two)
             }
             (ExcerptBody::Blocks(one), ExcerptBody::Blocks(two))
             | (ExcerptBody::Json(one), ExcerptBody::Json(two))
-            | (ExcerptBody::Summary(one), ExcerptBody::Summary(two)) => same(one, two),
+            | (ExcerptBody::Summary(one), ExcerptBody::Summary(two)) => equal_bytes(one, two),
             _ => false,
         }
     }

@@ -3,22 +3,22 @@
 use wide::u8x16;
 
 /// Bytes of a block.
-pub const BLOCK: usize = 64;
+pub const BLOCK_BYTES: usize = 64;
 
 /// Bytes of a part of a block.
 pub const PART: usize = 16;
 
 /// A block: 64 bytes, those beyond the end of the text being 0.
 #[derive(Clone, Copy)]
-pub struct Block(u8x16, u8x16, u8x16, u8x16);
+pub struct ByteBlock(u8x16, u8x16, u8x16, u8x16);
 
-impl Block {
+impl ByteBlock {
     /// The block that begins at `at`.
     #[inline(always)]
-    pub fn at(bytes: &[u8], at: usize) -> Self {
+    pub fn load(bytes: &[u8], at: usize) -> Self {
         let rest = bytes.get(at..).unwrap_or_default();
         let last;
-        let block = match rest.first_chunk::<BLOCK>() {
+        let block = match rest.first_chunk::<BLOCK_BYTES>() {
             Some(block) => block,
             None => {
                 last = padded(rest);
@@ -40,20 +40,20 @@ impl Block {
 
     /// Where `byte` stands.
     #[inline]
-    pub fn is(self, byte: u8) -> u64 {
+    pub fn positions_of(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.places(|part| part.simd_eq(byte))
     }
 
     /// Where a byte of `first..=last` stands.
     #[inline]
-    pub fn range(self, first: u8, last: u8) -> u64 {
-        self.places(|part| within(part, first, last))
+    pub fn positions_in(self, first: u8, last: u8) -> u64 {
+        self.places(|part| in_range(part, first, last))
     }
 
     /// Where a byte beyond ASCII stands.
     #[inline]
-    pub fn wide(self) -> u64 {
+    pub fn non_ascii(self) -> u64 {
         self.places(|part| part)
     }
 
@@ -75,16 +75,16 @@ impl Block {
 }
 
 /// Three blocks, the bytes at the same place in each looked at together.
-pub trait Three {
+pub trait BlockTriple {
     /// Where `test` holds: where its lanes have their highest bit set.
     fn places(self, test: impl Fn([u8x16; 3]) -> u8x16) -> u64;
 }
 
-impl Three for [Block; 3] {
+impl BlockTriple for [ByteBlock; 3] {
     #[inline(always)]
     fn places(self, test: impl Fn([u8x16; 3]) -> u8x16) -> u64 {
         let [one, two, three] = self;
-        let tested = Block(
+        let tested = ByteBlock(
             test([one.0, two.0, three.0]),
             test([one.1, two.1, three.1]),
             test([one.2, two.2, three.2]),
@@ -96,14 +96,14 @@ impl Three for [Block; 3] {
 
 /// Fewer than 64 bytes, and zeros after them.
 #[inline(never)]
-fn padded(rest: &[u8]) -> [u8; BLOCK] {
+fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     let (whole, rest) = rest.as_chunks();
     let part = |at: usize| match whole.get(at) {
         Some(part) => *part,
         None if at == whole.len() => part(rest).to_array(),
         None => [0; PART],
     };
-    let mut block = [0; BLOCK];
+    let mut block = [0; BLOCK_BYTES];
     if let [a, b, c, d] = block.as_chunks_mut().0 {
         (*a, *b, *c, *d) = (part(0), part(1), part(2), part(3));
     }
@@ -153,14 +153,14 @@ fn next(bytes: &[u8]) -> (u8x16, usize) {
 
 /// Where a byte of `first..=last` stands.
 #[inline]
-pub fn within(part: u8x16, first: u8, last: u8) -> u8x16 {
+pub fn in_range(part: u8x16, first: u8, last: u8) -> u8x16 {
     let above = part - u8x16::splat(first);
     above.min(u8x16::splat(last - first)).simd_eq(above)
 }
 
 /// The place of the first of these two among 16 bytes.
 #[inline]
-pub fn first_of(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
+pub fn first_position(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
     let part = u8x16::new(*part);
     let found = part.simd_eq(u8x16::splat(one)) | part.simd_eq(u8x16::splat(other));
     Some(found.to_bitmask().trailing_zeros() as usize).filter(|place| *place < PART)
@@ -168,14 +168,14 @@ pub fn first_of(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
 
 /// How many bytes from `at` on stand before the first of these two; all that there are where none stands. O(n), 16 bytes a step: for strings, most of which are short.
 #[inline]
-pub fn until(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
+pub fn find(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
     let (one, other) = (u8x16::splat(one), u8x16::splat(other));
-    until_any(bytes, at, |part| part.simd_eq(one) | part.simd_eq(other))
+    find_where(bytes, at, |part| part.simd_eq(one) | part.simd_eq(other))
 }
 
 /// How many bytes from `at` on stand before the first that `test` finds, by the highest bit of its lane; all that there are where none does.
 #[inline]
-pub fn until_any(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usize {
+pub fn find_where(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usize {
     let mut rest = bytes.get(at..).unwrap_or_default();
     let length = rest.len();
     while let Some((next, after)) = rest.split_first_chunk::<PART>() {
@@ -209,8 +209,8 @@ pub fn copy_until<const LONG: bool>(
             return from.len() - rest.len();
         }
         while LONG
-            && let Some((block, after)) = rest.split_first_chunk::<BLOCK>()
-            && Block::at(rest, 0).places(&test) == 0
+            && let Some((block, after)) = rest.split_first_chunk::<BLOCK_BYTES>()
+            && ByteBlock::load(rest, 0).places(&test) == 0
         {
             to.extend_from_slice(block);
             rest = after;
@@ -221,7 +221,7 @@ pub fn copy_until<const LONG: bool>(
 /// Appends bytes. O(n): for a few, which what the component calls for any number takes longer for.
 #[inline]
 pub fn append(to: &mut Vec<u8>, from: &[u8]) {
-    if from.len() < BLOCK {
+    if from.len() < BLOCK_BYTES {
         to.reserve(from.len() + PART);
         copy_until::<false>(to, from, |_| u8x16::ZERO);
     } else {
@@ -233,7 +233,7 @@ pub fn append(to: &mut Vec<u8>, from: &[u8]) {
 const STRETCH: usize = 256;
 
 /// How many bytes at the beginning are surely ASCII: all up to the stretch that has another. O(n), 256 bytes a step.
-pub fn ascii(bytes: &[u8]) -> usize {
+pub fn ascii_prefix_length(bytes: &[u8]) -> usize {
     let ascii = |stretch: &&[u8; STRETCH]| {
         let parts = stretch.as_chunks::<PART>().0;
         let all = parts.iter().fold(u8x16::ZERO, |all, part| all | u8x16::new(*part));
@@ -244,12 +244,14 @@ pub fn ascii(bytes: &[u8]) -> usize {
 
 /// Whether no byte is beyond ASCII. O(n), 256 bytes a step.
 pub fn is_ascii(bytes: &[u8]) -> bool {
-    (ascii(bytes)..bytes.len()).step_by(BLOCK).all(|at| Block::at(bytes, at).wide() == 0)
+    (ascii_prefix_length(bytes)..bytes.len())
+        .step_by(BLOCK_BYTES)
+        .all(|at| ByteBlock::load(bytes, at).non_ascii() == 0)
 }
 
 /// Whether both are the same. For names, most of which are short: what the component calls for any other comparison goes byte by byte.
 #[inline]
-pub fn same(left: &[u8], right: &[u8]) -> bool {
+pub fn equal_bytes(left: &[u8], right: &[u8]) -> bool {
     if left.len() != right.len() {
         return false;
     }
@@ -281,7 +283,13 @@ fn long_same(left: &[u8], right: &[u8]) -> bool {
 
 /// How many bytes from these places on are the same in both, none of them being `stop`. O(n), 16 bytes a step.
 #[inline]
-pub fn alike(left: &[u8], from: usize, right: &[u8], other: usize, stop: u8) -> usize {
+pub fn common_prefix_length(
+    left: &[u8],
+    from: usize,
+    right: &[u8],
+    other: usize,
+    stop: u8,
+) -> usize {
     let stop = u8x16::splat(stop);
     let mut left = left.get(from..).unwrap_or_default();
     let mut right = right.get(other..).unwrap_or_default();
@@ -301,7 +309,7 @@ pub fn alike(left: &[u8], from: usize, right: &[u8], other: usize, stop: u8) -> 
 
 /// The places in a set, the first first.
 #[inline]
-pub fn places(mut set: u64) -> impl Iterator<Item = usize> {
+pub fn bit_positions(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         (set != 0).then(|| {
             let place = set.trailing_zeros() as usize;
@@ -313,7 +321,7 @@ pub fn places(mut set: u64) -> impl Iterator<Item = usize> {
 
 /// Each place, and all between it and the next one in the set, are in the result; then they are not; and so on.
 #[inline]
-pub fn between(set: u64) -> u64 {
+pub fn inside_mask(set: u64) -> u64 {
     let mut mask = set;
     for shift in [1, 2, 4, 8, 16, 32] {
         mask ^= mask << shift;
@@ -323,9 +331,9 @@ pub fn between(set: u64) -> u64 {
 
 /// Which bytes have backslashes before them, block after block: of the two before the next block, those that are backslashes, the nearer one being bit 1.
 #[derive(Clone, Copy, Default)]
-pub struct Slashes(u64);
+pub struct BackslashCarry(u64);
 
-impl Slashes {
+impl BackslashCarry {
     /// The places in a block with backslashes at these that have one right before them.
     #[inline(always)]
     pub fn before(self, slashes: u64) -> u64 {
@@ -342,19 +350,19 @@ impl Slashes {
 }
 
 /// Backslashes right before a place, none of them before `from`. O(backslashes).
-pub fn slashes_before(bytes: &[u8], from: usize, at: usize) -> usize {
+pub fn count_backslashes_before(bytes: &[u8], from: usize, at: usize) -> usize {
     let before = bytes.get(from..at).unwrap_or_default();
     before.iter().rev().take_while(|byte| **byte == b'\\').count()
 }
 
 /// Which bytes a backslash before them escapes, block after block.
 #[derive(Clone, Copy, Default)]
-pub struct Escapes {
+pub struct EscapeState {
     /// Whether the first byte of the next block is escaped: 0 or 1.
     carry: u64,
 }
 
-impl Escapes {
+impl EscapeState {
     /// The escaped places of a block with backslashes at these.
     #[inline]
     pub fn next(&mut self, slashes: u64) -> u64 {
@@ -390,10 +398,10 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_hold_their_bytes_and_zeros(text in prop::collection::vec(1u8.., 0..150), at in 0usize..160) {
-            let block = Block::at(&text, at);
+            let block = ByteBlock::load(&text, at);
             for byte in 0..=255u8 {
-                let expected = (0..BLOCK).filter(|place| text.get(at + place).copied().unwrap_or(0) == byte);
-                prop_assert!(places(block.is(byte)).eq(expected));
+                let expected = (0..BLOCK_BYTES).filter(|place| text.get(at + place).copied().unwrap_or(0) == byte);
+                prop_assert!(bit_positions(block.positions_of(byte)).eq(expected));
             }
         }
 
@@ -402,14 +410,14 @@ mod tests {
             prop_assert_eq!(is_ascii(&text), text.is_ascii());
             let text = [vec![b'a'; before], text].concat();
             let beyond = text.iter().position(|byte| !byte.is_ascii()).unwrap_or(text.len());
-            prop_assert_eq!(ascii(&text), beyond / STRETCH * STRETCH);
+            prop_assert_eq!(ascii_prefix_length(&text), beyond / STRETCH * STRETCH);
         }
 
         #[test]
         fn the_first_of_two_is_found(text in text(), at in 0usize..220) {
             let rest = text.get(at..).unwrap_or_default();
             let expected = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
-            prop_assert_eq!(until(&text, at, b'"', b'\\'), expected.unwrap_or(rest.len()));
+            prop_assert_eq!(find(&text, at, b'"', b'\\'), expected.unwrap_or(rest.len()));
         }
 
         #[test]
@@ -422,11 +430,11 @@ mod tests {
                 }
                 at += 1;
             }
-            let mut escapes = Escapes::default();
-            for (number, block) in text.chunks(BLOCK).enumerate() {
-                let escaped = escapes.next(Block::at(&text, number * BLOCK).is(b'\\'));
+            let mut escapes = EscapeState::default();
+            for (number, block) in text.chunks(BLOCK_BYTES).enumerate() {
+                let escaped = escapes.next(ByteBlock::load(&text, number * BLOCK_BYTES).positions_of(b'\\'));
                 for at in 0..block.len() {
-                    prop_assert_eq!(escaped >> at & 1 == 1, walked[number * BLOCK + at]);
+                    prop_assert_eq!(escaped >> at & 1 == 1, walked[number * BLOCK_BYTES + at]);
                 }
             }
         }
@@ -439,18 +447,18 @@ mod tests {
             }
             let (one, two) = (text.get(from..).unwrap_or_default(), other.get(from..).unwrap_or_default());
             let expected = one.iter().zip(two).take_while(|(one, two)| one == two && **one != b'"').count();
-            prop_assert_eq!(alike(&text, from, &other, from, b'"'), expected);
-            prop_assert_eq!(alike(&text, from, two, 0, b'"'), expected);
-            prop_assert_eq!(same(one, two), one == two);
-            prop_assert!(!same(&text, two) || text == two);
+            prop_assert_eq!(common_prefix_length(&text, from, &other, from, b'"'), expected);
+            prop_assert_eq!(common_prefix_length(&text, from, two, 0, b'"'), expected);
+            prop_assert_eq!(equal_bytes(one, two), one == two);
+            prop_assert!(!equal_bytes(&text, two) || text == two);
         }
 
         #[test]
         fn brackets_are_found(text in text()) {
             let found: Vec<usize> = (0..text.len())
-                .step_by(BLOCK)
-                .flat_map(|from| places({
-                    let (open, close) = Block::at(&text, from).brackets();
+                .step_by(BLOCK_BYTES)
+                .flat_map(|from| bit_positions({
+                    let (open, close) = ByteBlock::load(&text, from).brackets();
                     open | close
                 })
                 .map(move |at| from + at))

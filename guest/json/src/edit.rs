@@ -46,9 +46,9 @@ pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, object.start);
     let (mut found, mut previous): (Option<Span>, Option<usize>) = (None, None);
     scanner.object(|scanner, key| {
-        let value = scanner.skip()?;
+        let value = scanner.skip_value()?;
         match &mut found {
-            None if scanner.is(&key, name) => {
+            None if scanner.is_key(&key, name) => {
                 found = Some(previous.unwrap_or(key.start - 1)..value.end)
             }
             // The first member goes with the comma after it.

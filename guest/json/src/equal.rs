@@ -1,16 +1,16 @@
 //! Whether two documents say the same, however each is spelt and spaced.
 
 mod escaped;
-mod spelt;
+mod ignoring_whitespace;
 
 use self::escaped::is_escaped;
-use self::spelt::spelt_alike;
+use self::ignoring_whitespace::equal_ignoring_whitespace;
 use super::scan::{Scan, Scanner};
 use super::text::{self, Form};
 use crate::blocks;
 
 /// The parts of a document that carry meaning: bytes outside strings without white space, strings decoded, quotes marked.
-struct Meaning<'a> {
+struct TokenStream<'a> {
     text: std::borrow::Cow<'a, [u8]>,
     at: usize,
     in_string: bool,
@@ -22,7 +22,7 @@ struct Meaning<'a> {
 /// A quote that delimits a string, told apart from one that stands in it.
 const QUOTE: u16 = 0x100;
 
-impl Iterator for Meaning<'_> {
+impl Iterator for TokenStream<'_> {
     type Item = u16;
 
     #[inline]
@@ -51,9 +51,9 @@ impl Iterator for Meaning<'_> {
     }
 }
 
-impl Meaning<'_> {
-    fn new(bytes: &[u8], form: Form) -> Meaning<'_> {
-        Meaning {
+impl TokenStream<'_> {
+    fn new(bytes: &[u8], form: Form) -> TokenStream<'_> {
+        TokenStream {
             text: text::visible(bytes, form),
             at: 0,
             in_string: false,
@@ -91,18 +91,19 @@ impl Meaning<'_> {
 #[must_use]
 pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
     // Most texts are what the same program writes of the same value, but for white space.
-    let alike = |left, right| is_escaped(left, right) || spelt_alike(left, right);
+    let alike = |left, right| is_escaped(left, right) || equal_ignoring_whitespace(left, right);
     let alike = match (left_form, right_form) {
         (Form::Escaped, Form::Raw) => alike(left, right),
         (Form::Raw, Form::Escaped) => alike(right, left),
-        _ => blocks::same(left, right),
+        _ => blocks::equal_bytes(left, right),
     };
     if alike {
         return true;
     }
     let scanners = (Scanner::new(left, left_form), Scanner::new(right, right_form));
-    side_by_side(scanners)
-        .unwrap_or_else(|_| Meaning::new(left, left_form).eq(Meaning::new(right, right_form)))
+    side_by_side(scanners).unwrap_or_else(|_| {
+        TokenStream::new(left, left_form).eq(TokenStream::new(right, right_form))
+    })
 }
 
 /// Goes through both documents at once: most strings are spelt alike, and are compared as they stand.
@@ -131,7 +132,7 @@ fn side_by_side((mut left, mut right): (Scanner<'_>, Scanner<'_>)) -> Scan<bool>
 /// Whether two texts are the same. O(n).
 #[must_use]
 pub fn text(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
-    (left_form == right_form && blocks::same(left, right))
+    (left_form == right_form && blocks::equal_bytes(left, right))
         || text::visible(left, left_form) == text::visible(right, right_form)
 }
 
@@ -170,7 +171,7 @@ mod tests {
                 let mut right = Vec::new();
                 text::escape(&mut right, spelt(other, other_pretty).as_bytes());
                 prop_assert_eq!(json(left.as_bytes(), Form::Raw, &right, Form::Escaped), one == other);
-                prop_assert_eq!(spelt_alike(&right, left.as_bytes()), one == other);
+                prop_assert_eq!(equal_ignoring_whitespace(&right, left.as_bytes()), one == other);
             }
         }
     }

@@ -6,10 +6,10 @@
 pub mod blocks;
 pub mod edit;
 pub mod equal;
-pub mod keyed;
+pub mod key_cache;
+pub mod locate_lists;
 pub mod outline;
 pub mod scan;
-pub mod survey;
 pub mod text;
 
 /// A range of bytes of the buffer at hand.

@@ -15,7 +15,7 @@ const LEVELS: u16 = 64;
 const MOST: usize = 1 << 20;
 
 /// The number of a value in its outline.
-pub type Id = usize;
+pub type NodeId = usize;
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -27,23 +27,23 @@ pub struct Node {
     /// Its key in the object that it is a member of, without quotes; empty elsewhere.
     pub key: Span,
     /// The first value after it that is not inside it.
-    pub end: Id,
+    pub end: NodeId,
     /// Members or elements.
     pub children: u32,
     /// Whether it is a container that was not followed.
     pub closed: bool,
-    /// What a [`Lens`] calls the place that it stands at.
+    /// What a [`PathFilter`] calls the place that it stands at.
     pub place: u32,
 }
 
 /// What of a document is wanted: everything else is passed, not listed.
-pub trait Lens {
+pub trait PathFilter {
     /// What the place is called at which a member with this key, not decoded, or an element stands, in a container at a place called `place`; none
     /// where it is not wanted.
-    fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32>;
+    fn child(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32>;
 
     /// At how many places members of the document are wanted; none where that is not known. Once one has been met at each of them, what follows is not looked at.
-    fn enough(&self) -> Option<u32> {
+    fn expected_count(&self) -> Option<u32> {
         None
     }
 }
@@ -51,9 +51,9 @@ pub trait Lens {
 /// Wants everything.
 struct Everything;
 
-impl Lens for Everything {
+impl PathFilter for Everything {
     #[inline]
-    fn inside(&mut self, _: u32, _: Option<&[u8]>) -> Option<u32> {
+    fn child(&mut self, _: u32, _: Option<&[u8]>) -> Option<u32> {
         Some(0)
     }
 }
@@ -67,17 +67,17 @@ fn whole(node: &Node, form: Form) -> Span {
     }
 }
 
-/// Lists values, those that a lens shows.
+/// Lists values, those that a filter shows.
 struct Lister<'l, L> {
     nodes: &'l mut Vec<Node>,
-    lens: &'l mut L,
+    filter: &'l mut L,
     /// How deep the next value stands.
     level: u16,
     /// Where all of it ends.
     end: usize,
 }
 
-impl<L: Lens> Lister<'_, L> {
+impl<L: PathFilter> Lister<'_, L> {
     /// Lists the value at which the scanner stands, whose key is `key`, at a place called `place`, and what is in it.
     #[inline(always)]
     fn value(&mut self, scanner: &mut Scanner<'_>, key: Span, place: u32) -> Scan<()> {
@@ -98,7 +98,7 @@ impl<L: Lens> Lister<'_, L> {
                 read
             }
             Kind::Object | Kind::Array => {
-                let span = scanner.skip()?;
+                let span = scanner.skip_value()?;
                 if let Some(node) = self.nodes.get_mut(id) {
                     (node.span, node.closed) = (span, true);
                 }
@@ -108,35 +108,35 @@ impl<L: Lens> Lister<'_, L> {
     }
 
     /// Lists what is in a container that was listed.
-    fn container(&mut self, scanner: &mut Scanner<'_>, id: Id) -> Scan<()> {
+    fn container(&mut self, scanner: &mut Scanner<'_>, id: NodeId) -> Scan<()> {
         let Some(&Node { kind, place, .. }) = self.nodes.get(id) else { return Ok(()) };
         let start = scanner.position();
         let mut children = 0u32;
         if kind == Kind::Object {
-            let enough = self.lens.enough().filter(|_| id == 0);
+            let enough = self.filter.expected_count().filter(|_| id == 0);
             // The places that were met: those beyond the 64th may share a bit, and never make enough then.
             let mut met = 0u64;
             scanner.object(|scanner, key| {
                 children += 1;
-                match self.lens.inside(place, Some(scanner.bytes(&key))) {
+                match self.filter.child(place, Some(scanner.bytes(&key))) {
                     Some(place) => {
                         self.value(scanner, key, place)?;
                         met |= 1 << (place % u64::BITS);
                         if enough.is_some_and(|enough| met.count_ones() >= enough) {
                             // The bracket that closes it all.
-                            scanner.jump(self.end.saturating_sub(1));
+                            scanner.advance_to(self.end.saturating_sub(1));
                         }
                         Ok(())
                     }
-                    None => scanner.pass().map(drop),
+                    None => scanner.skip_unchecked().map(drop),
                 }
             })?;
         } else {
             scanner.array(|scanner| {
                 children += 1;
-                match self.lens.inside(place, None) {
+                match self.filter.child(place, None) {
                     Some(place) if self.nodes.len() <= 2 * MOST => self.value(scanner, 0..0, place),
-                    _ => scanner.pass().map(drop),
+                    _ => scanner.skip_unchecked().map(drop),
                 }
             })?;
         }
@@ -161,26 +161,30 @@ impl<'a> Outline<'a> {
     ///
     /// # Errors
     /// Where it is broken.
-    pub fn of(bytes: &'a [u8], form: Form, span: &Span) -> Scan<Self> {
-        Self::through(bytes, form, span, 0, &mut Everything)
+    pub fn parse(bytes: &'a [u8], form: Form, span: &Span) -> Scan<Self> {
+        Self::parse_filtered(bytes, form, span, 0, &mut Everything)
     }
 
-    /// The outline of what a lens shows of the value at `span`, whose place is called `place`. O(n), and what is not wanted is passed fast. Children are counted with
+    /// The outline of what a filter shows of the value at `span`, whose place is called `place`. O(n), and what is not wanted is passed fast. Children are counted with
     /// those that are not listed.
     ///
     /// # Errors
     /// Where what is wanted is broken.
-    pub fn through(
+    pub fn parse_filtered(
         bytes: &'a [u8],
         form: Form,
         span: &Span,
         place: u32,
-        lens: &mut impl Lens,
+        filter: &mut impl PathFilter,
     ) -> Scan<Self> {
         // Enough for a record, most of which are small; and for much of what is wanted of a list.
         let mut nodes = Vec::with_capacity((span.len() / 128).clamp(16, 1 << 14));
         let scanner = &mut Scanner::starting_at(bytes, form, span.start);
-        Lister { nodes: &mut nodes, lens, level: 0, end: span.end }.value(scanner, 0..0, place)?;
+        Lister { nodes: &mut nodes, filter, level: 0, end: span.end }.value(
+            scanner,
+            0..0,
+            place,
+        )?;
         Ok(Self { bytes, form, nodes })
     }
 
@@ -188,7 +192,7 @@ impl<'a> Outline<'a> {
     ///
     /// # Errors
     /// Where one is broken.
-    pub fn of_all(bytes: &'a [u8], form: Form, spans: &[Span]) -> Scan<Self> {
+    pub fn parse_all(bytes: &'a [u8], form: Form, spans: &[Span]) -> Scan<Self> {
         let children = u32::try_from(spans.len()).unwrap_or(u32::MAX);
         let mut nodes = vec![Node {
             kind: Kind::Array,
@@ -200,7 +204,7 @@ impl<'a> Outline<'a> {
             place: 0,
         }];
         let mut lister =
-            Lister { nodes: &mut nodes, lens: &mut Everything, level: 1, end: bytes.len() };
+            Lister { nodes: &mut nodes, filter: &mut Everything, level: 1, end: bytes.len() };
         for span in spans {
             lister.value(&mut Scanner::starting_at(bytes, form, span.start), 0..0, 0)?;
         }
@@ -243,12 +247,12 @@ impl<'a> Outline<'a> {
 
     /// A value; none beyond the last.
     #[must_use]
-    pub fn node(&self, id: Id) -> Option<&Node> {
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id)
     }
 
     /// The members or elements of a value.
-    pub fn children(&self, id: Id) -> impl Iterator<Item = (Id, &Node)> {
+    pub fn children(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &Node)> {
         let end = self.nodes.get(id).map_or(0, |node| node.end);
         let mut at = id + 1;
         std::iter::from_fn(move || {
@@ -333,7 +337,7 @@ impl<'a> Outline<'a> {
 
     /// The member of an object by its key: of two, the last, as parsers have it.
     #[must_use]
-    pub fn member(&self, id: Id, name: &str) -> Option<(Id, &Node)> {
+    pub fn member(&self, id: NodeId, name: &str) -> Option<(NodeId, &Node)> {
         if self.node(id)?.kind != Kind::Object {
             return None;
         }
@@ -348,7 +352,7 @@ mod tests {
     #[test]
     fn values_stand_in_order_with_their_keys() {
         let text = br#"{"a": [1, {"b\"": "x\n"}], "c": {}}"#;
-        let outline = Outline::of(text, Form::Raw, &(0..text.len())).unwrap();
+        let outline = Outline::parse(text, Form::Raw, &(0..text.len())).unwrap();
         let keys: Vec<_> =
             outline.children(0).map(|(_, node)| outline.decoded(&node.key)).collect();
         assert_eq!(keys, ["a", "c"]);
@@ -363,7 +367,7 @@ mod tests {
     #[test]
     fn escaped_documents_read_the_same() {
         let text = br#"[{\"a\":\"x\\ny\"}]"#;
-        let outline = Outline::of(text, Form::Escaped, &(0..text.len())).unwrap();
+        let outline = Outline::parse(text, Form::Escaped, &(0..text.len())).unwrap();
         let (_, string) = outline.member(1, "a").unwrap();
         assert_eq!(outline.raw(string).as_ref(), br#""x\ny""#);
         assert_eq!(outline.decoded(&string.span), "x\ny");
@@ -372,13 +376,13 @@ mod tests {
     /// Wants `a` and `c`, wherever they stand.
     struct Two;
 
-    impl Lens for Two {
-        fn inside(&mut self, _: u32, key: Option<&[u8]>) -> Option<u32> {
+    impl PathFilter for Two {
+        fn child(&mut self, _: u32, key: Option<&[u8]>) -> Option<u32> {
             let key = key.and_then(|key| key.first().copied());
             matches!(key, Some(b'a' | b'c')).then(|| u32::from(key == Some(b'c')))
         }
 
-        fn enough(&self) -> Option<u32> {
+        fn expected_count(&self) -> Option<u32> {
             Some(2)
         }
     }
@@ -389,7 +393,7 @@ mod tests {
             let mut bytes = Vec::new();
             convert(&mut bytes, text.as_bytes(), Form::Raw, form);
             let span = 0..bytes.len();
-            let outline = Outline::through(&bytes, form, &span, 0, &mut Two).ok()?;
+            let outline = Outline::parse_filtered(&bytes, form, &span, 0, &mut Two).ok()?;
             let keys = outline.children(0).map(|(_, node)| outline.decoded(&node.key));
             (outline.node(0)?.span == span).then(|| keys.collect::<Vec<_>>().join(" "))
         };
@@ -410,7 +414,7 @@ mod tests {
     #[test]
     fn what_is_too_deep_is_a_leaf() {
         let text = format!("{}1{}", "[".repeat(200), "]".repeat(200));
-        let outline = Outline::of(text.as_bytes(), Form::Raw, &(0..text.len())).unwrap();
+        let outline = Outline::parse(text.as_bytes(), Form::Raw, &(0..text.len())).unwrap();
         let deepest = outline.nodes.last().unwrap();
         assert!(outline.nodes.len() < 100 && deepest.closed && deepest.kind == Kind::Array);
     }

@@ -3,14 +3,14 @@
 //! The same code reads JSON that stands escaped inside a JSON string, where a quote is `\"` and a line break `\n`: nothing is unescaped
 //! to be skipped. Strings are not looked into beyond finding their end.
 
-mod open;
-mod pass;
+mod open_containers;
 mod scalar;
+mod skip_unchecked;
 mod string;
 
 use thiserror::Error;
 
-use open::Open;
+use open_containers::OpenContainers;
 
 use super::Span;
 use super::text::{self, Form};
@@ -95,7 +95,7 @@ impl<'a> Scanner<'a> {
 
     /// Passes white space.
     #[inline]
-    pub fn space(&mut self) {
+    pub fn skip_whitespace(&mut self) {
         // Most of the time there is none.
         if matches!(self.bytes.get(self.at), Some(byte) if *byte > b' ' && *byte != b'\\') {
             return;
@@ -119,7 +119,7 @@ impl<'a> Scanner<'a> {
 
     #[inline(never)]
     fn kind_after_space(&mut self) -> Option<Kind> {
-        self.space();
+        self.skip_whitespace();
         self.kind_here()
     }
 
@@ -134,9 +134,9 @@ impl<'a> Scanner<'a> {
 
     /// Passes `byte`, if it comes next: one of those that stand for themselves in either form.
     #[inline]
-    fn take(&mut self, byte: u8) -> bool {
+    fn consume(&mut self, byte: u8) -> bool {
         if self.bytes.get(self.at) != Some(&byte) {
-            self.space();
+            self.skip_whitespace();
             if self.bytes.get(self.at) != Some(&byte) {
                 return false;
             }
@@ -147,14 +147,14 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     fn expect(&mut self, byte: u8) -> Scan<()> {
-        if self.take(byte) { Ok(()) } else { self.error() }
+        if self.consume(byte) { Ok(()) } else { self.error() }
     }
 
-    /// Reads one value to its end and gives its span: every bracket, separator and number of it. Where that does not matter, [`Scanner::pass`] is faster.
+    /// Reads one value to its end and gives its span: every bracket, separator and number of it. Where that does not matter, [`Scanner::skip_unchecked`] is faster.
     ///
     /// # Errors
     /// Where none, or a broken one, comes.
-    pub fn skip(&mut self) -> Scan<Span> {
+    pub fn skip_value(&mut self) -> Scan<Span> {
         let kind = self.kind()?;
         let start = self.at;
         match kind {
@@ -167,14 +167,14 @@ impl<'a> Scanner<'a> {
 
     /// Passes an object or array, however deep, without recursion: a message cannot exhaust the stack.
     fn container(&mut self) -> Scan<()> {
-        let mut open = Open::default();
+        let mut open = OpenContainers::default();
         loop {
             // A value begins.
             match self.kind()? {
                 kind @ (Kind::Object | Kind::Array) => {
                     let object = kind == Kind::Object;
-                    self.take(if object { b'{' } else { b'[' });
-                    if !self.take(if object { b'}' } else { b']' }) {
+                    self.consume(if object { b'{' } else { b'[' });
+                    if !self.consume(if object { b'}' } else { b']' }) {
                         open.push(object)?;
                         if object {
                             self.key()?;
@@ -188,7 +188,7 @@ impl<'a> Scanner<'a> {
             // A value has ended, and perhaps what it stands in.
             loop {
                 let Some(object) = open.last() else { return Ok(()) };
-                if self.take(b',') {
+                if self.consume(b',') {
                     if object {
                         self.key()?;
                     }
@@ -206,7 +206,7 @@ impl<'a> Scanner<'a> {
     /// Where none comes.
     #[inline]
     pub fn key(&mut self) -> Scan<Span> {
-        self.space();
+        self.skip_whitespace();
         let key = self.string()?;
         self.expect(b':')?;
         Ok(key)
@@ -230,10 +230,10 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub fn members(&mut self, mut member: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
         self.expect(b'{')?;
-        if !self.take(b'}') {
+        if !self.consume(b'}') {
             loop {
                 member(self)?;
-                if self.take(b'}') {
+                if self.consume(b'}') {
                     break;
                 }
                 self.expect(b',')?;
@@ -248,10 +248,10 @@ impl<'a> Scanner<'a> {
     /// Where no array comes, or what `element` says.
     pub fn array(&mut self, mut element: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
         self.expect(b'[')?;
-        if !self.take(b']') {
+        if !self.consume(b']') {
             loop {
                 element(self)?;
-                if self.take(b']') {
+                if self.consume(b']') {
                     break;
                 }
                 self.expect(b',')?;
@@ -266,11 +266,11 @@ impl<'a> Scanner<'a> {
     /// # Errors
     /// Where the element is broken off.
     pub fn next_element(&mut self) -> Scan<Option<Span>> {
-        self.take(b',');
-        self.space();
+        self.consume(b',');
+        self.skip_whitespace();
         match self.peek() {
             (b']', _) | (_, 0) => Ok(None),
-            _ => self.pass().map(Some),
+            _ => self.skip_unchecked().map(Some),
         }
     }
 
@@ -279,28 +279,28 @@ impl<'a> Scanner<'a> {
     /// # Errors
     /// Where something does.
     pub fn end(&mut self) -> Scan<()> {
-        self.space();
+        self.skip_whitespace();
         if self.at == self.bytes.len() { Ok(()) } else { self.error() }
     }
 
     /// The next byte that is no white space, decoded; 0 at the end.
     #[inline]
     pub(super) fn next_byte(&mut self) -> u8 {
-        self.space();
+        self.skip_whitespace();
         self.peek().0
     }
 
     /// Passes these bytes, if they stand right here.
     #[inline]
-    pub fn meets(&mut self, bytes: &[u8]) -> bool {
+    pub fn consume_bytes(&mut self, bytes: &[u8]) -> bool {
         let here = self.bytes.get(self.at..self.at + bytes.len());
-        let meets = here.is_some_and(|here| blocks::same(here, bytes));
+        let meets = here.is_some_and(|here| blocks::equal_bytes(here, bytes));
         self.at += if meets { bytes.len() } else { 0 };
         meets
     }
 
     /// Moves on to `at`, which is known to be the end of the value that comes next.
-    pub fn jump(&mut self, at: usize) {
+    pub fn advance_to(&mut self, at: usize) {
         self.at = at.max(self.at);
     }
 
@@ -324,9 +324,9 @@ impl<'a> Scanner<'a> {
     /// Whether the key at `span` is `name`, however it is spelt.
     #[inline(always)]
     #[must_use]
-    pub fn is(&self, span: &Span, name: &str) -> bool {
+    pub fn is_key(&self, span: &Span, name: &str) -> bool {
         if text::is_plain(self.bytes, span) {
-            blocks::same(self.bytes(span), name.as_bytes())
+            blocks::equal_bytes(self.bytes(span), name.as_bytes())
         } else {
             self.is_spelt(span, name)
         }
@@ -366,7 +366,7 @@ static KINDS: [Option<Kind>; 256] = {
 #[must_use]
 pub fn is_json(bytes: &[u8], form: Form) -> bool {
     let mut scanner = Scanner::new(bytes, form);
-    scanner.skip().and_then(|_| scanner.end()).is_ok()
+    scanner.skip_value().and_then(|_| scanner.end()).is_ok()
 }
 
 #[cfg(test)]
@@ -374,7 +374,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::survey::Survey;
+    use crate::locate_lists::DocumentInfo;
 
     fn escape(text: &str) -> Vec<u8> {
         let mut out = Vec::new();
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn depth_is_bounded() {
         let deep = "[".repeat(100_000);
-        assert_eq!(Scanner::new(deep.as_bytes(), Form::Raw).skip(), Err(ScanError::TooDeep));
+        assert_eq!(Scanner::new(deep.as_bytes(), Form::Raw).skip_value(), Err(ScanError::TooDeep));
     }
 
     #[test]
@@ -478,7 +478,7 @@ mod tests {
             let text = escape(&serde_json::to_string(&values).unwrap());
             let mut spans = Vec::new();
             let mut scanner = Scanner::new(&text, Form::Escaped);
-            scanner.array(|scanner| { spans.push(scanner.skip()?); Ok(()) }).unwrap();
+            scanner.array(|scanner| { spans.push(scanner.skip_value()?); Ok(()) }).unwrap();
             let read: Vec<serde_json::Value> = spans
                 .iter()
                 .map(|span| serde_json::from_slice(&text::visible(&text[span.clone()], Form::Escaped)).unwrap())
@@ -492,9 +492,9 @@ mod tests {
             // A quote in digits inside a string: it ends none.
             let text = format!("[{text},\"\\u0022 [\"]");
             for (bytes, form) in [((text.clone() + &more).into_bytes(), Form::Raw), (escape(&(text.clone() + &more)), Form::Escaped)] {
-                let read = Scanner::new(&bytes, form).skip();
+                let read = Scanner::new(&bytes, form).skip_value();
                 prop_assert!(read.is_ok());
-                prop_assert_eq!(Scanner::new(&bytes, form).pass(), read);
+                prop_assert_eq!(Scanner::new(&bytes, form).skip_unchecked(), read);
             }
         }
 
@@ -511,13 +511,13 @@ mod tests {
             let message = [b"\"".as_slice(), &escape(&text), b"\"", after.as_bytes()].concat();
             let mut scanner = Scanner::new(&message, Form::Raw);
             let end = scanner.clone().string().unwrap();
-            let alone = Survey::of(&message[end.clone()], Form::Escaped);
-            let found = scanner.document(Survey::read);
+            let alone = DocumentInfo::parse(&message[end.clone()], Form::Escaped);
+            let found = scanner.embedded_document(DocumentInfo::read);
             prop_assert_eq!(found.is_some(), alone.is_some());
             if let (Some((span, found)), Some(alone)) = (found, alone) {
                 prop_assert_eq!(&span, &end);
                 prop_assert_eq!(scanner.position(), end.end + 1);
-                prop_assert_eq!(format!("{:?}", found.from(span.start)), format!("{alone:?}"));
+                prop_assert_eq!(format!("{:?}", found.relative_to(span.start)), format!("{alone:?}"));
             }
         }
 
@@ -525,7 +525,7 @@ mod tests {
         fn any_bytes_end_without_a_panic(bytes: Vec<u8>) {
             for form in [Form::Raw, Form::Escaped] {
                 let _ = is_json(&bytes, form);
-                let _ = Scanner::new(&bytes, form).pass();
+                let _ = Scanner::new(&bytes, form).skip_unchecked();
                 let _ = text::visible(&bytes, form);
             }
         }

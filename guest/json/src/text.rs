@@ -86,7 +86,7 @@ pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     if form == Form::Raw {
         return Cow::Borrowed(bytes);
     }
-    let first = blocks::until(bytes, 0, b'\\', b'\\');
+    let first = blocks::find(bytes, 0, b'\\', b'\\');
     if first == bytes.len() { Cow::Borrowed(bytes) } else { Cow::Owned(decoded(bytes)) }
 }
 
@@ -95,7 +95,7 @@ pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
 pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
     let part = bytes.get(span.start..).and_then(|rest| rest.first_chunk::<PART>());
     part.is_some_and(|part| {
-        let slash = blocks::first_of(part, b'\\', b'\\');
+        let slash = blocks::first_position(part, b'\\', b'\\');
         span.len() <= PART && slash.is_none_or(|slash| slash >= span.len())
     })
 }
@@ -260,7 +260,7 @@ fn escape_as<const LONG: bool>(out: &mut Vec<u8>, text: &[u8]) {
 /// Where a byte stands that has to be escaped.
 #[inline]
 fn is_special(part: u8x16) -> u8x16 {
-    let control = blocks::within(part, 0, 0x1F);
+    let control = blocks::in_range(part, 0, 0x1F);
     control | part.simd_eq(u8x16::splat(b'"')) | part.simd_eq(u8x16::splat(b'\\'))
 }
 

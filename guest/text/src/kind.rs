@@ -2,7 +2,7 @@
 
 use super::boundary::{begins_entry, is_heading};
 use super::definition::is_definition;
-use super::lines::Lined;
+use super::lines::IndexedText;
 
 /// What a text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ const LOOK: usize = 200;
 impl Kind {
     /// The kind of a text. O(1).
     #[must_use]
-    pub fn of(text: &Lined<'_>) -> Self {
+    pub fn of(text: &IndexedText<'_>) -> Self {
         let head: Vec<_> = text.lines().take(LOOK).collect();
         let head: Vec<&[u8]> =
             head.iter().map(AsRef::as_ref).filter(|line| !line.trim_ascii().is_empty()).collect();
@@ -102,7 +102,7 @@ mod tests {
     use context_guard_json::text::Form;
 
     fn kind(text: &str) -> Kind {
-        Kind::of(&Lined::of(text.as_bytes(), Form::Raw))
+        Kind::of(&IndexedText::new(text.as_bytes(), Form::Raw))
     }
 
     #[test]

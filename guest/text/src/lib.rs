@@ -3,11 +3,11 @@
 
 pub mod boundary;
 pub mod definition;
-pub mod ends;
-pub mod entry;
-pub mod grave;
 pub mod kind;
-pub mod level;
+pub mod line_index;
 pub mod lines;
+pub mod log_entry;
 pub mod outline;
+pub mod severity;
+pub mod severity_prefilter;
 pub mod shorten;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::ends::Ends;
+use super::line_index::LineIndex;
 use context_guard_json::Span;
 use context_guard_json::text::{Form, prefix, visible};
 
@@ -10,22 +10,22 @@ use context_guard_json::text::{Form, prefix, visible};
 const HEAD: usize = 96;
 
 /// A text and where its lines end: they are read as they are needed.
-pub struct Lined<'t> {
+pub struct IndexedText<'t> {
     bytes: &'t [u8],
     form: Form,
-    ends: Cow<'t, Ends>,
+    ends: Cow<'t, LineIndex>,
 }
 
-impl<'t> Lined<'t> {
+impl<'t> IndexedText<'t> {
     /// Finds the lines of a text. O(n), 64 bytes a step.
     #[must_use]
-    pub fn of(bytes: &'t [u8], form: Form) -> Self {
-        Self { bytes, form, ends: Cow::Owned(Ends::of(bytes, form)) }
+    pub fn new(bytes: &'t [u8], form: Form) -> Self {
+        Self { bytes, form, ends: Cow::Owned(LineIndex::build(bytes, form)) }
     }
 
     /// A text of which it is known where its lines end.
     #[must_use]
-    pub fn known(bytes: &'t [u8], form: Form, ends: &'t Ends) -> Self {
+    pub fn with_index(bytes: &'t [u8], form: Form, ends: &'t LineIndex) -> Self {
         Self { bytes, form, ends: Cow::Borrowed(ends) }
     }
 
@@ -104,13 +104,13 @@ fn without_end(line: &[u8]) -> &[u8] {
 }
 
 /// The spans of the lines of a text.
-pub struct Lines<'a> {
+pub struct LineSpans<'a> {
     bytes: &'a [u8],
     form: Form,
     at: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineSpans<'a> {
     /// The lines of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8], form: Form) -> Self {
@@ -134,7 +134,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl Iterator for Lines<'_> {
+impl Iterator for LineSpans<'_> {
     type Item = Span;
 
     fn next(&mut self) -> Option<Span> {
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn lines_of_both_forms() {
         let read = |bytes: &str, form| {
-            Lines::new(bytes.as_bytes(), form)
+            LineSpans::new(bytes.as_bytes(), form)
                 .map(|line| bytes.get(line).unwrap().to_owned())
                 .collect::<Vec<_>>()
         };

@@ -3,7 +3,7 @@
 use super::boundary::is_heading;
 use super::definition::is_definition;
 use super::kind::Kind;
-use super::lines::Lined;
+use super::lines::IndexedText;
 
 /// A line that stands for a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ const WIDTH: usize = 120;
 
 /// The parts of a text. O(n).
 #[must_use]
-pub fn parts(kind: Kind, text: &Lined<'_>) -> Vec<Part> {
+pub fn parts(kind: Kind, text: &IndexedText<'_>) -> Vec<Part> {
     let read = match kind {
         Kind::Markdown => headings,
         Kind::Diff => files,
@@ -148,7 +148,7 @@ mod tests {
     use context_guard_json::text::Form;
 
     fn texts(kind: Kind, text: &str) -> Vec<String> {
-        parts(kind, &Lined::of(text.as_bytes(), Form::Raw))
+        parts(kind, &IndexedText::new(text.as_bytes(), Form::Raw))
             .into_iter()
             .map(|part| format!("{}:{}:{}", part.line, part.depth, part.text))
             .collect()

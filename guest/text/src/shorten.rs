@@ -3,26 +3,26 @@
 use unicode_segmentation::UnicodeSegmentation;
 use wide::u8x16;
 
-use context_guard_json::blocks::{BLOCK, Block, is_ascii, until_any, within};
+use context_guard_json::blocks::{BLOCK_BYTES, ByteBlock, find_where, in_range, is_ascii};
 use context_guard_json::text::Form;
 
 /// What every mark of the guard in a value begins with.
-pub const MARK: &str = " ... [";
+pub const TRUNCATION_MARK_PREFIX: &str = " ... [";
 
 /// Characters of a word without a place to break that are shown of it.
 const STUB: usize = 24;
 
 /// The mark that stands for what was left out: ` ... [12 more words]`.
 #[must_use]
-pub fn mark(count: usize, what: &str) -> String {
-    format!("{MARK}{count} more {what}]")
+pub fn truncation_mark(count: usize, what: &str) -> String {
+    format!("{TRUNCATION_MARK_PREFIX}{count} more {what}]")
 }
 
 /// Whether a text holds a mark of the guard: what a model should not send back as if it were data.
 #[must_use]
-pub fn holds_mark(text: &str) -> bool {
-    text.match_indices(MARK).any(|(at, _)| {
-        let rest = text.get(at + MARK.len()..).unwrap_or_default();
+pub fn has_truncation_mark(text: &str) -> bool {
+    text.match_indices(TRUNCATION_MARK_PREFIX).any(|(at, _)| {
+        let rest = text.get(at + TRUNCATION_MARK_PREFIX.len()..).unwrap_or_default();
         let number = rest.trim_start_matches(|character: char| character.is_ascii_digit());
         number.len() < rest.len()
             && number.strip_prefix(" more ").is_some_and(|what| {
@@ -58,10 +58,10 @@ pub fn is_prose(text: &[u8]) -> bool {
 /// Words of ASCII text: 64 bytes a step.
 fn ascii_words(text: &[u8]) -> usize {
     let (mut words, mut in_word) = (0, 0);
-    for at in (0..text.len()).step_by(BLOCK) {
-        let block = Block::at(text, at);
-        let within = u64::MAX >> (BLOCK - (text.len() - at).min(BLOCK));
-        let word = within & !(block.is(b' ') | block.range(b'\t', b'\r'));
+    for at in (0..text.len()).step_by(BLOCK_BYTES) {
+        let block = ByteBlock::load(text, at);
+        let within = u64::MAX >> (BLOCK_BYTES - (text.len() - at).min(BLOCK_BYTES));
+        let word = within & !(block.positions_of(b' ') | block.positions_in(b'\t', b'\r'));
         words += (word & !(word << 1 | in_word)).count_ones() as usize;
         in_word = word >> 63;
     }
@@ -78,7 +78,7 @@ pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
     if !is_prose(text.as_bytes()) {
         let stub: String = text.chars().take(most.min(STUB)).collect();
         let left = length - stub.chars().count();
-        return format!("{stub}{}", mark(left, "characters"));
+        return format!("{stub}{}", truncation_mark(left, "characters"));
     }
     // Where no others are wanted, the first one is enough.
     let most_sentences = if keywords.is_empty() { 1 } else { usize::MAX };
@@ -120,9 +120,9 @@ pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
     let words = words(text);
     if words <= held || is_wide(text) {
         let left = length - kept.chars().count();
-        return format!("{kept}{}", mark(left, "characters"));
+        return format!("{kept}{}", truncation_mark(left, "characters"));
     }
-    format!("{kept}{}", mark(words - held, "words"))
+    format!("{kept}{}", truncation_mark(words - held, "words"))
 }
 
 /// Bytes that tell the script of a text.
@@ -133,10 +133,10 @@ fn runs_on(text: &str, most: usize) -> bool {
     let bytes = text.as_bytes();
     let ends = |part: u8x16| {
         let is = |byte: u8| part.simd_eq(u8x16::splat(byte));
-        is(b'.') | is(b'!') | is(b'?') | within(part, b'\n', b'\r')
+        is(b'.') | is(b'!') | is(b'?') | in_range(part, b'\n', b'\r')
     };
     let head = bytes.get(..most.max(SCRIPT)).unwrap_or(bytes);
-    is_ascii(head) && until_any(head, 0, ends) >= most
+    is_ascii(head) && find_where(head, 0, ends) >= most
 }
 
 /// Words of a text.
@@ -217,8 +217,12 @@ mod tests {
     #[test]
     fn marks_are_recognised() {
         assert!(
-            holds_mark("The house ... [12 more words]") && holds_mark("x ... [1 more items] y")
+            has_truncation_mark("The house ... [12 more words]")
+                && has_truncation_mark("x ... [1 more items] y")
         );
-        assert!(!holds_mark("and so on ... [see there]") && !holds_mark(" ... [ more words]"));
+        assert!(
+            !has_truncation_mark("and so on ... [see there]")
+                && !has_truncation_mark(" ... [ more words]")
+        );
     }
 }

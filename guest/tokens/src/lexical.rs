@@ -55,9 +55,9 @@ impl Profile {
     }
 }
 
-/// What a text comes to, unrounded, in 1/[`super::FINE`] token.
+/// What a text comes to, unrounded, in 1/[`super::COST_SCALE`] token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weight {
+pub struct ScaledEstimate {
     /// The estimate.
     pub estimate: u64,
     /// The same, and more for runs that no natural text has: what a budget is held by.
@@ -69,13 +69,13 @@ pub struct Weight {
 /// Never less than a token for each 16 bytes, so that text made to fool the tables is not taken for free. O(n), some 200 MB/s in a sandbox.
 #[must_use]
 pub fn estimate(text: &[u8], profile: Profile) -> u64 {
-    (weigh(text, profile).estimate + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
+    (scaled_estimate(text, profile).estimate + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
 }
 
 /// What the words of texts came to that were weighed before: texts of one kind say the same words again and again. It changes nothing but the time that weighing takes.
-pub struct Words([Word; WORDS]);
+pub struct WordCache([Word; WORDS]);
 
-impl Default for Words {
+impl Default for WordCache {
     fn default() -> Self {
         Self([Word::default(); WORDS])
     }
@@ -83,29 +83,29 @@ impl Default for Words {
 
 /// Weighs a text. O(n), one pass.
 #[must_use]
-pub fn weigh(text: &[u8], profile: Profile) -> Weight {
+pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
     // Shorter texts have few words twice.
     const SHORT: usize = 512;
     if text.len() < SHORT {
-        Sum::new(profile.tables(), None).weigh(text)
+        Sum::new(profile.tables(), None).scan(text)
     } else {
-        weigh_in(&mut Words::default(), text, profile)
+        scaled_estimate_in(&mut WordCache::default(), text, profile)
     }
 }
 
 /// Weighs one of many texts. O(n), one pass.
 #[must_use]
-pub fn weigh_in(words: &mut Words, text: &[u8], profile: Profile) -> Weight {
-    Sum::new(profile.tables(), Some(&mut words.0)).weigh(text)
+pub fn scaled_estimate_in(words: &mut WordCache, text: &[u8], profile: Profile) -> ScaledEstimate {
+    Sum::new(profile.tables(), Some(&mut words.0)).scan(text)
 }
 
 impl Sum<'_> {
     #[inline]
-    fn weigh(mut self, text: &[u8]) -> Weight {
+    fn scan(mut self, text: &[u8]) -> ScaledEstimate {
         scan::scan(text, &mut self);
         let least = text.len() as u64 * ONE.unsigned_abs() / 16;
         let weight = |total: i64| total.max(0).unsigned_abs().max(least);
-        Weight { estimate: weight(self.total), cautious: weight(self.total + self.caution) }
+        ScaledEstimate { estimate: weight(self.total), cautious: weight(self.total + self.caution) }
     }
 }
 

@@ -3,21 +3,21 @@
 
 pub mod budget;
 pub mod chars4;
+mod cost_model;
 pub mod lexical;
-mod sample;
-mod weighed;
+mod original;
 
 pub use budget::{Budget, TokenBudget};
-pub use lexical::{Profile, Weight, Words};
-pub use sample::Original;
-pub use weighed::Weighed;
+pub use cost_model::CostModel;
+pub use lexical::{Profile, ScaledEstimate, WordCache};
+pub use original::OriginalCost;
 
 use serde::{Deserialize, Serialize};
 
 use context_guard_json::blocks::is_ascii;
 
 /// Units of a token in which small texts are weighed.
-pub const FINE: u64 = 4_096;
+pub const COST_SCALE: u64 = 4_096;
 
 /// Which estimator prices answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,43 +78,50 @@ impl Estimator {
         self.measure(text).cost
     }
 
-    /// The same in 1/[`FINE`], unrounded: what is to be added up over many small texts. O(n).
+    /// The same in 1/[`COST_SCALE`], unrounded: what is to be added up over many small texts. O(n).
     #[must_use]
-    pub fn weigh(&self, text: &[u8]) -> u64 {
-        self.scaled(self.weight(text, lexical::weigh).cautious)
+    pub fn scaled_cost(&self, text: &[u8]) -> u64 {
+        self.scaled(self.estimate(text, lexical::scaled_estimate).cautious)
     }
 
     /// The same, of one of many texts. O(n).
     #[must_use]
-    pub fn weigh_in(&self, words: &mut Words, text: &[u8]) -> u64 {
-        let weigh = |text: &[u8], profile| lexical::weigh_in(words, text, profile);
-        self.scaled(self.weight(text, weigh).cautious)
+    pub fn scaled_cost_in(&self, words: &mut WordCache, text: &[u8]) -> u64 {
+        let weigh = |text: &[u8], profile| lexical::scaled_estimate_in(words, text, profile);
+        self.scaled(self.estimate(text, weigh).cautious)
     }
 
     /// Both at once. O(n), one pass.
     #[must_use]
     pub fn measure(&self, text: &[u8]) -> Measure {
-        self.rounded(text, self.weight(text, lexical::weigh))
+        self.rounded(text, self.estimate(text, lexical::scaled_estimate))
     }
 
     /// The same, of one of many texts. O(n), one pass.
     #[must_use]
-    pub fn measure_in(&self, words: &mut Words, text: &[u8]) -> Measure {
-        let weigh = |text: &[u8], profile| lexical::weigh_in(words, text, profile);
-        self.rounded(text, self.weight(text, weigh))
+    pub fn measure_in(&self, words: &mut WordCache, text: &[u8]) -> Measure {
+        let weigh = |text: &[u8], profile| lexical::scaled_estimate_in(words, text, profile);
+        self.rounded(text, self.estimate(text, weigh))
     }
 
-    fn rounded(&self, text: &[u8], weight: Weight) -> Measure {
+    fn rounded(&self, text: &[u8], weight: ScaledEstimate) -> Measure {
         let tokens = match self.method {
-            Method::Lexical => (weight.estimate + FINE / 2) / FINE,
+            Method::Lexical => (weight.estimate + COST_SCALE / 2) / COST_SCALE,
             Method::Chars4 => chars4::of_chars(characters(text)),
         };
-        Measure { tokens: self.scaled(tokens), cost: self.scaled(weight.cautious).div_ceil(FINE) }
+        Measure {
+            tokens: self.scaled(tokens),
+            cost: self.scaled(weight.cautious).div_ceil(COST_SCALE),
+        }
     }
 
     /// The tables know less beyond ASCII: they were measured on other texts than the one at hand, and estimates were up to 29 % too low
     /// where nearly half of the characters were of that kind.
-    fn weight(&self, text: &[u8], weigh: impl FnOnce(&[u8], Profile) -> Weight) -> Weight {
+    fn estimate(
+        &self,
+        text: &[u8],
+        weigh: impl FnOnce(&[u8], Profile) -> ScaledEstimate,
+    ) -> ScaledEstimate {
         match self.method {
             Method::Lexical => {
                 let weight = weigh(text, self.profile);
@@ -126,11 +133,11 @@ impl Estimator {
                 let wide = characters - ascii.min(characters);
                 let cautious =
                     weight.cautious + weight.cautious / 20 * 7 * wide / characters.max(1);
-                Weight { cautious, ..weight }
+                ScaledEstimate { cautious, ..weight }
             }
             Method::Chars4 => {
-                let fine = characters(text) * FINE * 3 / 10;
-                Weight { estimate: fine, cautious: fine }
+                let fine = characters(text) * COST_SCALE * 3 / 10;
+                ScaledEstimate { estimate: fine, cautious: fine }
             }
         }
     }

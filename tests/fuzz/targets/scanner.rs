@@ -4,14 +4,14 @@
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]
 
+use context_guard_core::json::locate_lists::DocumentInfo;
 use context_guard_core::json::scan::is_json;
-use context_guard_core::json::survey::Survey;
 use context_guard_core::json::text::{Form, boundary, escape, visible};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let raw = is_json(bytes, Form::Raw);
-    let _ = (is_json(bytes, Form::Escaped), Survey::of(bytes, Form::Escaped));
+    let _ = (is_json(bytes, Form::Escaped), DocumentInfo::parse(bytes, Form::Escaped));
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let valid = serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
     assert!(raw || !valid, "serde_json takes it");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::projection::MAX_LEVELS;
-use crate::blocks::same;
-use crate::json::outline::{Id, Outline};
+use crate::blocks::equal_bytes;
+use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
 /// A tree of selected fields, such as `id,price.total,items[].id`. Sibling paths share their
@@ -87,7 +87,10 @@ impl Mask {
         if self.members.len() > 16 {
             return self.members.get(std::str::from_utf8(name).ok()?);
         }
-        self.members.iter().find(|(known, _)| same(known.as_bytes(), name)).map(|(_, mask)| mask)
+        self.members
+            .iter()
+            .find(|(known, _)| equal_bytes(known.as_bytes(), name))
+            .map(|(_, mask)| mask)
     }
 
     /// Returns the outermost names.
@@ -103,7 +106,7 @@ impl Mask {
 
 /// Returns the names of an object's members, or of those of the first object in a list.
 #[must_use]
-pub fn names(outline: &Outline<'_>, id: Id) -> Vec<String> {
+pub fn names(outline: &Outline<'_>, id: NodeId) -> Vec<String> {
     let Some(node) = outline.node(id) else { return Vec::new() };
     let object = match node.kind {
         Kind::Object => Some(id),

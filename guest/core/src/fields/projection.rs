@@ -61,7 +61,7 @@ impl<'m> Projection<'m> {
         }
         let kind = scanner.kind()?;
         if self.level >= MAX_LEVELS || !matches!(kind, Kind::Object | Kind::Array) {
-            return scanner.pass().map(|_| false);
+            return scanner.skip_unchecked().map(|_| false);
         }
         self.level += 1;
         let copied = match kind {
@@ -74,7 +74,7 @@ impl<'m> Projection<'m> {
 
     fn whole(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
         let kind = scanner.kind()?;
-        let value = scanner.skip()?;
+        let value = scanner.skip_value()?;
         let bytes = scanner.bytes(&value);
         match kind {
             Kind::Object | Kind::Array => {
@@ -91,11 +91,11 @@ impl<'m> Projection<'m> {
         scanner.members(|scanner| {
             let before = self.out.len();
             let Some(at) = self.member(scanner, node)? else {
-                return scanner.pass().map(drop);
+                return scanner.skip_unchecked().map(drop);
             };
             let named = self.nodes.get(node).and_then(|node| node.members.get(at));
             let Some((key, inner)) = named.and_then(|member| member.selected.as_ref()) else {
-                return scanner.pass().map(drop);
+                return scanner.skip_unchecked().map(drop);
             };
             if before > start + 1 {
                 self.out.push(b',');
@@ -139,7 +139,7 @@ impl<'m> Projection<'m> {
     /// none if it is not selected and the cache is full.
     #[inline]
     fn member(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<Option<usize>> {
-        scanner.space();
+        scanner.skip_whitespace();
         match self.nodes.get_mut(node).and_then(|node| node.expected(scanner)) {
             Some(at) => Ok(Some(at)),
             None => self.found(scanner, node),
@@ -186,7 +186,7 @@ impl MaskNode<'_> {
     #[inline]
     fn expected(&mut self, scanner: &mut Scanner<'_>) -> Option<usize> {
         let at = match self.members.get(self.next) {
-            Some(member) if scanner.meets(&member.raw_key) => self.next,
+            Some(member) if scanner.consume_bytes(&member.raw_key) => self.next,
             _ => self.nearby(scanner)?,
         };
         self.follow(at);
@@ -195,8 +195,9 @@ impl MaskNode<'_> {
 
     #[inline(never)]
     fn nearby(&self, scanner: &mut Scanner<'_>) -> Option<usize> {
-        let meets =
-            |at: &usize| self.members.get(*at).is_some_and(|member| scanner.meets(&member.raw_key));
+        let meets = |at: &usize| {
+            self.members.get(*at).is_some_and(|member| scanner.consume_bytes(&member.raw_key))
+        };
         (self.next + 1..self.next + MAX_MISSING_MEMBERS).chain([0]).find(meets)
     }
 

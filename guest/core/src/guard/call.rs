@@ -22,8 +22,8 @@ use crate::record::Record;
 use crate::shape::notice::READ_TOOL;
 use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Cursor, CursorError, Replay, Scope};
-use crate::text::shorten::{MARK, holds_mark};
-use crate::tokens::Original;
+use crate::text::shorten::{TRUNCATION_MARK_PREFIX, has_truncation_mark};
+use crate::tokens::OriginalCost;
 
 /// The refusal of a call whose arguments contain truncation marks.
 const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
@@ -202,8 +202,8 @@ impl Call<'_> {
     /// as if it were complete.
     fn has_truncation_marks(&self) -> bool {
         let bytes = self.arguments();
-        memchr::memmem::find(bytes, MARK.as_bytes()).is_some()
-            && holds_mark(&String::from_utf8_lossy(bytes))
+        memchr::memmem::find(bytes, TRUNCATION_MARK_PREFIX.as_bytes()).is_some()
+            && has_truncation_mark(&String::from_utf8_lossy(bytes))
             && memchr::memmem::find(bytes, VERBATIM_ARGUMENT.as_bytes()).is_none()
     }
 
@@ -396,7 +396,7 @@ impl Call<'_> {
         let settings = self.settings_for(name);
         let tokens = settings.estimator.price(reason.as_bytes());
         let endpoint = endpoint_name(self.cx.upstream, name);
-        let original = Original { tokens, ..Original::default() };
+        let original = OriginalCost { tokens, ..OriginalCost::default() };
         let record = Record::error(&endpoint, original, message.len(), settings.threshold);
         Plan::Answer { message, entries: Vec::new(), extend: Vec::new(), ttl_ms: 0, record }
     }

@@ -11,7 +11,7 @@ use crate::mcp::reply::Envelope;
 use crate::mcp::serve_part::{ServedPart, serve_part};
 use crate::record::Record;
 use crate::snapshot::{Cursor, CursorError, Loaded};
-use crate::tokens::Original;
+use crate::tokens::OriginalCost;
 
 /// Maximum size of arguments in a cursor, in bytes. A cursor costs tokens whenever it is shown.
 pub(super) const MAX_REPLAY_ARGUMENT_BYTES: usize = 1_024;
@@ -41,7 +41,8 @@ impl Guard {
         if shaped.message.is_none() && is_failure(message) {
             return Ok(Shaped { entries: Vec::new(), ..shaped });
         }
-        let original = Original { tokens: shaped.record.original_tokens, ..Original::default() };
+        let original =
+            OriginalCost { tokens: shaped.record.original_tokens, ..OriginalCost::default() };
         // The snapshot's name is a keyed digest of the answer: the same name means the same answer.
         let loaded: Loaded = shaped
             .entries

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::encoding::{pack, unpack};
 use crate::mcp::tool_info::OutputSchema;
-use crate::packed::{pack, unpack};
 use crate::query::Query;
 use crate::shape::context::RequestOptions;
 use crate::snapshot::{Cursor, Replay};

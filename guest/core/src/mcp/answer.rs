@@ -2,8 +2,8 @@
 
 use super::block::{self, ContentBlock};
 use crate::json::Span;
+use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::{Kind, Scan, ScanError, Scanner};
-use crate::json::survey::Survey;
 use crate::json::text::Form;
 
 /// The parts of a tool result or resource that concern the guard.
@@ -18,7 +18,7 @@ pub struct Answer {
     /// They are the contents of a resource.
     pub resource: bool,
     /// `structuredContent`.
-    pub structured: Option<Survey>,
+    pub structured: Option<DocumentInfo>,
     /// `isError`.
     pub is_error: bool,
     /// `_meta` of the result.
@@ -40,19 +40,19 @@ impl Answer {
         let mut answer = Self { complete: true, ..Self::default() };
         let mut scanner = Scanner::new(message, Form::Raw);
         if scanner.kind()? != Kind::Object {
-            scanner.pass()?;
+            scanner.skip_unchecked()?;
             scanner.end()?;
             return Ok(answer);
         }
         scanner.object(|scanner, key| {
-            if scanner.is(&key, "result") && scanner.kind()? == Kind::Object {
+            if scanner.is_key(&key, "result") && scanner.kind()? == Kind::Object {
                 once(answer.result.is_none(), scanner)?;
-                scanner.space();
+                scanner.skip_whitespace();
                 let start = scanner.position();
                 answer.members(scanner, message.len())?;
                 answer.result = Some(start..scanner.position());
             } else {
-                scanner.pass()?;
+                scanner.skip_unchecked()?;
             }
             Ok(())
         })?;
@@ -63,7 +63,7 @@ impl Answer {
     fn members(&mut self, scanner: &mut Scanner<'_>, length: usize) -> Scan<()> {
         scanner.object(|scanner, key| {
             let kind = scanner.kind()?;
-            let is = |name| scanner.is(&key, name);
+            let is = |name| scanner.is_key(&key, name);
             if kind == Kind::Array && (is("content") || is("contents")) {
                 once(self.content.is_none(), scanner)?;
                 self.resource = is("contents");
@@ -72,19 +72,19 @@ impl Answer {
                 self.content = Some(start..scanner.position());
             } else if is("structuredContent") {
                 once(self.structured.is_none(), scanner)?;
-                self.structured = Some(Survey::read(scanner)?);
+                self.structured = Some(DocumentInfo::read(scanner)?);
             } else if is("isError") {
-                let value = scanner.pass()?;
+                let value = scanner.skip_unchecked()?;
                 self.is_error = scanner.bytes(&value) == b"true";
             } else if kind == Kind::Object && is("_meta") {
-                self.meta = Some(scanner.pass()?);
+                self.meta = Some(scanner.skip_unchecked()?);
             } else if is("ttlMs") {
-                self.ttl = Some(scanner.pass()?);
+                self.ttl = Some(scanner.skip_unchecked()?);
             } else if kind == Kind::String && is("resultType") {
                 let value = scanner.string()?;
-                self.complete = scanner.is(&value, "complete");
+                self.complete = scanner.is_key(&value, "complete");
             } else {
-                scanner.pass()?;
+                scanner.skip_unchecked()?;
             }
             Ok(())
         })

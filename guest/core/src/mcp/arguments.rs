@@ -84,7 +84,7 @@ pub fn split(
     let mut sorted = SplitArguments::default();
     let (mut kept, mut taken, mut wrong) = (Vec::new(), false, None);
     let scan = scanner.object(|scanner, key| {
-        let value = scanner.skip()?;
+        let value = scanner.skip_value()?;
         let name = scanner.decode(&key);
         match guarded_name(&name, owner, settings) {
             Some(guarded) => {

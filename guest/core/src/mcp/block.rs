@@ -1,10 +1,10 @@
 //! Content blocks of a tool result and contents of a resource.
 
 use crate::json::Span;
+use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::{Kind, Scan, Scanner};
-use crate::json::survey::Survey;
 use crate::json::text::{Form, boundary, visible};
-use crate::text::ends::Ends;
+use crate::text::line_index::LineIndex;
 
 /// Size from which a message is likely to be cut, in bytes. Then the structure of its first text is
 /// located in the same pass.
@@ -18,9 +18,9 @@ pub struct ContentBlock {
     /// The content of its text between the quotes: its own, or that of the resource in it.
     pub text: Option<Span>,
     /// The lists of that text, relative to its start, if it is JSON and was inspected.
-    pub survey: Option<Survey>,
+    pub survey: Option<DocumentInfo>,
     /// The line ends of that text, if it is not JSON and was inspected.
-    pub ends: Option<Ends>,
+    pub ends: Option<LineIndex>,
 }
 
 /// Reads an array of blocks. `length` is the size of the message in bytes.
@@ -30,14 +30,14 @@ pub struct ContentBlock {
 pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<ContentBlock>> {
     let mut blocks: Vec<ContentBlock> = Vec::new();
     scanner.array(|scanner| {
-        scanner.space();
+        scanner.skip_whitespace();
         let start = scanner.position();
         let mut block = ContentBlock::default();
         if scanner.kind()? == Kind::Object {
             let inspect = blocks.is_empty() && length >= MIN_INSPECTED_MESSAGE_BYTES;
             read_members(scanner, inspect, &mut block)?;
         } else {
-            scanner.pass()?;
+            scanner.skip_unchecked()?;
         }
         block.span = start..scanner.position();
         blocks.push(block);
@@ -54,14 +54,14 @@ impl ContentBlock {
             self.text = Some(scanner.string()?);
             return Ok(());
         }
-        let json = begins_as_json(scanner.inside());
-        self.text = match json.then(|| scanner.document(Survey::read)).flatten() {
+        let json = begins_as_json(scanner.after_quote());
+        self.text = match json.then(|| scanner.embedded_document(DocumentInfo::read)).flatten() {
             Some((text, survey)) => {
-                self.survey = Some(survey.from(text.start));
+                self.survey = Some(survey.relative_to(text.start));
                 Some(text)
             }
             None => {
-                let (text, ends) = scanner.string_by(Ends::to_quote)?;
+                let (text, ends) = scanner.string_with(LineIndex::build_to_quote)?;
                 self.ends = Some(ends);
                 Some(text)
             }
@@ -74,12 +74,12 @@ impl ContentBlock {
 fn read_members(scanner: &mut Scanner<'_>, inspect: bool, block: &mut ContentBlock) -> Scan<()> {
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
-        if kind == Kind::String && scanner.is(&key, "text") {
+        if kind == Kind::String && scanner.is_key(&key, "text") {
             block.read_text(scanner, inspect)?;
-        } else if kind == Kind::Object && scanner.is(&key, "resource") {
+        } else if kind == Kind::Object && scanner.is_key(&key, "resource") {
             read_members(scanner, inspect, block)?;
         } else {
-            scanner.pass()?;
+            scanner.skip_unchecked()?;
         }
         Ok(())
     })

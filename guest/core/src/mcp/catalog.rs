@@ -82,12 +82,12 @@ fn read(message: &[u8]) -> Scan<Option<(Span, Vec<ListedTool>)>> {
         return Ok(None);
     }
     scanner.object(|scanner, key| {
-        if !scanner.is(&key, "result") || scanner.kind()? != Kind::Object {
-            return scanner.skip().map(drop);
+        if !scanner.is_key(&key, "result") || scanner.kind()? != Kind::Object {
+            return scanner.skip_value().map(drop);
         }
         scanner.object(|scanner, key| {
-            if !scanner.is(&key, "tools") || scanner.kind()? != Kind::Array {
-                return scanner.skip().map(drop);
+            if !scanner.is_key(&key, "tools") || scanner.kind()? != Kind::Array {
+                return scanner.skip_value().map(drop);
             }
             let start = scanner.position();
             let mut tools = Vec::new();
@@ -106,27 +106,27 @@ fn read(message: &[u8]) -> Scan<Option<(Span, Vec<ListedTool>)>> {
 fn tool(scanner: &mut Scanner<'_>) -> Scan<ListedTool> {
     let mut tool = ListedTool::default();
     if scanner.kind()? != Kind::Object {
-        scanner.skip()?;
+        scanner.skip_value()?;
         return Ok(tool);
     }
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
-        if kind == Kind::String && scanner.is(&key, "name") {
+        if kind == Kind::String && scanner.is_key(&key, "name") {
             let name = scanner.string()?;
             tool.name = scanner.decode(&name);
-        } else if kind == Kind::Object && scanner.is(&key, "inputSchema") {
-            tool.input = Some(scanner.skip()?);
-        } else if kind == Kind::Object && scanner.is(&key, "outputSchema") {
-            tool.output = Some(scanner.skip()?);
-        } else if kind == Kind::Object && scanner.is(&key, "annotations") {
+        } else if kind == Kind::Object && scanner.is_key(&key, "inputSchema") {
+            tool.input = Some(scanner.skip_value()?);
+        } else if kind == Kind::Object && scanner.is_key(&key, "outputSchema") {
+            tool.output = Some(scanner.skip_value()?);
+        } else if kind == Kind::Object && scanner.is_key(&key, "annotations") {
             scanner.object(|scanner, key| {
-                let value = scanner.skip()?;
+                let value = scanner.skip_value()?;
                 tool.read_only |=
-                    scanner.is(&key, "readOnlyHint") && scanner.bytes(&value) == b"true";
+                    scanner.is_key(&key, "readOnlyHint") && scanner.bytes(&value) == b"true";
                 Ok(())
             })?;
         } else {
-            scanner.skip()?;
+            scanner.skip_value()?;
         }
         Ok(())
     })?;
@@ -138,8 +138,8 @@ fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)
     let mut found = None;
     Scanner::starting_at(bytes, Form::Raw, object.start).object(|scanner, key| {
         let kind = scanner.kind()?;
-        let value = scanner.pass()?;
-        if scanner.is(&key, name) {
+        let value = scanner.skip_unchecked()?;
+        if scanner.is_key(&key, name) {
             found = Some((kind, value));
         }
         Ok(())
@@ -152,10 +152,10 @@ fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
     let mut own = 0;
     if let Some((Kind::Object, properties)) = value_of(message, input, "properties")? {
         Scanner::starting_at(message, Form::Raw, properties.start).object(|scanner, key| {
-            if let Some(at) = ARGUMENT_NAMES.iter().position(|name| scanner.is(&key, name)) {
+            if let Some(at) = ARGUMENT_NAMES.iter().position(|name| scanner.is_key(&key, name)) {
                 own |= 1 << at;
             }
-            scanner.pass().map(drop)
+            scanner.skip_unchecked().map(drop)
         })?;
     }
     Ok(own)

@@ -4,13 +4,13 @@ use super::answer::Answer;
 use crate::json::Span;
 use crate::json::text::Form;
 use crate::shape::context::ShapeContext;
-use crate::tokens::Original;
+use crate::tokens::OriginalCost;
 
 /// The cost of the payloads of an unshaped answer.
 pub struct AnswerCost {
-    blocks: Vec<Original>,
+    blocks: Vec<OriginalCost>,
     /// The structured content.
-    pub(super) structured: Original,
+    pub(super) structured: OriginalCost,
 }
 
 impl AnswerCost {
@@ -20,7 +20,7 @@ impl AnswerCost {
         let enough = context.surely_over();
         let price = |span: &Span, form| {
             let bytes = message.get(span.clone()).unwrap_or_default();
-            Original::price_beside(&context.limits.estimator, bytes, form, enough)
+            OriginalCost::estimate_up_to(&context.limits.estimator, bytes, form, enough)
         };
         Self {
             blocks: answer
@@ -30,29 +30,29 @@ impl AnswerCost {
                     block
                         .text
                         .as_ref()
-                        .map_or(Original::default(), |text| price(text, Form::Escaped))
+                        .map_or(OriginalCost::default(), |text| price(text, Form::Escaped))
                 })
                 .collect(),
             structured: answer
                 .structured
                 .as_ref()
-                .map_or(Original::default(), |survey| price(&survey.root, Form::Raw)),
+                .map_or(OriginalCost::default(), |survey| price(&survey.root, Form::Raw)),
         }
     }
 
     /// Returns the cost of all payloads.
     #[must_use]
-    pub fn total(&self) -> Original {
+    pub fn total(&self) -> OriginalCost {
         self.text().plus(self.structured)
     }
 
     /// Returns the cost of the text blocks.
-    pub(super) fn text(&self) -> Original {
-        self.blocks.iter().copied().fold(Original::default(), Original::plus)
+    pub(super) fn text(&self) -> OriginalCost {
+        self.blocks.iter().copied().fold(OriginalCost::default(), OriginalCost::plus)
     }
 
     /// Returns the cost of one block.
-    pub(super) fn block(&self, at: usize) -> Original {
+    pub(super) fn block(&self, at: usize) -> OriginalCost {
         self.blocks.get(at).copied().unwrap_or_default()
     }
 }

@@ -16,7 +16,7 @@ use crate::snapshot::cursor::CursorError;
 use crate::snapshot::index::{Index, ListIndex, SnapshotBody, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
 use crate::snapshot::{Cursor, Placement, Replay, StoredSnapshot};
-use crate::tokens::Original;
+use crate::tokens::OriginalCost;
 
 /// A reader of stored snapshots.
 pub struct SnapshotReader<'a> {
@@ -40,7 +40,7 @@ pub struct PartRead {
     /// The token budget that applied.
     pub threshold: u64,
     /// Tokens of the original.
-    pub original: Original,
+    pub original: OriginalCost,
     /// Bytes of the original.
     pub original_bytes: u64,
     /// Entries to store.
@@ -165,7 +165,7 @@ impl SnapshotReader<'_> {
         Ok(PartRead {
             endpoint: stored.index.endpoint.clone(),
             threshold: budget.threshold,
-            original: Original {
+            original: OriginalCost {
                 tokens: stored.index.tokens,
                 cost: 0,
                 sampled: stored.index.sampled,

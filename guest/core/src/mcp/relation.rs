@@ -1,7 +1,7 @@
 //! The relation of structured content to text content.
 
+use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::scan::Kind;
-use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
 use crate::json::{Span, equal};
 
@@ -21,7 +21,7 @@ impl Relation {
     /// it. Reads both once.
     pub(super) fn compare(
         message: &[u8],
-        survey: &Survey,
+        survey: &DocumentInfo,
         texts: &[&[u8]],
         max_wrapping: usize,
     ) -> Self {

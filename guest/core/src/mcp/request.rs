@@ -45,21 +45,21 @@ impl Request {
         let mut request = Self::default();
         let mut scanner = Scanner::new(message, Form::Raw);
         if scanner.kind()? != Kind::Object {
-            scanner.skip()?;
+            scanner.skip_value()?;
             scanner.end()?;
             return Ok(request);
         }
         scanner.object(|scanner, key| {
             let kind = scanner.kind()?;
-            if scanner.is(&key, "id") {
-                request.id = Some(scanner.skip()?);
-            } else if scanner.is(&key, "method") && kind == Kind::String {
+            if scanner.is_key(&key, "id") {
+                request.id = Some(scanner.skip_value()?);
+            } else if scanner.is_key(&key, "method") && kind == Kind::String {
                 let method = scanner.string()?;
                 request.method = scanner.decode(&method);
-            } else if scanner.is(&key, "params") && kind == Kind::Object {
+            } else if scanner.is_key(&key, "params") && kind == Kind::Object {
                 request.params(scanner)?;
             } else {
-                scanner.skip()?;
+                scanner.skip_value()?;
             }
             Ok(())
         })?;
@@ -71,30 +71,30 @@ impl Request {
         scanner.object(|scanner, key| {
             let kind = scanner.kind()?;
             if kind == Kind::String
-                && (scanner.is(&key, "name")
-                    || scanner.is(&key, "uri")
-                    || scanner.is(&key, "taskId"))
+                && (scanner.is_key(&key, "name")
+                    || scanner.is_key(&key, "uri")
+                    || scanner.is_key(&key, "taskId"))
             {
                 let name = scanner.string()?;
                 self.name = Some(scanner.decode(&name));
-            } else if kind == Kind::Object && scanner.is(&key, "arguments") {
-                self.arguments = Some(scanner.skip()?);
-            } else if kind == Kind::Object && scanner.is(&key, "_meta") {
+            } else if kind == Kind::Object && scanner.is_key(&key, "arguments") {
+                self.arguments = Some(scanner.skip_value()?);
+            } else if kind == Kind::Object && scanner.is_key(&key, "_meta") {
                 self.meta(scanner)?;
             } else {
-                self.continues |= scanner.is(&key, "cursor");
-                scanner.skip()?;
+                self.continues |= scanner.is_key(&key, "cursor");
+                scanner.skip_value()?;
             }
             Ok(())
         })
     }
 
     fn meta(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
-        scanner.space();
+        scanner.skip_whitespace();
         let start = scanner.position();
         let (mut rest, mut budget, mut has_guard_members) = (Vec::new(), None, false);
         scanner.object(|scanner, key| {
-            let value = scanner.skip()?;
+            let value = scanner.skip_value()?;
             let name = scanner.decode(&key);
             if let Some(name) = name.strip_prefix(super::META_PREFIX) {
                 has_guard_members = true;

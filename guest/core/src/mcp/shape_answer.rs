@@ -8,8 +8,8 @@ use super::cost::AnswerCost;
 use super::relation::Relation;
 use super::write_answer::{AnswerWriter, ContentPlan, ShapedMessage};
 use crate::json::Span;
+use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::scan::Kind;
-use crate::json::survey::{List, Survey};
 use crate::json::text::{Form, boundary, visible};
 use crate::query::Query;
 use crate::shape::Coverage;
@@ -21,7 +21,7 @@ use crate::shape::render::SchemaConstraint;
 use crate::shape::transform::{self, Transformed};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Placement};
-use crate::tokens::Original;
+use crate::tokens::OriginalCost;
 
 /// Shapes an answer. Returns none if the answer may be sent unchanged.
 #[must_use]
@@ -96,18 +96,18 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// Returns the lists in the text of a block, if that is JSON.
-    fn survey(&self, at: usize) -> Option<Cow<'_, Survey>> {
+    fn survey(&self, at: usize) -> Option<Cow<'_, DocumentInfo>> {
         let known = self.block(at).and_then(|block| block.survey.as_ref());
         known.map(Cow::Borrowed).or_else(|| locate_json_lists(self.text(at)).map(Cow::Owned))
     }
 
     /// Returns true if an answer within its budget may still have to be shaped: because of its
     /// number of items, its length, or a requested range.
-    fn may_need_cut(&self, survey: &Survey, texts: &[usize]) -> bool {
+    fn may_need_cut(&self, survey: &DocumentInfo, texts: &[usize]) -> bool {
         let (settings, options) = (self.writer.context.limits, self.writer.context.options);
         let size = self.writer.context.page_size();
         let has_long_list =
-            |survey: &Survey| survey.lists.iter().any(|list| list.items.len() as u64 > size);
+            |survey: &DocumentInfo| survey.lists.iter().any(|list| list.items.len() as u64 > size);
         let holds_long_list =
             |at: &usize| self.survey(*at).is_some_and(|survey| has_long_list(&survey));
         has_long_list(survey)
@@ -123,7 +123,7 @@ impl<'a> Shaper<'_, 'a> {
     fn shape_payload(
         &self,
         payload: &Payload<'a, '_>,
-        cost: Original,
+        cost: OriginalCost,
         placement: Option<Placement>,
         text: bool,
         token_limit: u64,
@@ -174,7 +174,7 @@ impl<'a> Shaper<'_, 'a> {
         Some(Entry { key, value: whole.snapshot.clone().into_bytes().into() })
     }
 
-    fn shape_structured(&self, survey: &Survey) -> Option<ShapedMessage<'a>> {
+    fn shape_structured(&self, survey: &DocumentInfo) -> Option<ShapedMessage<'a>> {
         let shaped = self.shape_structured_payload(survey, false, self.token_limit)?;
         let content = self.writer.blocks();
         Some(self.writer.finish(ContentPlan {
@@ -186,11 +186,11 @@ impl<'a> Shaper<'_, 'a> {
 
     fn shape_structured_payload(
         &self,
-        survey: &Survey,
+        survey: &DocumentInfo,
         text: bool,
         token_limit: u64,
     ) -> Option<ShapedPayload<'a>> {
-        let relative = survey.clone().from(survey.root.start);
+        let relative = survey.clone().relative_to(survey.root.start);
         let payload = Payload {
             bytes: self.writer.bytes(&survey.root),
             form: Form::Raw,
@@ -208,7 +208,7 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// Shapes an answer whose text and structured content are equal: one payload, written twice.
-    fn shape_duplicate(&self, survey: &Survey, texts: &[usize]) -> Option<ShapedMessage<'a>> {
+    fn shape_duplicate(&self, survey: &DocumentInfo, texts: &[usize]) -> Option<ShapedMessage<'a>> {
         let shaped = self.shape_structured_payload(survey, true, self.token_limit)?;
         let content = self.writer.content_with(&shaped.rendered, texts);
         Some(self.writer.finish(ContentPlan {
@@ -221,7 +221,7 @@ impl<'a> Shaper<'_, 'a> {
     /// Shapes an answer whose structured content wraps the text.
     fn shape_wrapped_text(
         &self,
-        survey: &Survey,
+        survey: &DocumentInfo,
         string: &Span,
         texts: &[usize],
     ) -> Option<ShapedMessage<'a>> {
@@ -238,7 +238,7 @@ impl<'a> Shaper<'_, 'a> {
             ends: None,
             blocks: false,
         };
-        let cost = texts.first().map_or(Original::default(), |at| self.writer.cost.block(*at));
+        let cost = texts.first().map_or(OriginalCost::default(), |at| self.writer.cost.block(*at));
         let shaped = self.shape_payload(&payload, cost, Some(placement), true, self.token_limit)?;
         let content = self.writer.content_with(&shaped.rendered, texts);
         Some(self.writer.finish(ContentPlan {
@@ -250,7 +250,11 @@ impl<'a> Shaper<'_, 'a> {
 
     /// Shapes an answer whose text and structured content differ: two payloads that share the
     /// budget.
-    fn shape_separately(&self, survey: &Survey, texts: &[usize]) -> Option<ShapedMessage<'a>> {
+    fn shape_separately(
+        &self,
+        survey: &DocumentInfo,
+        texts: &[usize],
+    ) -> Option<ShapedMessage<'a>> {
         let (text, structured) = (self.writer.cost.text().cost, self.writer.cost.structured.cost);
         let half = self.token_limit / 2;
         let (for_text, for_structured) = match (text <= half, structured <= half) {
@@ -291,7 +295,7 @@ impl<'a> Shaper<'_, 'a> {
         let items = self.writer.answer.blocks.iter().map(|block| shift(&block.span)).collect();
         let root = 0..content.len();
         let list = List { path: Vec::new(), span: root.clone(), items };
-        let survey = Survey { root, kind: Kind::Array, lists: vec![list], text: None };
+        let survey = DocumentInfo { root, kind: Kind::Array, lists: vec![list], text: None };
         let payload = Payload {
             bytes: self.writer.bytes(&content),
             form: Form::Raw,
@@ -315,7 +319,7 @@ impl<'a> Shaper<'_, 'a> {
     fn shape_one_text(
         &self,
         at: usize,
-        cost: Original,
+        cost: OriginalCost,
         others: u64,
         token_limit: u64,
     ) -> Option<ContentPlan<'a>> {
@@ -339,8 +343,8 @@ impl<'a> Shaper<'_, 'a> {
 }
 
 /// Returns the lists of an escaped text, if it is JSON.
-fn locate_json_lists(escaped: &[u8]) -> Option<Survey> {
-    begins_as_json(escaped).then(|| Survey::of(escaped, Form::Escaped)).flatten()
+fn locate_json_lists(escaped: &[u8]) -> Option<DocumentInfo> {
+    begins_as_json(escaped).then(|| DocumentInfo::parse(escaped, Form::Escaped)).flatten()
 }
 
 /// Returns the end of an error's text, about `token_limit` tokens.

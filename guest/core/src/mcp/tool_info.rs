@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::packed::{pack, unpack};
+use crate::encoding::{pack, unpack};
 use crate::shape::render::SchemaConstraint;
 
 /// Identifies the stored form. Must change whenever [`ToolInfo`] does.

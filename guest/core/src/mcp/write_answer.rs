@@ -15,7 +15,7 @@ use crate::shape::context::ShapeContext;
 use crate::shape::plan::ShapedPayload;
 use crate::shape::render::{Rendered, with_contract};
 use crate::snapshot::stored::Entry;
-use crate::tokens::{Original, TokenBudget};
+use crate::tokens::{OriginalCost, TokenBudget};
 
 /// A shaped answer.
 pub struct ShapedMessage<'a> {
@@ -206,7 +206,7 @@ pub fn result_metadata(
     mut coverage: Map<String, Value>,
     tokens: u64,
     threshold: u64,
-    original: Original,
+    original: OriginalCost,
     original_bytes: u64,
 ) -> Map<String, Value> {
     if let Ok(Value::Object(budget)) = serde_json::to_value(TokenBudget::new(tokens, threshold)) {

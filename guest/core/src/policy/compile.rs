@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, OnFault, Rule, Settings};
 use super::endpoint_settings::EndpointSettings;
+use crate::encoding::{pack, unpack};
 use crate::fields::Mask;
-use crate::packed::{pack, unpack};
 
 /// Identifies the resolved form. Must change whenever [`Document`] does.
 const FORMAT: &[u8; 4] = b"cgp3";

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::json::outline::{Id, Outline};
+use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
 /// Comparisons that must all hold.
@@ -53,7 +53,7 @@ impl Condition {
     /// Returns true if a record meets every comparison. Numbers are compared by value, all else as
     /// text. A list meets a comparison if one of its elements does.
     #[must_use]
-    pub fn holds(&self, outline: &Outline<'_>, id: Id) -> bool {
+    pub fn holds(&self, outline: &Outline<'_>, id: NodeId) -> bool {
         self.0.iter().all(|test| {
             let values = values_at(outline, id, &test.keys);
             match test.operator {
@@ -86,13 +86,13 @@ pub fn split_path(path: &str) -> Vec<String> {
 
 /// Returns the scalar values at these keys of a record, as text. Descends into lists.
 #[must_use]
-pub fn values_at(outline: &Outline<'_>, id: Id, keys: &[String]) -> Vec<String> {
+pub fn values_at(outline: &Outline<'_>, id: NodeId, keys: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     collect(outline, id, keys, &mut found);
     found
 }
 
-fn collect(outline: &Outline<'_>, id: Id, keys: &[String], found: &mut Vec<String>) {
+fn collect(outline: &Outline<'_>, id: NodeId, keys: &[String], found: &mut Vec<String>) {
     let Some(node) = outline.node(id) else { return };
     match (node.kind, keys.split_first()) {
         (Kind::Array, _) => {
@@ -150,7 +150,7 @@ mod tests {
     fn comparisons_handle_numbers_and_text() {
         let json =
             br#"{"status":"confirmed","price":{"total":99.5},"tags":["sea","dog"],"open":true}"#;
-        let outline = Outline::of(json, Form::Raw, &(0..json.len())).unwrap();
+        let outline = Outline::parse(json, Form::Raw, &(0..json.len())).unwrap();
         for (text, expected) in [
             ("status=confirmed", true),
             ("status!=confirmed", false),

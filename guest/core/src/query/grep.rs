@@ -4,11 +4,11 @@
 use regex_lite::{Regex, RegexBuilder};
 
 use super::records::RecordSet;
-use crate::json::outline::{Id, Outline};
+use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::{Form, boundary, quoted};
-use crate::text::lines::Lines;
-use crate::text::shorten::mark;
+use crate::text::lines::LineSpans;
+use crate::text::shorten::truncation_mark;
 
 /// Maximum number of bytes to search.
 const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
@@ -66,12 +66,13 @@ impl Pattern {
     pub fn search_text(&self, text: &[u8], context: u64, from: u64) -> (Vec<u8>, String) {
         let around = usize::try_from(context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
         let before = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
-        let start = Lines::new(text, Form::Raw).take(before).last().map_or(0, |line| line.end);
+        let start = LineSpans::new(text, Form::Raw).take(before).last().map_or(0, |line| line.end);
         let text = text.get(start..).unwrap_or_default();
         let searched = boundary(text, self.max_bytes, Form::Raw);
         let head = text.get(..searched).unwrap_or(text);
-        let lines: Vec<&[u8]> =
-            Lines::new(head, Form::Raw).map(|line| head.get(line).unwrap_or_default()).collect();
+        let lines: Vec<&[u8]> = LineSpans::new(head, Form::Raw)
+            .map(|line| head.get(line).unwrap_or_default())
+            .collect();
         let matches: Vec<usize> = lines
             .iter()
             .enumerate()
@@ -144,7 +145,7 @@ struct Search<'s, 'a> {
 }
 
 impl Search<'_, '_> {
-    fn visit(&mut self, id: Id) {
+    fn visit(&mut self, id: NodeId) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
         if self.bytes > self.pattern.max_bytes {
@@ -195,7 +196,11 @@ fn shorten_line(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
     let text = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
-    if end < line.len() { format!("{text}{}", mark(line.len() - end, "characters")) } else { text }
+    if end < line.len() {
+        format!("{text}{}", truncation_mark(line.len() - end, "characters"))
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Paths into a document: JSON Pointer (`/items/0/name`) and a subset of JSONPath
 //! (`$.items[0].name`, `$.items[*].id`, `$..email`).
 
-use crate::json::outline::{Id, Outline};
+use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
 /// Maximum number of values that a path may select.
@@ -58,7 +58,7 @@ impl Path {
 
     /// Returns the values that the path selects from `root`.
     #[must_use]
-    pub fn follow(&self, outline: &Outline<'_>, root: Id) -> Vec<Id> {
+    pub fn follow(&self, outline: &Outline<'_>, root: NodeId) -> Vec<NodeId> {
         let mut at = vec![root];
         for step in &self.steps {
             let mut next = Vec::new();
@@ -73,7 +73,7 @@ impl Path {
 }
 
 impl Step {
-    fn follow(&self, outline: &Outline<'_>, id: Id, out: &mut Vec<Id>) {
+    fn follow(&self, outline: &Outline<'_>, id: NodeId, out: &mut Vec<NodeId>) {
         let Some(node) = outline.node(id) else { return };
         match self {
             Step::All => out.extend(outline.children(id).map(|(child, _)| child)),
@@ -167,7 +167,7 @@ mod tests {
 
     fn reach(path: &str) -> Vec<String> {
         let json = br#"{"items":[{"id":1,"a/b":"x"},{"id":2,"user":{"id":9}}],"0":"zero"}"#;
-        let outline = Outline::of(json, Form::Raw, &(0..json.len())).unwrap();
+        let outline = Outline::parse(json, Form::Raw, &(0..json.len())).unwrap();
         let ids = Path::parse(path).unwrap().follow(&outline, 0);
         ids.into_iter()
             .map(|id| {

@@ -1,8 +1,8 @@
 //! Projections of a document or of its records to selected fields.
 
 use crate::fields::{Mask, Projection};
+use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::scan::{Kind, Scanner};
-use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
 
 /// Returns true if a list of projected records, whose bracket is still open, is long enough.
@@ -94,7 +94,7 @@ impl Source<'_> {
 pub(super) fn project(
     bytes: &[u8],
     form: Form,
-    survey: &Survey,
+    survey: &DocumentInfo,
     list: Option<&List>,
     mask: &Mask,
     is_enough: IsEnough<'_>,
@@ -117,7 +117,7 @@ pub(super) fn project(
 fn member_names(
     bytes: &[u8],
     form: Form,
-    survey: &Survey,
+    survey: &DocumentInfo,
     list: Option<&List>,
 ) -> Option<Vec<String>> {
     let mut names = Vec::new();
@@ -127,9 +127,9 @@ fn member_names(
             names.push(scanner.decode(&key));
             let kind = scanner.kind()?;
             match list.filter(|list| list.span.start == scanner.position()) {
-                Some(list) if kind == Kind::Array => scanner.jump(list.span.end),
+                Some(list) if kind == Kind::Array => scanner.advance_to(list.span.end),
                 _ => {
-                    scanner.pass()?;
+                    scanner.skip_unchecked()?;
                 }
             }
             Ok(())

@@ -6,12 +6,12 @@ use super::projected::{Projected, Source};
 use crate::fields::Mask;
 use crate::fields::minify;
 use crate::json::Span;
-use crate::json::outline::{Id, Outline};
+use crate::json::locate_lists::{DocumentInfo, List};
+use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::{Kind, is_json};
-use crate::json::survey::{List, Survey};
 use crate::json::text::Form;
 use crate::policy::EndpointSettings;
-use crate::text::lines::Lines;
+use crate::text::lines::LineSpans;
 
 /// The records of a payload.
 #[derive(Clone, Debug)]
@@ -19,9 +19,9 @@ pub struct RecordSet<'a> {
     /// The document.
     pub outline: Outline<'a>,
     /// The document, or the value that a path selected.
-    pub root: Id,
+    pub root: NodeId,
     /// The records.
-    pub ids: Vec<Id>,
+    pub ids: Vec<NodeId>,
     /// The records are elements of a list.
     pub is_list: bool,
     /// Keys from the document to the list.
@@ -40,15 +40,20 @@ impl<'a> RecordSet<'a> {
     /// Finds the records of an unescaped document. Returns none if it is a text.
     #[must_use]
     pub fn locate(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
-        let survey = Survey::of(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar);
+        let survey =
+            DocumentInfo::parse(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar);
         match survey {
             Some(survey) => Self::from_document(raw, &survey, limits),
             None => Self::from_lines(raw),
         }
     }
 
-    fn from_document(raw: &'a [u8], survey: &Survey, limits: &EndpointSettings) -> Option<Self> {
-        let outline = Outline::of(raw, Form::Raw, &survey.root).ok()?;
+    fn from_document(
+        raw: &'a [u8],
+        survey: &DocumentInfo,
+        limits: &EndpointSettings,
+    ) -> Option<Self> {
+        let outline = Outline::parse(raw, Form::Raw, &survey.root).ok()?;
         let Some(list) = record_list(survey, limits) else {
             let list_keys = Vec::new();
             return Some(Self { ids: vec![0], outline, root: 0, is_list: false, list_keys });
@@ -65,7 +70,7 @@ impl<'a> RecordSet<'a> {
     /// Reads NDJSON: every line that is not empty is a document.
     fn from_lines(raw: &'a [u8]) -> Option<Self> {
         let spans = ndjson(raw, Form::Raw)?;
-        let outline = Outline::of_all(raw, Form::Raw, &spans).ok()?;
+        let outline = Outline::parse_all(raw, Form::Raw, &spans).ok()?;
         let ids = outline.children(0).map(|(id, _)| id).collect();
         Some(Self { outline, root: 0, ids, is_list: true, list_keys: Vec::new() })
     }
@@ -109,14 +114,14 @@ impl<'a> RecordSet<'a> {
     }
 
     /// Retains the records that meet a test.
-    pub fn retain(&mut self, test: impl Fn(&Self, Id) -> bool) {
-        let ids: Vec<Id> = self.ids.iter().copied().filter(|id| test(self, *id)).collect();
+    pub fn retain(&mut self, test: impl Fn(&Self, NodeId) -> bool) {
+        let ids: Vec<NodeId> = self.ids.iter().copied().filter(|id| test(self, *id)).collect();
         self.ids = ids;
     }
 
     /// Returns a record as JSON without white space.
     #[must_use]
-    pub fn raw(&self, id: Id) -> Vec<u8> {
+    pub fn raw(&self, id: NodeId) -> Vec<u8> {
         self.outline.node(id).map_or_else(Vec::new, |node| minify(&self.outline.raw(node)))
     }
 
@@ -133,7 +138,7 @@ impl<'a> RecordSet<'a> {
     /// Projects the document or its records. Returns none if neither has any of the fields.
     #[must_use]
     pub fn project(&self, mask: &Mask) -> Option<Projected> {
-        let start = |id: &Id| self.outline.node(*id).map(|node| self.outline.start(node));
+        let start = |id: &NodeId| self.outline.node(*id).map(|node| self.outline.start(node));
         let starts: Option<Vec<usize>> = self.ids.iter().map(start).collect();
         let names = || crate::fields::mask::names(&self.outline, self.root);
         let whole = self.root == 0 && !self.list_keys.is_empty();
@@ -150,7 +155,10 @@ impl<'a> RecordSet<'a> {
 
 /// Returns the list whose elements are the records: the one that policy names, or else one that
 /// makes up at least half of the document.
-pub(crate) fn record_list<'s>(survey: &'s Survey, limits: &EndpointSettings) -> Option<&'s List> {
+pub(crate) fn record_list<'s>(
+    survey: &'s DocumentInfo,
+    limits: &EndpointSettings,
+) -> Option<&'s List> {
     let list = match &limits.items_path {
         Some(path) => survey.lists.iter().find(|list| list.path == *path),
         None => survey
@@ -165,7 +173,7 @@ pub(crate) fn record_list<'s>(survey: &'s Survey, limits: &EndpointSettings) -> 
 #[must_use]
 pub fn ndjson(bytes: &[u8], form: Form) -> Option<Vec<Span>> {
     let mut spans = Vec::new();
-    for line in Lines::new(bytes, form) {
+    for line in LineSpans::new(bytes, form) {
         let text = bytes.get(line.clone()).unwrap_or_default();
         let end = match form {
             Form::Raw => text.trim_ascii_end().len(),

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::{split_path, values_at};
 use super::records::RecordSet;
-use crate::fields::names::{FieldPriority, field_priority};
+use crate::fields::priority::{FieldPriority, field_priority};
 use crate::fields::{Mask, Projection};
-use crate::json::outline::{Id, Outline};
+use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::policy::EndpointSettings;
@@ -148,7 +148,7 @@ impl RecordKeys {
 
     /// Returns a record's id as text.
     #[must_use]
-    pub fn id_of(&self, records: &RecordSet<'_>, id: Id) -> Option<String> {
+    pub fn id_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<String> {
         if records.outline.node(id)?.kind == Kind::String {
             return Some(records.outline.decoded(&records.outline.node(id)?.span));
         }
@@ -156,7 +156,7 @@ impl RecordKeys {
     }
 
     /// Returns a record's id verbatim, as JSON.
-    fn raw_id_of(&self, records: &RecordSet<'_>, id: Id) -> Option<Vec<u8>> {
+    fn raw_id_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<Vec<u8>> {
         let reached =
             self.id.iter().try_fold(id, |at, key| Some(records.outline.member(at, key)?.0));
         match reached
@@ -170,12 +170,12 @@ impl RecordKeys {
 
     /// Returns a record's score.
     #[must_use]
-    pub fn score_of(&self, records: &RecordSet<'_>, id: Id) -> Option<f64> {
+    pub fn score_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<f64> {
         first_value(records, id, &self.score)?.parse().ok()
     }
 }
 
-fn first_value(records: &RecordSet<'_>, id: Id, keys: &[String]) -> Option<String> {
+fn first_value(records: &RecordSet<'_>, id: NodeId, keys: &[String]) -> Option<String> {
     if keys.is_empty() { None } else { values_at(&records.outline, id, keys).into_iter().next() }
 }
 
@@ -240,7 +240,7 @@ pub fn render(
 /// Renders the identifying fields of a record, then short fields while they fit its token budget.
 fn metadata(
     records: &RecordSet<'_>,
-    id: Id,
+    id: NodeId,
     keys: &RecordKeys,
     limits: &EndpointSettings,
     mask: Option<&Mask>,
@@ -300,7 +300,7 @@ fn metadata(
 
 fn preview(
     records: &RecordSet<'_>,
-    id: Id,
+    id: NodeId,
     keys: &RecordKeys,
     limits: &EndpointSettings,
     mask: Option<&Mask>,
@@ -318,7 +318,7 @@ fn preview(
     .concat()
 }
 
-fn content(outline: &Outline<'_>, id: Id, keys: &RecordKeys) -> String {
+fn content(outline: &Outline<'_>, id: NodeId, keys: &RecordKeys) -> String {
     if let Some(node) = outline.node(id).filter(|node| node.kind == Kind::String) {
         return outline.decoded(&node.span);
     }
@@ -339,7 +339,7 @@ fn first_words(text: &str, characters: usize) -> (&str, bool) {
 
 fn full(
     records: &RecordSet<'_>,
-    id: Id,
+    id: NodeId,
     limits: &EndpointSettings,
     mask: Option<&Mask>,
 ) -> Vec<u8> {
@@ -356,7 +356,7 @@ fn full(
     }
 }
 
-fn has_member(records: &RecordSet<'_>, id: Id, name: &str) -> bool {
+fn has_member(records: &RecordSet<'_>, id: NodeId, name: &str) -> bool {
     records.outline.member(id, name).is_some()
 }
 

@@ -9,8 +9,8 @@ use crate::json::Span;
 use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
-use crate::text::lines::{Lined, Lines};
-use crate::tokens::{Estimator, FINE, Words};
+use crate::text::lines::{IndexedText, LineSpans};
+use crate::tokens::{COST_SCALE, Estimator, WordCache};
 use fit::fit;
 
 /// The maximum size of a text of which every line is priced.
@@ -30,7 +30,7 @@ pub struct ChunkLimits {
 /// A line that is not assigned to a chunk yet.
 struct OpenLine {
     start: usize,
-    /// The cost, in units of 1/[`FINE`] token.
+    /// The cost, in units of 1/[`COST_SCALE`] token.
     cost: u64,
     rank: Rank,
     number: u64,
@@ -42,7 +42,7 @@ struct OpenLine {
 /// that is larger than a chunk is divided at sentences or words. In texts of more than 64 kB only
 /// the first chunk is priced exactly, and the others by samples.
 #[must_use]
-pub fn plan_chunks(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
+pub fn plan_chunks(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
     let (bytes, form) = (text.bytes(), text.form());
     // Whether a line is inside a code fence depends on all lines before it, so no line may be
     // skipped.
@@ -89,12 +89,12 @@ impl<'a> ChunkPlanner<'a> {
     fn read(&mut self, enough: impl Fn(&Self) -> bool) -> u64 {
         let (bytes, form) = (self.bytes, self.form);
         let text = |line: Span| bytes.get(line).unwrap_or_default();
-        let mut ranker = Ranker::new(Lines::new(bytes, form).map(text), form);
-        let (mut number, mut words) = (0, Words::default());
-        for line in Lines::new(bytes, form) {
+        let mut ranker = Ranker::new(LineSpans::new(bytes, form).map(text), form);
+        let (mut number, mut words) = (0, WordCache::default());
+        for line in LineSpans::new(bytes, form) {
             number += 1;
             let text = text(line.clone());
-            let cost = self.estimator.weigh_in(&mut words, &visible(text, form));
+            let cost = self.estimator.scaled_cost_in(&mut words, &visible(text, form));
             let rank = ranker.before(text, form);
             self.add(OpenLine { start: line.start, cost, rank, number }, line.end);
             if enough(self) {
@@ -116,7 +116,7 @@ impl<'a> ChunkPlanner<'a> {
     /// The maximum cost of the current chunk.
     fn max_cost(&self) -> u64 {
         let tokens = if self.chunks.is_empty() { self.size.first } else { self.size.tokens };
-        tokens.max(1).saturating_mul(FINE)
+        tokens.max(1).saturating_mul(COST_SCALE)
     }
 
     /// Adds a line that ends at byte `end`. Emits chunks until there is room for it.
@@ -181,11 +181,11 @@ impl<'a> ChunkPlanner<'a> {
 /// the first line if that is too large.
 #[must_use]
 pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, token_limit: u64) -> usize {
-    let allowed = token_limit.saturating_mul(FINE);
-    let (mut cost, mut end, mut words) = (0, 0, Words::default());
-    for line in Lines::new(bytes, form) {
+    let allowed = token_limit.saturating_mul(COST_SCALE);
+    let (mut cost, mut end, mut words) = (0, 0, WordCache::default());
+    for line in LineSpans::new(bytes, form) {
         let text = bytes.get(line.clone()).unwrap_or_default();
-        cost += estimator.weigh_in(&mut words, &visible(text, form));
+        cost += estimator.scaled_cost_in(&mut words, &visible(text, form));
         if cost > allowed {
             break;
         }
@@ -203,7 +203,7 @@ mod tests {
 
     fn chunks(text: &str, lines: u64, tokens: u64) -> Vec<String> {
         let index = plan_chunks(
-            &Lined::of(text.as_bytes(), Form::Raw),
+            &IndexedText::new(text.as_bytes(), Form::Raw),
             &Estimator::default(),
             ChunkLimits { lines, tokens, first: tokens },
         );
@@ -257,7 +257,7 @@ mod tests {
                 Form::Raw => bytes.extend(text.bytes()),
             }
             let limits = ChunkLimits { lines, tokens, first: tokens };
-            let index = plan_chunks(&Lined::of(&bytes, form), &Estimator::default(), limits);
+            let index = plan_chunks(&IndexedText::new(&bytes, form), &Estimator::default(), limits);
             prop_assert_eq!(index.lines, text.split_inclusive('\n').count() as u64);
             let mut joined = Vec::new();
             let ends = index.chunks.iter().skip(1).map(|mark| mark.offset as usize);

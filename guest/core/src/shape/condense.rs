@@ -13,7 +13,7 @@ use self::select::{SelectableField, Selection, select};
 use self::write::{FieldLookup, Writer};
 use crate::fields::Mask;
 use crate::json::outline::Outline;
-use crate::tokens::{Estimator, FINE};
+use crate::tokens::{COST_SCALE, Estimator};
 
 /// Maximum number of fitting iterations.
 const MAX_FIT_ITERATIONS: usize = 5;
@@ -144,13 +144,13 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
 struct WriteStats {
     shortened: u64,
     omitted: u64,
-    /// The cost of the values, in 1/[`FINE`] token.
+    /// The cost of the values, in 1/[`COST_SCALE`] token.
     cost: u64,
 }
 
 /// Returns the cost of a value and the separator after it.
 fn cost(estimator: &Estimator, value: &[u8]) -> u64 {
-    estimator.weigh(value) + FINE / 4
+    estimator.scaled_cost(value) + COST_SCALE / 4
 }
 
 /// Finds the selection whose rendering fills the limit best. `write` renders a selection, and is
@@ -166,7 +166,7 @@ fn fit_to_budget(
         let Some(selection) = choose(target) else { break };
         let whole = selection.whole;
         let written = write(&selection)?;
-        let cost = written.cost.div_ceil(FINE).max(1);
+        let cost = written.cost.div_ceil(COST_SCALE).max(1);
         let fits = cost <= token_limit;
         if fits && best.as_ref().is_none_or(|(_, most)| cost > *most) {
             best = Some(((written, selection), cost));

@@ -32,12 +32,12 @@ fn text_span(scanner: &mut Scanner<'_>) -> Scan<Option<Span>> {
     let mut text = None;
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
-        if kind == Kind::String && scanner.is(&key, "text") {
+        if kind == Kind::String && scanner.is_key(&key, "text") {
             text = Some(scanner.string()?);
-        } else if kind == Kind::Object && scanner.is(&key, "resource") {
+        } else if kind == Kind::Object && scanner.is_key(&key, "resource") {
             text = text_span(scanner)?.or(text.take());
         } else {
-            scanner.pass()?;
+            scanner.skip_unchecked()?;
         }
         Ok(())
     })?;

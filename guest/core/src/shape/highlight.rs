@@ -7,12 +7,12 @@ mod log_errors;
 
 use self::log_errors::LogErrors;
 use crate::json::text::{Form, boundary};
-use crate::text::entry::{Entry, entries, strict_lines};
-use crate::text::grave::candidates;
 use crate::text::kind::Kind;
-use crate::text::lines::Lined;
+use crate::text::lines::IndexedText;
+use crate::text::log_entry::{LogEntry, entries, error_lines};
 use crate::text::outline::{Part, parts};
-use crate::text::shorten::mark;
+use crate::text::severity_prefilter::severity_prefilter;
+use crate::text::shorten::truncation_mark;
 use crate::tokens::Estimator;
 
 /// The maximum number of lines shown of a log entry with its stack trace.
@@ -24,9 +24,9 @@ const TAIL_BYTES: usize = 240;
 
 /// A text, and its lines that may be highlighted.
 pub struct Highlights<'t> {
-    text: &'t Lined<'t>,
+    text: &'t IndexedText<'t>,
     kind: Kind,
-    errors: Vec<Entry<'t>>,
+    errors: Vec<LogEntry<'t>>,
     parts: Vec<Part>,
 }
 
@@ -34,11 +34,11 @@ impl<'t> Highlights<'t> {
     /// Finds the lines of a text that may be highlighted. O(n). In logs and plain text, only lines
     /// that may report errors are parsed.
     #[must_use]
-    pub fn new(text: &'t Lined<'t>) -> Self {
+    pub fn new(text: &'t IndexedText<'t>) -> Self {
         let kind = Kind::of(text);
         let errors = match kind {
-            Kind::Log => entries(text, &candidates(text)),
-            Kind::Plain => strict_lines(text, &candidates(text)),
+            Kind::Log => entries(text, &severity_prefilter(text)),
+            Kind::Plain => error_lines(text, &severity_prefilter(text)),
             _ => Vec::new(),
         };
         let parts = parts(kind, text);
@@ -126,7 +126,7 @@ impl<'t> Highlights<'t> {
     }
 
     /// Formats an entry with at most `trace` lines.
-    fn entry(&self, entry: &Entry<'_>, trace: usize) -> String {
+    fn entry(&self, entry: &LogEntry<'_>, trace: usize) -> String {
         let shown = entry.length.min(trace.max(1));
         let mut text = format!("{}: {}", entry.line + 1, shortened(&entry.says));
         for at in entry.line + 1..entry.line + shown {
@@ -234,7 +234,11 @@ impl<'t> Highlights<'t> {
 fn shortened(line: &[u8]) -> String {
     let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
     let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
-    if end < line.len() { format!("{head}{}", mark(line.len() - end, "characters")) } else { head }
+    if end < line.len() {
+        format!("{head}{}", truncation_mark(line.len() - end, "characters"))
+    } else {
+        head
+    }
 }
 
 /// Text that is written within a token limit.
@@ -265,7 +269,7 @@ mod tests {
     use super::*;
 
     fn excerpt(text: &str, from: usize, token_limit: u64) -> String {
-        let lined = Lined::of(text.as_bytes(), Form::Raw);
+        let lined = IndexedText::new(text.as_bytes(), Form::Raw);
         let highlights = Highlights::new(&lined);
         let errors = highlights.errors_after(from);
         highlights.excerpt(from, &errors, &Estimator::default(), token_limit).unwrap()

@@ -3,18 +3,18 @@
 use super::context::ShapeContext;
 use super::payload::Payload;
 use super::range;
+use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::scan::Kind;
-use crate::json::survey::{List, Survey};
 use crate::snapshot::Placement;
 use crate::snapshot::index::{Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, SnapshotBody};
-use crate::tokens::Original;
+use crate::tokens::OriginalCost;
 
 /// Returns the snapshot and index of a payload that is stored but not shown itself.
 #[must_use]
 pub(super) fn payload_index(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
-    cost: Original,
+    cost: OriginalCost,
     placement: Option<Placement>,
 ) -> (String, Index) {
     let lists = payload.survey.map(|survey| pageable_lists(context, payload, survey));
@@ -32,7 +32,7 @@ pub(super) fn payload_index(
 pub(super) fn snapshot_index(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
-    cost: Original,
+    cost: OriginalCost,
     placement: Option<Placement>,
     body: SnapshotBody,
 ) -> (String, Index) {
@@ -50,7 +50,7 @@ pub(super) fn snapshot_index(
 pub(super) fn index(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
-    cost: Original,
+    cost: OriginalCost,
     body: SnapshotBody,
 ) -> Index {
     Index {
@@ -70,7 +70,7 @@ pub(super) fn index(
 pub(super) fn pageable_lists<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
-    survey: &'s Survey,
+    survey: &'s DocumentInfo,
 ) -> Vec<&'s List> {
     let whole = survey.root.len();
     let bytes = |lists: &[&List]| lists.iter().map(|list| list.span.len()).sum::<usize>();

@@ -12,7 +12,7 @@ use super::{Coverage, Excerpt, ExcerptBody};
 use crate::json::text::{Form, visible};
 use crate::snapshot::Cursor;
 use crate::snapshot::index::ListIndex;
-use crate::tokens::Weighed;
+use crate::tokens::CostModel;
 
 /// A request for items of a list.
 #[derive(Clone, Copy, Debug)]
@@ -141,10 +141,10 @@ impl<'t> ListTask<'t> {
 
     /// The costs of the first items. Those after `priced` are estimated by the costs before them.
     fn item_costs(&self, priced: usize) -> impl Iterator<Item = u64> {
-        let mut model = Weighed::default();
+        let mut model = CostModel::default();
         let items = self.items.iter().take(self.limit()).enumerate();
         items.map(move |(number, item)| {
-            let cost = model.weight(item.original.len(), number < priced, || {
+            let cost = model.estimate_cost(item.original.len(), number < priced, || {
                 let (bytes, form) = item.read();
                 let text = if self.index.blocks { block_text(bytes) } else { visible(bytes, form) };
                 // The comma after an element is a token.

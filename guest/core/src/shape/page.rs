@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Coverage;
 use super::render::CursorLink;
-use crate::blocks::same;
+use crate::blocks::equal_bytes;
 use crate::json::text::{Form, convert, quoted};
 use crate::snapshot::index::ListIndex;
 
@@ -26,8 +26,8 @@ impl PartialEq for Pieces {
     fn eq(&self, other: &Self) -> bool {
         let Self { form, head, tail, clash } = self;
         (*form, *clash) == (other.form, other.clash)
-            && same(head, &other.head)
-            && same(tail, &other.tail)
+            && equal_bytes(head, &other.head)
+            && equal_bytes(tail, &other.tail)
     }
 }
 

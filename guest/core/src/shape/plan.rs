@@ -12,13 +12,13 @@ use super::range::{self, TextPosition, TextTask};
 use super::render::Rendered;
 use super::strategy::{Content, Task, WholePayload, reduce, whole_document};
 use super::{Coverage, Excerpt};
-use crate::json::survey::List;
+use crate::json::locate_lists::List;
 use crate::json::text::Form;
 use crate::snapshot::index::{ListIndex, SnapshotBody, TextIndex};
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
-use crate::text::lines::Lined;
-use crate::tokens::Original;
+use crate::text::lines::IndexedText;
+use crate::tokens::OriginalCost;
 
 /// Maximum number of items that are condensed together, however many fit.
 const MAX_ITEMS_AT_ONCE: usize = 2_000;
@@ -52,7 +52,7 @@ enum Division<'s> {
 pub fn shape_payload<'a>(
     context: &ShapeContext<'_>,
     payload: &Payload<'a, '_>,
-    cost: Original,
+    cost: OriginalCost,
     placement: Option<Placement>,
     text: bool,
     token_limit: u64,
@@ -64,7 +64,7 @@ pub fn shape_payload<'a>(
     let (is_document, each) = (matches!(division, Division::Document), token_limit / copies);
     // The lines of a list are not read.
     let lined = match division {
-        Division::Pages(_) => Lined::of(&[], payload.form),
+        Division::Pages(_) => IndexedText::new(&[], payload.form),
         _ => payload.lined(),
     };
     let has_highlights = matches!(division, Division::Chunks)

@@ -11,14 +11,14 @@ use super::plan::{ShapedPayload, show_items};
 use super::pricing::ExcerptPricer;
 use super::stored_list::read_items;
 use crate::fields::{Mask, Projection};
+use crate::json::locate_lists::List;
 use crate::json::scan::Scanner;
-use crate::json::survey::List;
 use crate::json::text::{Form, visible};
 use crate::query::PartialProjection;
 use crate::snapshot::index::{Index, ListIndex, ProjectedList, SnapshotBody};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Missing, StoredSnapshot};
-use crate::tokens::Original;
+use crate::tokens::OriginalCost;
 
 impl ProjectedList {
     /// Creates the projected list of a payload that is not stored yet.
@@ -37,7 +37,7 @@ pub fn first(
     context: &ShapeContext<'_>,
     pricer: &ExcerptPricer<'_>,
     payload: &Payload<'_, '_>,
-    cost: Original,
+    cost: OriginalCost,
     list_page: ProjectedList,
     first: &[u8],
 ) -> ShapedPayload<'static> {

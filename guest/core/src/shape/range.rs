@@ -6,7 +6,7 @@ use super::highlight::Highlights;
 use super::payload::Payload;
 use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
-use crate::text::lines::{Lined, Lines};
+use crate::text::lines::{IndexedText, LineSpans};
 
 /// Tokens for each copy that are reserved for the notice of a chunk.
 const NOTICE_TOKENS: u64 = 190;
@@ -80,14 +80,14 @@ pub(super) fn has_highlights(
     let (limits, options) = (context.limits, context.options);
     let wanted = limits.highlights && !options.whole && !options.ranged() && options.pages <= 1;
     let chunk_lines = usize::try_from(limits.chunk_size).unwrap_or(usize::MAX);
-    let is_long = || Lines::new(payload.bytes, payload.form).nth(chunk_lines).is_some();
+    let is_long = || LineSpans::new(payload.bytes, payload.form).nth(chunk_lines).is_some();
     wanted && token_limit >= MIN_HIGHLIGHT_TOKENS && (is_over_limit || is_long())
 }
 
 /// Returns the index of a text. The first chunk leaves room for highlights of the others.
 pub(super) fn text_index(
     context: &ShapeContext<'_>,
-    text: &Lined<'_>,
+    text: &IndexedText<'_>,
     token_limit: u64,
     highlights: Option<&Highlights<'_>>,
 ) -> TextIndex {
@@ -107,7 +107,7 @@ pub(super) fn text_index(
 
 /// The tokens that the first chunk keeps beside highlights: enough for all its lines if they fit
 /// into three quarters, else a fifth.
-fn least_first(context: &ShapeContext<'_>, text: &Lined<'_>, tokens: u64) -> u64 {
+fn least_first(context: &ShapeContext<'_>, text: &IndexedText<'_>, tokens: u64) -> u64 {
     let lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let last = lines.min(text.len()).checked_sub(1);
     let end = last.and_then(|last| text.ends().get(last)).copied().unwrap_or(0);
@@ -146,13 +146,13 @@ pub fn skip_lines(bytes: &[u8], form: Form, from: u64, to: u64) -> u64 {
     if count == 0 {
         return 0;
     }
-    Lines::new(bytes, form).take(count).last().map_or(0, |line| line.end as u64)
+    LineSpans::new(bytes, form).take(count).last().map_or(0, |line| line.end as u64)
 }
 
 /// Returns the number of lines that end in `bytes`.
 #[must_use]
 pub fn count_line_ends(bytes: &[u8], form: Form) -> u64 {
-    let lines = Lines::new(bytes, form).count() as u64;
+    let lines = LineSpans::new(bytes, form).count() as u64;
     let is_open = !bytes.is_empty() && !ends_line(bytes, form);
     lines - u64::from(is_open && lines > 0)
 }
@@ -164,7 +164,7 @@ pub(super) fn ends_line(bytes: &[u8], form: Form) -> bool {
         // An `n` may also follow an escaped backslash, so the whole line decides.
         Form::Escaped => {
             bytes.ends_with(b"n")
-                && Lines::new(bytes, form).last().is_some_and(|line| {
+                && LineSpans::new(bytes, form).last().is_some_and(|line| {
                     visible(bytes.get(line).unwrap_or_default(), form).ends_with(b"\n")
                 })
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::fields::minify;
-use crate::json::outline::{Id, Node, Outline};
+use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::policy::Strip;
@@ -32,8 +32,8 @@ pub fn strip(outline: &Outline<'_>, strip: &[Strip], fields: &[String]) -> Vec<u
 /// Returns a uniform list of objects as a header and rows: `{"columns":[…],"rows":[[…],…]}`. `None`
 /// if the elements differ in keys or their order.
 #[must_use]
-pub fn columns(outline: &Outline<'_>, id: Id) -> Option<Vec<u8>> {
-    let keys = |id: Id| -> Option<Vec<Vec<u8>>> {
+pub fn columns(outline: &Outline<'_>, id: NodeId) -> Option<Vec<u8>> {
+    let keys = |id: NodeId| -> Option<Vec<Vec<u8>>> {
         (outline.node(id)?.kind == Kind::Object).then(|| {
             outline
                 .children(id)
@@ -95,7 +95,7 @@ impl Stripper<'_, '_> {
             || (!self.fields.is_empty() && !node.key.is_empty() && named())
     }
 
-    fn write(&mut self, out: &mut Vec<u8>, id: Id) {
+    fn write(&mut self, out: &mut Vec<u8>, id: NodeId) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
         let container = !node.closed && node.children > 0;
@@ -140,7 +140,7 @@ impl Stripper<'_, '_> {
         }
     }
 
-    fn inside(&mut self, out: &mut Vec<u8>, child: Id, step: &str) {
+    fn inside(&mut self, out: &mut Vec<u8>, child: NodeId, step: &str) {
         let length = self.path.len();
         self.path.push('/');
         self.path.push_str(step);
@@ -155,7 +155,7 @@ mod tests {
     use crate::json::text::Form;
 
     fn stripped(json: &str, what: &[Strip], fields: &[&str]) -> String {
-        let outline = Outline::of(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
+        let outline = Outline::parse(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
         let fields: Vec<String> = fields.iter().map(|field| (*field).to_owned()).collect();
         String::from_utf8(strip(&outline, what, &fields)).unwrap()
     }
@@ -186,16 +186,16 @@ mod tests {
     #[test]
     fn uniform_list_becomes_columns_and_rows() {
         let json = r#"[{"a":1,"b":"x"},{"a":2.0,"b":null}]"#;
-        let outline = Outline::of(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
+        let outline = Outline::parse(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
         assert_eq!(
             columns(&outline, 0).unwrap(),
             br#"{"columns":["a","b"],"rows":[[1,"x"],[2.0,null]]}"#
         );
         let map = r#"{"x":{"a":1},"y":{"a":2}}"#;
-        let outline = Outline::of(map.as_bytes(), Form::Raw, &(0..map.len())).unwrap();
+        let outline = Outline::parse(map.as_bytes(), Form::Raw, &(0..map.len())).unwrap();
         assert_eq!(columns(&outline, 0), None);
         let odd = r#"[{"a":1},{"b":2}]"#;
-        let outline = Outline::of(odd.as_bytes(), Form::Raw, &(0..odd.len())).unwrap();
+        let outline = Outline::parse(odd.as_bytes(), Form::Raw, &(0..odd.len())).unwrap();
         assert_eq!(columns(&outline, 0), None);
     }
 }

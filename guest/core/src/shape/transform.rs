@@ -12,9 +12,9 @@ use super::strip::{columns, strip};
 use super::{Coverage, Excerpt, ExcerptBody, projected_list};
 use crate::fields::minify;
 use crate::json::edit::Edits;
-use crate::json::outline::{Id, Outline};
+use crate::json::locate_lists::DocumentInfo;
+use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::{Kind, Scanner, is_json};
-use crate::json::survey::Survey;
 use crate::json::text::{Form, quoted, visible};
 use crate::policy::{EndpointSettings, OrderBy};
 use crate::query::QueryResult;
@@ -23,7 +23,7 @@ use crate::query::records::{RecordSet, record_list};
 use crate::snapshot::index::ProjectedList;
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
-use crate::tokens::Original;
+use crate::tokens::OriginalCost;
 
 /// The result of a transformation.
 pub struct Transformed {
@@ -136,7 +136,7 @@ impl Transformed {
             done.push("sorted");
         }
         if !limits.strip.is_empty() || !limits.strip_fields.is_empty() {
-            let outline = Outline::of(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
+            let outline = Outline::parse(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
             let stripped = strip(&outline, &limits.strip, &limits.strip_fields);
             if stripped.len() < minify(&bytes).len() {
                 bytes = stripped;
@@ -145,7 +145,7 @@ impl Transformed {
         }
         let token_limit = limits.budget_for(context.options.pages, context.budget).allowance();
         if limits.compact && limits.estimator.cost(&bytes) > token_limit {
-            let outline = Outline::of(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
+            let outline = Outline::parse(&bytes, Form::Raw, &(0..bytes.len())).ok()?;
             let several = outline.node(0).is_some_and(|root| root.children > 1);
             // Rows cannot be paged. If they do not fit, the list is paged in its original form.
             let fits = |rows: &Vec<u8>| {
@@ -189,7 +189,7 @@ fn blocks(content: &[u8]) -> Vec<u8> {
 fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Vec<u8>> {
     let records = RecordSet::locate(bytes, limits).filter(|records| records.is_list)?;
     let keys = split_path(&order.field);
-    let mut items: Vec<(Option<String>, Id)> = records
+    let mut items: Vec<(Option<String>, NodeId)> = records
         .ids
         .iter()
         .map(|id| (values_at(&records.outline, *id, &keys).into_iter().next(), *id))
@@ -216,7 +216,7 @@ fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Ve
 }
 
 /// Returns the span of a value with its quotes.
-fn whole_span(records: &RecordSet<'_>, id: Id) -> Option<crate::json::Span> {
+fn whole_span(records: &RecordSet<'_>, id: NodeId) -> Option<crate::json::Span> {
     let node = records.outline.node(id)?;
     let quote = usize::from(node.kind == Kind::String);
     Some(node.span.start - quote..node.span.end + quote)
@@ -227,7 +227,7 @@ fn whole_span(records: &RecordSet<'_>, id: Id) -> Option<crate::json::Span> {
 pub fn store_original<'a>(
     context: &ShapeContext<'_>,
     payload: &Payload<'a, '_>,
-    cost: Original,
+    cost: OriginalCost,
     placement: Option<Placement>,
 ) -> (Cursor, Vec<Entry<'a>>) {
     let (snapshot, index) = payload_index(context, payload, cost, placement);
@@ -246,7 +246,8 @@ pub fn fit(
     text: bool,
     token_limit: u64,
 ) -> ShapedPayload<'static> {
-    let survey = if transformed.text { None } else { Survey::of(&transformed.bytes, Form::Raw) };
+    let survey =
+        if transformed.text { None } else { DocumentInfo::parse(&transformed.bytes, Form::Raw) };
     let payload = Payload {
         bytes: &transformed.bytes,
         form: Form::Raw,
@@ -254,7 +255,7 @@ pub fn fit(
         ends: None,
         blocks: false,
     };
-    let cost = Original::price(&context.limits.estimator, &transformed.bytes, Form::Raw);
+    let cost = OriginalCost::estimate(&context.limits.estimator, &transformed.bytes, Form::Raw);
     let pricer = context.pricer(token_limit, text, placement);
     let excerpt = || {
         let body = match transformed.text {
@@ -292,7 +293,7 @@ pub fn fit_page(
     transformed: &Transformed,
     list_page: ProjectedList,
     payload: &Payload<'_, '_>,
-    cost: Original,
+    cost: OriginalCost,
     whole: &Cursor,
     context: &ShapeContext<'_>,
     pricer: &ExcerptPricer<'_>,

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::encoding::{pack, unpack};
 use crate::json::text::Form;
-use crate::packed::{pack, unpack};
 
 /// Size of a segment in bytes.
 pub const SEGMENT_BYTES: usize = 64 * 1024;

@@ -19,7 +19,8 @@ impl Scanner<'_> {
     fn past_scalar(&mut self) -> bool {
         let start = self.at;
         // Most are a few digits.
-        let digits = blocks::until_any(self.bytes, start, |part| !blocks::within(part, b'0', b'9'));
+        let digits =
+            blocks::find_where(self.bytes, start, |part| !blocks::in_range(part, b'0', b'9'));
         let follows = self.bytes.get(start + digits);
         let ends = matches!(follows, None | Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\\'));
         if ends && (digits == 1 || digits > 1 && self.bytes.get(start) != Some(&b'0')) {

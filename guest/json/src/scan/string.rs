@@ -27,7 +27,7 @@ impl<'a> Scanner<'a> {
 
     /// Everything after the quote that stands here.
     #[must_use]
-    pub fn inside(&self) -> &'a [u8] {
+    pub fn after_quote(&self) -> &'a [u8] {
         self.bytes.get(self.at + self.form.quote()..).unwrap_or_default()
     }
 
@@ -36,14 +36,14 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// Where none comes, or it does not end.
-    pub fn string_by<T>(
+    pub fn string_with<T>(
         &mut self,
         find: impl FnOnce(&[u8]) -> Option<(T, usize)>,
     ) -> Scan<(Span, T)> {
         if self.form != Form::Raw || !self.is_quote() {
             return self.error();
         }
-        let Some((known, length)) = find(self.inside()) else { return self.error() };
+        let Some((known, length)) = find(self.after_quote()) else { return self.error() };
         let start = self.at + Form::Raw.quote();
         self.at = start + length + Form::Raw.quote();
         Ok((start..start + length, known))
@@ -51,14 +51,17 @@ impl<'a> Scanner<'a> {
 
     /// Passes a string that holds a document, as `read` reads that where it stands, escaped; and gives the span between its quotes, and what was read. None, and nothing is
     /// passed, where it holds none: then it is searched for its end as any other. One pass instead of two.
-    pub fn document<T>(&mut self, read: impl FnOnce(&mut Self) -> Scan<T>) -> Option<(Span, T)> {
+    pub fn embedded_document<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Scan<T>,
+    ) -> Option<(Span, T)> {
         if self.form != Form::Raw || !self.is_quote() {
             return None;
         }
         let start = self.at + Form::Raw.quote();
         let mut inner = Self::starting_at(self.bytes, Form::Escaped, start);
         let value = read(&mut inner).ok()?;
-        inner.space();
+        inner.skip_whitespace();
         // A quote with no backslash before it is the end of the string, which nothing that is escaped goes beyond.
         if self.bytes.get(inner.at) != Some(&b'"') {
             return None;
@@ -81,7 +84,7 @@ impl<'a> Scanner<'a> {
     fn finds_quote(&mut self) -> bool {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some(part) = rest.first_chunk() else { return false };
-        let Some(place) = blocks::first_of(part, b'"', b'\\') else { return false };
+        let Some(place) = blocks::first_position(part, b'"', b'\\') else { return false };
         let ends = match self.form {
             Form::Raw => rest.get(place) == Some(&b'"'),
             Form::Escaped => rest.get(place..place + 2) == Some(b"\\\""),
@@ -95,7 +98,7 @@ impl<'a> Scanner<'a> {
     fn reach_quote(&mut self) -> bool {
         match self.form {
             Form::Raw => {
-                self.at += blocks::until(self.bytes, self.at, b'"', b'\\');
+                self.at += blocks::find(self.bytes, self.at, b'"', b'\\');
                 self.bytes.get(self.at) == Some(&b'"') || self.quote()
             }
             Form::Escaped => self.reach_escaped_quote(),
@@ -106,7 +109,7 @@ impl<'a> Scanner<'a> {
     #[inline]
     fn reach_escaped_quote(&mut self) -> bool {
         loop {
-            self.at += blocks::until(self.bytes, self.at, b'"', b'\\');
+            self.at += blocks::find(self.bytes, self.at, b'"', b'\\');
             if self.bytes.get(self.at) == Some(&b'"') {
                 return false;
             }

@@ -1,6 +1,6 @@
 //! The classes of the next 64 bytes as sets of places: the end of a run is then one count of bits, not a loop over its bytes.
 
-use context_guard_json::blocks::{BLOCK, Block};
+use context_guard_json::blocks::{BLOCK_BYTES, ByteBlock};
 
 /// How far the reader may go into a window before the next one is taken: what begins before that and is no longer than most words ends inside.
 const REACH: usize = 40;
@@ -25,15 +25,15 @@ impl Window {
     /// The window that begins at `from`.
     #[inline(always)]
     pub(super) fn at(text: &[u8], from: usize) -> Self {
-        let block = Block::at(text, from);
+        let block = ByteBlock::load(text, from);
         let within = match text.len().saturating_sub(from) {
-            rest @ ..BLOCK => (1 << rest) - 1,
+            rest @ ..BLOCK_BYTES => (1 << rest) - 1,
             _ => u64::MAX,
         };
-        let (lower, upper) = (block.range(b'a', b'z'), block.range(b'A', b'Z'));
-        let (digit, wide) = (block.range(b'0', b'9'), block.wide());
-        let blank = block.is(b' ');
-        let space = blank | block.range(b'\t', b'\r');
+        let (lower, upper) = (block.positions_in(b'a', b'z'), block.positions_in(b'A', b'Z'));
+        let (digit, wide) = (block.positions_in(b'0', b'9'), block.non_ascii());
+        let blank = block.positions_of(b' ');
+        let space = blank | block.positions_in(b'\t', b'\r');
         let alphanumeric = lower | upper | digit;
         let punctuation = within & !(alphanumeric | wide | space);
         Self { from, lower, upper, digit, alphanumeric, blank, space, punctuation }
@@ -65,17 +65,17 @@ impl Window {
         let offset = at - self.from;
         let set = u32::try_from(offset).ok().and_then(|offset| of(self).checked_shr(offset));
         let length = set.unwrap_or(0).trailing_ones() as usize;
-        if offset + length < BLOCK { length } else { beyond(text, at, length, of) }
+        if offset + length < BLOCK_BYTES { length } else { beyond(text, at, length, of) }
     }
 
     /// The places of `set` in a run that is in this window as a whole, the run's first byte being the lowest; none where it is not.
     #[inline]
     pub(super) fn cut(&self, at: usize, length: usize) -> Option<Run> {
         let offset = at - self.from;
-        if length == 0 || offset + length > BLOCK {
+        if length == 0 || offset + length > BLOCK_BYTES {
             return None;
         }
-        let mask = u64::MAX >> (BLOCK - length);
+        let mask = u64::MAX >> (BLOCK_BYTES - length);
         let cut = |set: u64| (set >> offset) & mask;
         Some(Run { lower: cut(self.lower), upper: cut(self.upper), digit: cut(self.digit) })
     }
@@ -126,7 +126,7 @@ fn beyond(text: &[u8], at: usize, mut length: usize, of: impl Fn(&Window) -> u64
     loop {
         let more = of(&Window::at(text, at + length)).trailing_ones() as usize;
         length += more;
-        if more < BLOCK {
+        if more < BLOCK_BYTES {
             return length;
         }
     }
@@ -143,7 +143,7 @@ mod tests {
         #[test]
         fn places_are_those_of_the_classes(text in prop::collection::vec(any::<u8>(), 0..200), from in 0usize..200) {
             let window = Window::at(&text, from);
-            for place in 0..BLOCK {
+            for place in 0..BLOCK_BYTES {
                 let class = text.get(from + place).map(|byte| class(*byte));
                 let has = |set: u64| set >> place & 1 == 1;
                 prop_assert_eq!(has(window.lower), class == Some(Class::Lower));

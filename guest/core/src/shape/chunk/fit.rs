@@ -3,7 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::json::text::{self, Form};
-use crate::tokens::{Estimator, FINE};
+use crate::tokens::{COST_SCALE, Estimator};
 
 /// The bytes before a cut that are searched for a better one.
 const MAX_LOOKBACK_BYTES: usize = 400;
@@ -14,9 +14,10 @@ const MAX_LOOKBACK_BYTES: usize = 400;
 /// inside a grapheme or an escape. It is empty only if `bytes` is.
 #[must_use]
 pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
-    let weigh =
-        |end: usize| estimator.weigh(&text::visible(bytes.get(..end).unwrap_or_default(), form));
-    let allowed = allowance.max(1).saturating_mul(FINE);
+    let weigh = |end: usize| {
+        estimator.scaled_cost(&text::visible(bytes.get(..end).unwrap_or_default(), form))
+    };
+    let allowed = allowance.max(1).saturating_mul(COST_SCALE);
     let guess = usize::try_from(allowance.saturating_mul(3))
         .unwrap_or(usize::MAX)
         .clamp(16, bytes.len().max(16));

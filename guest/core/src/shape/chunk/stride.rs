@@ -5,8 +5,8 @@ use super::{ChunkLimits, MAX_EXACT_BYTES, second_chunk};
 use crate::json::text::{Form, boundary, sample};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
-use crate::text::lines::Lined;
-use crate::tokens::{Estimator, FINE, Words};
+use crate::text::lines::IndexedText;
+use crate::tokens::{COST_SCALE, Estimator, WordCache};
 
 /// The bytes that one sample represents.
 const STRIDE_BYTES: usize = 64 * 1024;
@@ -17,7 +17,7 @@ const MAX_LOOKBACK_LINES: usize = 24;
 
 /// Divides a text into chunks. The first is priced exactly, the others by samples. A chunk that
 /// turns out to be too large is cut when it is shown. O(n).
-pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
+pub(super) fn plan(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
     let (bytes, form) = (text.bytes(), text.form());
     let mut plan = SampledPlanner {
         text,
@@ -43,16 +43,16 @@ pub(super) fn plan(text: &Lined<'_>, estimator: &Estimator, size: ChunkLimits) -
     TextIndex { lines: text.len() as u64, chunks }
 }
 
-/// Returns the estimated cost of a byte in each stride, in 1/[`FINE`] token, with a margin of a
+/// Returns the estimated cost of a byte in each stride, in 1/[`COST_SCALE`] token, with a margin of a
 /// twelfth because a sample may be cheaper than the rest of its stride.
 fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
-    let mut words = Words::default();
+    let mut words = WordCache::default();
     let samples: Vec<u64> = (0..bytes.len())
         .step_by(STRIDE_BYTES)
         .map(|from| {
             let middle = from + STRIDE_BYTES.min(bytes.len() - from) / 2;
             let (part, length) = sample(bytes, middle, SAMPLE_BYTES, form);
-            estimator.weigh_in(&mut words, &part) / (length as u64).max(1)
+            estimator.scaled_cost_in(&mut words, &part) / (length as u64).max(1)
         })
         .collect();
     // A stride that is cheaper than the average may be so in its sample only.
@@ -61,7 +61,7 @@ fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
 }
 
 struct SampledPlanner<'a> {
-    text: &'a Lined<'a>,
+    text: &'a IndexedText<'a>,
     prices: Vec<u64>,
     ranker: Ranker,
     size: ChunkLimits,
@@ -72,8 +72,8 @@ impl SampledPlanner<'_> {
     /// Returns the offset and line of the chunk after the one that begins at byte `at` of line
     /// `line`, counted from 0.
     fn next_chunk(&self, at: usize, line: usize, tokens: u64) -> (usize, usize) {
-        let price = self.prices.get(at / STRIDE_BYTES).copied().unwrap_or(FINE);
-        let reach = tokens.max(1).saturating_mul(FINE) / price;
+        let price = self.prices.get(at / STRIDE_BYTES).copied().unwrap_or(COST_SCALE);
+        let reach = tokens.max(1).saturating_mul(COST_SCALE) / price;
         let most = at.saturating_add(usize::try_from(reach).unwrap_or(usize::MAX)).max(at + 1);
         let (bytes, ends) = (self.text.bytes(), self.text.ends());
         if most >= bytes.len() && ends.len() - line <= self.lines() {

@@ -10,10 +10,10 @@ use super::select::{SelectableField, Selection, select};
 use super::write::{FieldLookup, Writer};
 use super::{CondenseOptions, Condensed, WriteStats, cost, fit_to_budget, paths, report};
 use crate::json::Span;
-use crate::json::outline::{Lens, Outline};
+use crate::json::outline::{Outline, PathFilter};
 use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
-use crate::tokens::Weighed;
+use crate::tokens::CostModel;
 
 /// The number of records in the sample.
 const SAMPLE_RECORDS: usize = 32;
@@ -48,7 +48,7 @@ impl<'r> RecordCondenser<'r> {
             buffer.extend_from_slice(item);
             buffer.push(b' ');
         }
-        let outline = Outline::of_all(&buffer, form, &spans).ok()?;
+        let outline = Outline::parse_all(&buffer, form, &spans).ok()?;
         let schema = Schema::new(&outline, options.estimator);
         let leaves = options.leaves(&schema);
         Some(Self { schema, leaves, sampled: count.max(1), form, options })
@@ -143,7 +143,7 @@ impl<'r> RecordCondenser<'r> {
         let root = u32::try_from(root).ok()?;
         for item in items.get(outlines.len()..).unwrap_or_default() {
             let item = item.read().0;
-            let read = Outline::through(item, self.form, &(0..item.len()), root, &mut lens);
+            let read = Outline::parse_filtered(item, self.form, &(0..item.len()), root, &mut lens);
             outlines.push(read.ok()?);
         }
         Some(())
@@ -161,7 +161,7 @@ impl<'r> RecordCondenser<'r> {
             || RenderedRecords {
                 selection: selection.clone(),
                 all: Vec::new(),
-                cost_model: Weighed::default(),
+                cost_model: CostModel::default(),
             },
             |at| cache.rendered.remove(at),
         );
@@ -196,13 +196,14 @@ impl<'r> RecordCondenser<'r> {
         writer.root(&mut value, 0, true);
         let (shortened, omitted) = (writer.shortened, writer.omitted);
         if value == b"{}" {
-            let whole = Outline::of(item, self.form, &(0..item.len())).ok()?;
+            let whole = Outline::parse(item, self.form, &(0..item.len())).ok()?;
             value.truncate(1);
             self.writer(&whole, selection).plain(&mut value, 0);
             value.push(b'}');
         }
         let each = all.len() < PRICED_RECORDS || all.len().is_multiple_of(PRICED_RECORDS);
-        let cost = cost_model.weight(value.len(), each, || cost(self.options.estimator, &value));
+        let cost =
+            cost_model.estimate_cost(value.len(), each, || cost(self.options.estimator, &value));
         Some((value, WriteStats { shortened, omitted, cost }))
     }
 
@@ -270,7 +271,7 @@ struct RenderedRecords {
     selection: Selection,
     all: Vec<RenderedRecord>,
     /// The costs of the records that were priced.
-    cost_model: Weighed,
+    cost_model: CostModel,
 }
 
 /// A rendered record, with the effects on its values.
@@ -296,12 +297,12 @@ struct SelectedFields<'s> {
     enough: Option<u32>,
 }
 
-impl Lens for SelectedFields<'_> {
-    fn enough(&self) -> Option<u32> {
+impl PathFilter for SelectedFields<'_> {
+    fn expected_count(&self) -> Option<u32> {
         self.enough
     }
 
-    fn inside(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32> {
+    fn child(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32> {
         let at = usize::try_from(place).ok()?;
         let field = match key {
             None => self.schema.child(at, b"[]"),

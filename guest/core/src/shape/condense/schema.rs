@@ -4,11 +4,11 @@ mod visit;
 
 use std::collections::BTreeSet;
 
-use crate::fields::names::{FieldPriority, field_priority};
-use crate::json::keyed::Keyed;
-use crate::json::outline::{Id, Node, Outline};
+use crate::fields::priority::{FieldPriority, field_priority};
+use crate::json::key_cache::KeyCache;
+use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
-use crate::tokens::{Estimator, Weighed};
+use crate::tokens::{CostModel, Estimator};
 
 /// The lengths, in characters, to which values may be shortened. The last is unlimited.
 pub const VALUE_LENGTHS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
@@ -49,12 +49,12 @@ pub struct Field {
     /// The number of values.
     pub count: u64,
     /// The cost of all values with their keys at each of [`VALUE_LENGTHS`], in
-    /// 1/[`crate::tokens::FINE`] token.
+    /// 1/[`crate::tokens::COST_SCALE`] token.
     pub costs: [u64; VALUE_LENGTHS.len()],
     /// The number of elements of all its lists at each of [`LIST_LENGTHS`].
     pub elements: [u64; LIST_LENGTHS.len()],
     /// The costs of the values that were priced.
-    cost_model: Weighed,
+    cost_model: CostModel,
     /// The number of characters in its strings.
     characters: u64,
     strings: u64,
@@ -63,7 +63,7 @@ pub struct Field {
     /// The hashes of distinct values, up to the maximum.
     distinct: BTreeSet<u64>,
     /// The fields it contains, by their keys in unescaped JSON.
-    children: Keyed<FieldId>,
+    children: KeyCache<FieldId>,
     key_cost: u64,
 }
 
@@ -90,7 +90,7 @@ impl Schema {
 
     /// Returns the field of a value.
     #[must_use]
-    pub fn field_of(&self, id: Id) -> Option<FieldId> {
+    pub fn field_of(&self, id: NodeId) -> Option<FieldId> {
         usize::try_from(*self.field_ids.get(id)?).ok().filter(|at| *at < self.fields.len())
     }
 
@@ -211,13 +211,13 @@ impl Schema {
             count: 0,
             costs: [0; VALUE_LENGTHS.len()],
             elements: [0; LIST_LENGTHS.len()],
-            cost_model: Weighed::default(),
+            cost_model: CostModel::default(),
             characters: 0,
             strings: 0,
             prose: 0,
             empty: 0,
             distinct: BTreeSet::new(),
-            children: Keyed::default(),
+            children: KeyCache::default(),
             key_cost,
         });
         if let Some(parent) = parent.and_then(|parent| self.fields.get_mut(parent)) {

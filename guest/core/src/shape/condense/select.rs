@@ -2,8 +2,8 @@
 //! records alike.
 
 use super::schema::{FULL_LENGTH, Field, FieldId, LIST_LENGTHS, Schema, VALUE_LENGTHS};
-use crate::fields::names::FieldPriority;
-use crate::tokens::FINE;
+use crate::fields::priority::FieldPriority;
+use crate::tokens::COST_SCALE;
 
 /// The fields of a document that are kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,10 +79,10 @@ pub fn select(
     let varies = tried.is_empty() || tried.iter().any(|leaf| leaf.varies);
     for nested in LIST_LENGTHS.iter().rev() {
         let mut selector = Selector::new(schema, leaves, *nested, records);
-        if selector.spent > token_limit * FINE {
+        if selector.spent > token_limit * COST_SCALE {
             continue;
         }
-        let first = selector.run(token_limit * FINE, rounds);
+        let first = selector.run(token_limit * COST_SCALE, rounds);
         // Longer lists inside records are better only while no important field is removed for them.
         let missing = selector.missing(FieldPriority::Key);
         if first && best.as_ref().is_none_or(|best| missing < best.missing) {
@@ -172,7 +172,7 @@ impl<'s> Selector<'s> {
             shares: Vec::with_capacity(schema.fields.len()),
             is_cut: false,
             // The brackets of the document.
-            spent: 2 * FINE,
+            spent: 2 * COST_SCALE,
         };
         for field in &schema.fields {
             let [.., all] = field.elements;
@@ -186,7 +186,7 @@ impl<'s> Selector<'s> {
         // Records are always kept, with their brackets and the keys of map members.
         for (at, field) in schema.fields.iter().enumerate() {
             if is_record(field) {
-                selector.spent += selector.shown_share(at, field.count) * 2 * FINE
+                selector.spent += selector.shown_share(at, field.count) * 2 * COST_SCALE
                     + selector.shown_share(at, field.costs[0]);
             }
         }
@@ -249,7 +249,7 @@ impl<'s> Selector<'s> {
             let field = self.schema.fields.get(leaf.field)?;
             let cost = cost(field, 0) / field.count.max(1);
             // A level counts as much as 64 tokens, more than a short value costs.
-            Some((u64::from(field.level) * 64 * FINE + cost, leaf.field))
+            Some((u64::from(field.level) * 64 * COST_SCALE + cost, leaf.field))
         });
         let mut fields: Vec<(u64, FieldId)> = leaves.collect();
         fields.sort_unstable();
@@ -268,7 +268,7 @@ impl<'s> Selector<'s> {
         if now.is_none() {
             // Half a token for the comma, and the brackets and keys of containers that only this
             // field keeps.
-            added += self.shown_share(at, field.count) * FINE / 2;
+            added += self.shown_share(at, field.count) * COST_SCALE / 2;
             let mut next = field.parent;
             while let Some((at, parent)) =
                 next.and_then(|at| Some((at, self.schema.fields.get(at)?)))
@@ -276,7 +276,7 @@ impl<'s> Selector<'s> {
                 if self.kept.get(at).copied().unwrap_or(true) {
                     break;
                 }
-                added += self.shown_share(at, parent.count) * (FINE * 2 + self.key(parent));
+                added += self.shown_share(at, parent.count) * (COST_SCALE * 2 + self.key(parent));
                 next = parent.parent;
             }
         }
@@ -298,7 +298,7 @@ impl<'s> Selector<'s> {
 
     /// Returns the estimated cost of a container's key: names have about three bytes a token.
     fn key(&self, field: &Field) -> u64 {
-        (field.name.len() as u64).div_ceil(3) * FINE
+        (field.name.len() as u64).div_ceil(3) * COST_SCALE
     }
 
     /// Returns the number of removed fields with this priority or a higher one.

@@ -2,10 +2,10 @@
 
 use super::schema::{FieldId, Schema};
 use super::select::Selection;
-use crate::json::outline::{Id, Node, Outline};
+use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
-use crate::text::shorten::{mark, shorten};
+use crate::text::shorten::{shorten, truncation_mark};
 
 /// The way in which the field of a value is found.
 pub(super) enum FieldLookup<'f> {
@@ -16,7 +16,7 @@ pub(super) enum FieldLookup<'f> {
 }
 
 impl FieldLookup<'_> {
-    fn field_of(&self, id: Id, node: &Node) -> Option<FieldId> {
+    fn field_of(&self, id: NodeId, node: &Node) -> Option<FieldId> {
         match self {
             FieldLookup::ByNode(schema) => schema.field_of(id),
             FieldLookup::InOutline => usize::try_from(node.place).ok(),
@@ -56,7 +56,7 @@ pub(super) struct Writer<'w, 'a> {
 impl Writer<'_, '_> {
     /// Writes a value as unescaped JSON: the root or, with `in_list`, a record. Always writes
     /// something.
-    pub(super) fn root(&mut self, out: &mut Vec<u8>, id: Id, in_list: bool) {
+    pub(super) fn root(&mut self, out: &mut Vec<u8>, id: NodeId, in_list: bool) {
         let inside = if in_list { Nesting::List } else { Nesting::Document };
         if self.any(out, id, inside) {
             return;
@@ -67,7 +67,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn any(&mut self, out: &mut Vec<u8>, id: Id, inside: Nesting) -> bool {
+    fn any(&mut self, out: &mut Vec<u8>, id: NodeId, inside: Nesting) -> bool {
         let Some(node) = self.outline.node(id) else { return false };
         let Some(at) = self.fields.field_of(id, node) else { return false };
         let container =
@@ -91,7 +91,7 @@ impl Writer<'_, '_> {
         self.object(out, id, inside)
     }
 
-    fn object(&mut self, out: &mut Vec<u8>, id: Id, inside: Nesting) -> bool {
+    fn object(&mut self, out: &mut Vec<u8>, id: NodeId, inside: Nesting) -> bool {
         let outline = self.outline;
         let start = out.len();
         out.push(b'{');
@@ -111,7 +111,7 @@ impl Writer<'_, '_> {
 
     /// Writes the first two plain values of an object: a record with other fields than the rest
     /// would else be empty.
-    pub(super) fn plain(&mut self, out: &mut Vec<u8>, id: Id) {
+    pub(super) fn plain(&mut self, out: &mut Vec<u8>, id: NodeId) {
         let outline = self.outline;
         let plain = outline.children(id).filter(|(_, node)| node.children == 0).take(2);
         for (at, (_, node)) in plain.enumerate() {
@@ -128,7 +128,7 @@ impl Writer<'_, '_> {
         self.outline.write_key(out, node);
     }
 
-    fn list(&mut self, out: &mut Vec<u8>, id: Id, inside: Nesting) {
+    fn list(&mut self, out: &mut Vec<u8>, id: NodeId, inside: Nesting) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
         let total = node.children as usize;
@@ -152,7 +152,7 @@ impl Writer<'_, '_> {
                 if !array {
                     out.extend_from_slice(b"\"...\":");
                 }
-                out.extend(quoted(&mark(total - shown, what)));
+                out.extend(quoted(&truncation_mark(total - shown, what)));
             }
             if at >= head && at < total - tail {
                 continue;
@@ -192,7 +192,10 @@ impl Writer<'_, '_> {
             self.shortened += 1;
             let what = if node.kind == Kind::Object { "an object" } else { "a list" };
             out.truncate(start);
-            out.extend(quoted(&format!("{what} of {length} bytes{}", mark(length, "characters"))));
+            out.extend(quoted(&format!(
+                "{what} of {length} bytes{}",
+                truncation_mark(length, "characters")
+            )));
         }
     }
 }

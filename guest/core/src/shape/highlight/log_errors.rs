@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES};
-use crate::text::entry::{Entry, template};
-use crate::text::level::Level;
+use crate::text::log_entry::{LogEntry, template};
+use crate::text::severity::Severity;
 
 /// The maximum number of bytes of a character. A cut line may lose all but one of them.
 const MAX_CHAR_BYTES: usize = 4;
@@ -17,7 +17,7 @@ const MAX_TOKEN_BYTES: u64 = 16;
 
 /// The errors and warnings of a log. Repeated entries are found once, for all token limits.
 pub struct LogErrors<'h> {
-    entries: Vec<&'h Entry<'h>>,
+    entries: Vec<&'h LogEntry<'h>>,
     /// Entries merged if they differ in time only.
     fine: OnceCell<Vec<MergedEntries<'h>>>,
     /// Entries merged if they differ in numbers only.
@@ -28,14 +28,14 @@ pub struct LogErrors<'h> {
 #[derive(Clone, Copy)]
 struct MergedEntries<'h> {
     /// The first entry.
-    entry: &'h Entry<'h>,
+    entry: &'h LogEntry<'h>,
     /// The line number of the last entry.
     last: usize,
     count: usize,
 }
 
 impl<'h> LogErrors<'h> {
-    pub(super) fn new(entries: impl Iterator<Item = &'h Entry<'h>>) -> Self {
+    pub(super) fn new(entries: impl Iterator<Item = &'h LogEntry<'h>>) -> Self {
         Self { entries: entries.collect(), fine: OnceCell::new(), coarse: OnceCell::new() }
     }
 
@@ -45,7 +45,8 @@ impl<'h> LogErrors<'h> {
             return;
         }
         let count = |level| self.entries.iter().filter(|entry| entry.level == level).count();
-        let head = format!("{} errors, {} warnings:\n", count(Level::Error), count(Level::Warn));
+        let head =
+            format!("{} errors, {} warnings:\n", count(Severity::Error), count(Severity::Warn));
         let room = text.room * 9 / 10;
         let whole = |folded: &[MergedEntries<'_>], trace: usize| {
             let most = room.saturating_mul(MAX_TOKEN_BYTES);

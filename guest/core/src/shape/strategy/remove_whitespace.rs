@@ -2,8 +2,8 @@
 
 use super::{Strategy, Task};
 use crate::fields::minify;
+use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::{Kind, is_json};
-use crate::json::survey::Survey;
 use crate::json::text::{Form, visible};
 use crate::shape::payload::Payload;
 use crate::shape::{Coverage, Excerpt, ExcerptBody};
@@ -58,7 +58,7 @@ pub(in crate::shape) fn whole_document(body: ExcerptBody, original: &Cursor) -> 
 /// Returns true if the list that dominates a document begins pretty-printed, or no list dominates
 /// it.
 fn has_excess_whitespace(payload: &Payload<'_, '_>) -> bool {
-    let list = payload.survey.and_then(Survey::longest);
+    let list = payload.survey.and_then(DocumentInfo::longest);
     let Some(list) = list.filter(|list| list.span.len() * 4 >= payload.bytes.len() * 3) else {
         return true;
     };

@@ -28,7 +28,7 @@ impl Strategy for Summarize {
         let whole = task.whole.as_ref().filter(|whole| whole.is_document)?;
         let (pricer, payload, limit) = (task.pricer, whole.payload, token_limit(task, whole));
         let survey = payload.survey.filter(|survey| survey.kind != Kind::Scalar)?;
-        let outline = Outline::of(payload.bytes, payload.form, &survey.root).ok()?;
+        let outline = Outline::parse(payload.bytes, payload.form, &survey.root).ok()?;
         if outline.len() > MAX_SUMMARIZED_VALUES {
             return described(&outline, payload, task.base, limit, pricer);
         }

@@ -3,10 +3,10 @@
 use super::{
     FieldId, LIST_LENGTHS, MAX_DISTINCT_VALUES, MIN_MAP_CONTAINERS, Schema, VALUE_LENGTHS,
 };
-use crate::json::outline::{Id, Node, Outline};
+use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::text::shorten::is_prose;
-use crate::tokens::{Estimator, Words};
+use crate::tokens::{Estimator, WordCache};
 
 /// The minimum number of members of an object of plain values that is treated as a list with names.
 const MIN_MAP_VALUES: u32 = 128;
@@ -25,7 +25,7 @@ pub(super) fn all(
     estimator: &Estimator,
     root: FieldId,
 ) {
-    let words = Words::default();
+    let words = WordCache::default();
     Visitor { schema, outline, estimator, words, raw: Vec::new() }.visit(0, root, false);
 }
 
@@ -34,13 +34,13 @@ struct Visitor<'v, 'a> {
     schema: &'v mut Schema,
     outline: &'v Outline<'a>,
     estimator: &'v Estimator,
-    words: Words,
+    words: WordCache,
     /// A buffer for the current value.
     raw: Vec<u8>,
 }
 
 impl Visitor<'_, '_> {
-    fn visit(&mut self, id: Id, at: FieldId, in_list: bool) {
+    fn visit(&mut self, id: NodeId, at: FieldId, in_list: bool) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
         if let Some(of) = self.schema.field_ids.get_mut(id) {
@@ -95,9 +95,9 @@ impl Visitor<'_, '_> {
         }
     }
 
-    /// Returns the cost of a text, in 1/[`crate::tokens::FINE`] token.
+    /// Returns the cost of a text, in 1/[`crate::tokens::COST_SCALE`] token.
     fn estimate_cost(&mut self, text: &[u8]) -> u64 {
-        self.estimator.weigh_in(&mut self.words, text)
+        self.estimator.scaled_cost_in(&mut self.words, text)
     }
 
     fn leaf(&mut self, node: &Node, at: FieldId) {
@@ -106,8 +106,8 @@ impl Visitor<'_, '_> {
         let each = field.count < PRICED_VALUES
             || field.count < MAX_PRICED_VALUES && field.count.is_multiple_of(PRICING_STRIDE);
         let exactly = each && field.cost_model.bytes() < MAX_PRICED_BYTES;
-        let estimate = || self.estimator.weigh_in(&mut self.words, raw);
-        let cost = field.cost_model.weight(raw.len(), exactly, estimate);
+        let estimate = || self.estimator.scaled_cost_in(&mut self.words, raw);
+        let cost = field.cost_model.estimate_cost(raw.len(), exactly, estimate);
         field.count += 1;
         if field.distinct.len() < MAX_DISTINCT_VALUES {
             field.distinct.insert(xxhash_rust::xxh3::xxh3_64(raw));
@@ -124,18 +124,18 @@ impl Visitor<'_, '_> {
         for (total, cap) in field.costs.iter_mut().zip(VALUE_LENGTHS) {
             // A truncation mark of about six tokens replaces the end of a shortened value.
             let short = if length > cap {
-                of_character.saturating_mul(cap as u64) + 6 * crate::tokens::FINE
+                of_character.saturating_mul(cap as u64) + 6 * crate::tokens::COST_SCALE
             } else {
                 cost
             };
-            *total += short.min(cost.max(crate::tokens::FINE)) + field.key_cost;
+            *total += short.min(cost.max(crate::tokens::COST_SCALE)) + field.key_cost;
         }
     }
 }
 
 /// Returns true if an object is a map: it has many members, most of them of the same kind.
 #[must_use]
-fn is_map(outline: &Outline<'_>, id: Id, node: &Node) -> bool {
+fn is_map(outline: &Outline<'_>, id: NodeId, node: &Node) -> bool {
     if node.kind != Kind::Object || node.children < MIN_MAP_CONTAINERS {
         return false;
     }

@@ -2,12 +2,12 @@
 
 /// Texts that were weighed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Weighed {
+pub struct CostModel {
     bytes: u64,
     weight: u64,
 }
 
-impl Weighed {
+impl CostModel {
     /// Bytes of all that were weighed.
     #[must_use]
     pub fn bytes(self) -> u64 {
@@ -15,7 +15,12 @@ impl Weighed {
     }
 
     /// What a text of so many bytes weighs: weighed, and known from now on, where it should be (`exactly`), or none was before; else by its bytes. O(1) then.
-    pub fn weight(&mut self, bytes: usize, exactly: bool, weigh: impl FnOnce() -> u64) -> u64 {
+    pub fn estimate_cost(
+        &mut self,
+        bytes: usize,
+        exactly: bool,
+        weigh: impl FnOnce() -> u64,
+    ) -> u64 {
         let bytes = bytes as u64;
         if !exactly && self.bytes > 0 {
             return self.weight.saturating_mul(bytes) / self.bytes;
@@ -33,10 +38,10 @@ mod tests {
 
     #[test]
     fn what_was_weighed_tells_of_the_others() {
-        let mut weighed = Weighed::default();
-        assert_eq!(weighed.weight(10, false, || 30), 30);
-        assert_eq!(weighed.weight(20, true, || 30), 30);
-        assert_eq!((weighed.bytes(), weighed.weight(15, false, || 99)), (30, 30));
+        let mut weighed = CostModel::default();
+        assert_eq!(weighed.estimate_cost(10, false, || 30), 30);
+        assert_eq!(weighed.estimate_cost(20, true, || 30), 30);
+        assert_eq!((weighed.bytes(), weighed.estimate_cost(15, false, || 99)), (30, 30));
         assert_eq!(weighed.bytes(), 30);
     }
 }

@@ -2,7 +2,7 @@
 
 /// How grave an entry is. Greater is graver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum Severity {
     /// Anything else.
     Other,
     /// A warning.
@@ -51,16 +51,16 @@ const WARNING_STARTS: &[&[u8]] =
 
 /// The level of a line of a log.
 #[must_use]
-pub fn level(line: &[u8]) -> Level {
+pub fn severity(line: &[u8]) -> Severity {
     let look = line.get(..LOOK).unwrap_or(line);
     if let Some(level) = named(look) {
         return level;
     }
-    let strict = strict(line);
-    if strict != Level::Other {
+    let strict = strict_severity(line);
+    if strict != Severity::Other {
         return strict;
     }
-    let (mut found, mut at) = (Level::Other, 0);
+    let (mut found, mut at) = (Severity::Other, 0);
     // Words in capitals, wherever they stand.
     while let Some(start) =
         look.get(at..).and_then(|rest| rest.iter().position(u8::is_ascii_uppercase))
@@ -79,32 +79,32 @@ pub fn level(line: &[u8]) -> Level {
         let word = look.get(start..start + length).unwrap_or_default();
         if !inside && !goes_on {
             if ERRORS.contains(&word) {
-                return Level::Error;
+                return Severity::Error;
             }
             if WARNINGS.contains(&word) {
-                found = Level::Warn;
+                found = Severity::Warn;
             }
         }
         at = start + length;
     }
-    if found == Level::Other { klog(look) } else { found }
+    if found == Severity::Other { klog(look) } else { found }
 }
 
 /// The level of a line that may be of any text: only what begins as errors do counts.
 #[must_use]
-pub fn strict(line: &[u8]) -> Level {
+pub fn strict_severity(line: &[u8]) -> Severity {
     let line = line.trim_ascii_start();
     if ERROR_STARTS.iter().any(|start| line.starts_with(start)) {
-        Level::Error
+        Severity::Error
     } else if WARNING_STARTS.iter().any(|start| line.starts_with(start)) {
-        Level::Warn
+        Severity::Warn
     } else {
-        Level::Other
+        Severity::Other
     }
 }
 
 /// `level=error`, `"level":"error"`, `"severity": "WARNING"`, `[error]`, and the numbers of pino and bunyan.
-fn named(look: &[u8]) -> Option<Level> {
+fn named(look: &[u8]) -> Option<Severity> {
     let with_v = [(b"level".as_slice(), 2), (b"severity", 2), (b"levelname", 2), (b"lvl", 1)];
     let first_v = memchr::memchr(b'v', look);
     for (name, letter) in with_v.into_iter().filter(|_| first_v.is_some()) {
@@ -119,11 +119,11 @@ fn named(look: &[u8]) -> Option<Level> {
         match value.as_slice() {
             b"error" | b"err" | b"fatal" | b"critical" | b"crit" | b"panic" | b"alert"
             | b"emergency" | b"50" | b"60" => {
-                return Some(Level::Error);
+                return Some(Severity::Error);
             }
-            b"warn" | b"warning" | b"40" => return Some(Level::Warn),
+            b"warn" | b"warning" | b"40" => return Some(Severity::Warn),
             b"info" | b"debug" | b"trace" | b"notice" | b"10" | b"20" | b"30" => {
-                return Some(Level::Other);
+                return Some(Severity::Other);
             }
             _ => {}
         }
@@ -133,11 +133,11 @@ fn named(look: &[u8]) -> Option<Level> {
 }
 
 /// The level that stands between a bracket before `rest` and the next one.
-fn in_brackets(rest: &[u8]) -> Option<Level> {
+fn in_brackets(rest: &[u8]) -> Option<Severity> {
     let is = |word: &&[u8]| rest.starts_with(word);
     match rest.first()? {
-        b'e' | b'c' => [b"error]".as_slice(), b"crit]"].iter().any(is).then_some(Level::Error),
-        b'w' => [b"warn]".as_slice(), b"warning]"].iter().any(is).then_some(Level::Warn),
+        b'e' | b'c' => [b"error]".as_slice(), b"crit]"].iter().any(is).then_some(Severity::Error),
+        b'w' => [b"warn]".as_slice(), b"warning]"].iter().any(is).then_some(Severity::Warn),
         _ => None,
     }
 }
@@ -150,13 +150,13 @@ fn find(look: &[u8], word: &[u8], letter: u8, place: usize) -> Option<usize> {
 }
 
 /// `E0102 15:04:05`, as klog writes it.
-fn klog(look: &[u8]) -> Level {
+fn klog(look: &[u8]) -> Severity {
     let digits = look.get(1..5).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
         && look.get(5) == Some(&b' ');
     match look.first() {
-        Some(b'E' | b'F') if digits => Level::Error,
-        Some(b'W') if digits => Level::Warn,
-        _ => Level::Other,
+        Some(b'E' | b'F') if digits => Severity::Error,
+        Some(b'W') if digits => Severity::Warn,
+        _ => Severity::Other,
     }
 }
 
@@ -167,20 +167,20 @@ mod tests {
     #[test]
     fn levels_are_told_however_they_are_written() {
         for (line, expected) in [
-            ("2026-01-02 10:00:00 ERROR db: refused", Level::Error),
-            ("2026-01-02T10:00:00Z [WARN] slow", Level::Warn),
-            ("ts=1 level=error msg=x", Level::Error),
-            (r#"{"time":1,"level":"warning","msg":"ERROR in text"}"#, Level::Warn),
-            (r#"{"level":50,"msg":"x"}"#, Level::Error),
-            (r#"{"level":"info","msg":"no ERROR"}"#, Level::Other),
-            ("E0102 15:04:05.000 1 x.go:1] failed", Level::Error),
-            ("2026/01/02 10:00:00 [error] 12#0: upstream", Level::Error),
-            ("error[E0308]: mismatched types", Level::Error),
-            ("2026-01-02 INFO TERRORS and ERRORS_TOTAL 5", Level::Other),
-            ("INFO all is well", Level::Other),
+            ("2026-01-02 10:00:00 ERROR db: refused", Severity::Error),
+            ("2026-01-02T10:00:00Z [WARN] slow", Severity::Warn),
+            ("ts=1 level=error msg=x", Severity::Error),
+            (r#"{"time":1,"level":"warning","msg":"ERROR in text"}"#, Severity::Warn),
+            (r#"{"level":50,"msg":"x"}"#, Severity::Error),
+            (r#"{"level":"info","msg":"no ERROR"}"#, Severity::Other),
+            ("E0102 15:04:05.000 1 x.go:1] failed", Severity::Error),
+            ("2026/01/02 10:00:00 [error] 12#0: upstream", Severity::Error),
+            ("error[E0308]: mismatched types", Severity::Error),
+            ("2026-01-02 INFO TERRORS and ERRORS_TOTAL 5", Severity::Other),
+            ("INFO all is well", Severity::Other),
         ] {
-            assert_eq!(level(line.as_bytes()), expected, "{line}");
+            assert_eq!(severity(line.as_bytes()), expected, "{line}");
         }
-        assert_eq!(strict(b"An ERROR in prose"), Level::Other);
+        assert_eq!(strict_severity(b"An ERROR in prose"), Severity::Other);
     }
 }

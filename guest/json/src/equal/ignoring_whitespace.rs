@@ -2,11 +2,11 @@
 
 use wide::u8x16;
 
-use crate::blocks::{alike, until_any};
+use crate::blocks::{common_prefix_length, find_where};
 
 /// Whether escaped JSON, decoded, is `raw` but for white space between values. What is spelt otherwise is not, though it may mean the same. O(n), white space and strings 16 bytes a
 /// step.
-pub(super) fn spelt_alike(escaped: &[u8], raw: &[u8]) -> bool {
+pub(super) fn equal_ignoring_whitespace(escaped: &[u8], raw: &[u8]) -> bool {
     let (mut left, mut right) = (escaped, raw);
     loop {
         (left, right) = (past_escaped_space(left), past_space(right));
@@ -31,7 +31,7 @@ fn string<'l, 'r>(escaped: &'l [u8], raw: &'r [u8]) -> Option<(&'l [u8], &'r [u8
     // Whether a backslash of the JSON stands before the next byte.
     let mut after_slash = false;
     loop {
-        let same = alike(left, 0, right, 0, b'\\');
+        let same = common_prefix_length(left, 0, right, 0, b'\\');
         after_slash &= same == 0;
         let [b'\\', decoded @ (b'"' | b'\\' | b'/'), rest @ ..] = left.get(same..)? else {
             return None;
@@ -73,6 +73,6 @@ fn past_space(mut text: &[u8]) -> &[u8] {
 #[inline]
 fn past_blanks(text: &[u8]) -> &[u8] {
     let blank = u8x16::splat(b' ');
-    let length = until_any(text, 0, |part| !part.simd_eq(blank));
+    let length = find_where(text, 0, |part| !part.simd_eq(blank));
     text.get(length..).unwrap_or_default()
 }

@@ -4,14 +4,14 @@ use super::{MAX_DEPTH, Scan, ScanError};
 
 /// The containers that are open: whether each is an object. 64 levels without an allocation.
 #[derive(Default)]
-pub(super) struct Open {
+pub(super) struct OpenContainers {
     depth: usize,
     /// The innermost 64, innermost lowest.
     bits: u64,
     outer: Vec<u64>,
 }
 
-impl Open {
+impl OpenContainers {
     #[inline]
     pub(super) fn push(&mut self, object: bool) -> Scan<()> {
         if self.depth >= MAX_DEPTH {

@@ -2,13 +2,13 @@
 
 use wide::u8x16;
 
-use super::lines::Lined;
-use context_guard_json::blocks::{BLOCK, Block, Three as _, places};
+use super::lines::IndexedText;
+use context_guard_json::blocks::{BLOCK_BYTES, BlockTriple as _, ByteBlock, bit_positions};
 use context_guard_json::text::Form;
 
-/// For each line of a text, whether [`super::level::level`] may find anything in it. O(n), 64 bytes a step.
+/// For each line of a text, whether [`super::severity::severity`] may find anything in it. O(n), 64 bytes a step.
 #[must_use]
-pub fn candidates(text: &Lined<'_>) -> Vec<bool> {
+pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     let (bytes, ends) = (text.bytes(), text.ends());
     // Some trouble is told by the first letter of a line: `E   assert`, `E0102 15:04:05`.
     let begins = |start: usize| matches!(bytes.get(start), Some(b'E' | b'F' | b'W'));
@@ -16,13 +16,13 @@ pub fn candidates(text: &Lined<'_>) -> Vec<bool> {
     let mut candidates: Vec<bool> =
         ends.iter().zip(starts).map(|(_, start)| begins(*start)).collect();
     let mut line = 0;
-    for base in (0..bytes.len()).step_by(BLOCK) {
+    for base in (0..bytes.len()).step_by(BLOCK_BYTES) {
         let found = match text.form() {
             Form::Raw => beginnings::<false>(bytes, base),
             Form::Escaped => beginnings::<true>(bytes, base),
         };
-        for at in places(found).map(|place| base + place) {
-            if LOOKS_UP && !is_beginning(bytes.get(at..at + 3)) {
+        for at in bit_positions(found).map(|place| base + place) {
+            if HAS_BYTE_SHUFFLE && !is_beginning(bytes.get(at..at + 3)) {
                 continue;
             }
             while ends.get(line).is_some_and(|end| *end <= at) {
@@ -36,12 +36,16 @@ pub fn candidates(text: &Lined<'_>) -> Vec<bool> {
     candidates
 }
 
-/// Where in a block a word for trouble begins, told by its first three letters, small or capital; where one may begin, if [`LOOKS_UP`].
+/// Where in a block a word for trouble begins, told by its first three letters, small or capital; where one may begin, if [`HAS_BYTE_SHUFFLE`].
 /// `ESCAPED`: also where a letter may be spelt in digits, which hides it.
 #[inline(always)]
 fn beginnings<const ESCAPED: bool>(bytes: &[u8], base: usize) -> u64 {
-    let blocks = [0, 1, 2].map(|ahead| Block::at(bytes, base + ahead));
-    if LOOKS_UP { blocks.places(may_begin::<ESCAPED>) } else { blocks.places(begins::<ESCAPED>) }
+    let blocks = [0, 1, 2].map(|ahead| ByteBlock::load(bytes, base + ahead));
+    if HAS_BYTE_SHUFFLE {
+        blocks.places(may_begin::<ESCAPED>)
+    } else {
+        blocks.places(begins::<ESCAPED>)
+    }
 }
 
 /// Whether a word for trouble begins with these three bytes, or a letter that is spelt in digits.
@@ -75,7 +79,7 @@ fn in_digits(first: u8x16, second: u8x16) -> u8x16 {
 }
 
 /// Whether looking up is one instruction.
-const LOOKS_UP: bool =
+const HAS_BYTE_SHUFFLE: bool =
     cfg!(any(target_feature = "simd128", target_feature = "ssse3", target_feature = "neon"));
 
 /// What [`begins`] looks for, in sets that hardly any other three letters have in common.
@@ -91,7 +95,7 @@ const WORDS: [&[&[u8; 3]]; 8] = [
 ];
 
 /// The sets that a letter may be the first, second or third of, by its lower half.
-const SETS: [[u8; 16]; 3] = {
+const NIBBLE_TABLES: [[u8; 16]; 3] = {
     let mut sets = [[0; 16]; 3];
     let mut set = 0;
     #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loops")]
@@ -113,7 +117,7 @@ const SETS: [[u8; 16]; 3] = {
 /// Where a word may begin with these bytes: everywhere where [`begins`] finds one, and at few other places.
 #[inline(always)]
 fn may_begin<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
-    let [one, two, three] = SETS;
+    let [one, two, three] = NIBBLE_TABLES;
     let sets = |part: u8x16, of: [u8; 16]| u8x16::new(of).shuffle(part & u8x16::splat(15));
     let common = sets(first, one) & sets(second, two) & sets(third, three);
     // The highest bit counts: all that is common moves there, and the second highest, which letters have.
@@ -125,7 +129,7 @@ fn may_begin<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::{Level, level};
+    use crate::severity::{Severity, severity};
     use context_guard_json::text::escape;
 
     #[test]
@@ -182,15 +186,15 @@ mod tests {
             "warning: unused",
         ];
         for grave in grave {
-            assert_ne!(level(grave.as_bytes()), Level::Other, "{grave}");
+            assert_ne!(severity(grave.as_bytes()), Severity::Other, "{grave}");
             for before in 0..70 {
                 let text = format!("{}\n{grave}\r\nall is well\n", "i".repeat(before));
-                let found = candidates(&Lined::of(text.as_bytes(), Form::Raw));
+                let found = severity_prefilter(&IndexedText::new(text.as_bytes(), Form::Raw));
                 assert_eq!(found, [false, true, false], "{before} bytes before {grave}");
                 let mut escaped = Vec::new();
                 escape(&mut escaped, text.as_bytes());
                 assert_eq!(
-                    candidates(&Lined::of(&escaped, Form::Escaped)),
+                    severity_prefilter(&IndexedText::new(&escaped, Form::Escaped)),
                     found,
                     "escaped, {grave}"
                 );

@@ -30,7 +30,7 @@ pub struct Text {
 
 /// What a document holds.
 #[derive(Clone, Debug)]
-pub struct Survey {
+pub struct DocumentInfo {
     /// The whole value.
     pub root: Span,
     /// Its kind.
@@ -41,7 +41,7 @@ pub struct Survey {
     pub text: Option<Text>,
 }
 
-impl Survey {
+impl DocumentInfo {
     /// Surveys the value at which `scanner` stands, and passes it.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Survey {
 
     /// Surveys all of `bytes`; none where they are not one JSON value.
     #[must_use]
-    pub fn of(bytes: &[u8], form: Form) -> Option<Self> {
+    pub fn parse(bytes: &[u8], form: Form) -> Option<Self> {
         let mut scanner = Scanner::new(bytes, form);
         let survey = Self::read(&mut scanner).ok()?;
         scanner.end().ok()?;
@@ -79,7 +79,11 @@ impl Survey {
                 scanner.array(|scanner| {
                     // The first elements tell whether this is JSON, or something that merely has its brackets.
                     let read = items.len() < STRICT;
-                    items.push(if read { scanner.skip()? } else { scanner.pass()? });
+                    items.push(if read {
+                        scanner.skip_value()?
+                    } else {
+                        scanner.skip_unchecked()?
+                    });
                     Ok(())
                 })?;
                 self.lists.push(List {
@@ -96,7 +100,7 @@ impl Survey {
                 }
                 Ok(())
             }
-            _ => scanner.pass().map(drop),
+            _ => scanner.skip_unchecked().map(drop),
         }
     }
 
@@ -129,7 +133,7 @@ mod tests {
     #[test]
     fn lists_are_found_where_they_sit() {
         let document = br#"{"page":1,"data":{"bookings":[{"id":1,"tags":[1,2]},{"id":2}]},"other":[],"note":"short"}"#;
-        let survey = Survey::of(document, Form::Raw).unwrap();
+        let survey = DocumentInfo::parse(document, Form::Raw).unwrap();
         let paths: Vec<_> =
             survey.lists.iter().map(|list| (list.path.join("."), list.items.len())).collect();
         assert_eq!(paths, [("data.bookings".to_owned(), 2), ("other".to_owned(), 0)]);
@@ -139,13 +143,13 @@ mod tests {
 
     #[test]
     fn what_merely_has_brackets_is_no_json() {
-        assert!(Survey::of(b"[{'id': 1}, {'id': 2}]", Form::Raw).is_none());
-        assert!(Survey::of(b"{\"items\": [{1}, {2}]}", Form::Raw).is_none());
+        assert!(DocumentInfo::parse(b"[{'id': 1}, {'id': 2}]", Form::Raw).is_none());
+        assert!(DocumentInfo::parse(b"{\"items\": [{1}, {2}]}", Form::Raw).is_none());
     }
 
     #[test]
     fn a_bare_array_is_a_list() {
-        let survey = Survey::of(br"[1,[2],{}]", Form::Raw).unwrap();
+        let survey = DocumentInfo::parse(br"[1,[2],{}]", Form::Raw).unwrap();
         assert_eq!((survey.lists.len(), survey.lists[0].items.len()), (1, 3));
         assert!(survey.lists[0].path.is_empty());
     }

@@ -2,26 +2,26 @@
 
 use std::cell::Cell;
 
-use crate::blocks::same;
+use crate::blocks::equal_bytes;
 
 /// Keys in a row that a record may lack.
 const AHEAD: usize = 4;
 
 /// Something known of each key, in the order in which the keys came.
 #[derive(Clone, Debug)]
-pub struct Keyed<T> {
+pub struct KeyCache<T> {
     known: Vec<(Vec<u8>, T)>,
     /// Where the next one is looked for first.
     next: Cell<usize>,
 }
 
-impl<T> Default for Keyed<T> {
+impl<T> Default for KeyCache<T> {
     fn default() -> Self {
         Self { known: Vec::new(), next: Cell::default() }
     }
 }
 
-impl<T: Copy> Keyed<T> {
+impl<T: Copy> KeyCache<T> {
     /// What is known of a key, wherever it came. O(1) where keys come in the order in which they came before, else O(keys).
     #[inline]
     #[must_use]
@@ -43,7 +43,7 @@ impl<T: Copy> Keyed<T> {
 
     #[inline(always)]
     fn at(&self, at: usize, key: &[u8]) -> Option<T> {
-        let (_, value) = self.known.get(at).filter(|(known, _)| same(known, key))?;
+        let (_, value) = self.known.get(at).filter(|(known, _)| equal_bytes(known, key))?;
         // After the last comes the first of the next record.
         self.next.set(if at + 1 < self.known.len() { at + 1 } else { 0 });
         Some(*value)
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_in_any_order() {
-        let mut keyed = Keyed::default();
+        let mut keyed = KeyCache::default();
         for (at, key) in ["a", "b", "c", "d", "e", "f", "g"].iter().enumerate() {
             keyed.add(key.as_bytes(), at);
         }

@@ -5,7 +5,10 @@
 
 use super::{Kind, MAX_DEPTH, Scan, ScanError, Scanner};
 use crate::Span;
-use crate::blocks::{BLOCK, Block, Escapes, Slashes, between, places, slashes_before};
+use crate::blocks::{
+    BLOCK_BYTES, BackslashCarry, ByteBlock, EscapeState, bit_positions, count_backslashes_before,
+    inside_mask,
+};
 use crate::text::{Form, hex};
 
 impl Scanner<'_> {
@@ -13,7 +16,7 @@ impl Scanner<'_> {
     ///
     /// # Errors
     /// Where none comes, or it does not end.
-    pub fn pass(&mut self) -> Scan<Span> {
+    pub fn skip_unchecked(&mut self) -> Scan<Span> {
         let kind = self.kind()?;
         let start = self.at;
         match (kind, self.form) {
@@ -25,14 +28,14 @@ impl Scanner<'_> {
         Ok(start..self.at)
     }
 
-    /// Passes what stands between a bracket, which comes next, and its counterpart: where as many have closed as have opened.
+    /// Passes what stands inside_mask a bracket, which comes next, and its counterpart: where as many have closed as have opened.
     #[inline(never)]
     fn brackets<Q: Quotes>(&mut self) -> Scan<()> {
         let mut quotes = Q::default();
         let (mut base, mut inside, mut depth) = (self.at, 0, 0);
         while base < self.bytes.len() {
-            let block = Block::at(self.bytes, base);
-            if let Some(end) = places(quotes.bare(block)).next() {
+            let block = ByteBlock::load(self.bytes, base);
+            if let Some(end) = bit_positions(quotes.bare(block)).next() {
                 // What is escaped ends here.
                 self.bytes = self.bytes.get(..base + end).unwrap_or_default();
                 continue;
@@ -40,10 +43,10 @@ impl Scanner<'_> {
             let quotes = quotes.next(self, block, base)?;
             // In the middle of a long string.
             if quotes == 0 && inside != 0 {
-                base += BLOCK;
+                base += BLOCK_BYTES;
                 continue;
             }
-            let strings = between(quotes) ^ inside;
+            let strings = inside_mask(quotes) ^ inside;
             inside = if strings >> 63 == 1 { u64::MAX } else { 0 };
             let (open, close) = block.brackets();
             let (open, close) = (open & !strings, close & !strings);
@@ -51,7 +54,7 @@ impl Scanner<'_> {
             // Only here may the last of them close.
             if closed >= depth {
                 let mut depth = depth;
-                for place in places(open | close) {
+                for place in bit_positions(open | close) {
                     depth = if open >> place & 1 == 1 { depth + 1 } else { depth - 1 };
                     if depth == 0 {
                         self.at = base + place + 1;
@@ -63,23 +66,23 @@ impl Scanner<'_> {
             if depth > MAX_DEPTH {
                 return Err(ScanError::TooDeep);
             }
-            base += BLOCK;
+            base += BLOCK_BYTES;
         }
         self.error()
     }
 
     /// Moves to the quote that ends a string which is not escaped once more, from inside of it; false where none does.
     pub(super) fn quote(&mut self) -> bool {
-        let mut escapes = Escapes::default();
+        let mut escapes = EscapeState::default();
         let mut base = self.at;
         while base < self.bytes.len() {
-            let block = Block::at(self.bytes, base);
-            let found = block.is(b'"') & !escapes.next(block.is(b'\\'));
-            if let Some(place) = places(found).next() {
+            let block = ByteBlock::load(self.bytes, base);
+            let found = block.positions_of(b'"') & !escapes.next(block.positions_of(b'\\'));
+            if let Some(place) = bit_positions(found).next() {
                 self.at = base + place;
                 return true;
             }
-            base += BLOCK;
+            base += BLOCK_BYTES;
         }
         false
     }
@@ -88,45 +91,45 @@ impl Scanner<'_> {
 /// Finds the quotes that begin and end strings, block after block.
 trait Quotes: Default {
     /// Those of the next block that end all that is escaped, being so themselves.
-    fn bare(&self, block: Block) -> u64;
+    fn bare(&self, block: ByteBlock) -> u64;
     /// Those of the block that begins at `base`.
-    fn next(&mut self, scanner: &Scanner<'_>, block: Block, base: usize) -> Scan<u64>;
+    fn next(&mut self, scanner: &Scanner<'_>, block: ByteBlock, base: usize) -> Scan<u64>;
 }
 
 /// Those of JSON as it is.
 #[derive(Default)]
-struct Plain(Escapes);
+struct Plain(EscapeState);
 
 impl Quotes for Plain {
     #[inline(always)]
-    fn bare(&self, _: Block) -> u64 {
+    fn bare(&self, _: ByteBlock) -> u64 {
         0
     }
 
     #[inline(always)]
-    fn next(&mut self, _: &Scanner<'_>, block: Block, _: usize) -> Scan<u64> {
-        Ok(block.is(b'"') & !self.0.next(block.is(b'\\')))
+    fn next(&mut self, _: &Scanner<'_>, block: ByteBlock, _: usize) -> Scan<u64> {
+        Ok(block.positions_of(b'"') & !self.0.next(block.positions_of(b'\\')))
     }
 }
 
 /// Those of JSON inside a JSON string.
 #[derive(Default)]
-struct Escaped(Slashes);
+struct Escaped(BackslashCarry);
 
 impl Quotes for Escaped {
     #[inline(always)]
-    fn bare(&self, block: Block) -> u64 {
-        block.is(b'"') & !self.0.before(block.is(b'\\'))
+    fn bare(&self, block: ByteBlock) -> u64 {
+        block.positions_of(b'"') & !self.0.before(block.positions_of(b'\\'))
     }
 
     #[inline(always)]
-    fn next(&mut self, scanner: &Scanner<'_>, block: Block, base: usize) -> Scan<u64> {
-        let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
+    fn next(&mut self, scanner: &Scanner<'_>, block: ByteBlock, base: usize) -> Scan<u64> {
+        let (quotes, slashes) = (block.positions_of(b'"'), block.positions_of(b'\\'));
         let (after, second) = self.0.next(slashes);
         let letters = after & !quotes & !slashes;
         // Most are ends of lines.
         if letters != 0 {
-            let units = letters & block.is(b'u');
+            let units = letters & block.positions_of(b'u');
             if units != 0 {
                 spelt_in_digits(scanner, units, base)?;
             }
@@ -142,8 +145,8 @@ impl Quotes for Escaped {
 #[inline(never)]
 fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
     let mut inner = 0;
-    for place in places(quotes) {
-        match slashes_before(scanner.bytes, scanner.at, base + place) % 4 {
+    for place in bit_positions(quotes) {
+        match count_backslashes_before(scanner.bytes, scanner.at, base + place) % 4 {
             3 => inner |= 1 << place,
             1 => {}
             _ => return Err(ScanError::Syntax(base + place)),
@@ -155,8 +158,8 @@ fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
 /// Whether among these, each a `u` with a backslash before it, is one of a quote, backslash or control character that is spelt in digits: too strange to be read in place.
 #[inline(never)]
 fn spelt_in_digits(scanner: &Scanner<'_>, units: u64, base: usize) -> Scan<()> {
-    for at in places(units).map(|place| base + place) {
-        if slashes_before(scanner.bytes, scanner.at, at).is_multiple_of(2) {
+    for at in bit_positions(units).map(|place| base + place) {
+        if count_backslashes_before(scanner.bytes, scanner.at, at).is_multiple_of(2) {
             continue;
         }
         if let Some(0x22 | 0x5C | 0..0x20) | None = hex(scanner.bytes, at + 1) {

@@ -1,6 +1,6 @@
 //! The price of the whole original, without reading all of it.
 
-use super::{Estimator, Measure, Words};
+use super::{Estimator, Measure, WordCache};
 use context_guard_json::text::{self, Form};
 
 /// Above this the total is extrapolated: pricing megabytes would cost more than all the rest.
@@ -18,7 +18,7 @@ const MOST_SAMPLES: usize = 256;
 
 /// Tokens of an original, exact or extrapolated from samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Original {
+pub struct OriginalCost {
     /// Estimated tokens.
     pub tokens: u64,
     /// What it counts against a budget.
@@ -27,20 +27,20 @@ pub struct Original {
     pub sampled: bool,
 }
 
-impl Original {
+impl OriginalCost {
     /// Prices `bytes`, which stand in `form`: all of them up to 64 kB, else samples, one in each of 32 to 256 equal parts. O(1) from there on, 8 to 64 kB.
     #[must_use]
-    pub fn price(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
-        Self::price_beside(estimator, bytes, form, u64::MAX)
+    pub fn estimate(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
+        Self::estimate_up_to(estimator, bytes, form, u64::MAX)
     }
 
     /// The same, where it matters only up to a cost of `enough` what it is exactly: what samples say to cost more is not priced whole from 24 kB on.
     #[must_use]
-    pub fn price_beside(estimator: &Estimator, bytes: &[u8], form: Form, enough: u64) -> Self {
+    pub fn estimate_up_to(estimator: &Estimator, bytes: &[u8], form: Form, enough: u64) -> Self {
         let length = bytes.len() as u64;
         let over = length > LEAST_BYTES && length / MOST_BYTES > enough;
         let sampled =
-            (length > EXACT_BYTES || over).then(|| Self::of_samples(estimator, bytes, form));
+            (length > EXACT_BYTES || over).then(|| Self::from_samples(estimator, bytes, form));
         match sampled.filter(|sampled| length > EXACT_BYTES || sampled.cost > enough) {
             Some(sampled) => sampled,
             None => {
@@ -50,11 +50,11 @@ impl Original {
         }
     }
 
-    fn of_samples(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
+    fn from_samples(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
         let samples = (bytes.len() / STRIDE).clamp(LEAST_SAMPLES, MOST_SAMPLES);
         let stride = bytes.len() / samples;
         let (mut tokens, mut cost, mut priced) = (0u64, 0u64, 0u64);
-        let mut words = Words::default();
+        let mut words = WordCache::default();
         for sample in 0..samples {
             let place = sample * stride + place(sample, stride.saturating_sub(SAMPLE_BYTES));
             let (part, length) = text::sample(bytes, place, SAMPLE_BYTES, form);
@@ -105,7 +105,7 @@ mod tests {
                 text.push_str("\"}\n");
             }
             let exact = estimator.price(text.as_bytes());
-            let sampled = Original::price(&estimator, text.as_bytes(), Form::Raw);
+            let sampled = OriginalCost::estimate(&estimator, text.as_bytes(), Form::Raw);
             assert!(sampled.sampled);
             assert!(sampled.tokens.abs_diff(exact) * 20 <= exact, "{} of {exact}", sampled.tokens);
         }

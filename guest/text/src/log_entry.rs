@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use wide::u8x16;
 
 use super::boundary::begins_entry;
-use super::level::{Level, level, strict};
-use super::lines::Lined;
-use context_guard_json::blocks::{PART, copy_until, until_any, within};
+use super::lines::IndexedText;
+use super::severity::{Severity, severity, strict_severity};
+use context_guard_json::blocks::{PART, copy_until, find_where, in_range};
 
 /// An entry that matters.
 #[derive(Clone, Debug)]
-pub struct Entry<'t> {
+pub struct LogEntry<'t> {
     /// How grave it is.
-    pub level: Level,
+    pub level: Severity,
     /// Its first line, from 0.
     pub line: usize,
     /// Its number of lines.
@@ -24,17 +24,17 @@ pub struct Entry<'t> {
 
 /// The entries of a log that matter, with the lines that belong to them; `candidates` are the lines that may begin one.
 #[must_use]
-pub fn entries<'t>(text: &Lined<'t>, candidates: &[bool]) -> Vec<Entry<'t>> {
-    let mut entries: Vec<Entry<'_>> = Vec::new();
+pub fn entries<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<'t>> {
+    let mut entries: Vec<LogEntry<'_>> = Vec::new();
     // Whether what comes next may belong to the last of them.
     let mut open = false;
     for (at, candidate) in candidates.iter().enumerate() {
         if *candidate {
             let says = text.line(at);
-            let own = level(&says);
+            let own = severity(&says);
             let indented = says.starts_with(b" ") || says.starts_with(b"\t");
-            if own != Level::Other && (!indented || begins_entry(&says)) {
-                entries.push(Entry { level: own, line: at, length: 1, says });
+            if own != Severity::Other && (!indented || begins_entry(&says)) {
+                entries.push(LogEntry { level: own, line: at, length: 1, says });
                 open = true;
                 continue;
             }
@@ -53,14 +53,14 @@ pub fn entries<'t>(text: &Lined<'t>, candidates: &[bool]) -> Vec<Entry<'t>> {
 
 /// Lines of any other text that begin as errors do; none where half of it does.
 #[must_use]
-pub fn strict_lines<'t>(text: &Lined<'t>, candidates: &[bool]) -> Vec<Entry<'t>> {
+pub fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<'t>> {
     let read = |line| {
         let says = text.line(line);
-        Entry { level: strict(&says), line, length: 1, says }
+        LogEntry { level: strict_severity(&says), line, length: 1, says }
     };
     let lines = candidates.iter().enumerate().filter(|(_, candidate)| **candidate);
-    let grave: Vec<Entry<'_>> =
-        lines.map(|(line, _)| read(line)).filter(|entry| entry.level != Level::Other).collect();
+    let grave: Vec<LogEntry<'_>> =
+        lines.map(|(line, _)| read(line)).filter(|entry| entry.level != Severity::Other).collect();
     if grave.len() * 2 > text.len() { Vec::new() } else { grave }
 }
 
@@ -99,8 +99,8 @@ pub fn template(line: &[u8], coarse: bool) -> Cow<'_, [u8]> {
     if !coarse {
         return Cow::Borrowed(rest);
     }
-    let digit = |part| within(part, b'0', b'9');
-    let not_id = |part: u8x16| !(digit(part) | within(part | u8x16::splat(0x20), b'a', b'f'));
+    let digit = |part| in_range(part, b'0', b'9');
+    let not_id = |part: u8x16| !(digit(part) | in_range(part | u8x16::splat(0x20), b'a', b'f'));
     let (mut out, mut rest) = (Vec::with_capacity(rest.len() + PART), rest);
     loop {
         let plain = copy_until::<false>(&mut out, rest, digit);
@@ -109,7 +109,7 @@ pub fn template(line: &[u8], coarse: bool) -> Cow<'_, [u8]> {
             return Cow::Owned(out);
         }
         out.push(b'0');
-        rest = rest.get(until_any(rest, 0, not_id)..).unwrap_or_default();
+        rest = rest.get(find_where(rest, 0, not_id)..).unwrap_or_default();
     }
 }
 
