@@ -1,19 +1,23 @@
-//! Bytes in blocks of 64, and sets of places in them: one bit a byte, so that most bytes are looked at 16 at a time and never one by one.
+//! Byte search with SIMD: blocks of 64 bytes, and position sets with one bit per byte.
+//!
+//! The guests are built with `simd128`, and `wide` maps to it. The host interrupts a call at its
+//! deadline by a check in each loop iteration of the component, so that loops take many bytes per
+//! iteration.
 
 use wide::u8x16;
 
-/// Bytes of a block.
+/// The number of bytes of a block.
 pub const BLOCK_BYTES: usize = 64;
 
-/// Bytes of a part of a block.
+/// The number of bytes of a SIMD vector, a quarter of a block.
 pub const PART: usize = 16;
 
-/// A block: 64 bytes, those beyond the end of the text being 0.
+/// A block of 64 bytes. Bytes beyond the end of the text are 0.
 #[derive(Clone, Copy)]
 pub struct ByteBlock(u8x16, u8x16, u8x16, u8x16);
 
 impl ByteBlock {
-    /// The block that begins at `at`.
+    /// Loads the block that begins at `at`.
     #[inline(always)]
     pub fn load(bytes: &[u8], at: usize) -> Self {
         let rest = bytes.get(at..).unwrap_or_default();
@@ -31,33 +35,33 @@ impl ByteBlock {
         }
     }
 
-    /// Where `test` holds: where its lanes have their highest bit set.
+    /// Returns the positions at which `test` sets the highest bit of its lane.
     #[inline]
     fn places(self, test: impl Fn(u8x16) -> u8x16) -> u64 {
         let set = |part: u8x16| u64::from(test(part).to_bitmask());
         set(self.0) | set(self.1) << 16 | set(self.2) << 32 | set(self.3) << 48
     }
 
-    /// Where `byte` stands.
+    /// Returns the positions of `byte`.
     #[inline]
     pub fn positions_of(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.places(|part| part.simd_eq(byte))
     }
 
-    /// Where a byte of `first..=last` stands.
+    /// Returns the positions of bytes in `first..=last`.
     #[inline]
     pub fn positions_in(self, first: u8, last: u8) -> u64 {
         self.places(|part| in_range(part, first, last))
     }
 
-    /// Where a byte beyond ASCII stands.
+    /// Returns the positions of non-ASCII bytes.
     #[inline]
     pub fn non_ascii(self) -> u64 {
         self.places(|part| part)
     }
 
-    /// Whether any of these two stands here.
+    /// Returns true if the block contains one of the two bytes.
     #[inline]
     pub fn has_any(self, one: u8, other: u8) -> bool {
         let (one, other) = (u8x16::splat(one), u8x16::splat(other));
@@ -65,7 +69,8 @@ impl ByteBlock {
         (found(self.0) | found(self.1) | found(self.2) | found(self.3)).to_bitmask() != 0
     }
 
-    /// Where brackets open, and where they close: `[` and `{` differ in one bit, and `]` and `}`.
+    /// Returns the positions of opening and of closing brackets. `[` and `{` differ in one bit, as
+    /// do `]` and `}`.
     #[inline]
     pub fn brackets(self) -> (u64, u64) {
         let (fold, open, close) = (u8x16::splat(0x20), u8x16::splat(b'{'), u8x16::splat(b'}'));
@@ -74,9 +79,9 @@ impl ByteBlock {
     }
 }
 
-/// Three blocks, the bytes at the same place in each looked at together.
+/// Three blocks, compared position by position.
 pub trait BlockTriple {
-    /// Where `test` holds: where its lanes have their highest bit set.
+    /// Returns the positions at which `test` sets the highest bit of its lane.
     fn places(self, test: impl Fn([u8x16; 3]) -> u8x16) -> u64;
 }
 
@@ -94,7 +99,7 @@ impl BlockTriple for [ByteBlock; 3] {
     }
 }
 
-/// Fewer than 64 bytes, and zeros after them.
+/// Pads fewer than 64 bytes with zeros.
 #[inline(never)]
 fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     let (whole, rest) = rest.as_chunks();
@@ -110,7 +115,8 @@ fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// Fewer than 16 bytes, and zeros after them. Without a loop: the component has its deadline checked at every turn of one.
+/// Pads fewer than 16 bytes with zeros. It has no loop, because each iteration would check the
+/// deadline.
 #[inline]
 fn part(bytes: &[u8]) -> u8x16 {
     match bytes.split_first_chunk() {
@@ -119,7 +125,7 @@ fn part(bytes: &[u8]) -> u8x16 {
     }
 }
 
-/// Sixteen bytes, the first one lowest.
+/// Joins two little-endian halves to 16 bytes.
 #[inline]
 fn halves(first: u64, second: u64) -> u8x16 {
     let [a, b, c, d, e, f, g, h] = first.to_le_bytes();
@@ -127,7 +133,7 @@ fn halves(first: u64, second: u64) -> u8x16 {
     u8x16::new([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
 }
 
-/// Fewer than eight bytes, the first one lowest.
+/// Loads fewer than eight bytes, little-endian.
 #[inline]
 fn half(bytes: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -142,7 +148,7 @@ fn half(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The next bytes, at most 16, and how many they are.
+/// Returns the next bytes, padded with zeros, and their number, at most 16.
 #[inline]
 fn next(bytes: &[u8]) -> (u8x16, usize) {
     match bytes.first_chunk() {
@@ -151,14 +157,14 @@ fn next(bytes: &[u8]) -> (u8x16, usize) {
     }
 }
 
-/// Where a byte of `first..=last` stands.
+/// Returns a mask of the lanes whose byte is in `first..=last`.
 #[inline]
 pub fn in_range(part: u8x16, first: u8, last: u8) -> u8x16 {
     let above = part - u8x16::splat(first);
     above.min(u8x16::splat(last - first)).simd_eq(above)
 }
 
-/// The place of the first of these two among 16 bytes.
+/// Returns the first position of one of two bytes.
 #[inline]
 pub fn first_position(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
     let part = u8x16::new(*part);
@@ -166,14 +172,16 @@ pub fn first_position(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
     Some(found.to_bitmask().trailing_zeros() as usize).filter(|place| *place < PART)
 }
 
-/// How many bytes from `at` on stand before the first of these two; all that there are where none stands. O(n), 16 bytes a step: for strings, most of which are short.
+/// Returns the distance from `at` to the first of two bytes, or to the end. O(n), 16 bytes per
+/// step: most strings are too short for blocks of 64.
 #[inline]
 pub fn find(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
     let (one, other) = (u8x16::splat(one), u8x16::splat(other));
     find_where(bytes, at, |part| part.simd_eq(one) | part.simd_eq(other))
 }
 
-/// How many bytes from `at` on stand before the first that `test` finds, by the highest bit of its lane; all that there are where none does.
+/// Returns the distance from `at` to the first byte at which `test` sets the highest bit of its
+/// lane, or to the end.
 #[inline]
 pub fn find_where(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usize {
     let mut rest = bytes.get(at..).unwrap_or_default();
@@ -189,7 +197,8 @@ pub fn find_where(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usi
     length - rest.len() + (found.trailing_zeros() as usize).min(rest.len())
 }
 
-/// Appends what stands before the first byte that `test` finds; how many bytes that is. O(n), 16 bytes a step; in a text that is `LONG` 64, where there were 16 without one.
+/// Appends the bytes before the first one that `test` finds, and returns their number. O(n), 16
+/// bytes per step. With `LONG`, 64 bytes per step after 16 bytes without a match.
 #[inline(always)]
 pub fn copy_until<const LONG: bool>(
     to: &mut Vec<u8>,
@@ -201,7 +210,7 @@ pub fn copy_until<const LONG: bool>(
         let (bytes, length) = next(rest);
         let plain = (test(bytes).to_bitmask().trailing_zeros() as usize).min(length);
         let end = to.len() + plain;
-        // Always 16, which is one instruction, and none of those that should not be there.
+        // Copying 16 bytes and truncating is one store; copying `plain` bytes calls `memcpy`.
         to.extend_from_slice(&bytes.to_array());
         to.truncate(end);
         rest = rest.get(plain..).unwrap_or_default();
@@ -218,7 +227,8 @@ pub fn copy_until<const LONG: bool>(
     }
 }
 
-/// Appends bytes. O(n): for a few, which what the component calls for any number takes longer for.
+/// Appends bytes. O(n). Short slices are copied inline, since `memcpy` costs a call in the
+/// component.
 #[inline]
 pub fn append(to: &mut Vec<u8>, from: &[u8]) {
     if from.len() < BLOCK_BYTES {
@@ -229,10 +239,10 @@ pub fn append(to: &mut Vec<u8>, from: &[u8]) {
     }
 }
 
-/// Bytes that [`ascii`] looks at in a turn: the component has its deadline checked at every turn of a loop.
+/// The number of bytes that [`ascii_prefix_length`] tests per iteration.
 const STRETCH: usize = 256;
 
-/// How many bytes at the beginning are surely ASCII: all up to the stretch that has another. O(n), 256 bytes a step.
+/// Returns the length of the ASCII prefix, rounded down to 256 bytes. O(n), 256 bytes per step.
 pub fn ascii_prefix_length(bytes: &[u8]) -> usize {
     let ascii = |stretch: &&[u8; STRETCH]| {
         let parts = stretch.as_chunks::<PART>().0;
@@ -242,20 +252,21 @@ pub fn ascii_prefix_length(bytes: &[u8]) -> usize {
     bytes.as_chunks::<STRETCH>().0.iter().take_while(ascii).count() * STRETCH
 }
 
-/// Whether no byte is beyond ASCII. O(n), 256 bytes a step.
+/// Returns true if all bytes are ASCII. O(n), 256 bytes per step.
 pub fn is_ascii(bytes: &[u8]) -> bool {
     (ascii_prefix_length(bytes)..bytes.len())
         .step_by(BLOCK_BYTES)
         .all(|at| ByteBlock::load(bytes, at).non_ascii() == 0)
 }
 
-/// Whether both are the same. For names, most of which are short: what the component calls for any other comparison goes byte by byte.
+/// Returns true if both slices are equal. Use it for names and other short slices: `==` calls
+/// `memcmp`, which the component runs byte by byte.
 #[inline]
 pub fn equal_bytes(left: &[u8], right: &[u8]) -> bool {
     if left.len() != right.len() {
         return false;
     }
-    // The first bytes and the last, which may be some of the same.
+    // The first eight and the last eight bytes cover up to 16 bytes; they may overlap.
     if let (Some(one), Some(two)) = (left.first_chunk::<8>(), right.first_chunk::<8>()) {
         return one == two
             && left.last_chunk::<8>() == right.last_chunk::<8>()
@@ -274,14 +285,16 @@ pub fn equal_bytes(left: &[u8], right: &[u8]) -> bool {
     }
 }
 
-/// Whether both are the same but for their last bytes, fewer than 16. O(n), 16 bytes a step.
+/// Compares all whole vectors, and ignores the remaining bytes, fewer than 16. O(n), 16 bytes per
+/// step.
 #[inline(never)]
 fn long_same(left: &[u8], right: &[u8]) -> bool {
     let mut pairs = left.as_chunks::<PART>().0.iter().zip(right.as_chunks::<PART>().0);
     pairs.all(|(one, two)| u8x16::new(*one).simd_eq(u8x16::new(*two)).to_bitmask() == 0xFFFF)
 }
 
-/// How many bytes from these places on are the same in both, none of them being `stop`. O(n), 16 bytes a step.
+/// Returns the number of bytes that are equal in both slices, up to the first `stop`. O(n), 16
+/// bytes per step.
 #[inline]
 pub fn common_prefix_length(
     left: &[u8],
@@ -307,7 +320,7 @@ pub fn common_prefix_length(
     }
 }
 
-/// The places in a set, the first first.
+/// Iterates over the positions in a set, in ascending order.
 #[inline]
 pub fn bit_positions(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -319,7 +332,8 @@ pub fn bit_positions(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Each place, and all between it and the next one in the set, are in the result; then they are not; and so on.
+/// Returns the positions inside pairs: from each odd-numbered position of the set up to the next
+/// one, which is excluded. This prefix XOR turns quotes into a mask of string contents.
 #[inline]
 pub fn inside_mask(set: u64) -> u64 {
     let mut mask = set;
@@ -329,18 +343,18 @@ pub fn inside_mask(set: u64) -> u64 {
     mask
 }
 
-/// Which bytes have backslashes before them, block after block: of the two before the next block, those that are backslashes, the nearer one being bit 1.
+/// The backslashes among the last two bytes of the previous block. Bit 1 is the last byte.
 #[derive(Clone, Copy, Default)]
 pub struct BackslashCarry(u64);
 
 impl BackslashCarry {
-    /// The places in a block with backslashes at these that have one right before them.
+    /// Returns the positions directly after a backslash.
     #[inline(always)]
     pub fn before(self, slashes: u64) -> u64 {
         slashes << 1 | self.0 >> 1
     }
 
-    /// The same, and those that have one two bytes before them; goes on to the next block.
+    /// Returns the positions one and two bytes after a backslash, and advances to the next block.
     #[inline(always)]
     pub fn next(&mut self, slashes: u64) -> (u64, u64) {
         let two = (self.before(slashes), slashes << 2 | self.0);
@@ -349,28 +363,30 @@ impl BackslashCarry {
     }
 }
 
-/// Backslashes right before a place, none of them before `from`. O(backslashes).
+/// Counts the backslashes directly before `at`, back to `from`. O(backslashes).
 pub fn count_backslashes_before(bytes: &[u8], from: usize, at: usize) -> usize {
     let before = bytes.get(from..at).unwrap_or_default();
     before.iter().rev().take_while(|byte| **byte == b'\\').count()
 }
 
-/// Which bytes a backslash before them escapes, block after block.
+/// Finds escaped bytes, block by block.
 #[derive(Clone, Copy, Default)]
 pub struct EscapeState {
-    /// Whether the first byte of the next block is escaped: 0 or 1.
+    /// 1 if the first byte of the next block is escaped, else 0.
     carry: u64,
 }
 
 impl EscapeState {
-    /// The escaped places of a block with backslashes at these.
+    /// Returns the escaped positions of a block, given the positions of its backslashes.
     #[inline]
     pub fn next(&mut self, slashes: u64) -> u64 {
         const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
         if slashes == 0 {
             return std::mem::take(&mut self.carry);
         }
-        // A run of backslashes escapes every other one of them, and the byte after it where its length is odd: that is what a subtraction over the runs tells.
+        // In a run of backslashes every second one is escaped, and so is the byte after a run of
+        // odd length. The subtraction carries through each run, which marks them without a loop.
+        // The method is that of simdjson (Langdale and Lemire, 2019, section 3.1.1).
         let free = slashes & !self.carry;
         let series = ((free << 1) | ODD).wrapping_sub(free) ^ ODD;
         let escaped = series ^ (slashes | self.carry);
@@ -397,7 +413,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_hold_their_bytes_and_zeros(text in prop::collection::vec(1u8.., 0..150), at in 0usize..160) {
+        fn blocks_are_padded_with_zeros(text in prop::collection::vec(1u8.., 0..150), at in 0usize..160) {
             let block = ByteBlock::load(&text, at);
             for byte in 0..=255u8 {
                 let expected = (0..BLOCK_BYTES).filter(|place| text.get(at + place).copied().unwrap_or(0) == byte);
@@ -406,7 +422,7 @@ mod tests {
         }
 
         #[test]
-        fn ascii_is_told(text in prop::collection::vec(0u8..=129, 0..150), before in 0usize..600) {
+        fn ascii_is_detected(text in prop::collection::vec(0u8..=129, 0..150), before in 0usize..600) {
             prop_assert_eq!(is_ascii(&text), text.is_ascii());
             let text = [vec![b'a'; before], text].concat();
             let beyond = text.iter().position(|byte| !byte.is_ascii()).unwrap_or(text.len());
@@ -421,7 +437,7 @@ mod tests {
         }
 
         #[test]
-        fn escapes_are_those_of_a_walk(text in text()) {
+        fn escapes_match_a_byte_loop(text in text()) {
             let (mut walked, mut at) = (vec![false; text.len() + 1], 0);
             while at < text.len() {
                 if text[at] == b'\\' {
@@ -440,7 +456,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_alike_ends_where_it_differs(text in text(), from in 0usize..220, change in 0usize..220) {
+        fn common_prefix_and_equality_match_a_byte_loop(text in text(), from in 0usize..220, change in 0usize..220) {
             let mut other = text.clone();
             if let Some(byte) = other.get_mut(change) {
                 *byte ^= 1;

@@ -1,28 +1,28 @@
-//! New bytes in the place of old ones; everything else stays as it came.
+//! Edits of a JSON buffer that keep all other bytes verbatim.
 
 use super::Span;
 use super::scan::{Scan, ScanError, Scanner};
 use super::text::Form;
 
-/// Replacements in one buffer.
+/// Replacements in a buffer.
 #[derive(Default)]
 pub struct Edits {
     edits: Vec<(Span, Vec<u8>)>,
 }
 
 impl Edits {
-    /// Puts `bytes` in the place of `span`. Spans must not overlap; an empty one inserts.
+    /// Replaces `span` by `bytes`. Spans must not overlap. An empty span inserts.
     pub fn replace(&mut self, span: Span, bytes: impl Into<Vec<u8>>) {
         self.edits.push((span, bytes.into()));
     }
 
-    /// Whether there is nothing to do.
+    /// Returns true if there are no replacements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.edits.is_empty()
     }
 
-    /// The edited buffer. One copy.
+    /// Returns the edited copy of the buffer.
     #[must_use]
     pub fn apply(mut self, bytes: &[u8]) -> Vec<u8> {
         self.edits.sort_by_key(|(span, _)| (span.start, span.end));
@@ -38,10 +38,11 @@ impl Edits {
     }
 }
 
-/// The member `name` of the object at `object`, with the comma that has to go with it; none where it has no such member.
+/// Returns the span of the member `name` with the comma to delete with it, or `None` if the object
+/// at `object` lacks it.
 ///
 /// # Errors
-/// Where `object` is none.
+/// Fails if no object begins at `object`.
 pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, object.start);
     let (mut found, mut previous): (Option<Span>, Option<usize>) = (None, None);
@@ -51,7 +52,7 @@ pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
             None if scanner.is_key(&key, name) => {
                 found = Some(previous.unwrap_or(key.start - 1)..value.end)
             }
-            // The first member goes with the comma after it.
+            // The first member is deleted with the comma after it, since none precedes it.
             Some(found) if previous.is_none() => {
                 found.end = key.start - 1;
                 previous = Some(value.end);
@@ -63,10 +64,11 @@ pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
     Ok(found)
 }
 
-/// What has to be inserted where, so that the object at `object`, from brace to brace, gets one more member, last. O(white space at its end).
+/// Returns the insertion that appends a member to the object at `object`. O(white space before the
+/// closing brace).
 ///
 /// # Errors
-/// Where `object` does not end as one.
+/// Fails if `object` does not end with a brace.
 pub fn append_member(bytes: &[u8], object: &Span, member: &[u8]) -> Scan<(Span, Vec<u8>)> {
     let whole = bytes.get(object.clone()).unwrap_or_default();
     let open = whole.strip_suffix(b"}").ok_or(ScanError::Syntax(object.end))?.trim_ascii_end();
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_go_with_their_comma() {
+    fn members_are_deleted_with_a_comma() {
         let cut = |object: &str, name| {
             let mut edits = Edits::default();
             edits.replace(

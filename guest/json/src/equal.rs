@@ -1,4 +1,4 @@
-//! Whether two documents say the same, however each is spelt and spaced.
+//! Equality of documents, regardless of white space and of escapes.
 
 mod escaped;
 mod ignoring_whitespace;
@@ -9,17 +9,17 @@ use super::scan::{Scan, Scanner};
 use super::text::{self, Form};
 use crate::blocks;
 
-/// The parts of a document that carry meaning: bytes outside strings without white space, strings decoded, quotes marked.
+/// The significant bytes of a document: strings decoded, and no white space outside of strings.
 struct TokenStream<'a> {
     text: std::borrow::Cow<'a, [u8]>,
     at: usize,
     in_string: bool,
-    /// Decoded bytes of a character that was spelt as an escape.
+    /// The bytes of a decoded escape that are not yet returned.
     pending: [u8; 4],
     left: u8,
 }
 
-/// A quote that delimits a string, told apart from one that stands in it.
+/// A quote that delimits a string. It is no byte, so that it differs from an escaped quote.
 const QUOTE: u16 = 0x100;
 
 impl Iterator for TokenStream<'_> {
@@ -87,10 +87,12 @@ impl TokenStream<'_> {
     }
 }
 
-/// Whether two JSON documents have the same members, elements and values in the same order. Numbers count as equal when they are spelt alike. O(n).
+/// Returns true if two documents have equal values with members in the same order. Numbers are
+/// equal if their text is. O(n).
 #[must_use]
 pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
-    // Most texts are what the same program writes of the same value, but for white space.
+    // Usually one program has serialized the same value twice, so that the texts differ in white
+    // space at most.
     let alike = |left, right| is_escaped(left, right) || equal_ignoring_whitespace(left, right);
     let alike = match (left_form, right_form) {
         (Form::Escaped, Form::Raw) => alike(left, right),
@@ -106,7 +108,8 @@ pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> boo
     })
 }
 
-/// Goes through both documents at once: most strings are spelt alike, and are compared as they stand.
+/// Compares two documents token by token. Most strings have the same escapes, and are compared
+/// verbatim.
 fn side_by_side((mut left, mut right): (Scanner<'_>, Scanner<'_>)) -> Scan<bool> {
     loop {
         match (left.next_byte(), right.next_byte()) {
@@ -129,7 +132,7 @@ fn side_by_side((mut left, mut right): (Scanner<'_>, Scanner<'_>)) -> Scan<bool>
     }
 }
 
-/// Whether two texts are the same. O(n).
+/// Returns true if two texts are equal. O(n).
 #[must_use]
 pub fn text(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
     (left_form == right_form && blocks::equal_bytes(left, right))
@@ -163,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn documents_are_the_same_where_their_values_are(
+        fn documents_are_equal_if_their_values_are(
             one in value(), other in value(), pretty: bool, other_pretty: bool
         ) {
             for (one, other) in [(&one, &one), (&one, &other)] {
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn spelling_and_space_do_not_count_but_values_do() {
+    fn escapes_and_white_space_are_ignored() {
         let escaped = br#"{\n  \"a\": \"caf\u00e9 x\"\n}"#;
         assert!(json(br#"{"a":"caf\u00e9 x"}"#, Form::Raw, escaped, Form::Escaped));
         assert!(json(r#"{"a":"🦀"}"#.as_bytes(), Form::Raw, br#"{"a":"\ud83e\udd80"}"#, Form::Raw));

@@ -1,17 +1,18 @@
-//! What is known of keys, looked for where they stood before: records have their fields in the same order.
+//! A map from keys to values that is fast if keys recur in the same order, as in the records of a
+//! list.
 
 use std::cell::Cell;
 
 use crate::blocks::equal_bytes;
 
-/// Keys in a row that a record may lack.
-const AHEAD: usize = 4;
+/// The number of consecutive keys that a record may lack without a full search.
+const MAX_MISSING_KEYS: usize = 4;
 
-/// Something known of each key, in the order in which the keys came.
+/// Keys and their values in the order of insertion.
 #[derive(Clone, Debug)]
 pub struct KeyCache<T> {
     known: Vec<(Vec<u8>, T)>,
-    /// Where the next one is looked for first.
+    /// The index that the next search tries first.
     next: Cell<usize>,
 }
 
@@ -22,34 +23,35 @@ impl<T> Default for KeyCache<T> {
 }
 
 impl<T: Copy> KeyCache<T> {
-    /// What is known of a key, wherever it came. O(1) where keys come in the order in which they came before, else O(keys).
+    /// Returns the value of a key. O(1) if keys are requested in the order of insertion, else
+    /// O(keys).
     #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<T> {
         let next = self.next.get();
-        self.at(next, key).or_else(|| self.anywhere(key))
+        self.matching(next, key).or_else(|| self.anywhere(key))
     }
 
     #[inline(never)]
     fn nearby(&self, key: &[u8]) -> Option<T> {
         let next = self.next.get();
-        (next + 1..next + AHEAD).chain([0]).find_map(|at| self.at(at, key))
+        (next + 1..next + MAX_MISSING_KEYS).chain([0]).find_map(|at| self.matching(at, key))
     }
 
     #[inline(never)]
     fn anywhere(&self, key: &[u8]) -> Option<T> {
-        self.nearby(key).or_else(|| (0..self.known.len()).find_map(|at| self.at(at, key)))
+        self.nearby(key).or_else(|| (0..self.known.len()).find_map(|at| self.matching(at, key)))
     }
 
     #[inline(always)]
-    fn at(&self, at: usize, key: &[u8]) -> Option<T> {
+    fn matching(&self, at: usize, key: &[u8]) -> Option<T> {
         let (_, value) = self.known.get(at).filter(|(known, _)| equal_bytes(known, key))?;
-        // After the last comes the first of the next record.
+        // After the last key of a record follows the first key of the next one.
         self.next.set(if at + 1 < self.known.len() { at + 1 } else { 0 });
         Some(*value)
     }
 
-    /// Adds a key, which comes after all others.
+    /// Adds a key at the end.
     pub fn add(&mut self, key: &[u8], value: T) {
         self.known.push((key.to_vec(), value));
         self.next.set(self.known.len());

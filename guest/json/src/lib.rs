@@ -1,6 +1,18 @@
-//! Bytes to spans: a scanner that reads JSON in place, raw or as it stands escaped inside a JSON string; string text; edits.
+//! JSON in place: a span scanner, outlines, string text, comparison and edits.
 //!
-//! There is no tree. Order, number spelling and unknown fields survive because the bytes they are made of do.
+//! All of them read raw JSON, and JSON escaped inside a JSON string, without a copy.
+//!
+//! There is no tree: member order, the spelling of numbers and unknown members are kept, because
+//! their bytes are.
+//!
+//! ```
+//! use context_guard_json::locate_lists::DocumentInfo;
+//! use context_guard_json::text::Form;
+//!
+//! let document = br#"{"data": {"items": [1, 2, 3]}}"#;
+//! let info = DocumentInfo::parse(document, Form::Raw).unwrap();
+//! assert_eq!(info.longest().unwrap().path, ["data", "items"]);
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod blocks;
@@ -12,5 +24,5 @@ pub mod outline;
 pub mod scan;
 pub mod text;
 
-/// A range of bytes of the buffer at hand.
+/// A byte range of the scanned buffer.
 pub type Span = std::ops::Range<usize>;

@@ -1,73 +1,74 @@
-//! One pass over a document that finds the lists and texts in it that are worth cutting.
+//! Locates the lists and the longest text of a document in one pass.
 
 use super::Span;
 use super::scan::{Kind, Scan, Scanner};
 use super::text::Form;
 
-/// Levels of objects in which lists and texts are looked for: `{"data":{"page":{"items":[…]}}}` is found.
-const LEVELS: usize = 4;
+/// The maximum number of nested objects that are searched: `{"data":{"page":{"items":[…]}}}` is
+/// found.
+const MAX_DEPTH: usize = 4;
 
-/// Elements of a list that are read strictly; those after them are passed.
-const STRICT: usize = 3;
+/// The number of elements per list that are validated; the others are skipped unchecked.
+const VALIDATED_ITEMS: usize = 3;
 
-/// A list: an array that stands in the root, or in objects of the root.
+/// An array that is the root, or a member of nested objects.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// The keys that lead to it, decoded; empty for the root.
+    /// The decoded keys from the root to the list; empty for the root.
     pub path: Vec<String>,
-    /// From bracket to bracket.
+    /// The span including the brackets.
     pub span: Span,
-    /// Its elements.
+    /// The spans of the elements.
     pub items: Vec<Span>,
 }
 
-/// A string that stands in the root, or in objects of the root.
+/// A string that is the root, or a member of nested objects.
 #[derive(Clone, Debug)]
 pub struct Text {
-    /// What stands between its quotes.
+    /// The span between the quotes.
     pub span: Span,
 }
 
-/// What a document holds.
+/// The lists and the longest text of a document.
 #[derive(Clone, Debug)]
 pub struct DocumentInfo {
-    /// The whole value.
+    /// The span of the document.
     pub root: Span,
-    /// Its kind.
+    /// The kind of the root.
     pub kind: Kind,
-    /// Its lists, in their order.
+    /// The lists, in the order of the document.
     pub lists: Vec<List>,
-    /// Its longest string.
+    /// The longest string.
     pub text: Option<Text>,
 }
 
 impl DocumentInfo {
-    /// Surveys the value at which `scanner` stands, and passes it.
+    /// Reads the value at the scanner's position, and skips it.
     ///
     /// # Errors
-    /// Where it is broken.
+    /// Fails on a syntax error.
     pub fn read(scanner: &mut Scanner<'_>) -> Scan<Self> {
         let kind = scanner.kind()?;
         let start = scanner.position();
-        let mut survey = Self { root: start..start, kind, lists: Vec::new(), text: None };
-        survey.value(scanner, &mut Vec::new())?;
-        survey.root = start..scanner.position();
-        Ok(survey)
+        let mut info = Self { root: start..start, kind, lists: Vec::new(), text: None };
+        info.value(scanner, &mut Vec::new())?;
+        info.root = start..scanner.position();
+        Ok(info)
     }
 
-    /// Surveys all of `bytes`; none where they are not one JSON value.
+    /// Reads a whole buffer. Returns `None` if it is not one JSON value.
     #[must_use]
     pub fn parse(bytes: &[u8], form: Form) -> Option<Self> {
         let mut scanner = Scanner::new(bytes, form);
-        let survey = Self::read(&mut scanner).ok()?;
+        let info = Self::read(&mut scanner).ok()?;
         scanner.end().ok()?;
-        Some(survey)
+        Some(info)
     }
 
-    /// `path`: the keys that lead here.
+    /// Reads a value. `path` contains the keys from the root.
     fn value(&mut self, scanner: &mut Scanner<'_>, path: &mut Vec<Span>) -> Scan<()> {
         match scanner.kind()? {
-            Kind::Object if path.len() < LEVELS => scanner.object(|scanner, key| {
+            Kind::Object if path.len() < MAX_DEPTH => scanner.object(|scanner, key| {
                 path.push(key);
                 let read = self.value(scanner, path);
                 path.pop();
@@ -77,8 +78,9 @@ impl DocumentInfo {
                 let start = scanner.position();
                 let mut items = Vec::new();
                 scanner.array(|scanner| {
-                    // The first elements tell whether this is JSON, or something that merely has its brackets.
-                    let read = items.len() < STRICT;
+                    // Validating the first elements rejects texts that only have brackets, such as
+                    // Python literals.
+                    let read = items.len() < VALIDATED_ITEMS;
                     items.push(if read {
                         scanner.skip_value()?
                     } else {
@@ -104,9 +106,9 @@ impl DocumentInfo {
         }
     }
 
-    /// The same survey, with spans counted from `base`: for a buffer that begins there.
+    /// Shifts all spans for a buffer that begins at `base`.
     #[must_use]
-    pub fn from(mut self, base: usize) -> Self {
+    pub fn relative_to(mut self, base: usize) -> Self {
         let shift = |span: &mut Span| *span = span.start - base..span.end - base;
         shift(&mut self.root);
         for list in &mut self.lists {
@@ -119,7 +121,7 @@ impl DocumentInfo {
         self
     }
 
-    /// The list that holds most of the document's bytes.
+    /// Returns the list with the most bytes.
     #[must_use]
     pub fn longest(&self) -> Option<&List> {
         self.lists.iter().max_by_key(|list| list.span.len())
@@ -131,26 +133,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_found_where_they_sit() {
+    fn nested_lists_are_found() {
         let document = br#"{"page":1,"data":{"bookings":[{"id":1,"tags":[1,2]},{"id":2}]},"other":[],"note":"short"}"#;
-        let survey = DocumentInfo::parse(document, Form::Raw).unwrap();
+        let info = DocumentInfo::parse(document, Form::Raw).unwrap();
         let paths: Vec<_> =
-            survey.lists.iter().map(|list| (list.path.join("."), list.items.len())).collect();
+            info.lists.iter().map(|list| (list.path.join("."), list.items.len())).collect();
         assert_eq!(paths, [("data.bookings".to_owned(), 2), ("other".to_owned(), 0)]);
-        assert_eq!(survey.longest().unwrap().path, ["data", "bookings"]);
-        assert_eq!(&document[survey.text.unwrap().span], b"short");
+        assert_eq!(info.longest().unwrap().path, ["data", "bookings"]);
+        assert_eq!(&document[info.text.unwrap().span], b"short");
     }
 
     #[test]
-    fn what_merely_has_brackets_is_no_json() {
+    fn python_literals_are_rejected() {
         assert!(DocumentInfo::parse(b"[{'id': 1}, {'id': 2}]", Form::Raw).is_none());
         assert!(DocumentInfo::parse(b"{\"items\": [{1}, {2}]}", Form::Raw).is_none());
     }
 
     #[test]
-    fn a_bare_array_is_a_list() {
-        let survey = DocumentInfo::parse(br"[1,[2],{}]", Form::Raw).unwrap();
-        assert_eq!((survey.lists.len(), survey.lists[0].items.len()), (1, 3));
-        assert!(survey.lists[0].path.is_empty());
+    fn bare_array_is_a_list() {
+        let info = DocumentInfo::parse(br"[1,[2],{}]", Form::Raw).unwrap();
+        assert_eq!((info.lists.len(), info.lists[0].items.len()), (1, 3));
+        assert!(info.lists[0].path.is_empty());
     }
 }

@@ -1,6 +1,8 @@
-//! The shape of a document: every value as a span with its key, in the order of the document, in one flat table.
+//! An index of a document: all values with their spans and keys, in document order, in one flat
+//! table.
 //!
-//! It is what a document is condensed, projected and queried by. Values are not decoded; what is nested too deep, or too much, is a leaf.
+//! Condensing, projections and queries use it. Values are not decoded. Containers beyond the limits
+//! are leaves.
 
 use std::borrow::Cow;
 
@@ -8,47 +10,48 @@ use super::Span;
 use super::scan::{Kind, Scan, Scanner};
 use super::text::{Form, convert, is_plain, string, visible};
 
-/// Levels that are followed; what is nested deeper is a leaf.
-const LEVELS: u16 = 64;
+/// The maximum depth; deeper containers are leaves.
+const MAX_DEPTH: u16 = 64;
 
-/// Values that are listed one by one; containers that come later are leaves.
-const MOST: usize = 1 << 20;
+/// The maximum number of nodes; later containers are leaves.
+const MAX_NODES: usize = 1 << 20;
 
-/// The number of a value in its outline.
+/// The index of a node in its outline.
 pub type NodeId = usize;
 
-/// A value.
+/// A value of a document.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it is.
+    /// The kind of the value.
     pub kind: Kind,
-    /// Where it stands: a string without its quotes.
+    /// The span of the value; that of a string excludes the quotes.
     pub span: Span,
-    /// Its key in the object that it is a member of, without quotes; empty elsewhere.
+    /// The span of the member's key without quotes; empty for elements and for the root.
     pub key: Span,
-    /// The first value after it that is not inside it.
+    /// The index after the last node inside this one.
     pub end: NodeId,
-    /// Members or elements.
+    /// The number of members or elements.
     pub children: u32,
-    /// Whether it is a container that was not followed.
+    /// True for a container beyond the limits.
     pub closed: bool,
-    /// What a [`PathFilter`] calls the place that it stands at.
-    pub place: u32,
+    /// The path of the value, numbered by the [`PathFilter`].
+    pub path: u32,
 }
 
-/// What of a document is wanted: everything else is passed, not listed.
+/// Selects the values of an outline by their paths. All others are skipped.
 pub trait PathFilter {
-    /// What the place is called at which a member with this key, not decoded, or an element stands, in a container at a place called `place`; none
-    /// where it is not wanted.
-    fn child(&mut self, place: u32, key: Option<&[u8]>) -> Option<u32>;
+    /// Returns the path of a container's child, or `None` to skip the child. The path of the
+    /// container is `path`. `key` is the verbatim key of a member, or `None` for an element.
+    fn child(&mut self, path: u32, key: Option<&[u8]>) -> Option<u32>;
 
-    /// At how many places members of the document are wanted; none where that is not known. Once one has been met at each of them, what follows is not looked at.
+    /// Returns the number of distinct paths among the root's selected members, if it is known. The
+    /// rest of the document is skipped when a member was read for each path.
     fn expected_count(&self) -> Option<u32> {
         None
     }
 }
 
-/// Wants everything.
+/// Selects all values.
 struct Everything;
 
 impl PathFilter for Everything {
@@ -58,7 +61,7 @@ impl PathFilter for Everything {
     }
 }
 
-/// Where a value stands, with its quotes.
+/// Returns the span of a value including quotes.
 #[inline]
 fn whole(node: &Node, form: Form) -> Span {
     match node.kind {
@@ -67,20 +70,20 @@ fn whole(node: &Node, form: Form) -> Span {
     }
 }
 
-/// Lists values, those that a filter shows.
+/// Builds the nodes of the selected values.
 struct Lister<'l, L> {
     nodes: &'l mut Vec<Node>,
     filter: &'l mut L,
-    /// How deep the next value stands.
+    /// The depth of the next value.
     level: u16,
-    /// Where all of it ends.
+    /// The end of the document.
     end: usize,
 }
 
 impl<L: PathFilter> Lister<'_, L> {
-    /// Lists the value at which the scanner stands, whose key is `key`, at a place called `place`, and what is in it.
+    /// Adds the value at the scanner's position, and its descendants.
     #[inline(always)]
-    fn value(&mut self, scanner: &mut Scanner<'_>, key: Span, place: u32) -> Scan<()> {
+    fn value(&mut self, scanner: &mut Scanner<'_>, key: Span, path: u32) -> Scan<()> {
         let kind = scanner.kind()?;
         let id = self.nodes.len();
         let span = match kind {
@@ -88,10 +91,10 @@ impl<L: PathFilter> Lister<'_, L> {
             Kind::Scalar => scanner.scalar()?,
             Kind::Object | Kind::Array => scanner.position()..scanner.position(),
         };
-        self.nodes.push(Node { kind, span, key, end: id + 1, children: 0, closed: false, place });
+        self.nodes.push(Node { kind, span, key, end: id + 1, children: 0, closed: false, path });
         match kind {
             Kind::String | Kind::Scalar => Ok(()),
-            Kind::Object | Kind::Array if self.level < LEVELS && id < MOST => {
+            Kind::Object | Kind::Array if self.level < MAX_DEPTH && id < MAX_NODES => {
                 self.level += 1;
                 let read = self.container(scanner, id);
                 self.level -= 1;
@@ -107,23 +110,24 @@ impl<L: PathFilter> Lister<'_, L> {
         }
     }
 
-    /// Lists what is in a container that was listed.
+    /// Adds the descendants of a container.
     fn container(&mut self, scanner: &mut Scanner<'_>, id: NodeId) -> Scan<()> {
-        let Some(&Node { kind, place, .. }) = self.nodes.get(id) else { return Ok(()) };
+        let Some(&Node { kind, path, .. }) = self.nodes.get(id) else { return Ok(()) };
         let start = scanner.position();
         let mut children = 0u32;
         if kind == Kind::Object {
             let enough = self.filter.expected_count().filter(|_| id == 0);
-            // The places that were met: those beyond the 64th may share a bit, and never make enough then.
+            // The set of paths that were read. Paths from the 64th on may share a bit; then the
+            // count stays too low, and the whole object is read.
             let mut met = 0u64;
             scanner.object(|scanner, key| {
                 children += 1;
-                match self.filter.child(place, Some(scanner.bytes(&key))) {
-                    Some(place) => {
-                        self.value(scanner, key, place)?;
-                        met |= 1 << (place % u64::BITS);
+                match self.filter.child(path, Some(scanner.bytes(&key))) {
+                    Some(path) => {
+                        self.value(scanner, key, path)?;
+                        met |= 1 << (path % u64::BITS);
                         if enough.is_some_and(|enough| met.count_ones() >= enough) {
-                            // The bracket that closes it all.
+                            // Continue at the closing brace of the document.
                             scanner.advance_to(self.end.saturating_sub(1));
                         }
                         Ok(())
@@ -134,8 +138,10 @@ impl<L: PathFilter> Lister<'_, L> {
         } else {
             scanner.array(|scanner| {
                 children += 1;
-                match self.filter.child(place, None) {
-                    Some(place) if self.nodes.len() <= 2 * MOST => self.value(scanner, 0..0, place),
+                match self.filter.child(path, None) {
+                    Some(path) if self.nodes.len() <= 2 * MAX_NODES => {
+                        self.value(scanner, 0..0, path)
+                    }
                     _ => scanner.skip_unchecked().map(drop),
                 }
             })?;
@@ -148,7 +154,7 @@ impl<L: PathFilter> Lister<'_, L> {
     }
 }
 
-/// A document, or several values of one buffer.
+/// The index of a document, or of several values of one buffer.
 #[derive(Clone, Debug)]
 pub struct Outline<'a> {
     bytes: &'a [u8],
@@ -157,41 +163,37 @@ pub struct Outline<'a> {
 }
 
 impl<'a> Outline<'a> {
-    /// The outline of the value at `span`. O(n).
+    /// Reads the value at `span`. O(n).
     ///
     /// # Errors
-    /// Where it is broken.
+    /// Fails on a syntax error.
     pub fn parse(bytes: &'a [u8], form: Form, span: &Span) -> Scan<Self> {
         Self::parse_filtered(bytes, form, span, 0, &mut Everything)
     }
 
-    /// The outline of what a filter shows of the value at `span`, whose place is called `place`. O(n), and what is not wanted is passed fast. Children are counted with
-    /// those that are not listed.
+    /// Reads the selected parts of the value at `span`, whose path is `path`. O(n).
+    /// [`Node::children`] counts skipped children, too.
     ///
     /// # Errors
-    /// Where what is wanted is broken.
+    /// Fails on a syntax error in a selected part.
     pub fn parse_filtered(
         bytes: &'a [u8],
         form: Form,
         span: &Span,
-        place: u32,
+        path: u32,
         filter: &mut impl PathFilter,
     ) -> Scan<Self> {
-        // Enough for a record, most of which are small; and for much of what is wanted of a list.
+        // One node per 128 bytes is enough for most records and filtered lists.
         let mut nodes = Vec::with_capacity((span.len() / 128).clamp(16, 1 << 14));
         let scanner = &mut Scanner::starting_at(bytes, form, span.start);
-        Lister { nodes: &mut nodes, filter, level: 0, end: span.end }.value(
-            scanner,
-            0..0,
-            place,
-        )?;
+        Lister { nodes: &mut nodes, filter, level: 0, end: span.end }.value(scanner, 0..0, path)?;
         Ok(Self { bytes, form, nodes })
     }
 
-    /// An outline whose root is an array of the values at `spans`, wherever they stand.
+    /// Reads the values at `spans` as the elements of an array that is the root.
     ///
     /// # Errors
-    /// Where one is broken.
+    /// Fails on a syntax error.
     pub fn parse_all(bytes: &'a [u8], form: Form, spans: &[Span]) -> Scan<Self> {
         let children = u32::try_from(spans.len()).unwrap_or(u32::MAX);
         let mut nodes = vec![Node {
@@ -201,7 +203,7 @@ impl<'a> Outline<'a> {
             end: 0,
             children,
             closed: false,
-            place: 0,
+            path: 0,
         }];
         let mut lister =
             Lister { nodes: &mut nodes, filter: &mut Everything, level: 1, end: bytes.len() };
@@ -215,43 +217,43 @@ impl<'a> Outline<'a> {
         Ok(Self { bytes, form, nodes })
     }
 
-    /// What it is an outline of.
+    /// Returns the buffer.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// How that stands.
+    /// Returns the form of the buffer.
     #[must_use]
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Where a value begins: a string with its quote.
+    /// Returns the start of a value including its quote.
     #[must_use]
     pub fn start(&self, node: &Node) -> usize {
         whole(node, self.form).start
     }
 
-    /// How many values are listed.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether none is.
+    /// Returns true if there are no nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// A value; none beyond the last.
+    /// Returns a node.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id)
     }
 
-    /// The members or elements of a value.
+    /// Iterates over the members or elements of a node.
     pub fn children(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &Node)> {
         let end = self.nodes.get(id).map_or(0, |node| node.end);
         let mut at = id + 1;
@@ -265,7 +267,7 @@ impl<'a> Outline<'a> {
         })
     }
 
-    /// Appends the value whole, as it stands in JSON that is not escaped.
+    /// Appends a value as raw JSON.
     pub fn write(&self, out: &mut Vec<u8>, node: &Node) {
         let bytes = self.bytes.get(node.span.clone()).unwrap_or_default();
         if node.kind == Kind::String {
@@ -277,7 +279,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Appends the key of a member, and its colon, as they stand in JSON that is not escaped.
+    /// Appends the key of a member and a colon as raw JSON.
     pub fn write_key(&self, out: &mut Vec<u8>, node: &Node) {
         let key = self.bytes.get(node.key.clone()).unwrap_or_default();
         out.reserve(key.len() + 3);
@@ -286,7 +288,7 @@ impl<'a> Outline<'a> {
         out.extend_from_slice(b"\":");
     }
 
-    /// The same as [`Outline::raw`], in `scratch` where it does not stand in the document like that.
+    /// Returns a value as raw JSON like [`Outline::raw`], and uses `scratch` if it must be decoded.
     pub fn raw_in<'s>(&'s self, scratch: &'s mut Vec<u8>, node: &Node) -> &'s [u8] {
         match (self.form, node.kind) {
             (Form::Raw, _) | (_, Kind::Scalar) => {
@@ -300,14 +302,14 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// The value whole, as it stands in JSON that is not escaped.
+    /// Returns a value as raw JSON.
     #[must_use]
     pub fn raw(&self, node: &Node) -> Cow<'a, [u8]> {
         let whole = whole(node, self.form);
         visible(self.bytes.get(whole).unwrap_or_default(), self.form)
     }
 
-    /// What stands between the quotes of a string, as it stands in JSON that is not escaped.
+    /// Returns the content of a string as raw JSON, with its escapes.
     #[inline]
     #[must_use]
     pub fn inner(&self, span: &Span) -> Cow<'a, [u8]> {
@@ -315,7 +317,7 @@ impl<'a> Outline<'a> {
         if is_plain(self.bytes, span) { Cow::Borrowed(bytes) } else { visible(bytes, self.form) }
     }
 
-    /// The string at a span, or the key, decoded, as bytes.
+    /// Decodes the string or key at `span` to bytes.
     #[inline]
     #[must_use]
     pub fn name(&self, span: &Span) -> Cow<'a, [u8]> {
@@ -323,19 +325,19 @@ impl<'a> Outline<'a> {
         if is_plain(self.bytes, span) { Cow::Borrowed(bytes) } else { string(bytes, self.form) }
     }
 
-    /// The string at a span, or the key, decoded.
+    /// Decodes the string or key at `span`.
     #[must_use]
     pub fn decoded(&self, span: &Span) -> String {
         String::from_utf8_lossy(&self.name(span)).into_owned()
     }
 
-    /// A key as a step of a JSON Pointer.
+    /// Returns a key as a segment of a JSON Pointer (RFC 6901).
     #[must_use]
     pub fn step(&self, key: &Span) -> String {
         self.decoded(key).replace('~', "~0").replace('/', "~1")
     }
 
-    /// The member of an object by its key: of two, the last, as parsers have it.
+    /// Returns a member of an object. Among duplicates the last one counts, as in most parsers.
     #[must_use]
     pub fn member(&self, id: NodeId, name: &str) -> Option<(NodeId, &Node)> {
         if self.node(id)?.kind != Kind::Object {
@@ -373,7 +375,7 @@ mod tests {
         assert_eq!(outline.decoded(&string.span), "x\ny");
     }
 
-    /// Wants `a` and `c`, wherever they stand.
+    /// Selects `a` and `c` at any depth.
     struct Two;
 
     impl PathFilter for Two {
@@ -400,7 +402,7 @@ mod tests {
         for form in [Form::Raw, Form::Escaped] {
             for (text, expected) in [
                 (r#"{"a":1,"b":"}","c":{"a":2,"c":3,"b":[4]},"d":"]","c":5}"#, "a c"),
-                // A key that comes twice is not two of them.
+                // A duplicate key counts once.
                 (r#"{"a":1,"a":2,"b":3,"c":4,"a":5}"#, "a a c"),
                 (r#"{"b":1, "c":2, "d":3 }"#, "c"),
                 (r#"{"b":1}"#, ""),

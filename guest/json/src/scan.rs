@@ -1,7 +1,7 @@
-//! The span scanner: a pull parser over the original buffer, strict about structure, that copies nothing.
+//! The span scanner: a validating pull parser that returns spans of the original buffer.
 //!
-//! The same code reads JSON that stands escaped inside a JSON string, where a quote is `\"` and a line break `\n`: nothing is unescaped
-//! to be skipped. Strings are not looked into beyond finding their end.
+//! The same code reads JSON that is escaped inside a JSON string, where a quote is `\"` and a line
+//! break is `\n`. It skips strings without decoding them.
 
 mod open_containers;
 mod scalar;
@@ -16,21 +16,21 @@ use super::Span;
 use super::text::{self, Form};
 use crate::blocks;
 
-/// Levels of nesting that are followed.
+/// The maximum depth of nesting.
 pub const MAX_DEPTH: usize = 10_000;
 
-/// Why a scan stopped.
+/// An error of the scanner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ScanError {
-    /// Not JSON.
+    /// A syntax error at this byte.
     #[error("not JSON at byte {0}")]
     Syntax(usize),
-    /// Nested beyond [`MAX_DEPTH`].
+    /// Nesting deeper than [`MAX_DEPTH`].
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
 }
 
-/// The kind of a value, from its first byte.
+/// The kind of a value, determined by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `{}`
@@ -43,7 +43,7 @@ pub enum Kind {
     Scalar,
 }
 
-/// A cursor into a JSON document.
+/// A position in a JSON document.
 #[derive(Clone)]
 pub struct Scanner<'a> {
     bytes: &'a [u8],
@@ -51,35 +51,36 @@ pub struct Scanner<'a> {
     at: usize,
 }
 
-/// The result of a step of a scan.
+/// The result of a scanner's method.
 pub type Scan<T> = Result<T, ScanError>;
 
 impl<'a> Scanner<'a> {
-    /// A scanner at the start of `bytes`.
+    /// Creates a scanner at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8], form: Form) -> Self {
         Self::starting_at(bytes, form, 0)
     }
 
-    /// A scanner in the middle of `bytes`, at a place where a value or separator stands.
+    /// Creates a scanner at a value or separator inside `bytes`.
     #[must_use]
     pub fn starting_at(bytes: &'a [u8], form: Form, at: usize) -> Self {
         Self { bytes, form, at }
     }
 
-    /// Where the scanner stands.
+    /// Returns the offset of the next byte.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// The next byte of the document, decoded, and its length in the buffer; `(0, 0)` at the end.
+    /// Returns the next decoded byte and its length in the buffer, or `(0, 0)` at the end.
     #[inline]
     fn peek(&self) -> (u8, usize) {
         match self.bytes.get(self.at) {
             Some(b'\\') if self.form == Form::Escaped => {
                 match text::simple(self.bytes.get(self.at + 1)) {
-                    // What is no white space and no mark of JSON has no place between values.
+                    // Not white space or punctuation of JSON: no such byte may occur between
+                    // values.
                     0 | 8 | 12 => (0, 1),
                     byte => (byte, 2),
                 }
@@ -93,10 +94,10 @@ impl<'a> Scanner<'a> {
         Err(ScanError::Syntax(self.at))
     }
 
-    /// Passes white space.
+    /// Skips white space.
     #[inline]
     pub fn skip_whitespace(&mut self) {
-        // Most of the time there is none.
+        // Compact JSON has none, so this check decides nearly always.
         if matches!(self.bytes.get(self.at), Some(byte) if *byte > b' ' && *byte != b'\\') {
             return;
         }
@@ -105,10 +106,10 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The kind of the value that comes next.
+    /// Skips white space, and returns the kind of the next value.
     ///
     /// # Errors
-    /// Where no value comes.
+    /// Fails if no value follows.
     #[inline]
     pub fn kind(&mut self) -> Scan<Kind> {
         match self.kind_here().or_else(|| self.kind_after_space()) {
@@ -123,7 +124,7 @@ impl<'a> Scanner<'a> {
         self.kind_here()
     }
 
-    /// The kind of the value that begins right here; none where none does.
+    /// Returns the kind of the value at the current position.
     #[inline]
     fn kind_here(&self) -> Option<Kind> {
         match *self.bytes.get(self.at)? {
@@ -132,7 +133,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes `byte`, if it comes next: one of those that stand for themselves in either form.
+    /// Skips white space and `byte`. Returns false if another byte follows. `byte` must be
+    /// unescaped in both forms.
     #[inline]
     fn consume(&mut self, byte: u8) -> bool {
         if self.bytes.get(self.at) != Some(&byte) {
@@ -150,10 +152,11 @@ impl<'a> Scanner<'a> {
         if self.consume(byte) { Ok(()) } else { self.error() }
     }
 
-    /// Reads one value to its end and gives its span: every bracket, separator and number of it. Where that does not matter, [`Scanner::skip_unchecked`] is faster.
+    /// Skips a value and returns its span. Validates the whole value; [`Scanner::skip_unchecked`]
+    /// is faster.
     ///
     /// # Errors
-    /// Where none, or a broken one, comes.
+    /// Fails if no valid value follows.
     pub fn skip_value(&mut self) -> Scan<Span> {
         let kind = self.kind()?;
         let start = self.at;
@@ -165,11 +168,11 @@ impl<'a> Scanner<'a> {
         Ok(start..self.at)
     }
 
-    /// Passes an object or array, however deep, without recursion: a message cannot exhaust the stack.
+    /// Skips an object or array. It does not recurse, so that no message exhausts the stack.
     fn container(&mut self) -> Scan<()> {
         let mut open = OpenContainers::default();
         loop {
-            // A value begins.
+            // A value begins here.
             match self.kind()? {
                 kind @ (Kind::Object | Kind::Array) => {
                     let object = kind == Kind::Object;
@@ -185,7 +188,7 @@ impl<'a> Scanner<'a> {
                 Kind::String => self.string().map(drop)?,
                 Kind::Scalar => self.scalar().map(drop)?,
             }
-            // A value has ended, and perhaps what it stands in.
+            // A value ended here, and maybe the containers around it.
             loop {
                 let Some(object) = open.last() else { return Ok(()) };
                 if self.consume(b',') {
@@ -200,10 +203,10 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes a key and its colon: the span of the key, without quotes.
+    /// Skips a key and its colon, and returns the key's span without quotes.
     ///
     /// # Errors
-    /// Where none comes.
+    /// Fails if no key follows.
     #[inline]
     pub fn key(&mut self) -> Scan<Span> {
         self.skip_whitespace();
@@ -212,10 +215,11 @@ impl<'a> Scanner<'a> {
         Ok(key)
     }
 
-    /// Passes an object. `member` gets the span of each key, without quotes, and must pass the value.
+    /// Skips an object. Calls `member` with the span of each key without quotes; `member` must skip
+    /// the value.
     ///
     /// # Errors
-    /// Where no object comes, or what `member` says.
+    /// Fails if no object follows or `member` fails.
     pub fn object(&mut self, mut member: impl FnMut(&mut Self, Span) -> Scan<()>) -> Scan<()> {
         self.members(|scanner| {
             let key = scanner.key()?;
@@ -223,10 +227,10 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Passes an object. `member` must pass each member, from its key on.
+    /// Skips an object. `member` must skip the key and the value.
     ///
     /// # Errors
-    /// Where no object comes, or what `member` says.
+    /// Fails if no object follows or `member` fails.
     #[inline]
     pub fn members(&mut self, mut member: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
         self.expect(b'{')?;
@@ -242,10 +246,10 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Passes an array. `element` must pass each element.
+    /// Skips an array. `element` must skip the element.
     ///
     /// # Errors
-    /// Where no array comes, or what `element` says.
+    /// Fails if no array follows or `element` fails.
     pub fn array(&mut self, mut element: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
         self.expect(b'[')?;
         if !self.consume(b']') {
@@ -260,11 +264,11 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Passes one element of an array whose opening bracket was passed before; none at the end of the buffer's elements.
-    /// For reading on in the middle of a list.
+    /// Skips the next element of an array that was entered before. Returns `None` at the end of the
+    /// array or of the buffer. Use it to continue in the middle of a list.
     ///
     /// # Errors
-    /// Where the element is broken off.
+    /// Fails if the element is incomplete.
     pub fn next_element(&mut self) -> Scan<Option<Span>> {
         self.consume(b',');
         self.skip_whitespace();
@@ -274,23 +278,23 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Makes sure that nothing but white space follows.
+    /// Checks that only white space follows.
     ///
     /// # Errors
-    /// Where something does.
+    /// Fails if anything else follows.
     pub fn end(&mut self) -> Scan<()> {
         self.skip_whitespace();
         if self.at == self.bytes.len() { Ok(()) } else { self.error() }
     }
 
-    /// The next byte that is no white space, decoded; 0 at the end.
+    /// Skips white space, and returns the next decoded byte, or 0 at the end.
     #[inline]
     pub(super) fn next_byte(&mut self) -> u8 {
         self.skip_whitespace();
         self.peek().0
     }
 
-    /// Passes these bytes, if they stand right here.
+    /// Skips `bytes` if the buffer continues with them. Returns false otherwise.
     #[inline]
     pub fn consume_bytes(&mut self, bytes: &[u8]) -> bool {
         let here = self.bytes.get(self.at..self.at + bytes.len());
@@ -299,52 +303,52 @@ impl<'a> Scanner<'a> {
         meets
     }
 
-    /// Moves on to `at`, which is known to be the end of the value that comes next.
+    /// Advances to `at`, which must be the end of the next value.
     pub fn advance_to(&mut self, at: usize) {
         self.at = at.max(self.at);
     }
 
-    /// Passes one byte, whatever it is.
+    /// Skips one decoded byte.
     #[inline]
     pub(super) fn step(&mut self) {
         self.at += self.peek().1;
     }
 
-    /// What stands between the quotes of a string, as it stands in JSON that is not escaped.
+    /// Returns the content of a string as raw JSON, with its escapes.
     pub(super) fn inner(&self, span: &Span) -> std::borrow::Cow<'a, [u8]> {
         text::visible(self.bytes(span), self.form)
     }
 
-    /// The bytes of a span.
+    /// Returns the bytes of a span.
     #[must_use]
     pub fn bytes(&self, span: &Span) -> &'a [u8] {
         self.bytes.get(span.clone()).unwrap_or_default()
     }
 
-    /// Whether the key at `span` is `name`, however it is spelt.
+    /// Returns true if the key at `span` decodes to `name`.
     #[inline(always)]
     #[must_use]
     pub fn is_key(&self, span: &Span, name: &str) -> bool {
         if text::is_plain(self.bytes, span) {
             blocks::equal_bytes(self.bytes(span), name.as_bytes())
         } else {
-            self.is_spelt(span, name)
+            self.is_escaped_key(span, name)
         }
     }
 
     #[inline(never)]
-    fn is_spelt(&self, span: &Span, name: &str) -> bool {
+    fn is_escaped_key(&self, span: &Span, name: &str) -> bool {
         *text::string(self.bytes(span), self.form) == *name.as_bytes()
     }
 
-    /// The string at `span` (without quotes), decoded.
+    /// Decodes the string at `span`, which excludes the quotes.
     #[must_use]
     pub fn decode(&self, span: &Span) -> String {
         String::from_utf8_lossy(&text::string(self.bytes(span), self.form)).into_owned()
     }
 }
 
-/// What each byte begins: no value, where it has none.
+/// The kind of value that each byte begins.
 static KINDS: [Option<Kind>; 256] = {
     let mut kinds = [None; 256];
     let mut byte = 0;
@@ -362,7 +366,7 @@ static KINDS: [Option<Kind>; 256] = {
     kinds
 };
 
-/// Whether all of `bytes` is one JSON value.
+/// Returns true if `bytes` is one valid JSON value.
 #[must_use]
 pub fn is_json(bytes: &[u8], form: Form) -> bool {
     let mut scanner = Scanner::new(bytes, form);
@@ -489,7 +493,7 @@ mod tests {
         #[test]
         fn passing_ends_where_reading_does(value in json(), pretty: bool, more in "[\\[\\]{}\",\\\\ ]{0,6}") {
             let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
-            // A quote in digits inside a string: it ends none.
+            // A quote as a unicode escape does not end the string.
             let text = format!("[{text},\"\\u0022 [\"]");
             for (bytes, form) in [((text.clone() + &more).into_bytes(), Form::Raw), (escape(&(text.clone() + &more)), Form::Escaped)] {
                 let read = Scanner::new(&bytes, form).skip_value();
@@ -502,7 +506,8 @@ mod tests {
         fn a_document_in_a_string_ends_where_the_string_does(
             value in json(), cut in 0usize..200, whole: bool, more in "[\\[\\]{}\",\\\\n ]{0,4}", after in "[\\[\\]{}\",\\\\n ]{0,70}"
         ) {
-            // A document, or one that is broken off, and after its string anything that it might be taken to go on with.
+            // A whole or truncated document, followed by bytes that could be mistaken for its
+            // continuation.
             let mut text = serde_json::to_string(&value).unwrap();
             if !whole {
                 text = text.chars().take(cut).collect();

@@ -1,4 +1,4 @@
-//! Text in its two forms: raw, and escaped as the inside of a JSON string.
+//! Text in two forms: raw, and escaped as the content of a JSON string.
 
 use std::borrow::Cow;
 
@@ -7,17 +7,17 @@ use wide::u8x16;
 use super::Span;
 use crate::blocks::{self, PART};
 
-/// How bytes stand in their buffer.
+/// The form of bytes in their buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Form {
-    /// As they are.
+    /// Verbatim.
     Raw,
-    /// As the inside of a JSON string, without its quotes.
+    /// Escaped as the content of a JSON string, without its quotes.
     Escaped,
 }
 
 impl Form {
-    /// Bytes of a quote.
+    /// Returns the number of bytes of a quote.
     #[inline]
     pub(super) fn quote(self) -> usize {
         match self {
@@ -27,17 +27,17 @@ impl Form {
     }
 }
 
-/// One character of escaped text.
+/// A unit of escaped text.
 enum Unit {
-    /// A byte that stands for itself, or part of a UTF-8 sequence.
+    /// An unescaped byte, or part of a UTF-8 sequence.
     Plain,
     /// An escape sequence.
     Escape(char),
-    /// `\u` without a character: a lone surrogate, or no digits.
+    /// `\u` that encodes no character: a lone surrogate, or missing digits.
     Broken,
 }
 
-/// The unit at `at`, and its length in source bytes; none at the end.
+/// Returns the unit at `at` and its length in bytes, or `None` at the end.
 fn unit(bytes: &[u8], at: usize) -> Option<(Unit, usize)> {
     let byte = *bytes.get(at)?;
     if byte != b'\\' {
@@ -71,7 +71,7 @@ fn unicode(bytes: &[u8], at: usize) -> (Unit, usize) {
     }
 }
 
-/// The value of four hex digits at `at`.
+/// Returns the value of the four hexadecimal digits at `at`.
 pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
     bytes
         .get(at..at + 4)?
@@ -79,7 +79,7 @@ pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
         .try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
 }
 
-/// The text as a reader sees it: raw bytes as they are, escaped ones decoded. A lone surrogate reads as U+FFFD.
+/// Returns the decoded text; borrowed if nothing is escaped. A lone surrogate decodes to U+FFFD.
 #[inline]
 #[must_use]
 pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
@@ -90,7 +90,8 @@ pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     if first == bytes.len() { Cow::Borrowed(bytes) } else { Cow::Owned(decoded(bytes)) }
 }
 
-/// Whether what stands at `span` is surely without escapes: a short string, before the end of the bytes, which is told at a glance.
+/// Returns true if a string of at most 16 bytes contains no escape. May return false for others
+/// near the end of the buffer, so that one vector comparison decides.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
     let part = bytes.get(span.start..).and_then(|rest| rest.first_chunk::<PART>());
@@ -100,7 +101,7 @@ pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
     })
 }
 
-/// What stands between the quotes of a JSON string, itself in `form`, decoded.
+/// Decodes the content of a JSON string whose document has the given form.
 #[must_use]
 pub(super) fn string(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     match visible(bytes, form) {
@@ -109,7 +110,7 @@ pub(super) fn string(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     }
 }
 
-/// Escaped text, decoded.
+/// Decodes escaped text.
 #[inline(never)]
 fn decoded(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -117,14 +118,18 @@ fn decoded(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Appends escaped text, decoded.
+/// Decodes escaped text into `out`.
 #[inline]
 fn decode(out: &mut Vec<u8>, bytes: &[u8]) {
-    if bytes.len() < LONG { decode_as::<false>(out, bytes) } else { decode_as::<true>(out, bytes) }
+    if bytes.len() < LONG_BYTES {
+        decode_as::<false>(out, bytes)
+    } else {
+        decode_as::<true>(out, bytes)
+    }
 }
 
-/// Bytes from which on a text is long.
-const LONG: usize = 256;
+/// Texts of at least this many bytes are copied in blocks.
+const LONG_BYTES: usize = 256;
 
 #[inline(never)]
 fn decode_as<const LONG: bool>(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -137,7 +142,7 @@ fn decode_as<const LONG: bool>(out: &mut Vec<u8>, bytes: &[u8]) {
         if rest.is_empty() {
             break;
         }
-        // Nearly all escapes are of these.
+        // Nearly all escapes are two bytes, such as `\n`.
         let simple = simple(rest.get(1));
         let length = if simple != 0 {
             out.push(simple);
@@ -149,7 +154,7 @@ fn decode_as<const LONG: bool>(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends what an escape stands for that is more than a letter; its length in the text.
+/// Decodes an escape that is not two bytes, and returns its length.
 #[inline(never)]
 fn escape_of(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     let Some((unit, length)) = unit(bytes, 0) else { return bytes.len() };
@@ -161,7 +166,7 @@ fn escape_of(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     length
 }
 
-/// What the letter after a backslash stands for; 0 where that is not one byte.
+/// Returns the byte that a letter after a backslash encodes, or 0 if it encodes no single byte.
 #[inline]
 pub(super) fn simple(letter: Option<&u8>) -> u8 {
     letter.and_then(|letter| SIMPLE.get(usize::from(*letter))).copied().unwrap_or(0)
@@ -188,13 +193,13 @@ static SIMPLE: [u8; 256] = {
     bytes
 };
 
-/// The first characters of a text as a reader sees them: the text of at most `source` bytes.
+/// Decodes the longest beginning of a text that has at most `source` bytes before decoding.
 #[must_use]
 pub fn prefix(bytes: &[u8], source: usize, form: Form) -> Cow<'_, [u8]> {
     visible(bytes.get(..boundary(bytes, source, form)).unwrap_or(bytes), form)
 }
 
-/// The last place at or before `at` where no character, and no escape, is cut: O(1).
+/// Returns the last offset at or before `at` that splits no character and no escape. O(1).
 #[must_use]
 pub fn boundary(bytes: &[u8], at: usize, form: Form) -> usize {
     let mut at = at.min(bytes.len());
@@ -204,7 +209,7 @@ pub fn boundary(bytes: &[u8], at: usize, form: Form) -> usize {
     if form == Form::Raw {
         return at;
     }
-    // An escape is at most 12 bytes: walk from a place before it that is certainly outside of one.
+    // An escape has at most 12 bytes (a surrogate pair): begin before one that may contain `at`.
     let mut from = at.saturating_sub(12);
     while from > 0 && bytes.get(from - 1) == Some(&b'\\') {
         from -= 1;
@@ -215,11 +220,13 @@ pub fn boundary(bytes: &[u8], at: usize, form: Form) -> usize {
         }
         from += length;
     }
-    // The walk may have begun inside `\uXXXX`, whose digits read as plain characters, so that it ends where one does.
+    // The loop may begin inside `\uXXXX`. Its digits read as plain characters, so that the loop
+    // still ends at a boundary.
     from
 }
 
-/// What a reader sees of some `length` bytes from about `at` on, no character or escape cut; and how many bytes that are.
+/// Decodes about `length` bytes at `at` without splitting a character or an escape. Returns the
+/// text and its length before decoding.
 #[must_use]
 pub fn sample(bytes: &[u8], at: usize, length: usize, form: Form) -> (Cow<'_, [u8]>, usize) {
     let (from, to) = (boundary(bytes, at, form), boundary(bytes, at + length, form));
@@ -227,7 +234,7 @@ pub fn sample(bytes: &[u8], at: usize, length: usize, form: Form) -> (Cow<'_, [u
     (visible(part, form), part.len())
 }
 
-/// Appends `bytes` in `from` form so that they stand in `to` form.
+/// Appends `bytes`, converted from one form to another.
 pub fn convert(out: &mut Vec<u8>, bytes: &[u8], from: Form, to: Form) {
     match (from, to) {
         (Form::Raw, Form::Escaped) => escape(out, bytes),
@@ -236,10 +243,14 @@ pub fn convert(out: &mut Vec<u8>, bytes: &[u8], from: Form, to: Form) {
     }
 }
 
-/// Appends UTF-8 text escaped as the inside of a JSON string.
+/// Escapes UTF-8 text as the content of a JSON string.
 #[inline]
 pub fn escape(out: &mut Vec<u8>, text: &[u8]) {
-    if text.len() < LONG { escape_as::<false>(out, text) } else { escape_as::<true>(out, text) }
+    if text.len() < LONG_BYTES {
+        escape_as::<false>(out, text)
+    } else {
+        escape_as::<true>(out, text)
+    }
 }
 
 #[inline(never)]
@@ -249,7 +260,7 @@ fn escape_as<const LONG: bool>(out: &mut Vec<u8>, text: &[u8]) {
     loop {
         let plain = blocks::copy_until::<LONG>(out, rest, is_special);
         let Some(special) = rest.get(plain) else { break };
-        let (escape, length) = spelt(*special);
+        let (escape, length) = escape_bytes(*special);
         let end = out.len() + length;
         out.extend_from_slice(&escape);
         out.truncate(end);
@@ -257,16 +268,16 @@ fn escape_as<const LONG: bool>(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Where a byte stands that has to be escaped.
+/// Returns a mask of the bytes that JSON requires to be escaped (RFC 8259, section 7).
 #[inline]
 fn is_special(part: u8x16) -> u8x16 {
     let control = blocks::in_range(part, 0, 0x1F);
     control | part.simd_eq(u8x16::splat(b'"')) | part.simd_eq(u8x16::splat(b'\\'))
 }
 
-/// The escape of a byte, and how many bytes of it count.
+/// Returns the escape of a byte in a fixed array, and its length.
 #[inline]
-fn spelt(special: u8) -> ([u8; 6], usize) {
+fn escape_bytes(special: u8) -> ([u8; 6], usize) {
     let short = |letter: u8| ([b'\\', letter, 0, 0, 0, 0], 2);
     match special {
         b'"' | b'\\' => short(special),
@@ -280,7 +291,7 @@ fn spelt(special: u8) -> ([u8; 6], usize) {
     }
 }
 
-/// `text` as a JSON string, quotes included.
+/// Returns `text` as a JSON string with quotes.
 #[must_use]
 pub fn quoted(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
@@ -321,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boundary_never_cuts_a_character_or_an_escape() {
+    fn boundary_splits_no_character_or_escape() {
         let text = "é\\ud83e\\udd80\\\\\\\\n\\nX\\u00e9日";
         for at in 0..=text.len() + 3 {
             let cut = boundary(text.as_bytes(), at, Form::Escaped);

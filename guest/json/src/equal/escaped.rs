@@ -1,16 +1,18 @@
-//! Whether one text is another, escaped: what a program that sends a value in both halves of an answer sends.
+//! Comparison of an escaped text with a raw one, for answers with the same JSON as text content and
+//! as structured content.
 
 use wide::u8x16;
 
 use crate::blocks::PART;
 
-/// Bytes of a step.
+/// The number of raw bytes per shuffle: escaping doubles them at most, which fills a vector.
 const STEP: usize = PART / 2;
-/// What stands for a backslash in [`SPREAD`]: no place, so that nothing is put there, and a backslash but for its highest bit.
+/// Marks an inserted backslash in [`SPREAD`]. The highest bit makes the shuffle return 0; the other
+/// bits are the backslash.
 const SLASH: u8 = HIGHEST | b'\\';
 const HIGHEST: u8 = 0x80;
 
-/// For each set of bytes among eight that are escaped: which of them stands at each place of what they become.
+/// The shuffle indices that insert backslashes, for each set of escaped bytes among eight.
 static SPREAD: [[u8; PART]; 256] = {
     let mut table = [[0; PART]; 256];
     let mut set = 0;
@@ -30,18 +32,19 @@ static SPREAD: [[u8; PART]; 256] = {
     table
 };
 
-/// Bytes of a turn: the component has its deadline checked at every turn of a loop.
+/// The number of raw bytes per iteration. The component checks its deadline in each iteration.
 const TURN: usize = 2 * PART;
-/// Bytes that a turn may look at: twice as many, and those after the last step.
+/// The number of escaped bytes that an iteration may read: twice as many, and one vector.
 const WINDOW: usize = 2 * TURN + PART;
 
-/// Whether `escaped` is `raw` with a backslash before each quote and backslash, and nothing else. O(n), 32 bytes a turn.
+/// Returns true if `escaped` is `raw` with a backslash before each quote and backslash, and no
+/// other escape. O(n), 32 bytes per iteration.
 pub(super) fn is_escaped(escaped: &[u8], raw: &[u8]) -> bool {
     let (mut escaped, mut raw) = (escaped, raw);
     while let (Some((turn, rest)), Some(window)) =
         (raw.split_first_chunk::<TURN>(), escaped.first_chunk::<WINDOW>())
     {
-        let Some(length) = turn_of(window, turn) else { return false };
+        let Some(length) = escaped_length(window, turn) else { return false };
         (escaped, raw) = (escaped.get(length..).unwrap_or_default(), rest);
     }
     for byte in raw {
@@ -57,44 +60,52 @@ pub(super) fn is_escaped(escaped: &[u8], raw: &[u8]) -> bool {
     escaped.is_empty()
 }
 
-/// How long these bytes are, escaped; none where `window` does not begin with them.
+/// Returns the escaped length of `turn`, or `None` if `window` does not begin with its escaped
+/// form.
 #[inline(always)]
-fn turn_of(window: &[u8; WINDOW], turn: &[u8; TURN]) -> Option<usize> {
+fn escaped_length(window: &[u8; WINDOW], turn: &[u8; TURN]) -> Option<usize> {
     let [first, second] = turn.as_chunks::<PART>().0 else { return None };
     let (first, second) = (u8x16::new(*first), u8x16::new(*second));
-    let (one, two) = (escaped_of(first), escaped_of(second));
-    // In the middle of a long string.
+    let (one, two) = (positions_to_escape(first), positions_to_escape(second));
+    // Inside a long string nothing is escaped.
     if one | two == 0 {
-        let same = first.simd_eq(at(window, 0)) & second.simd_eq(at(window, PART));
+        let same = first.simd_eq(load(window, 0)) & second.simd_eq(load(window, PART));
         return (same.to_bitmask() == 0xFFFF).then_some(TURN);
     }
-    let (middle, one) = part_of(window, 0, first, one);
-    let (end, two) = part_of(window, middle, second, two);
+    let (middle, one) = compare_vector(window, 0, first, one);
+    let (end, two) = compare_vector(window, middle, second, two);
     (one & two).then_some(end)
 }
 
-/// Which bytes are escaped.
+/// Returns the positions of the bytes that must be escaped.
 #[inline(always)]
-fn escaped_of(bytes: u8x16) -> usize {
+fn positions_to_escape(bytes: u8x16) -> usize {
     let (quote, slash) = (u8x16::splat(b'"'), u8x16::splat(b'\\'));
     (bytes.simd_eq(quote) | bytes.simd_eq(slash)).to_bitmask() as usize
 }
 
-/// The bytes at a place of a window. Never beyond it: that they cannot be is known to the compiler this way.
+/// Loads the vector at a position of a window. The mask proves to the compiler that it is in
+/// bounds.
 #[inline(always)]
-fn at(window: &[u8; WINDOW], place: usize) -> u8x16 {
+fn load(window: &[u8; WINDOW], place: usize) -> u8x16 {
     let here = window.get(place & (2 * TURN - 1)..).and_then(<[u8]>::first_chunk);
     u8x16::new(here.copied().unwrap_or_default())
 }
 
-/// Where 16 bytes that begin at `start`, these of them escaped, end, and whether they stand there.
+/// Compares 16 raw bytes with the window at `start`. Returns the end of their escaped form, and
+/// true if it matches.
 #[inline(always)]
-fn part_of(window: &[u8; WINDOW], start: usize, bytes: u8x16, escaped: usize) -> (usize, bool) {
+fn compare_vector(
+    window: &[u8; WINDOW],
+    start: usize,
+    bytes: u8x16,
+    escaped: usize,
+) -> (usize, bool) {
     let (low, high) = (escaped & 0xFF, escaped >> STEP);
-    let (middle, one) = step_of(at(window, start), bytes, spread(low), low);
-    // Of the other eight: what stands for a backslash has this bit already.
+    let (middle, one) = compare_half(load(window, start), bytes, spread(low), low);
+    // Indices of the upper eight bytes. The marker of a backslash has this bit already.
     let places = spread(high) | u8x16::splat(STEP as u8);
-    let (end, two) = step_of(at(window, start + middle), bytes, places, high);
+    let (end, two) = compare_half(load(window, start + middle), bytes, places, high);
     (start + middle + end, one & two)
 }
 
@@ -103,9 +114,10 @@ fn spread(set: usize) -> u8x16 {
     u8x16::new(SPREAD.get(set).copied().unwrap_or_default())
 }
 
-/// How long eight of these bytes are, those in `set` escaped, spread over these places; and whether they stand here.
+/// Compares eight raw bytes, spread over `places`, with `here`. Returns their escaped length, and
+/// true if they match.
 #[inline(always)]
-fn step_of(here: u8x16, bytes: u8x16, places: u8x16, set: usize) -> (usize, bool) {
+fn compare_half(here: u8x16, bytes: u8x16, places: u8x16, set: usize) -> (usize, bool) {
     let expected = bytes.shuffle(places) | places.saturating_sub(u8x16::splat(HIGHEST));
     let same = expected.simd_eq(here).to_bitmask().trailing_ones() as usize;
     let length = STEP + set.count_ones() as usize;
@@ -121,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_escaped_is_told(text in "[a\"\\\\é ]{0,200}", change in 0usize..240, to in "[a\"\\\\]") {
+        fn escaped_text_is_recognized(text in "[a\"\\\\é ]{0,200}", change in 0usize..240, to in "[a\"\\\\]") {
             let mut escaped = Vec::new();
             escape(&mut escaped, text.as_bytes());
             prop_assert!(is_escaped(&escaped, text.as_bytes()));

@@ -1,11 +1,13 @@
-//! Whether one text is another, escaped, but for white space between values: what a program that sends a value in both halves of an answer, one of them to be read by people, sends.
+//! Comparison of escaped JSON with raw JSON, ignoring white space, for answers with pretty-printed
+//! text content.
 
 use wide::u8x16;
 
 use crate::blocks::{common_prefix_length, find_where};
 
-/// Whether escaped JSON, decoded, is `raw` but for white space between values. What is spelt otherwise is not, though it may mean the same. O(n), white space and strings 16 bytes a
-/// step.
+/// Returns true if decoded `escaped` and `raw` differ only in white space between values. Returns
+/// false if they use different escapes for equal strings. O(n), 16 bytes per step in strings and
+/// white space.
 pub(super) fn equal_ignoring_whitespace(escaped: &[u8], raw: &[u8]) -> bool {
     let (mut left, mut right) = (escaped, raw);
     loop {
@@ -24,11 +26,12 @@ pub(super) fn equal_ignoring_whitespace(escaped: &[u8], raw: &[u8]) -> bool {
     }
 }
 
-/// What follows two strings that are spelt alike, from inside of both; none where they are not.
+/// Skips two strings, both begun, that are equal. Returns the remainders, or `None` if the strings
+/// differ.
 #[inline]
 fn string<'l, 'r>(escaped: &'l [u8], raw: &'r [u8]) -> Option<(&'l [u8], &'r [u8])> {
     let (mut left, mut right) = (escaped, raw);
-    // Whether a backslash of the JSON stands before the next byte.
+    // True if the next byte follows an unescaped backslash of the raw JSON.
     let mut after_slash = false;
     loop {
         let same = common_prefix_length(left, 0, right, 0, b'\\');

@@ -1,12 +1,12 @@
-//! What a scanner is inside of.
+//! The stack of open containers.
 
 use super::{MAX_DEPTH, Scan, ScanError};
 
-/// The containers that are open: whether each is an object. 64 levels without an allocation.
+/// A stack with one bit per open container, 1 for objects. It allocates beyond 64 levels only.
 #[derive(Default)]
 pub(super) struct OpenContainers {
     depth: usize,
-    /// The innermost 64, innermost lowest.
+    /// The innermost 64 levels; bit 0 is the innermost.
     bits: u64,
     outer: Vec<u64>,
 }

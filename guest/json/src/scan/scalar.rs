@@ -1,24 +1,24 @@
-//! Passing numbers and the like, and the grammar of numbers.
+//! Scanning of numbers, `true`, `false` and `null`.
 
 use super::{Scan, Scanner, Span};
 use crate::blocks;
 
 impl Scanner<'_> {
-    /// Passes a number, `true`, `false` or `null`, which begins right here.
+    /// Skips a number, `true`, `false` or `null` at the current position.
     ///
     /// # Errors
-    /// Where none does.
+    /// Fails if none begins here.
     #[inline]
     pub fn scalar(&mut self) -> Scan<Span> {
         let start = self.at;
         if self.past_scalar() { Ok(start..self.at) } else { self.error() }
     }
 
-    /// Passes a number, `true`, `false` or `null`; false where none of them stands here.
+    /// Skips a number, `true`, `false` or `null`. Returns false if none begins here.
     #[inline(never)]
     fn past_scalar(&mut self) -> bool {
         let start = self.at;
-        // Most are a few digits.
+        // Most scalars are short integers, which one vector comparison recognizes.
         let digits =
             blocks::find_where(self.bytes, start, |part| !blocks::in_range(part, b'0', b'9'));
         let follows = self.bytes.get(start + digits);
@@ -41,7 +41,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Whether a text is a JSON number.
+/// Returns true if `text` is a JSON number (RFC 8259, section 6).
 fn is_number(text: &[u8]) -> bool {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let mut rest = text.strip_prefix(b"-").unwrap_or(text);

@@ -1,7 +1,7 @@
-//! Passing a value without reading it: by its brackets and quotes alone, 64 bytes a step.
+//! Skipping of values by brackets and quotes alone, 64 bytes per step.
 //!
-//! What stands inside is not looked at: that as many brackets close as open is all that is known of it. So a value that is broken inside is passed as it is, and
-//! reaches a client as it would have without the guard.
+//! It checks only that brackets are balanced. An invalid value reaches the client unchanged, as it
+//! would without the guard.
 
 use super::{Kind, MAX_DEPTH, Scan, ScanError, Scanner};
 use crate::Span;
@@ -12,36 +12,36 @@ use crate::blocks::{
 use crate::text::{Form, hex};
 
 impl Scanner<'_> {
-    /// Passes one value and gives its span. O(n), some 5 GB/s on long values.
+    /// Skips a value and returns its span, without validation. O(n), about 5 GB/s on long values.
     ///
     /// # Errors
-    /// Where none comes, or it does not end.
+    /// Fails if no value follows or it does not end.
     pub fn skip_unchecked(&mut self) -> Scan<Span> {
         let kind = self.kind()?;
         let start = self.at;
         match (kind, self.form) {
-            (Kind::Object | Kind::Array, Form::Raw) => self.brackets::<Plain>()?,
-            (Kind::Object | Kind::Array, Form::Escaped) => self.brackets::<Escaped>()?,
+            (Kind::Object | Kind::Array, Form::Raw) => self.brackets::<RawQuotes>()?,
+            (Kind::Object | Kind::Array, Form::Escaped) => self.brackets::<EscapedQuotes>()?,
             (Kind::String, _) => self.string().map(drop)?,
             (Kind::Scalar, _) => self.scalar().map(drop)?,
         }
         Ok(start..self.at)
     }
 
-    /// Passes what stands inside_mask a bracket, which comes next, and its counterpart: where as many have closed as have opened.
+    /// Skips from an opening bracket to its counterpart.
     #[inline(never)]
     fn brackets<Q: Quotes>(&mut self) -> Scan<()> {
         let mut quotes = Q::default();
         let (mut base, mut inside, mut depth) = (self.at, 0, 0);
         while base < self.bytes.len() {
             let block = ByteBlock::load(self.bytes, base);
-            if let Some(end) = bit_positions(quotes.bare(block)).next() {
-                // What is escaped ends here.
+            if let Some(end) = bit_positions(quotes.unescaped(block)).next() {
+                // An unescaped quote ends the string that contains this document.
                 self.bytes = self.bytes.get(..base + end).unwrap_or_default();
                 continue;
             }
             let quotes = quotes.next(self, block, base)?;
-            // In the middle of a long string.
+            // The block is inside a long string.
             if quotes == 0 && inside != 0 {
                 base += BLOCK_BYTES;
                 continue;
@@ -51,7 +51,8 @@ impl Scanner<'_> {
             let (open, close) = block.brackets();
             let (open, close) = (open & !strings, close & !strings);
             let (opened, closed) = (open.count_ones() as usize, close.count_ones() as usize);
-            // Only here may the last of them close.
+            // The outermost bracket can close in this block only if it closes at least `depth`
+            // brackets.
             if closed >= depth {
                 let mut depth = depth;
                 for place in bit_positions(open | close) {
@@ -71,8 +72,8 @@ impl Scanner<'_> {
         self.error()
     }
 
-    /// Moves to the quote that ends a string which is not escaped once more, from inside of it; false where none does.
-    pub(super) fn quote(&mut self) -> bool {
+    /// Advances from inside a raw string to its closing quote. Returns false if there is none.
+    pub(super) fn find_closing_quote(&mut self) -> bool {
         let mut escapes = EscapeState::default();
         let mut base = self.at;
         while base < self.bytes.len() {
@@ -88,21 +89,21 @@ impl Scanner<'_> {
     }
 }
 
-/// Finds the quotes that begin and end strings, block after block.
+/// Finds the quotes that delimit strings, block by block.
 trait Quotes: Default {
-    /// Those of the next block that end all that is escaped, being so themselves.
-    fn bare(&self, block: ByteBlock) -> u64;
-    /// Those of the block that begins at `base`.
+    /// Returns the unescaped quotes of the next block, which end the containing string.
+    fn unescaped(&self, block: ByteBlock) -> u64;
+    /// Returns the delimiting quotes of the block at `base`.
     fn next(&mut self, scanner: &Scanner<'_>, block: ByteBlock, base: usize) -> Scan<u64>;
 }
 
-/// Those of JSON as it is.
+/// Quotes of raw JSON.
 #[derive(Default)]
-struct Plain(EscapeState);
+struct RawQuotes(EscapeState);
 
-impl Quotes for Plain {
+impl Quotes for RawQuotes {
     #[inline(always)]
-    fn bare(&self, _: ByteBlock) -> u64 {
+    fn unescaped(&self, _: ByteBlock) -> u64 {
         0
     }
 
@@ -112,13 +113,13 @@ impl Quotes for Plain {
     }
 }
 
-/// Those of JSON inside a JSON string.
+/// Quotes of JSON that is escaped inside a JSON string.
 #[derive(Default)]
-struct Escaped(BackslashCarry);
+struct EscapedQuotes(BackslashCarry);
 
-impl Quotes for Escaped {
+impl Quotes for EscapedQuotes {
     #[inline(always)]
-    fn bare(&self, block: ByteBlock) -> u64 {
+    fn unescaped(&self, block: ByteBlock) -> u64 {
         block.positions_of(b'"') & !self.0.before(block.positions_of(b'\\'))
     }
 
@@ -127,23 +128,27 @@ impl Quotes for Escaped {
         let (quotes, slashes) = (block.positions_of(b'"'), block.positions_of(b'\\'));
         let (after, second) = self.0.next(slashes);
         let letters = after & !quotes & !slashes;
-        // Most are ends of lines.
+        // Most of them are `\n`; only unicode escapes need a closer look.
         if letters != 0 {
             let units = letters & block.positions_of(b'u');
             if units != 0 {
-                spelt_in_digits(scanner, units, base)?;
+                reject_escaped_syntax(scanner, units, base)?;
             }
         }
-        // In escaped text every quote has a backslash before it. Where another stands before that, it may be a character of a string.
+        // In escaped text a backslash precedes every quote. A second backslash before it may make
+        // the quote part of a string.
         let found = quotes & after;
         let doubtful = found & second;
-        Ok(if doubtful == 0 { found } else { found & !inner(scanner, doubtful, base)? })
+        Ok(if doubtful == 0 { found } else { found & !quotes_in_strings(scanner, doubtful, base)? })
     }
 }
 
-/// Of these quotes, which have two backslashes before them or more, those that are characters of a string. One with an even number of them ends all that is escaped, inside a string.
+/// Returns which of the quotes with two or more backslashes before them are part of a string.
+/// Escaping twice turns `"` into `\\\"`: 3 of 4 backslashes make it part of the string, 1 of 4
+/// makes it a delimiter. An even number ends the containing string inside of an inner string, which
+/// is an error.
 #[inline(never)]
-fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
+fn quotes_in_strings(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
     let mut inner = 0;
     for place in bit_positions(quotes) {
         match count_backslashes_before(scanner.bytes, scanner.at, base + place) % 4 {
@@ -155,9 +160,10 @@ fn inner(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
     Ok(inner)
 }
 
-/// Whether among these, each a `u` with a backslash before it, is one of a quote, backslash or control character that is spelt in digits: too strange to be read in place.
+/// Fails if one of these unicode escapes encodes a quote, a backslash or a control character. No
+/// common serializer writes them, and they cannot be skipped in place.
 #[inline(never)]
-fn spelt_in_digits(scanner: &Scanner<'_>, units: u64, base: usize) -> Scan<()> {
+fn reject_escaped_syntax(scanner: &Scanner<'_>, units: u64, base: usize) -> Scan<()> {
     for at in bit_positions(units).map(|place| base + place) {
         if count_backslashes_before(scanner.bytes, scanner.at, at).is_multiple_of(2) {
             continue;

@@ -1,14 +1,15 @@
-//! Passing a string: most are short and without escapes, and their end is found at a glance.
+//! Scanning of strings. Most are short and without escapes, so that one vector comparison finds
+//! their end.
 
 use super::{Form, Scan, Scanner, Span};
 use crate::blocks;
 use crate::text;
 
 impl<'a> Scanner<'a> {
-    /// Passes a string and gives the span between its quotes.
+    /// Skips a string and returns the span between its quotes.
     ///
     /// # Errors
-    /// Where none comes, or it does not end.
+    /// Fails if no string follows or it does not end.
     #[inline]
     pub fn string(&mut self) -> Scan<Span> {
         if !self.is_quote() {
@@ -25,17 +26,18 @@ impl<'a> Scanner<'a> {
         Ok(start..end)
     }
 
-    /// Everything after the quote that stands here.
+    /// Returns all bytes after the quote at the current position.
     #[must_use]
     pub fn after_quote(&self) -> &'a [u8] {
         self.bytes.get(self.at + self.form.quote()..).unwrap_or_default()
     }
 
-    /// Passes a string that is not escaped once more, and gives the span between its quotes, and what else is known of it then: `find` tells where in what follows its first quote
-    /// the other one stands.
+    /// Skips a raw string by `find`, which gets the bytes after the opening quote and returns a
+    /// value and the offset of the closing quote. Returns the span between the quotes and the
+    /// value.
     ///
     /// # Errors
-    /// Where none comes, or it does not end.
+    /// Fails if no string follows or it does not end.
     pub fn string_with<T>(
         &mut self,
         find: impl FnOnce(&[u8]) -> Option<(T, usize)>,
@@ -49,8 +51,9 @@ impl<'a> Scanner<'a> {
         Ok((start..start + length, known))
     }
 
-    /// Passes a string that holds a document, as `read` reads that where it stands, escaped; and gives the span between its quotes, and what was read. None, and nothing is
-    /// passed, where it holds none: then it is searched for its end as any other. One pass instead of two.
+    /// Skips a string that contains an escaped document, which `read` reads in place. Returns the
+    /// span between the quotes and the result of `read`. Returns `None` without advancing if `read`
+    /// fails. This takes one pass instead of two.
     pub fn embedded_document<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Scan<T>,
@@ -62,7 +65,7 @@ impl<'a> Scanner<'a> {
         let mut inner = Self::starting_at(self.bytes, Form::Escaped, start);
         let value = read(&mut inner).ok()?;
         inner.skip_whitespace();
-        // A quote with no backslash before it is the end of the string, which nothing that is escaped goes beyond.
+        // The unescaped quote ends the string.
         if self.bytes.get(inner.at) != Some(&b'"') {
             return None;
         }
@@ -70,7 +73,7 @@ impl<'a> Scanner<'a> {
         Some((start..inner.at, value))
     }
 
-    /// Whether a quote stands here.
+    /// Returns true if a quote of the document's form follows.
     #[inline]
     pub(super) fn is_quote(&self) -> bool {
         match self.form {
@@ -79,7 +82,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Moves to the quote that ends a string without escapes, where that is near, as it is in keys and most values.
+    /// Advances to the closing quote if the next 16 bytes contain it and no escape.
     #[inline]
     fn finds_quote(&mut self) -> bool {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -93,19 +96,20 @@ impl<'a> Scanner<'a> {
         ends
     }
 
-    /// Moves from inside of a string to the quote that ends it; false, where it stands then, if none does.
+    /// Advances to the closing quote. Returns false if there is none.
     #[inline(never)]
     fn reach_quote(&mut self) -> bool {
         match self.form {
             Form::Raw => {
                 self.at += blocks::find(self.bytes, self.at, b'"', b'\\');
-                self.bytes.get(self.at) == Some(&b'"') || self.quote()
+                self.bytes.get(self.at) == Some(&b'"') || self.find_closing_quote()
             }
             Form::Escaped => self.reach_escaped_quote(),
         }
     }
 
-    /// Everything that matters inside an escaped string begins with a backslash: `\"` ends it, `\\` begins an escape of its own. A quote without one is the end of all that is escaped.
+    /// Advances to the closing quote of an escaped string. `\"` closes it, `\\` begins an escape in
+    /// it, and an unescaped quote ends the containing string.
     #[inline]
     fn reach_escaped_quote(&mut self) -> bool {
         loop {
@@ -120,13 +124,14 @@ impl<'a> Scanner<'a> {
                     if self.bytes.get(self.at) == Some(&b'"') {
                         return false;
                     }
-                    // The escaped character: a plain one, or `\"`, `\\`, `\/`.
+                    // The second half of the inner escape: a plain letter, or `\"`, `\\`, `\/`.
                     let (_, length) = self.peek();
                     self.at += length;
                 }
                 Some(b'/') => self.at += 2,
                 Some(b'u') => match text::hex(self.bytes, self.at + 2) {
-                    // A quote, backslash or control character spelt in digits: too strange to read in place.
+                    // A quote, backslash or control character as a unicode escape: no common
+                    // serializer writes it, and it cannot be skipped in place.
                     Some(0x22 | 0x5C | 0..0x20) | None => return false,
                     Some(_) => self.at += 6,
                 },

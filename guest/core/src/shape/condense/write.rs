@@ -19,7 +19,7 @@ impl FieldLookup<'_> {
     fn field_of(&self, id: NodeId, node: &Node) -> Option<FieldId> {
         match self {
             FieldLookup::ByNode(schema) => schema.field_of(id),
-            FieldLookup::InOutline => usize::try_from(node.place).ok(),
+            FieldLookup::InOutline => usize::try_from(node.path).ok(),
         }
     }
 }
