@@ -1,6 +1,6 @@
-//! What texts weigh that are much like others: some are weighed, and tell what a byte of them does.
+//! Cost estimation for many similar texts: some are priced, and the others estimated by their size.
 
-/// Texts that were weighed.
+/// The costs of the texts that were priced.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CostModel {
     bytes: u64,
@@ -8,13 +8,14 @@ pub struct CostModel {
 }
 
 impl CostModel {
-    /// Bytes of all that were weighed.
+    /// Returns the number of bytes that were priced.
     #[must_use]
     pub fn bytes(self) -> u64 {
         self.bytes
     }
 
-    /// What a text of so many bytes weighs: weighed, and known from now on, where it should be (`exactly`), or none was before; else by its bytes. O(1) then.
+    /// Returns the cost of a text of so many bytes. Prices it if `exactly`, or if none was priced
+    /// before, and remembers the result. Else estimates it in O(1).
     pub fn estimate_cost(
         &mut self,
         bytes: usize,
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_weighed_tells_of_the_others() {
+    fn unpriced_texts_are_estimated() {
         let mut weighed = CostModel::default();
         assert_eq!(weighed.estimate_cost(10, false, || 30), 30);
         assert_eq!(weighed.estimate_cost(20, true, || 30), 30);

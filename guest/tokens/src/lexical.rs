@@ -1,6 +1,8 @@
-//! The default estimator: one pass over the bytes, a table look-up for each lexical event, no vocabulary.
+//! The default estimator. It reads bytes once and looks up the cost of each lexical event in a
+//! table, without a vocabulary.
 //!
-//! Within 10 % of the real count for more than 95 % of texts, where `chars4` reaches a third (SC-008).
+//! Estimates are within 10 % of the real count for more than 95 % of texts. `chars4` reaches that
+//! for a third (SC-008).
 
 mod classes;
 mod scan;
@@ -11,7 +13,7 @@ mod window;
 
 use tables::{ONE, Sum, Tables, WORDS, Word};
 
-/// Which tokenizer the tables were measured with.
+/// The tokenizer that the tables were measured with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -44,7 +46,7 @@ impl Profile {
         }
     }
 
-    /// Whether its tables are in this build. Policies that name another profile are refused.
+    /// Returns true if this build has the tables. Policies that name another profile are rejected.
     #[must_use]
     pub fn is_built_in(self) -> bool {
         self.built_in().is_some()
@@ -55,24 +57,28 @@ impl Profile {
     }
 }
 
-/// What a text comes to, unrounded, in 1/[`super::COST_SCALE`] token.
+/// The unrounded estimate of a text, in 1/4096 token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaledEstimate {
     /// The estimate.
     pub estimate: u64,
-    /// The same, and more for runs that no natural text has: what a budget is held by.
+    /// The estimate, and more for runs that natural text does not have. Budgets are enforced with
+    /// it.
     pub cautious: u64,
 }
 
-/// Estimated tokens of `text`, any bytes.
+/// Returns the estimated tokens of `text`, which may be any bytes. O(n), some 200 MB/s in a
+/// sandbox.
 ///
-/// Never less than a token for each 16 bytes, so that text made to fool the tables is not taken for free. O(n), some 200 MB/s in a sandbox.
+/// The result is at least a token for each 16 bytes, so that text made to mislead the tables still
+/// has a cost.
 #[must_use]
 pub fn estimate(text: &[u8], profile: Profile) -> u64 {
     (scaled_estimate(text, profile).estimate + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
 }
 
-/// What the words of texts came to that were weighed before: texts of one kind say the same words again and again. It changes nothing but the time that weighing takes.
+/// A cache of word costs, because texts of one kind repeat the same words. It changes the speed
+/// only, not the result.
 pub struct WordCache([Word; WORDS]);
 
 impl Default for WordCache {
@@ -81,10 +87,10 @@ impl Default for WordCache {
     }
 }
 
-/// Weighs a text. O(n), one pass.
+/// Estimates a text. O(n), one pass.
 #[must_use]
 pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
-    // Shorter texts have few words twice.
+    // Shorter texts repeat too few words.
     const SHORT: usize = 512;
     if text.len() < SHORT {
         Sum::new(profile.tables(), None).scan(text)
@@ -93,7 +99,7 @@ pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
     }
 }
 
-/// Weighs one of many texts. O(n), one pass.
+/// Estimates one of many texts. O(n), one pass.
 #[must_use]
 pub fn scaled_estimate_in(words: &mut WordCache, text: &[u8], profile: Profile) -> ScaledEstimate {
     Sum::new(profile.tables(), Some(&mut words.0)).scan(text)
@@ -114,12 +120,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_floor_holds_for_text_that_the_tables_take_for_nothing() {
+    fn every_text_has_a_minimum_cost() {
         assert!(estimate(&b" ".repeat(32_000), Profile::O200k) >= 2_000);
     }
 
     #[test]
-    fn any_bytes_have_an_estimate() {
+    fn any_bytes_are_estimated() {
         let bytes: Vec<u8> = (0u8..=255).cycle().take(5_000).collect();
         for profile in [Profile::O200k, Profile::Cl100k, Profile::ClaudeLegacy] {
             for end in 0..600 {
@@ -130,7 +136,7 @@ mod tests {
 
     /// The tokenizer itself (o200k) counts 1,120.
     #[test]
-    fn close_to_the_real_count() {
+    fn estimate_is_close_to_the_real_count() {
         let json = r#"{"id":17,"name":"Harbour Loft","status":"confirmed","price":{"basePrice":129.50,"currency":"EUR"}}"#;
         let estimated = estimate(json.repeat(40).as_bytes(), Profile::O200k);
         assert!((1_008..=1_232).contains(&estimated), "{estimated}");

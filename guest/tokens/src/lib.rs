@@ -1,4 +1,4 @@
-//! What an answer costs: estimators, and the arithmetic of a budget.
+//! Token estimators, budgets and the cost model.
 #![forbid(unsafe_code)]
 
 pub mod budget;
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use context_guard_json::blocks::is_ascii;
 
-/// Units of a token in which small texts are weighed.
+/// The units of a token in which the costs of small texts are added up.
 pub const COST_SCALE: u64 = 4_096;
 
-/// Which estimator prices answers.
+/// The estimation method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -31,28 +31,28 @@ pub enum Method {
     Chars4,
 }
 
-/// An estimator, ready to use.
+/// A token estimator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimator {
-    /// How tokens are estimated.
+    /// The estimation method.
     pub method: Method,
-    /// The tokenizer that `lexical` stands for.
+    /// The tokenizer that the lexical method represents.
     pub profile: Profile,
     /// A factor on the result, for tokenizers that give more tokens than the profile.
     pub scale: f64,
 }
 
-/// What a text comes to.
+/// The tokens and the cost of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
-    /// Estimated tokens: what is reported.
+    /// The estimated tokens, as reported.
     pub tokens: u64,
-    /// What it counts against a budget: the estimate, and more where that may be too low.
+    /// The cost against a budget: the estimate, plus a margin if the estimate may be too low.
     pub cost: u64,
 }
 
 impl Measure {
-    /// The sum of two texts, each priced by itself.
+    /// Returns the sum of two texts that were measured alone.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { tokens: self.tokens + other.tokens, cost: self.cost + other.cost }
@@ -66,38 +66,38 @@ impl Default for Estimator {
 }
 
 impl Estimator {
-    /// Estimated tokens of a text as a model reads it. O(n).
+    /// Returns the estimated tokens of a text as a model reads it. O(n).
     #[must_use]
     pub fn price(&self, text: &[u8]) -> u64 {
         self.measure(text).tokens
     }
 
-    /// What a text counts against a budget. O(n).
+    /// Returns the cost of a text against a budget. O(n).
     #[must_use]
     pub fn cost(&self, text: &[u8]) -> u64 {
         self.measure(text).cost
     }
 
-    /// The same in 1/[`COST_SCALE`], unrounded: what is to be added up over many small texts. O(n).
+    /// Returns the unrounded cost of a text, in 1/4096 token, for adding up many small texts. O(n).
     #[must_use]
     pub fn scaled_cost(&self, text: &[u8]) -> u64 {
         self.scaled(self.estimate(text, lexical::scaled_estimate).cautious)
     }
 
-    /// The same, of one of many texts. O(n).
+    /// Returns the unrounded cost of one of many texts. O(n).
     #[must_use]
     pub fn scaled_cost_in(&self, words: &mut WordCache, text: &[u8]) -> u64 {
         let weigh = |text: &[u8], profile| lexical::scaled_estimate_in(words, text, profile);
         self.scaled(self.estimate(text, weigh).cautious)
     }
 
-    /// Both at once. O(n), one pass.
+    /// Returns the tokens and the cost of a text. O(n), one pass.
     #[must_use]
     pub fn measure(&self, text: &[u8]) -> Measure {
         self.rounded(text, self.estimate(text, lexical::scaled_estimate))
     }
 
-    /// The same, of one of many texts. O(n), one pass.
+    /// Returns the tokens and the cost of one of many texts. O(n), one pass.
     #[must_use]
     pub fn measure_in(&self, words: &mut WordCache, text: &[u8]) -> Measure {
         let weigh = |text: &[u8], profile| lexical::scaled_estimate_in(words, text, profile);
@@ -115,8 +115,9 @@ impl Estimator {
         }
     }
 
-    /// The tables know less beyond ASCII: they were measured on other texts than the one at hand, and estimates were up to 29 % too low
-    /// where nearly half of the characters were of that kind.
+    /// Estimates a text. Adds a margin for characters beyond ASCII, because the tables were
+    /// measured on other texts: estimates were up to 29 % too low if nearly half of the characters
+    /// were not ASCII.
     fn estimate(
         &self,
         text: &[u8],
@@ -142,8 +143,8 @@ impl Estimator {
         }
     }
 
-    /// The most tokens that `budget` may be filled with by this estimator: a fifth is kept back (FR-013), unless the formula
-    /// has that margin built in.
+    /// Returns the estimated tokens that may fill `budget`. A sixth of the budget is a safety
+    /// margin (FR-013), unless the formula has its own.
     #[must_use]
     pub fn allowance(&self, budget: u64) -> u64 {
         match self.method {
@@ -163,7 +164,7 @@ impl Estimator {
     }
 }
 
-/// Unicode scalar values in UTF-8 text: the bytes that do not continue one.
+/// Returns the number of Unicode scalar values in UTF-8 text: the bytes that do not continue one.
 fn characters(text: &[u8]) -> u64 {
     text.iter().filter(|byte| (**byte as i8) >= -0x40).count() as u64
 }

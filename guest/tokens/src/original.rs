@@ -1,40 +1,46 @@
-//! The price of the whole original, without reading all of it.
+//! The tokens of an original, without reading all of it.
 
 use super::{Estimator, Measure, WordCache};
 use context_guard_json::text::{self, Form};
 
-/// Above this the total is extrapolated: pricing megabytes would cost more than all the rest.
+/// The size, in bytes, above which the total is extrapolated: pricing megabytes would cost more
+/// than shaping them.
 const EXACT_BYTES: u64 = 64 * 1024;
-/// Up to this nothing is: samples would be a third of it.
+/// The size, in bytes, up to which nothing is extrapolated: the samples would be a third of it.
 const LEAST_BYTES: u64 = 24 * 1024;
-/// Bytes of a token in most texts, at most: what has fewer for each that it may cost is priced whole at once.
+/// The maximum number of bytes of a token in most texts. A text that has fewer bytes for each token
+/// that it may cost is priced whole at once.
 const MOST_BYTES: u64 = 3;
-/// Bytes of a sample. Many short ones know more of a text whose parts differ than few long ones; each costs a part of a word at either end.
+/// The size of a sample, in bytes. Many short samples represent varied text better than few long
+/// ones, but each cuts a word at either end.
 const SAMPLE_BYTES: usize = 256;
-/// The most bytes that one sample speaks for, and between how many samples that may choose.
+/// The maximum number of bytes that one sample represents, and the minimum and maximum number of
+/// samples.
 const STRIDE: usize = 32 * 1024;
 const LEAST_SAMPLES: usize = 32;
 const MOST_SAMPLES: usize = 256;
 
-/// Tokens of an original, exact or extrapolated from samples.
+/// The tokens of an original, exact or extrapolated from samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OriginalCost {
-    /// Estimated tokens.
+    /// The estimated tokens.
     pub tokens: u64,
-    /// What it counts against a budget.
+    /// The cost against a budget.
     pub cost: u64,
-    /// Whether it was extrapolated.
+    /// True if the result is extrapolated.
     pub sampled: bool,
 }
 
 impl OriginalCost {
-    /// Prices `bytes`, which stand in `form`: all of them up to 64 kB, else samples, one in each of 32 to 256 equal parts. O(1) from there on, 8 to 64 kB.
+    /// Prices `bytes`. Up to 64 kB are priced exactly. Longer texts are priced by samples of 32 to
+    /// 256 equal parts, which takes O(1): 8 to 64 kB are read.
     #[must_use]
     pub fn estimate(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
         Self::estimate_up_to(estimator, bytes, form, u64::MAX)
     }
 
-    /// The same, where it matters only up to a cost of `enough` what it is exactly: what samples say to cost more is not priced whole from 24 kB on.
+    /// Prices `bytes` if only costs up to `enough` must be exact. From 24 kB on, a text that costs
+    /// more by its samples is not priced exactly.
     #[must_use]
     pub fn estimate_up_to(estimator: &Estimator, bytes: &[u8], form: Form, enough: u64) -> Self {
         let length = bytes.len() as u64;
@@ -70,7 +76,7 @@ impl OriginalCost {
         Self { tokens: whole(tokens), cost: whole(cost), sampled: true }
     }
 
-    /// The sum of two originals.
+    /// Returns the sum of two originals.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -81,7 +87,8 @@ impl OriginalCost {
     }
 }
 
-/// A place below `most`, another for each sample, always the same: a text whose records are as long as the strides would else show the same part of each.
+/// Returns an offset below `most`, pseudo-random by the number of the sample. With a constant
+/// offset, records as long as the parts would show the same part of each record.
 fn place(sample: usize, most: usize) -> usize {
     let scattered = (sample as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     usize::try_from((scattered * most as u64) >> 32).unwrap_or_default()
@@ -92,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_come_close_to_the_whole() {
+    fn samples_are_close_to_the_exact_cost() {
         let estimator = Estimator::default();
         for records in [2_000u64, 20_000, 100_000] {
             let mut text = String::new();

@@ -100,7 +100,7 @@ impl<S: Sink> Reader<'_, '_, S> {
     #[inline]
     fn read(&mut self) {
         let text = self.text;
-        let mut window = Window::at(text, 0);
+        let mut window = Window::load(text, 0);
         let (mut at, mut pending) = (0, Pending::NOTHING);
         while at < text.len() {
             window.reach(text, at);
@@ -180,7 +180,7 @@ impl<S: Sink> Reader<'_, '_, S> {
     /// Returns the end.
     #[inline(never)]
     fn mixed(&mut self, start: usize, end: usize, prefix: usize) -> usize {
-        let window = Window::at(self.text, start);
+        let window = Window::load(self.text, start);
         let run = window.cut(start, end - start);
         match if end - start >= 8 { is_id(self.text, start, end, run) } else { None } {
             Some(swallows) => self.id(start, end, swallows),

@@ -1,11 +1,13 @@
-//! The classes of the next 64 bytes as sets of places: the end of a run is then one count of bits, not a loop over its bytes.
+//! The classes of the next 64 bytes as bit sets. The end of a run is found by counting bits, not by
+//! a loop over bytes.
 
 use context_guard_json::blocks::{BLOCK_BYTES, ByteBlock};
 
-/// How far the reader may go into a window before the next one is taken: what begins before that and is no longer than most words ends inside.
+/// The offset in a window at which the next one is loaded. A word of usual length that begins
+/// before it ends inside the window.
 const REACH: usize = 40;
 
-/// Sets of places by class, of 64 bytes; none of them has those beyond the end of the text.
+/// A bit set of the next 64 bytes for each class. Bytes after the end of the text are in none.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     from: usize,
@@ -14,7 +16,7 @@ pub(super) struct Window {
     pub(super) digit: u64,
     /// Letters and digits.
     pub(super) alphanumeric: u64,
-    /// Spaces alone.
+    /// Spaces.
     pub(super) blank: u64,
     /// All white space.
     pub(super) space: u64,
@@ -22,9 +24,9 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The window that begins at `from`.
+    /// Returns the window that begins at `from`.
     #[inline(always)]
-    pub(super) fn at(text: &[u8], from: usize) -> Self {
+    pub(super) fn load(text: &[u8], from: usize) -> Self {
         let block = ByteBlock::load(text, from);
         let within = match text.len().saturating_sub(from) {
             rest @ ..BLOCK_BYTES => (1 << rest) - 1,
@@ -39,27 +41,29 @@ impl Window {
         Self { from, lower, upper, digit, alphanumeric, blank, space, punctuation }
     }
 
-    /// Takes the next window where `at`, which never goes back, is near the end of this one.
+    /// Loads the next window if `at` is near the end of this one. `at` never decreases.
     #[inline(always)]
     pub(super) fn reach(&mut self, text: &[u8], at: usize) {
         if at - self.from > REACH {
-            *self = Self::at(text, at);
+            *self = Self::load(text, at);
         }
     }
 
-    /// Whether the byte at `at`, which is within reach, is in `set`.
+    /// Returns true if the byte at `at` is in `set`. `at` must be in the window.
     #[inline]
     pub(super) fn has(&self, set: u64, at: usize) -> bool {
         (set >> ((at - self.from) & 63)) & 1 == 1
     }
 
-    /// Whether a space stands at `at`, which is within reach, and something else than white space after it.
+    /// Returns true if a single space is at `at`, before something else than white space. `at` must
+    /// be in the window.
     #[inline]
     pub(super) fn is_single_blank(&self, at: usize) -> bool {
         self.has(self.blank & (self.alphanumeric | self.punctuation) >> 1, at)
     }
 
-    /// How many bytes from `at` on are in the set that `of` takes from a window. O(n / 64) for long runs.
+    /// Returns the number of bytes from `at` on that are in the set that `of` selects. O(n / 64)
+    /// for long runs.
     #[inline]
     pub(super) fn run(&self, text: &[u8], at: usize, of: impl Fn(&Self) -> u64) -> usize {
         let offset = at - self.from;
@@ -68,7 +72,8 @@ impl Window {
         if offset + length < BLOCK_BYTES { length } else { beyond(text, at, length, of) }
     }
 
-    /// The places of `set` in a run that is in this window as a whole, the run's first byte being the lowest; none where it is not.
+    /// Returns the bits of `set` for a run, with its first byte in the lowest bit. `None` if the
+    /// run is not whole in this window.
     #[inline]
     pub(super) fn cut(&self, at: usize, length: usize) -> Option<Run> {
         let offset = at - self.from;
@@ -81,7 +86,7 @@ impl Window {
     }
 }
 
-/// A run of letters and digits by class, its first byte being the lowest place.
+/// A run of letters and digits as bit sets by class, with its first byte in the lowest bit.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     pub(super) lower: u64,
@@ -90,7 +95,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Whether it is one word: small letters, the first of which may be a capital, or capitals alone; and none of the length of ids.
+    /// Returns true if the run is one word: lower case, capitalized or upper case, and shorter than
+    /// ids.
     #[inline]
     pub(super) fn is_word(self) -> bool {
         const SHORTER_THAN_IDS: u64 = 1 << 19;
@@ -98,7 +104,7 @@ impl Run {
         self.digit == 0 && all < SHORTER_THAN_IDS && (self.lower | 1 == all || self.lower == 0)
     }
 
-    /// Of a word: 0 where its letters are small, 1 where only the first is not, else 2.
+    /// Returns the case of a word: 0 for lower case, 1 for capitalized, 2 for upper case.
     #[inline]
     pub(super) fn case(self) -> usize {
         match (self.upper, self.lower) {
@@ -108,13 +114,13 @@ impl Run {
         }
     }
 
-    /// Whether it is digits alone.
+    /// Returns true if the run has digits only.
     #[inline]
     pub(super) fn is_number(self) -> bool {
         self.lower | self.upper == 0
     }
 
-    /// How often a byte is of another class than the one before it.
+    /// Returns the number of bytes whose class differs from that of the byte before.
     pub(super) fn changes(self) -> usize {
         let begins = |set: u64| (set & !(set << 1) & !1).count_ones() as usize;
         begins(self.lower) + begins(self.upper) + begins(self.digit)
@@ -124,7 +130,7 @@ impl Run {
 #[cold]
 fn beyond(text: &[u8], at: usize, mut length: usize, of: impl Fn(&Window) -> u64) -> usize {
     loop {
-        let more = of(&Window::at(text, at + length)).trailing_ones() as usize;
+        let more = of(&Window::load(text, at + length)).trailing_ones() as usize;
         length += more;
         if more < BLOCK_BYTES {
             return length;
@@ -141,25 +147,34 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_are_those_of_the_classes(text in prop::collection::vec(any::<u8>(), 0..200), from in 0usize..200) {
-            let window = Window::at(&text, from);
+        fn bits_match_the_classes(
+            text in prop::collection::vec(any::<u8>(), 0..200),
+            from in 0usize..200,
+        ) {
+            let window = Window::load(&text, from);
             for place in 0..BLOCK_BYTES {
                 let class = text.get(from + place).map(|byte| class(*byte));
                 let has = |set: u64| set >> place & 1 == 1;
                 prop_assert_eq!(has(window.lower), class == Some(Class::Lower));
                 prop_assert_eq!(has(window.upper), class == Some(Class::Upper));
                 prop_assert_eq!(has(window.digit), class == Some(Class::Digit));
-                prop_assert_eq!(has(window.space), matches!(class, Some(Class::Space | Class::Newline | Class::Tab)));
+                let is_space = matches!(class, Some(Class::Space | Class::Newline | Class::Tab));
+                prop_assert_eq!(has(window.space), is_space);
                 prop_assert_eq!(has(window.blank), class == Some(Class::Space));
                 prop_assert_eq!(has(window.punctuation), class == Some(Class::Punctuation));
             }
         }
 
         #[test]
-        fn runs_end_where_their_bytes_do(lengths in prop::collection::vec((0usize..200, any::<bool>()), 1..6), from in 0usize..300) {
-            let text: Vec<u8> = lengths.iter().flat_map(|(length, digit)| std::iter::repeat_n(if *digit { b'7' } else { b'x' }, *length)).collect();
+        fn runs_end_with_their_bytes(
+            lengths in prop::collection::vec((0usize..200, any::<bool>()), 1..6),
+            from in 0usize..300,
+        ) {
+            let byte = |digit| if digit { b'7' } else { b'x' };
+            let bytes = |(length, digit): &(usize, bool)| vec![byte(*digit); *length];
+            let text: Vec<u8> = lengths.iter().flat_map(bytes).collect();
             prop_assume!(from <= text.len());
-            let window = Window::at(&text, from.saturating_sub(30));
+            let window = Window::load(&text, from.saturating_sub(30));
             let expected = text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
             prop_assert_eq!(window.run(&text, from, |window| window.digit), expected);
         }

@@ -43,8 +43,8 @@ pub(super) fn plan(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLim
     TextIndex { lines: text.len() as u64, chunks }
 }
 
-/// Returns the estimated cost of a byte in each stride, in 1/[`COST_SCALE`] token, with a margin of a
-/// twelfth because a sample may be cheaper than the rest of its stride.
+/// Returns the estimated cost of a byte in each stride, in 1/[`COST_SCALE`] token, with a margin of
+/// a twelfth because a sample may be cheaper than the rest of its stride.
 fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
     let mut words = WordCache::default();
     let samples: Vec<u64> = (0..bytes.len())
