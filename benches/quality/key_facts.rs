@@ -26,7 +26,7 @@ pub(crate) enum KeyFacts {
 impl KeyFacts {
     /// Finds the key facts of a payload.
     pub(crate) fn find(text: &str) -> Self {
-        if let Some(members) = context_guard::needles::members(text) {
+        if let Some(members) = context_guard::key_facts::members(text) {
             return KeyFacts::Members(members);
         }
         if Kind::of(&IndexedText::new(text.as_bytes(), Form::Raw)) != Kind::Log {

@@ -8,7 +8,7 @@ use crate::answer::{o200k, visible};
 use crate::clock::ManualClock;
 use crate::engine::CallContext;
 use crate::filter::{Filter, Request};
-use crate::needles::Needles;
+use crate::key_facts::KeyFacts;
 use crate::recording::Exchange;
 
 /// The answers under one policy.
@@ -20,7 +20,8 @@ pub struct Side {
     /// The bytes of the sent answers.
     pub bytes: u64,
     /// The key facts that are still present.
-    pub needles: u64,
+    #[serde(rename = "needles")]
+    pub key_facts: u64,
     /// The number of guard faults.
     pub faults: u64,
     /// The number of changed answers.
@@ -30,14 +31,14 @@ pub struct Side {
 }
 
 impl Side {
-    fn of(sent: Option<&[u8]>, original: &[u8], needles: &Needles) -> Self {
+    fn measure(sent: Option<&[u8]>, original: &[u8], facts: &KeyFacts) -> Self {
         let message = sent.unwrap_or(original);
         let shown = visible(message);
         let tokens = o200k(&shown);
         Self {
             tokens,
             bytes: message.len() as u64,
-            needles: needles.kept(&shown),
+            key_facts: facts.count_in(&shown),
             faults: 0,
             shaped: u64::from(sent.is_some()),
             largest: tokens,
@@ -47,7 +48,7 @@ impl Side {
     fn add(&mut self, other: &Self) {
         self.tokens += other.tokens;
         self.bytes += other.bytes;
-        self.needles += other.needles;
+        self.key_facts += other.key_facts;
         self.faults += other.faults;
         self.shaped += other.shaped;
         self.largest = self.largest.max(other.largest);
@@ -65,7 +66,8 @@ pub struct Row {
     /// The tokens of the original answers.
     pub original: u64,
     /// The key facts in the original answers.
-    pub needles: u64,
+    #[serde(rename = "needles")]
+    pub key_facts: u64,
     /// The answers before the change.
     pub before: Side,
     /// The answers after the change.
@@ -84,7 +86,7 @@ impl Row {
     fn add(&mut self, one: &Self) {
         self.answers += one.answers;
         self.original += one.original;
-        self.needles += one.needles;
+        self.key_facts += one.key_facts;
         self.before.add(&one.before);
         self.after.add(&one.after);
     }
@@ -98,7 +100,7 @@ impl Row {
     /// Returns the share of key facts that a side retains; 1 if there are none.
     #[must_use]
     pub fn recall(&self, side: &Side) -> f64 {
-        ratio(side.needles, self.needles).unwrap_or(1.0)
+        ratio(side.key_facts, self.key_facts).unwrap_or(1.0)
     }
 }
 
@@ -146,17 +148,17 @@ pub fn compare(
             }
             continue;
         }
-        let needles = Needles::of(response.as_bytes());
+        let facts = KeyFacts::extract(response.as_bytes());
         let side = |filter: &Filter| {
             let sent = send(filter, exchange, request.as_bytes(), response.as_bytes());
-            Side { faults: sent.1, ..Side::of(sent.0.as_deref(), response.as_bytes(), &needles) }
+            Side { faults: sent.1, ..Side::measure(sent.0.as_deref(), response.as_bytes(), &facts) }
         };
         let (now, then) = (side(before), side(after));
         let row = Row {
             endpoint: exchange.endpoint.clone(),
             answers: 1,
             original: o200k(&visible(response.as_bytes())),
-            needles: needles.len(),
+            key_facts: facts.len(),
             before: now,
             after: then,
             timestamp: exchange.timestamp,
@@ -170,7 +172,7 @@ pub fn compare(
     }
     // Lost key facts weigh more than growth.
     let harm = |row: &Row| {
-        let lost = row.before.needles.saturating_sub(row.after.needles);
+        let lost = row.before.key_facts.saturating_sub(row.after.key_facts);
         let grown = row.after.tokens.saturating_sub(row.before.tokens);
         (row.after.faults, lost * 20 + grown)
     };

@@ -8,7 +8,7 @@
 
 pub mod admin_client;
 pub mod dry_run;
-pub mod needles;
+pub mod key_facts;
 
 pub use context_guard_access as access;
 pub use context_guard_config as config;

@@ -89,7 +89,7 @@ fn linked(
     Ok((pre, imports))
 }
 
-/// Returns true if this host provides the interface. A guard gets a store and a clock, nothing else.
+/// Returns true if this host provides the interface: a store or a clock.
 fn is_provided(import: &str) -> bool {
     let Some((interface, _version)) = import.split_once('@') else { return false };
     matches!(

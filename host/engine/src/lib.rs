@@ -105,7 +105,7 @@ fn config(options: &EngineOptions, pooled: bool) -> Config {
     if pooled {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_component_instances(options.max_calls)
-            // The component has one module of its own and a few that `wit-component` adds for linking.
+            // A component has its own module and a few that `wit-component` adds for linking.
             .total_core_instances(options.max_calls * 8)
             .total_memories(options.max_calls)
             .total_tables(options.max_calls * 4)

@@ -150,6 +150,15 @@ impl Revision {
     #[must_use]
     pub fn json(&self, state: &str) -> Value {
         let Origin { source, version, component, policy, since_ms } = &self.origin;
-        json!({"generation": self.number, "state": state, "source": source, "version": version, "component": component, "policy": policy, "since": since_ms, "numbers": self.stats.json()})
+        json!({
+            "generation": self.number,
+            "state": state,
+            "source": source,
+            "version": version,
+            "component": component,
+            "policy": policy,
+            "since": since_ms,
+            "numbers": self.stats.json(),
+        })
     }
 }

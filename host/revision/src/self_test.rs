@@ -101,7 +101,13 @@ fn response(text: &str) -> Vec<u8> {
 }
 
 fn record(id: u64) -> Value {
-    json!({"id": id, "guest": format!("Guest {id}"), "status": if id.is_multiple_of(3) { "open" } else { "paid" }, "price": {"total": id * 17, "currency": "EUR"}, "note": "Arrives late, wants a quiet room."})
+    json!({
+        "id": id,
+        "guest": format!("Guest {id}"),
+        "status": if id.is_multiple_of(3) { "open" } else { "paid" },
+        "price": {"total": id * 17, "currency": "EUR"},
+        "note": "Arrives late, wants a quiet room.",
+    })
 }
 
 fn list() -> Vec<u8> {

@@ -66,8 +66,8 @@ impl Trial {
         self.percent.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the trial serves this caller, by session or by principal. A session stays
-    /// with the trial when the share grows.
+    /// Returns true if the trial serves this caller, by session or by principal. A growing
+    /// share retains its sessions.
     pub(super) fn takes(&self, cx: &CallContext) -> bool {
         session_percentile(cx, self.revision.number) < self.percent()
     }

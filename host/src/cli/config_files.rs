@@ -13,11 +13,11 @@ use super::runtime::{self, GatewayFiles};
 #[derive(Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
-    command: Command,
+    command: ConfigCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum ConfigCommand {
     /// List all errors of a gateway file and its policy, each with line and path. Starts nothing.
     Check {
         /// The gateway file: .yaml, .json or .toml.
@@ -35,16 +35,16 @@ enum Command {
 impl Config {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self.command {
-            Command::Check { file } => {
+            ConfigCommand::Check { file } => {
                 let config = config::read(&file)?;
                 let files = GatewayFiles { config: file.clone(), component: None };
-                let content = files.of(&config)?;
+                let content = files.content_for(&config)?;
                 runtime::check(&content)?;
                 let names: Vec<&str> =
                     config.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
                 say!("{}: valid; upstreams: {}", file.display(), names.join(", "));
             }
-            Command::Import { file } => {
+            ConfigCommand::Import { file } => {
                 let text = std::fs::read_to_string(&file)
                     .with_context(|| format!("cannot read {}", file.display()))?;
                 let (yaml, left) = config::import(&text)
@@ -54,7 +54,7 @@ impl Config {
                 }
                 super::say(format_args!("{}", yaml.trim_end()));
             }
-            Command::Schema => say!("{:#}", config::schema()),
+            ConfigCommand::Schema => say!("{:#}", config::schema()),
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -11,11 +11,11 @@ use context_guard::access::keys;
 #[derive(Args)]
 pub(crate) struct Key {
     #[command(subcommand)]
-    command: Command,
+    command: KeyCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum KeyCommand {
     /// Create a key, add its digest to the file, and print the key once on standard output.
     New {
         /// The owner: the name of the principal in cursors and the audit log.
@@ -29,7 +29,7 @@ enum Command {
 
 impl Key {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let Command::New { name, file } = self.command;
+        let KeyCommand::New { name, file } = self.command;
         let key = keys::create(&file, &name)?;
         eprintln!(
             "context-guard: added a key for {name} to {}. it is not shown again; clients send it as `Authorization: Bearer KEY`:",

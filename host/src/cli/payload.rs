@@ -58,11 +58,15 @@ impl Payload {
         };
         let call = |guard: &Value| {
             let arguments = json!({"_guard": guard});
-            serde_json::to_vec(
-                &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": self.tool, "arguments": arguments}}),
-            )
+            let params = json!({"name": self.tool, "arguments": arguments});
+            let request =
+                json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+            serde_json::to_vec(&request)
         };
-        let is_refusal = |verdict: &Request| matches!(verdict, Request::Answer(_, decision) if decision.mode == "error");
+        let is_refusal = |verdict: &Request| match verdict {
+            Request::Answer(_, decision) => decision.mode == "error",
+            Request::Forward(..) => false,
+        };
         let mut verdict = self.filter.request(&cx, &call(guard)?);
         // A cursor may come from another run of this program, whose store is gone. Shaping the same
         // bytes again stores the snapshot under the same name.

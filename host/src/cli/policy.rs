@@ -25,11 +25,11 @@ Every setting can be overridden by the environment: CONTEXT_GUARD__POLICY__TOKEN
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Policy {
     #[command(subcommand)]
-    command: Command,
+    command: PolicyCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum PolicyCommand {
     /// List all errors of a policy, each with line, path and reason, and a suggestion for
     /// misspelled names.
     Check {
@@ -74,13 +74,13 @@ enum Command {
 impl Policy {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self.command {
-            Command::Check { file, component, json } => check(file, component, json),
-            Command::Explain { file, endpoint, set, json } => {
+            PolicyCommand::Check { file, component, json } => check(file, component, json),
+            PolicyCommand::Explain { file, endpoint, set, json } => {
                 let source = file.map(|file| Source::read(&file)).transpose()?.unwrap_or_default();
                 explain(&source, &endpoint, set, json);
                 Ok(ExitCode::SUCCESS)
             }
-            Command::Diff { old, new, endpoint, json } => {
+            PolicyCommand::Diff { old, new, endpoint, json } => {
                 let (old, new) = (Source::read(&old)?, Source::read(&new)?);
                 Ok(diff(&old, &new, endpoint.as_deref(), json))
             }

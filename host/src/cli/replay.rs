@@ -152,7 +152,7 @@ fn show(report: &Report) {
             table::number(row.after.tokens),
             format!("{:+.1} %", row.growth()),
             table::number(row.after.largest),
-            table::number(row.needles),
+            table::number(row.key_facts),
             format!("{:.0} %", row.recall(&row.before) * 100.0),
             format!("{:.0} %", row.recall(&row.after) * 100.0),
             table::number(row.after.faults),

@@ -44,11 +44,11 @@ pub(crate) struct Revisions {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<RevisionsCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum RevisionsCommand {
     /// Read policy, component and signing keys again, including rejected ones.
     Reload,
     /// Promote the revision on trial.
@@ -65,9 +65,11 @@ impl Revisions {
         let client = self.client()?;
         let (method, path, body) = match &self.command {
             None => (Method::GET, "/admin/generations", Value::Null),
-            Some(Command::Reload) => (Method::POST, "/admin/reload", Value::Null),
-            Some(Command::Promote) => (Method::POST, "/admin/promote", Value::Null),
-            Some(Command::Rollback { to }) => (Method::POST, "/admin/rollback", json!({"to": to})),
+            Some(RevisionsCommand::Reload) => (Method::POST, "/admin/reload", Value::Null),
+            Some(RevisionsCommand::Promote) => (Method::POST, "/admin/promote", Value::Null),
+            Some(RevisionsCommand::Rollback { to }) => {
+                (Method::POST, "/admin/rollback", json!({"to": to}))
+            }
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let answer = runtime.block_on(client.ask(method, path, &body))?;
@@ -75,15 +77,15 @@ impl Revisions {
             say!("{answer:#}");
         } else if self.command.is_none() {
             show(&answer);
-        } else if at(&answer, "/changed") == true {
-            let (new, active) = (at(&answer, "/generation"), at(&answer, "/active"));
+        } else if value_at(&answer, "/changed") == true {
+            let (new, active) = (value_at(&answer, "/generation"), value_at(&answer, "/active"));
             if new == active {
                 say!("revision {active} is active");
             } else {
                 say!("revision {new} is on trial, revision {active} is active");
             }
         } else {
-            say!("no change: revision {} remains active", at(&answer, "/active"));
+            say!("no change: revision {} remains active", value_at(&answer, "/active"));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -117,32 +119,32 @@ fn show(report: &Value) {
         "tokens sent",
         "us per call",
     ]);
-    let revisions = at(report, "/generations").as_array().into_iter().flatten();
-    for one in revisions.chain(at(report, "/trial").get("generation")) {
-        let numbers = at(one, "/numbers");
+    let revisions = value_at(report, "/generations").as_array().into_iter().flatten();
+    for one in revisions.chain(value_at(report, "/trial").get("generation")) {
+        let numbers = value_at(one, "/numbers");
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         all.add_row([
-            text(at(one, "/generation")),
-            text(at(one, "/state")),
-            time(at(one, "/since").as_u64().unwrap_or_default()),
-            text(at(one, "/source")),
-            text(at(one, "/version")),
-            text(at(numbers, "/calls")),
-            text(at(numbers, "/faults")),
-            table::number(at(numbers, "/sentTokens").as_u64().unwrap_or_default()),
-            text(at(numbers, "/microsPerCall")),
+            text(value_at(one, "/generation")),
+            text(value_at(one, "/state")),
+            time(value_at(one, "/since").as_u64().unwrap_or_default()),
+            text(value_at(one, "/source")),
+            text(value_at(one, "/version")),
+            text(value_at(numbers, "/calls")),
+            text(value_at(numbers, "/faults")),
+            table::number(value_at(numbers, "/sentTokens").as_u64().unwrap_or_default()),
+            text(value_at(numbers, "/microsPerCall")),
         ]);
     }
     say!("{all}");
-    let trial = at(report, "/trial");
+    let trial = value_at(report, "/trial");
     if trial.is_null() {
         return;
     }
     say!(
         "\non trial ({}): revision {}, {} % of the sessions",
-        at(trial, "/mode").as_str().unwrap_or_default(),
-        at(trial, "/generation/generation"),
-        at(trial, "/percent")
+        value_at(trial, "/mode").as_str().unwrap_or_default(),
+        value_at(trial, "/generation/generation"),
+        value_at(trial, "/percent")
     );
     let mut sides = table::new(&[
         "since the start",
@@ -154,21 +156,21 @@ fn show(report: &Value) {
         "us per call",
     ]);
     for side in ["active", "candidate"] {
-        let of = |name: &str| {
-            table::number(at(trial, &format!("/{side}/{name}")).as_u64().unwrap_or_default())
+        let value = |name: &str| {
+            table::number(value_at(trial, &format!("/{side}/{name}")).as_u64().unwrap_or_default())
         };
         sides.add_row([
             side.to_owned(),
-            of("calls"),
-            of("faults"),
-            of("answers"),
-            of("shaped"),
-            of("sentTokensPerAnswer"),
-            of("microsPerCall"),
+            value("calls"),
+            value("faults"),
+            value("answers"),
+            value("shaped"),
+            value("sentTokensPerAnswer"),
+            value("microsPerCall"),
         ]);
     }
     say!("{sides}");
-    if let Some(endpoints) = at(trial, "/shadow").as_array() {
+    if let Some(endpoints) = value_at(trial, "/shadow").as_array() {
         let mut compared = table::new(&[
             "endpoint",
             "answers",
@@ -179,15 +181,15 @@ fn show(report: &Value) {
             "max growth",
         ]);
         for one in endpoints {
-            let of = |name: &str| at(one, &format!("/{name}")).to_string();
+            let value = |name: &str| value_at(one, &format!("/{name}")).to_string();
             compared.add_row([
-                at(one, "/endpoint").as_str().unwrap_or_default().to_owned(),
-                of("answers"),
-                of("same"),
-                of("faults"),
-                of("activeTokens"),
-                of("candidateTokens"),
-                of("worstGrowth"),
+                value_at(one, "/endpoint").as_str().unwrap_or_default().to_owned(),
+                value("answers"),
+                value("same"),
+                value("faults"),
+                value("activeTokens"),
+                value("candidateTokens"),
+                value("worstGrowth"),
             ]);
         }
         say!("{compared}");
@@ -201,6 +203,6 @@ fn time(ms: u64) -> String {
 }
 
 /// Returns the value at a JSON Pointer, or null.
-fn at<'v>(value: &'v Value, path: &str) -> &'v Value {
+fn value_at<'v>(value: &'v Value, path: &str) -> &'v Value {
     value.pointer(path).unwrap_or(&Value::Null)
 }

@@ -132,11 +132,11 @@ pub(crate) struct GatewayFiles {
 impl GatewayFiles {
     /// Reads the current contents.
     pub(crate) fn content(&self) -> Result<Content, Error> {
-        self.of(&config::read(&self.config)?)
+        self.content_for(&config::read(&self.config)?)
     }
 
     /// Reads the contents of a parsed gateway file.
-    pub(crate) fn of(&self, config: &Config) -> Result<Content, Error> {
+    pub(crate) fn content_for(&self, config: &Config) -> Result<Content, Error> {
         let mut files = vec![self.config.clone()];
         let policy = match &config.policy {
             Some(Policy::File(path)) => {

@@ -55,7 +55,7 @@ impl Serve {
             config.listen = listen;
         }
         let files = GatewayFiles { config: self.config, component: self.component };
-        let content = files.of(&config)?;
+        let content = files.content_for(&config)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = runtime::store(&config, &clock)?;
         if store.may_block() && content.keys.is_none() {

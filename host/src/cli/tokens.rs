@@ -60,7 +60,14 @@ impl Tokens {
             let chars4 = quarter + quarter / 5;
             let exact = self.exact.then(|| answer::o200k(text));
             if self.json {
-                let line = json!({"file": path, "bytes": bytes.len(), "chars4": chars4, "estimated": estimated, "sampled": decision.original_tokens_sampled, "exact": exact});
+                let line = json!({
+                    "file": path,
+                    "bytes": bytes.len(),
+                    "chars4": chars4,
+                    "estimated": estimated,
+                    "sampled": decision.original_tokens_sampled,
+                    "exact": exact,
+                });
                 say!("{line}");
                 continue;
             }

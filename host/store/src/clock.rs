@@ -19,7 +19,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that advances only when it is told to.
+/// A clock that advances only on request.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
 

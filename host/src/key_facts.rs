@@ -74,32 +74,32 @@ fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
 
 /// Returns the log lines that report a problem, without digits, each once.
 #[must_use]
-pub fn grave_lines(text: &str) -> BTreeSet<String> {
+pub fn problem_lines(text: &str) -> BTreeSet<String> {
     let grave = |line: &&str| GRAVE.as_ref().is_some_and(|grave| grave.is_match(line));
     text.lines().filter(grave).map(plain).collect()
 }
 
 /// The key facts of a message.
 #[derive(Clone, Debug, Default)]
-pub struct Needles {
+pub struct KeyFacts {
     members: BTreeSet<String>,
     lines: BTreeSet<String>,
 }
 
-impl Needles {
+impl KeyFacts {
     /// Returns the key facts of all texts and of the structured content of an answer.
     #[must_use]
-    pub fn of(message: &[u8]) -> Self {
+    pub fn extract(message: &[u8]) -> Self {
         let answer: Value = serde_json::from_slice(message).unwrap_or_default();
         let structured = answer.pointer("/result/structuredContent").map(Value::to_string);
-        let mut needles = Self::default();
+        let mut facts = Self::default();
         for text in answer::texts(&answer).into_iter().chain(structured) {
             match members(&text) {
-                Some(members) => needles.members.extend(members),
-                None => needles.lines.extend(grave_lines(&text)),
+                Some(members) => facts.members.extend(members),
+                None => facts.lines.extend(problem_lines(&text)),
             }
         }
-        needles
+        facts
     }
 
     /// Returns their number.
@@ -116,7 +116,7 @@ impl Needles {
 
     /// Returns the number of key facts that a text contains.
     #[must_use]
-    pub fn kept(&self, shown: &str) -> u64 {
+    pub fn count_in(&self, shown: &str) -> u64 {
         // A text may contain JSON with white space, but key facts contain none.
         let compact = shown.replace("\": ", "\":");
         let plain = plain_text(shown);
@@ -140,18 +140,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_told_by_their_names_and_logs_by_their_errors() {
+    fn records_have_names_and_logs_have_errors() {
         let answer = |text: &str| {
             let content = serde_json::json!([{"type": "text", "text": text}]);
-            let needles = Needles::of(
+            let facts = KeyFacts::extract(
                 serde_json::json!({"result": {"content": content}}).to_string().as_bytes(),
             );
-            move |shown: &str| (needles.len(), needles.kept(shown))
+            move |shown: &str| (facts.len(), facts.count_in(shown))
         };
         let list = r#"[{"id": 1, "title": "One", "text": "x"}, {"id": 2, "title": "Two"}]"#;
         assert_eq!(answer(list)(r#"{"items":[{"id": 1,"title":"One"}]}"#), (4, 2));
         let log = "12:00 INFO fine\n12:01 ERROR disk 7 is full\n12:02 ERROR disk 8 is full\n12:03 WARN slow\n";
         assert_eq!(answer(log)("12:01 ERROR disk 7 is full"), (2, 1));
-        assert!(Needles::of(b"nothing to find").is_empty());
+        assert!(KeyFacts::extract(b"nothing to find").is_empty());
     }
 }
