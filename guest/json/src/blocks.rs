@@ -197,46 +197,13 @@ pub fn find_where(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usi
     length - rest.len() + (found.trailing_zeros() as usize).min(rest.len())
 }
 
-/// Appends the bytes before the first one that `test` finds, and returns their number. O(n), 16
-/// bytes per step. With `LONG`, 64 bytes per step after 16 bytes without a match.
-#[inline(always)]
-pub fn copy_until<const LONG: bool>(
-    to: &mut Vec<u8>,
-    from: &[u8],
-    test: impl Fn(u8x16) -> u8x16,
-) -> usize {
-    let mut rest = from;
-    loop {
-        let (bytes, length) = next(rest);
-        let plain = (test(bytes).to_bitmask().trailing_zeros() as usize).min(length);
-        let end = to.len() + plain;
-        // Copying 16 bytes and truncating is one store; copying `plain` bytes calls `memcpy`.
-        to.extend_from_slice(&bytes.to_array());
-        to.truncate(end);
-        rest = rest.get(plain..).unwrap_or_default();
-        if plain < PART {
-            return from.len() - rest.len();
-        }
-        while LONG
-            && let Some((block, after)) = rest.split_first_chunk::<BLOCK_BYTES>()
-            && ByteBlock::load(rest, 0).places(&test) == 0
-        {
-            to.extend_from_slice(block);
-            rest = after;
-        }
-    }
-}
-
-/// Appends bytes. O(n). Short slices are copied inline, since `memcpy` costs a call in the
-/// component.
+/// Appends the bytes before the first one at which `test` sets the highest bit of its lane, and
+/// returns their number.
 #[inline]
-pub fn append(to: &mut Vec<u8>, from: &[u8]) {
-    if from.len() < BLOCK_BYTES {
-        to.reserve(from.len() + PART);
-        copy_until::<false>(to, from, |_| u8x16::ZERO);
-    } else {
-        to.extend_from_slice(from);
-    }
+pub fn copy_until(to: &mut Vec<u8>, from: &[u8], test: impl Fn(u8x16) -> u8x16) -> usize {
+    let length = find_where(from, 0, test);
+    to.extend_from_slice(from.get(..length).unwrap_or_default());
+    length
 }
 
 /// The number of bytes that [`ascii_prefix_length`] tests per iteration.
@@ -413,16 +380,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_are_padded_with_zeros(text in prop::collection::vec(1u8.., 0..150), at in 0usize..160) {
+        fn blocks_are_padded_with_zeros(
+            text in prop::collection::vec(1u8.., 0..150), at in 0usize..160
+        ) {
             let block = ByteBlock::load(&text, at);
             for byte in 0..=255u8 {
-                let expected = (0..BLOCK_BYTES).filter(|place| text.get(at + place).copied().unwrap_or(0) == byte);
+                let expected = (0..BLOCK_BYTES)
+                    .filter(|place| text.get(at + place).copied().unwrap_or(0) == byte);
                 prop_assert!(bit_positions(block.positions_of(byte)).eq(expected));
             }
         }
 
         #[test]
-        fn ascii_is_detected(text in prop::collection::vec(0u8..=129, 0..150), before in 0usize..600) {
+        fn ascii_is_detected(
+            text in prop::collection::vec(0u8..=129, 0..150), before in 0usize..600
+        ) {
             prop_assert_eq!(is_ascii(&text), text.is_ascii());
             let text = [vec![b'a'; before], text].concat();
             let beyond = text.iter().position(|byte| !byte.is_ascii()).unwrap_or(text.len());
@@ -430,7 +402,7 @@ mod tests {
         }
 
         #[test]
-        fn the_first_of_two_is_found(text in text(), at in 0usize..220) {
+        fn first_of_two_bytes_is_found(text in text(), at in 0usize..220) {
             let rest = text.get(at..).unwrap_or_default();
             let expected = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
             prop_assert_eq!(find(&text, at, b'"', b'\\'), expected.unwrap_or(rest.len()));
@@ -448,7 +420,8 @@ mod tests {
             }
             let mut escapes = EscapeState::default();
             for (number, block) in text.chunks(BLOCK_BYTES).enumerate() {
-                let escaped = escapes.next(ByteBlock::load(&text, number * BLOCK_BYTES).positions_of(b'\\'));
+                let block_here = ByteBlock::load(&text, number * BLOCK_BYTES);
+                let escaped = escapes.next(block_here.positions_of(b'\\'));
                 for at in 0..block.len() {
                     prop_assert_eq!(escaped >> at & 1 == 1, walked[number * BLOCK_BYTES + at]);
                 }
@@ -456,13 +429,17 @@ mod tests {
         }
 
         #[test]
-        fn common_prefix_and_equality_match_a_byte_loop(text in text(), from in 0usize..220, change in 0usize..220) {
+        fn common_prefix_and_equality_match_a_byte_loop(
+            text in text(), from in 0usize..220, change in 0usize..220
+        ) {
             let mut other = text.clone();
             if let Some(byte) = other.get_mut(change) {
                 *byte ^= 1;
             }
-            let (one, two) = (text.get(from..).unwrap_or_default(), other.get(from..).unwrap_or_default());
-            let expected = one.iter().zip(two).take_while(|(one, two)| one == two && **one != b'"').count();
+            let one = text.get(from..).unwrap_or_default();
+            let two = other.get(from..).unwrap_or_default();
+            let is_common = |(one, two): &(&u8, &u8)| one == two && **one != b'"';
+            let expected = one.iter().zip(two).take_while(is_common).count();
             prop_assert_eq!(common_prefix_length(&text, from, &other, from, b'"'), expected);
             prop_assert_eq!(common_prefix_length(&text, from, two, 0, b'"'), expected);
             prop_assert_eq!(equal_bytes(one, two), one == two);

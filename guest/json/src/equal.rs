@@ -159,7 +159,7 @@ mod tests {
         })
     }
 
-    fn spelt(value: &serde_json::Value, pretty: bool) -> String {
+    fn serialized(value: &serde_json::Value, pretty: bool) -> String {
         if pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) }
             .unwrap()
     }
@@ -170,10 +170,11 @@ mod tests {
             one in value(), other in value(), pretty: bool, other_pretty: bool
         ) {
             for (one, other) in [(&one, &one), (&one, &other)] {
-                let left = spelt(one, pretty);
+                let left = serialized(one, pretty);
                 let mut right = Vec::new();
-                text::escape(&mut right, spelt(other, other_pretty).as_bytes());
-                prop_assert_eq!(json(left.as_bytes(), Form::Raw, &right, Form::Escaped), one == other);
+                text::escape(&mut right, serialized(other, other_pretty).as_bytes());
+                let is_equal = json(left.as_bytes(), Form::Raw, &right, Form::Escaped);
+                prop_assert_eq!(is_equal, one == other);
                 prop_assert_eq!(equal_ignoring_whitespace(&right, left.as_bytes()), one == other);
             }
         }

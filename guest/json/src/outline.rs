@@ -118,7 +118,7 @@ impl<L: PathFilter> Lister<'_, L> {
         if kind == Kind::Object {
             let enough = self.filter.expected_count().filter(|_| id == 0);
             // The set of paths that were read. Paths from the 64th on may share a bit; then the
-            // count stays too low, and the whole object is read.
+            // count is too low, and the whole object is read.
             let mut met = 0u64;
             scanner.object(|scanner, key| {
                 children += 1;
@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stand_in_order_with_their_keys() {
+    fn values_are_in_order_with_their_keys() {
         let text = br#"{"a": [1, {"b\"": "x\n"}], "c": {}}"#;
         let outline = Outline::parse(text, Form::Raw, &(0..text.len())).unwrap();
         let keys: Vec<_> =
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_all_that_is_wanted_is_not_looked_at() {
+    fn rest_is_skipped_after_all_selected_members() {
         let read = |text: &str, form: Form| {
             let mut bytes = Vec::new();
             convert(&mut bytes, text.as_bytes(), Form::Raw, form);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_is_a_leaf() {
+    fn too_deep_containers_are_leaves() {
         let text = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         let outline = Outline::parse(text.as_bytes(), Form::Raw, &(0..text.len())).unwrap();
         let deepest = outline.nodes.last().unwrap();

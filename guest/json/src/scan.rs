@@ -380,6 +380,11 @@ mod tests {
     use super::*;
     use crate::locate_lists::DocumentInfo;
 
+    fn serialized(value: &serde_json::Value, pretty: bool) -> String {
+        if pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) }
+            .unwrap()
+    }
+
     fn escape(text: &str) -> Vec<u8> {
         let mut out = Vec::new();
         text::escape(&mut out, text.as_bytes());
@@ -387,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn structure_is_judged_as_serde_json_does() {
+    fn syntax_errors_match_serde_json() {
         let cases = [
             "",
             " ",
@@ -428,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn every_level_is_remembered() {
+    fn mixed_nesting_is_tracked() {
         for levels in [1, 63, 64, 65, 127, 128, 129, 500] {
             let object = |level: usize| level.is_multiple_of(3);
             let open: String =
@@ -446,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_spelt_in_digits_are_left_alone() {
+    fn quotes_as_unicode_escapes_are_rejected() {
         assert!(!is_json(br"\u0022x\u0022", Form::Escaped));
         assert!(is_json(br#"\"caf\u00e9\""#, Form::Escaped));
         assert!(is_json(br#"\"\\u0022 \\\" \\\\\""#, Form::Escaped));
@@ -472,7 +477,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_document_is_passed_in_both_forms(value in json(), pretty: bool) {
-            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+            let text = serialized(&value, pretty);
             prop_assert!(is_json(text.as_bytes(), Form::Raw));
             prop_assert!(is_json(&escape(&text), Form::Escaped));
         }
@@ -485,17 +490,22 @@ mod tests {
             scanner.array(|scanner| { spans.push(scanner.skip_value()?); Ok(()) }).unwrap();
             let read: Vec<serde_json::Value> = spans
                 .iter()
-                .map(|span| serde_json::from_slice(&text::visible(&text[span.clone()], Form::Escaped)).unwrap())
+                .map(|span| text::visible(&text[span.clone()], Form::Escaped))
+                .map(|element| serde_json::from_slice(&element).unwrap())
                 .collect();
             prop_assert_eq!(read, values);
         }
 
         #[test]
-        fn passing_ends_where_reading_does(value in json(), pretty: bool, more in "[\\[\\]{}\",\\\\ ]{0,6}") {
-            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+        fn skipping_unchecked_ends_at_the_same_byte(
+            value in json(), pretty: bool, more in "[\\[\\]{}\",\\\\ ]{0,6}"
+        ) {
+            let text = serialized(&value, pretty);
             // A quote as a unicode escape does not end the string.
             let text = format!("[{text},\"\\u0022 [\"]");
-            for (bytes, form) in [((text.clone() + &more).into_bytes(), Form::Raw), (escape(&(text.clone() + &more)), Form::Escaped)] {
+            let whole = text.clone() + &more;
+            let escaped = escape(&whole);
+            for (bytes, form) in [(whole.into_bytes(), Form::Raw), (escaped, Form::Escaped)] {
                 let read = Scanner::new(&bytes, form).skip_value();
                 prop_assert!(read.is_ok());
                 prop_assert_eq!(Scanner::new(&bytes, form).skip_unchecked(), read);
@@ -503,8 +513,12 @@ mod tests {
         }
 
         #[test]
-        fn a_document_in_a_string_ends_where_the_string_does(
-            value in json(), cut in 0usize..200, whole: bool, more in "[\\[\\]{}\",\\\\n ]{0,4}", after in "[\\[\\]{}\",\\\\n ]{0,70}"
+        fn embedded_document_ends_with_its_string(
+            value in json(),
+            cut in 0usize..200,
+            whole: bool,
+            more in "[\\[\\]{}\",\\\\n ]{0,4}",
+            after in "[\\[\\]{}\",\\\\n ]{0,70}"
         ) {
             // A whole or truncated document, followed by bytes that could be mistaken for its
             // continuation.
@@ -522,7 +536,8 @@ mod tests {
             if let (Some((span, found)), Some(alone)) = (found, alone) {
                 prop_assert_eq!(&span, &end);
                 prop_assert_eq!(scanner.position(), end.end + 1);
-                prop_assert_eq!(format!("{:?}", found.relative_to(span.start)), format!("{alone:?}"));
+                let found = found.relative_to(span.start);
+                prop_assert_eq!(format!("{found:?}"), format!("{alone:?}"));
             }
         }
 

@@ -7,7 +7,7 @@ use wide::u8x16;
 use super::boundary::begins_entry;
 use super::lines::IndexedText;
 use super::severity::{Severity, severity, strict_severity};
-use context_guard_json::blocks::{PART, copy_until, find_where, in_range};
+use context_guard_json::blocks::{copy_until, find_where, in_range};
 
 /// An entry that matters.
 #[derive(Clone, Debug)]
@@ -101,9 +101,9 @@ pub fn template(line: &[u8], coarse: bool) -> Cow<'_, [u8]> {
     }
     let digit = |part| in_range(part, b'0', b'9');
     let not_id = |part: u8x16| !(digit(part) | in_range(part | u8x16::splat(0x20), b'a', b'f'));
-    let (mut out, mut rest) = (Vec::with_capacity(rest.len() + PART), rest);
+    let (mut out, mut rest) = (Vec::with_capacity(rest.len()), rest);
     loop {
-        let plain = copy_until::<false>(&mut out, rest, digit);
+        let plain = copy_until(&mut out, rest, digit);
         rest = rest.get(plain..).unwrap_or_default();
         if rest.is_empty() {
             return Cow::Owned(out);

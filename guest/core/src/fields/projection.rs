@@ -1,7 +1,6 @@
 //! Projections: copies of the selected fields of documents, in one pass over each.
 
 use super::{Mask, minify};
-use crate::blocks::append;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, convert, visible};
 
@@ -100,7 +99,7 @@ impl<'m> Projection<'m> {
             if before > start + 1 {
                 self.out.push(b',');
             }
-            append(&mut self.out, key);
+            self.out.extend_from_slice(key);
             if !self.value(scanner, *inner)? {
                 self.out.truncate(before);
             }

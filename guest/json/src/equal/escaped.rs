@@ -133,7 +133,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn escaped_text_is_recognized(text in "[a\"\\\\é ]{0,200}", change in 0usize..240, to in "[a\"\\\\]") {
+        fn escaped_text_is_recognized(
+            text in "[a\"\\\\é ]{0,200}", change in 0usize..240, to in "[a\"\\\\]"
+        ) {
             let mut escaped = Vec::new();
             escape(&mut escaped, text.as_bytes());
             prop_assert!(is_escaped(&escaped, text.as_bytes()));

@@ -1,7 +1,6 @@
 //! Scanning of numbers, `true`, `false` and `null`.
 
 use super::{Scan, Scanner, Span};
-use crate::blocks;
 
 impl Scanner<'_> {
     /// Skips a number, `true`, `false` or `null` at the current position.
@@ -18,15 +17,6 @@ impl Scanner<'_> {
     #[inline(never)]
     fn past_scalar(&mut self) -> bool {
         let start = self.at;
-        // Most scalars are short integers, which one vector comparison recognizes.
-        let digits =
-            blocks::find_where(self.bytes, start, |part| !blocks::in_range(part, b'0', b'9'));
-        let follows = self.bytes.get(start + digits);
-        let ends = matches!(follows, None | Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\\'));
-        if ends && (digits == 1 || digits > 1 && self.bytes.get(start) != Some(&b'0')) {
-            self.at += digits;
-            return true;
-        }
         while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') =
             self.bytes.get(self.at)
         {
