@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::gateway_file::{Config, Upstream};
+use super::gateway_file::Config;
 use super::schema;
+use super::upstream::Upstream;
 use crate::document::{Issue, Issues};
 
 /// Checks a document against the schema, then the rules beyond the schema, and parses it.

@@ -1,8 +1,6 @@
 //! The contents of the gateway file. Every member but `upstreams` has a default.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -10,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guard::{Component, Store};
 use super::secret::Secret;
+use super::upstream::Upstream;
 use crate::options::{CacheOptions, RecordingOptions, RolloutOptions};
 
 /// The configuration of a gateway.
@@ -145,173 +144,6 @@ pub enum Naming {
     Prefixed,
     /// The names of the upstream.
     Plain,
-}
-
-/// An upstream: one of `command`, `url` and `rest`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Upstream {
-    /// The name: the part before `__` in tool names, and before `::` in policy rules.
-    pub name: String,
-    /// An MCP server over standard input and output: the program and its arguments.
-    pub command: Vec<String>,
-    /// The environment variables of the command, in addition to those of the gateway.
-    pub env: BTreeMap<String, Secret>,
-    /// The working folder of the command.
-    pub cwd: Option<PathBuf>,
-    /// The callers that share a process, or a session of an HTTP server.
-    pub isolation: Isolation,
-    /// An MCP server over Streamable HTTP.
-    pub url: Option<String>,
-    /// A JSON API.
-    pub rest: Option<Rest>,
-    /// Headers that are added to every request to the upstream.
-    pub headers: BTreeMap<String, Secret>,
-    /// The treatment of the client's Authorization header.
-    pub authorization: Authorization,
-    /// The protocol modes that the upstream supports.
-    pub era: ProtocolModeSetting,
-    /// The limits of the upstream.
-    pub limits: UpstreamLimits,
-}
-
-/// The callers that share a process or session of an upstream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Isolation {
-    /// Each client session has its own. Requests without a session share one per principal.
-    #[default]
-    Session,
-    /// All sessions of a principal share one.
-    Principal,
-    /// All callers share one. Requests from the server to a client are refused then.
-    Shared,
-}
-
-/// The treatment of the client's Authorization header on the way to an upstream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Authorization {
-    /// Forward it unless the gateway authenticates callers (access.keys, access.jwt).
-    #[default]
-    Auto,
-    /// Forward it.
-    Forward,
-    /// Drop it. `headers` may set another.
-    Drop,
-}
-
-/// The protocol modes that an upstream supports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum ProtocolModeSetting {
-    /// Detect it.
-    #[default]
-    Auto,
-    /// 2024-11-05 to 2025-11-25: initialize and sessions.
-    #[serde(rename = "legacy")]
-    Stateful,
-    /// 2026-07-28 and later: stateless.
-    #[serde(rename = "modern")]
-    Stateless,
-    /// Both.
-    Both,
-}
-
-/// A JSON API, guarded at its own paths.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Rest {
-    /// The base URL: scheme, host, port, and a path that is put before those of requests.
-    pub url: String,
-    /// The path prefix of the requests to this API.
-    #[serde(default = "slash")]
-    pub prefix: String,
-    /// Settings by method and path; the first match applies. Without any, GET is guarded and all
-    /// other methods pass.
-    #[serde(default)]
-    pub endpoints: Vec<RestEndpoint>,
-}
-
-fn slash() -> String {
-    "/".to_owned()
-}
-
-/// Settings of an endpoint of a JSON API.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RestEndpoint {
-    /// The method, or `*`.
-    #[serde(default = "any")]
-    pub method: String,
-    /// The path; `*` matches any part of it.
-    pub path: String,
-    /// True if answers are shaped.
-    #[serde(default = "yes")]
-    pub guard: bool,
-    /// True if requests are allowed.
-    #[serde(default = "yes")]
-    pub allow: bool,
-    /// Query parameters that belong to the API although the guard has one of the same name. The
-    /// guard's parameter has the prefix `_guard_` then.
-    #[serde(default)]
-    pub own: Vec<String>,
-}
-
-fn any() -> String {
-    "*".to_owned()
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// The limits of an upstream.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct UpstreamLimits {
-    /// Seconds until an answer must begin, and between its parts.
-    #[schemars(range(min = 1))]
-    pub timeout_seconds: u64,
-    /// Seconds for starting the upstream and negotiating the protocol version.
-    #[schemars(range(min = 1))]
-    pub start_seconds: u64,
-    /// The maximum number of concurrent requests.
-    #[schemars(range(min = 1))]
-    pub concurrency: usize,
-    /// Failures in a row that open the circuit breaker.
-    #[schemars(range(min = 1))]
-    pub failures: u32,
-    /// Seconds for which the circuit breaker stays open, doubled with each further failure up to a
-    /// minute.
-    #[schemars(range(min = 1))]
-    pub pause_seconds: u64,
-}
-
-impl Default for UpstreamLimits {
-    fn default() -> Self {
-        Self {
-            timeout_seconds: 30,
-            start_seconds: 20,
-            concurrency: 64,
-            failures: 5,
-            pause_seconds: 2,
-        }
-    }
-}
-
-impl UpstreamLimits {
-    /// Returns the timeout of an answer.
-    #[must_use]
-    pub fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout_seconds)
-    }
-
-    /// Returns the timeout of a start.
-    #[must_use]
-    pub fn start(&self) -> Duration {
-        Duration::from_secs(self.start_seconds)
-    }
 }
 
 /// The rules for access.

@@ -14,16 +14,19 @@ mod options;
 pub mod policy;
 mod schema;
 mod secret;
+mod upstream;
 
 pub use error::{Error, Result};
 pub use gateway_file::{
-    Access, Admin, Audit, Authorization, Config, Isolation, Jwt, Limits, Naming, Policy,
-    ProtocolModeSetting, RateLimit, Rest, RestEndpoint, Telemetry, Tls, Upstream, UpstreamLimits,
+    Access, Admin, Audit, Config, Jwt, Limits, Naming, Policy, RateLimit, Telemetry, Tls,
 };
 pub use guard::{Component, Requirement, Store};
 pub use import::import;
 pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutOptions};
 pub use secret::Secret;
+pub use upstream::{
+    Authorization, Isolation, ProtocolModeSetting, Rest, RestEndpoint, Upstream, UpstreamLimits,
+};
 
 use std::path::{Path, PathBuf};
 

@@ -105,8 +105,17 @@ mod tests {
 
     #[test]
     fn each_change_is_reported_once() {
-        let old = json!({"hardCap": 9000, "estimator": {"scale": 1.0}, "endpoints": [{"match": "a", "shape": true}, {"match": "b", "chunkSize": 5}]});
-        let new = json!({"hardCap": 8000, "estimator": {"scale": 1.2}, "endpoints": [{"match": "b", "chunkSize": 5}, {"match": "a", "shape": false}, {"match": "c"}]});
+        let chunks = json!({"match": "b", "chunkSize": 5});
+        let old = json!({
+            "hardCap": 9000,
+            "estimator": {"scale": 1.0},
+            "endpoints": [{"match": "a", "shape": true}, chunks],
+        });
+        let new = json!({
+            "hardCap": 8000,
+            "estimator": {"scale": 1.2},
+            "endpoints": [chunks, {"match": "a", "shape": false}, {"match": "c"}],
+        });
         assert_eq!(
             reported(&old, &new),
             [
