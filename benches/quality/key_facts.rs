@@ -29,7 +29,7 @@ impl KeyFacts {
         if let Some(members) = context_guard::key_facts::members(text) {
             return KeyFacts::Members(members);
         }
-        if Kind::of(&IndexedText::new(text.as_bytes(), Form::Raw)) != Kind::Log {
+        if Kind::detect(&IndexedText::new(text.as_bytes(), Form::Raw)) != Kind::Log {
             return KeyFacts::LineSpans(Vec::new());
         }
         let severe = text.lines().filter(|line| severity(line.as_bytes()) != Severity::Other);

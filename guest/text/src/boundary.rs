@@ -1,11 +1,11 @@
-//! How good a place the beginning of a line is to end a chunk before it.
+//! The quality of line boundaries as the end of a chunk.
 
 use context_guard_json::text::{self, Form};
 
-/// How well a chunk ends here. Greater is better.
+/// The quality of a boundary. Greater is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Inside an entry, a code fence, a stack trace.
+    /// Inside a log entry, a code fence or a stack trace.
     Inside,
     /// Between two lines.
     Line,
@@ -13,14 +13,14 @@ pub enum Rank {
     Sentence,
     /// After a paragraph.
     Paragraph,
-    /// Before an entry of a log, or a section.
+    /// Before a log entry or a section.
     Entry,
 }
 
-/// Bytes of a line that are looked at, at either end.
-const LOOK: usize = 96;
+/// The number of bytes that are read at each end of a line.
+const LINE_SAMPLE_BYTES: usize = 96;
 
-/// Walks over the lines of a text and ranks the place before each.
+/// Ranks the boundary before each line of a text.
 #[derive(Default)]
 pub struct Ranker {
     log: bool,
@@ -38,23 +38,24 @@ enum Previous {
 }
 
 impl Ranker {
-    /// A ranker for a text whose first lines are `sample`: where a third of them begin as log entries do, it is a log.
+    /// Creates a ranker for a text that begins with the lines of `sample`. It is a log if a third
+    /// of them begin log entries.
     #[must_use]
     pub fn new<'a>(sample: impl Iterator<Item = &'a [u8]>, form: Form) -> Self {
         let (mut lines, mut entries) = (0usize, 0usize);
         for line in sample.take(120) {
-            let look = text::prefix(line, LOOK, form);
+            let look = text::prefix(line, LINE_SAMPLE_BYTES, form);
             lines += usize::from(!look.trim_ascii().is_empty());
             entries += usize::from(begins_entry(&look));
         }
         Self { log: entries >= 2 && entries * 3 >= lines, ..Self::default() }
     }
 
-    /// The rank of the place between two lines, wherever they stand; of code fences round them nothing is known.
+    /// Ranks the boundary between two lines anywhere in the text. Ignores code fences around them.
     #[must_use]
     pub fn between(&self, before: &[u8], line: &[u8], form: Form) -> Rank {
         if self.log {
-            return in_log(&text::prefix(line, LOOK, form));
+            return in_log(&text::prefix(line, LINE_SAMPLE_BYTES, form));
         }
         let mut here = Self { log: self.log, ..Self::default() };
         here.before(before, form);
@@ -62,10 +63,10 @@ impl Ranker {
         here.before(line, form)
     }
 
-    /// The rank of the place before `line`. Lines must be given in order.
+    /// Ranks the boundary before `line`. Call it for all lines in order.
     pub fn before(&mut self, line: &[u8], form: Form) -> Rank {
-        let head = text::prefix(line, LOOK, form);
-        let tail_from = text::boundary(line, line.len().saturating_sub(LOOK), form);
+        let head = text::prefix(line, LINE_SAMPLE_BYTES, form);
+        let tail_from = text::boundary(line, line.len().saturating_sub(LINE_SAMPLE_BYTES), form);
         let tail = text::visible(line.get(tail_from..).unwrap_or_default(), form);
         let fence = head.trim_ascii_start().starts_with(b"```")
             || head.trim_ascii_start().starts_with(b"~~~");
@@ -101,7 +102,7 @@ impl Ranker {
     }
 }
 
-/// The rank of the place before a line of a log that begins like this.
+/// Ranks the boundary before a line of a log by the beginning of the line.
 fn in_log(head: &[u8]) -> Rank {
     if begins_entry(head) { Rank::Entry } else { Rank::Inside }
 }
@@ -113,7 +114,7 @@ pub fn is_heading(line: &[u8]) -> bool {
     (1..=6).contains(&marks) && line.get(marks) == Some(&b' ')
 }
 
-/// Returns true if the line begins a log entry: with a time, a level, or either of them in brackets.
+/// Returns true if the line begins a log entry: with a time or a level, maybe in brackets.
 /// Continuation lines begin with white space, `at` or `Caused by`.
 #[must_use]
 pub fn begins_entry(line: &[u8]) -> bool {
@@ -149,7 +150,8 @@ fn starts_with_time(line: &[u8]) -> bool {
         || shape.starts_with(b"0000000000")
         || (month && line.get(3) == Some(&b' '))
         // klog: I0102 15:04:05
-        || (matches!(line.first(), Some(b'I' | b'W' | b'E' | b'F')) && shape.get(1..6) == Some(b"0000 "))
+        || (matches!(line.first(), Some(b'I' | b'W' | b'E' | b'F'))
+            && shape.get(1..6) == Some(b"0000 "))
 }
 
 fn starts_with_level(line: &[u8]) -> bool {
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_trace_stays_with_its_entry() {
+    fn stack_trace_belongs_to_its_entry() {
         use Rank::{Entry, Inside};
         let log = "2026-01-02 10:00:00 INFO ok\n2026-01-02 10:00:01 ERROR failed\nTraceback:\n  at a.b\nCaused by: x\n2026-01-02 10:00:02 INFO ok\n";
         assert_eq!(ranks(log), [Entry, Entry, Inside, Inside, Inside, Entry]);
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_dates_do_not_make_a_log() {
+    fn few_dates_are_no_log() {
         let prose = "2026-01-02 was a day\nthat went\non and on\nand on.\nThen it\nended\nlate\n";
         assert!(ranks(prose).iter().skip(1).all(|rank| *rank != Rank::Inside));
     }

@@ -1,15 +1,15 @@
-//! What kind of text it is, told from its first lines.
+//! The kind of a text, detected in its first lines.
 
 use super::boundary::{begins_entry, is_heading};
 use super::definition::is_definition;
 use super::lines::IndexedText;
 
-/// What a text is.
+/// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Entries with times or levels, one JSON object a line included.
+    /// Entries with times or levels, or one JSON object per line.
     Log,
-    /// A difference between files.
+    /// A diff of files.
     Diff,
     /// Sections with headings.
     Markdown,
@@ -17,20 +17,20 @@ pub enum Kind {
     Markup,
     /// Lines of fields: CSV, TSV, a Markdown table, columns.
     Table,
-    /// A program.
+    /// Source code.
     Source,
     /// Anything else.
     Plain,
 }
 
-/// Lines that are looked at.
-const LOOK: usize = 200;
+/// The number of lines that are read.
+const SAMPLE_LINES: usize = 200;
 
 impl Kind {
-    /// The kind of a text. O(1).
+    /// Detects the kind of a text. O(1).
     #[must_use]
-    pub fn of(text: &IndexedText<'_>) -> Self {
-        let head: Vec<_> = text.lines().take(LOOK).collect();
+    pub fn detect(text: &IndexedText<'_>) -> Self {
+        let head: Vec<_> = text.lines().take(SAMPLE_LINES).collect();
         let head: Vec<&[u8]> =
             head.iter().map(AsRef::as_ref).filter(|line| !line.trim_ascii().is_empty()).collect();
         let count = |test: &dyn Fn(&[u8]) -> bool| head.iter().filter(|line| test(line)).count();
@@ -76,7 +76,7 @@ fn ends_as_code(line: &[u8]) -> bool {
     matches!(line.trim_ascii_end().last(), Some(b'{' | b'}' | b';' | b':' | b')' | b',' | b'('))
 }
 
-/// Whether most lines have the same number of fields, more than one.
+/// Returns true if most lines have the same number of fields, more than one.
 fn is_table(head: &[&[u8]]) -> bool {
     if head.len() < 4 {
         return false;
@@ -91,7 +91,7 @@ fn is_table(head: &[&[u8]]) -> bool {
     })
 }
 
-/// Lines that end as sentences do are no rows.
+/// Returns true if most lines end like sentences. Such lines are no rows.
 fn reads_as_prose(head: &[&[u8]]) -> bool {
     head.iter().filter(|line| line.trim_ascii_end().ends_with(b".")).count() * 2 > head.len()
 }
@@ -102,11 +102,11 @@ mod tests {
     use context_guard_json::text::Form;
 
     fn kind(text: &str) -> Kind {
-        Kind::of(&IndexedText::new(text.as_bytes(), Form::Raw))
+        Kind::detect(&IndexedText::new(text.as_bytes(), Form::Raw))
     }
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_detected() {
         assert_eq!(kind("2026-01-02 10:00:00 INFO a\n2026-01-02 10:00:01 INFO b\n"), Kind::Log);
         assert_eq!(kind("{\"level\":\"info\"}\n{\"level\":\"info\"}\n"), Kind::Log);
         assert_eq!(kind("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"), Kind::Diff);

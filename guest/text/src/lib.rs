@@ -1,4 +1,4 @@
-//! Where a text may be cut: lines, entries, paragraphs, sections, sentences, words. And what kind of text it is, and of what it consists.
+//! Plain text: lines and boundaries, kinds, severity of log entries, outlines and shortening.
 #![forbid(unsafe_code)]
 
 pub mod boundary;

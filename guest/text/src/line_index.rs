@@ -1,60 +1,63 @@
-//! Where the lines of a text end, told by one pass over it: together with all else that has to be known of every byte of a text.
+//! An index of the lines of a text, built in one pass that also detects code fences.
 
 use context_guard_json::blocks::{
     BLOCK_BYTES, BackslashCarry, ByteBlock, bit_positions, count_backslashes_before,
 };
 use context_guard_json::text::Form;
 
-/// Lines that room is made for at first, at most.
-const MOST_AT_FIRST: usize = 1 << 16;
+/// The maximum number of lines to allocate memory for in advance.
+const MAX_INITIAL_LINES: usize = 1 << 16;
 
-/// What is known of a text that was passed once.
+/// The line ends of a text, and whether it contains code fences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineIndex {
-    /// Where each line ends, after its terminator; the last may have none.
+    /// The end of each line after its terminator. The last line may lack one.
     lines: Vec<usize>,
-    /// Whether code is fenced in somewhere, by three backticks or tildes.
+    /// True if the text contains three backticks or tildes in a row.
     fenced: bool,
 }
 
 impl LineIndex {
-    /// Passes a text. O(n), 64 bytes a step.
+    /// Indexes a text. O(n), 64 bytes per step.
     #[must_use]
     pub fn build(bytes: &[u8], form: Form) -> Self {
         match form {
-            Form::Raw => pass(bytes, &mut Raw),
-            Form::Escaped => pass(bytes, &mut Escaped::<false>::default()),
+            Form::Raw => index(bytes, &mut Raw),
+            Form::Escaped => index(bytes, &mut Escaped::<false>::default()),
         }
         .0
     }
 
-    /// Passes the text that stands, escaped, between the quote before `bytes` and its counterpart. Beside it how long it is; none where it does not end. O(n), 64 bytes a step.
+    /// Indexes an escaped text up to its closing quote; `bytes` begins after the opening quote.
+    /// Returns the index and the length, or `None` without a closing quote. O(n), 64 bytes per
+    /// step.
     #[must_use]
     pub fn build_to_quote(bytes: &[u8]) -> Option<(Self, usize)> {
-        let (ends, end) = pass(bytes, &mut Escaped::<true>::default());
+        let (ends, end) = index(bytes, &mut Escaped::<true>::default());
         Some((ends, end?))
     }
 
-    /// Where each line ends.
+    /// Returns the end of each line.
     #[must_use]
     pub fn lines(&self) -> &[usize] {
         &self.lines
     }
 
-    /// Whether code is fenced in.
+    /// Returns true if the text contains a code fence.
     #[must_use]
     pub fn fenced(&self) -> bool {
         self.fenced
     }
 }
 
-/// What lines end with, block after block.
+/// Finds line terminators, block by block.
 trait Breaks {
-    /// The last bytes of those in the block that begins at `base`; and where the text ends in it, if it does.
+    /// Returns the last bytes of the terminators in the block at `base`, and the end of the text if
+    /// it is in the block.
     fn next(&mut self, bytes: &[u8], block: ByteBlock, base: usize) -> (u64, Option<usize>);
 }
 
-/// Those of a text as it is.
+/// Terminators of a raw text.
 struct Raw;
 
 impl Breaks for Raw {
@@ -64,7 +67,7 @@ impl Breaks for Raw {
     }
 }
 
-/// Those of an escaped text, which a quote ends where it is `QUOTED`.
+/// Terminators of an escaped text. With `QUOTED`, an unescaped quote ends the text.
 #[derive(Default)]
 struct Escaped<const QUOTED: bool>(BackslashCarry);
 
@@ -82,7 +85,7 @@ impl<const QUOTED: bool> Breaks for Escaped<QUOTED> {
     }
 }
 
-/// Of these bytes, which have two backslashes before them or more, those that stand for themselves.
+/// Returns which of the bytes after two or more backslashes are unescaped.
 #[inline(never)]
 fn plain(bytes: &[u8], doubtful: u64, base: usize) -> u64 {
     let is_plain =
@@ -90,10 +93,10 @@ fn plain(bytes: &[u8], doubtful: u64, base: usize) -> u64 {
     bit_positions(doubtful).filter(is_plain).fold(0, |set, place| set | 1 << place)
 }
 
-/// Passes a text to its end, and tells where that is if something in it does.
+/// Indexes a text, and returns its end if a quote ends it.
 #[inline(always)]
-fn pass(bytes: &[u8], breaks: &mut impl Breaks) -> (LineIndex, Option<usize>) {
-    let mut lines = Vec::with_capacity((bytes.len() / 64).min(MOST_AT_FIRST));
+fn index(bytes: &[u8], breaks: &mut impl Breaks) -> (LineIndex, Option<usize>) {
+    let mut lines = Vec::with_capacity((bytes.len() / 64).min(MAX_INITIAL_LINES));
     let (mut fenced, mut end) = (false, None);
     for base in (0..bytes.len()).step_by(BLOCK_BYTES) {
         let block = ByteBlock::load(bytes, base);
@@ -115,11 +118,12 @@ fn pass(bytes: &[u8], breaks: &mut impl Breaks) -> (LineIndex, Option<usize>) {
     (LineIndex { lines, fenced }, end)
 }
 
-/// Whether code is fenced in by marks in the block that begins at `base`, and what stands before it. `end`: where the text ends in it.
+/// Returns true if a code fence ends in the block at `base`. `end` is the end of the text in the
+/// block.
 #[inline(never)]
 fn fence(bytes: &[u8], base: usize, end: Option<usize>) -> bool {
     let text = end.and_then(|end| bytes.get(..base + end)).unwrap_or(bytes);
-    // Three of which the first stand in the block before are in one that begins two bytes earlier.
+    // A fence that begins in the previous block is inside the block that begins two bytes earlier.
     [base.saturating_sub(2), base].into_iter().any(|base| {
         let block = ByteBlock::load(text, base);
         let three = |marks: u64| marks & marks >> 1 & marks >> 2;
@@ -141,7 +145,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ends_are_those_of_the_lines(text in "([ab`~\\\\n\"]{0,80}[`~]{0,4}\n?){0,20}", after in "[\"\\\\n`~a]{0,80}") {
+        fn line_ends_match_line_spans(
+            text in "([ab`~\\\\n\"]{0,80}[`~]{0,4}\n?){0,20}", after in "[\"\\\\n`~a]{0,80}"
+        ) {
             let mut escaped = Vec::new();
             escape(&mut escaped, text.as_bytes());
             let fenced = text.contains("```") || text.contains("~~~");
@@ -151,7 +157,8 @@ mod tests {
                 prop_assert_eq!(ends.fenced, fenced);
             }
             let quoted = [&escaped, b"\"".as_slice(), after.as_bytes()].concat();
-            prop_assert_eq!(LineIndex::build_to_quote(&quoted), Some((LineIndex::build(&escaped, Form::Escaped), escaped.len())));
+            let expected = (LineIndex::build(&escaped, Form::Escaped), escaped.len());
+            prop_assert_eq!(LineIndex::build_to_quote(&quoted), Some(expected));
             prop_assert_eq!(LineIndex::build_to_quote(&escaped), None);
         }
     }

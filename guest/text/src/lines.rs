@@ -1,4 +1,4 @@
-//! Lines of a text in either form, terminators included: put together they are the text.
+//! Lines of a text, including their terminators.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,11 @@ use super::line_index::LineIndex;
 use context_guard_json::Span;
 use context_guard_json::text::{Form, prefix, visible};
 
-/// Bytes of the beginning of a line that are looked at: an escape is at most six.
-const HEAD: usize = 96;
+/// The number of bytes of a line's head. An escape has at most six, so that it has at least 16
+/// characters.
+const HEAD_BYTES: usize = 96;
 
-/// A text and where its lines end: they are read as they are needed.
+/// A text with its line index.
 pub struct IndexedText<'t> {
     bytes: &'t [u8],
     form: Form,
@@ -17,55 +18,55 @@ pub struct IndexedText<'t> {
 }
 
 impl<'t> IndexedText<'t> {
-    /// Finds the lines of a text. O(n), 64 bytes a step.
+    /// Indexes a text. O(n), 64 bytes per step.
     #[must_use]
     pub fn new(bytes: &'t [u8], form: Form) -> Self {
         Self { bytes, form, ends: Cow::Owned(LineIndex::build(bytes, form)) }
     }
 
-    /// A text of which it is known where its lines end.
+    /// Combines a text with an existing index.
     #[must_use]
     pub fn with_index(bytes: &'t [u8], form: Form, ends: &'t LineIndex) -> Self {
         Self { bytes, form, ends: Cow::Borrowed(ends) }
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn bytes(&self) -> &'t [u8] {
         self.bytes
     }
 
-    /// How it stands.
+    /// Returns the form of the text.
     #[must_use]
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Where each line ends, after its terminator.
+    /// Returns the end of each line after its terminator.
     #[must_use]
     pub fn ends(&self) -> &[usize] {
         self.ends.lines()
     }
 
-    /// Whether code is fenced in somewhere, by three backticks or tildes.
+    /// Returns true if the text contains a code fence.
     #[must_use]
     pub fn fenced(&self) -> bool {
         self.ends.fenced()
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends().len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no lines.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends().is_empty()
     }
 
-    /// A line as it stands, terminator included; empty beyond the last.
+    /// Returns a line verbatim with its terminator, or an empty slice beyond the last line.
     #[must_use]
     pub fn raw(&self, at: usize) -> &'t [u8] {
         let ends = self.ends();
@@ -74,13 +75,13 @@ impl<'t> IndexedText<'t> {
         self.bytes.get(*start..*end).unwrap_or_default()
     }
 
-    /// The beginning of a line as a reader sees it: of 16 characters at least, where it has so many. O(1).
+    /// Decodes the beginning of a line: at least 16 characters, or the whole line. O(1).
     #[must_use]
     pub fn head(&self, at: usize) -> Cow<'t, [u8]> {
-        prefix(self.raw(at), HEAD, self.form)
+        prefix(self.raw(at), HEAD_BYTES, self.form)
     }
 
-    /// A line as a reader sees it, without its terminator. O(line).
+    /// Decodes a line without its terminator. O(line).
     #[must_use]
     pub fn line(&self, at: usize) -> Cow<'t, [u8]> {
         match visible(self.raw(at), self.form) {
@@ -92,7 +93,7 @@ impl<'t> IndexedText<'t> {
         }
     }
 
-    /// The lines from the first on.
+    /// Iterates over the decoded lines.
     pub fn lines(&self) -> impl Iterator<Item = Cow<'t, [u8]>> {
         (0..self.len()).map(|at| self.line(at))
     }
@@ -103,7 +104,7 @@ fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The spans of the lines of a text.
+/// An iterator over the spans of lines.
 pub struct LineSpans<'a> {
     bytes: &'a [u8],
     form: Form,
@@ -111,13 +112,13 @@ pub struct LineSpans<'a> {
 }
 
 impl<'a> LineSpans<'a> {
-    /// The lines of `bytes`.
+    /// Creates an iterator over the lines of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8], form: Form) -> Self {
         Self { bytes, form, at: 0 }
     }
 
-    /// The end of the line that begins at the current place.
+    /// Returns the end of the line at the current position.
     fn end(&self) -> usize {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         if self.form == Form::Raw {

@@ -1,4 +1,4 @@
-//! Entries of a log that matter, and which of them say the same.
+//! Errors and warnings of a log, and templates that group similar ones.
 
 use std::borrow::Cow;
 
@@ -9,24 +9,25 @@ use super::lines::IndexedText;
 use super::severity::{Severity, severity, strict_severity};
 use context_guard_json::blocks::{copy_until, find_where, in_range};
 
-/// An entry that matters.
+/// An error or a warning.
 #[derive(Clone, Debug)]
 pub struct LogEntry<'t> {
-    /// How grave it is.
+    /// The severity.
     pub level: Severity,
-    /// Its first line, from 0.
+    /// The number of the first line, from 0.
     pub line: usize,
-    /// Its number of lines.
+    /// The number of lines.
     pub length: usize,
-    /// What its first line says.
+    /// The decoded first line.
     pub says: Cow<'t, [u8]>,
 }
 
-/// The entries of a log that matter, with the lines that belong to them; `candidates` are the lines that may begin one.
+/// Returns the errors and warnings of a log with their continuation lines. `candidates` marks the
+/// lines that may begin one.
 #[must_use]
 pub fn entries<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<'t>> {
     let mut entries: Vec<LogEntry<'_>> = Vec::new();
-    // Whether what comes next may belong to the last of them.
+    // True if the next line may continue the last entry.
     let mut open = false;
     for (at, candidate) in candidates.iter().enumerate() {
         if *candidate {
@@ -39,7 +40,7 @@ pub fn entries<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
                 continue;
             }
         }
-        // Where nothing is open and nothing begins, it does not matter what the line is.
+        // Without an open entry the line needs no further check.
         if !open {
             continue;
         }
@@ -51,7 +52,8 @@ pub fn entries<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
     entries
 }
 
-/// Lines of any other text that begin as errors do; none where half of it does.
+/// Returns the lines that begin like errors in a text that is no log. Returns none if half of all
+/// lines do.
 #[must_use]
 pub fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<'t>> {
     let read = |line| {
@@ -64,7 +66,7 @@ pub fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEn
     if grave.len() * 2 > text.len() { Vec::new() } else { grave }
 }
 
-/// Length of the time at the beginning of a line, and of what stands round it.
+/// Returns the length of the time at the beginning of a line, with brackets and separators.
 fn time_length(line: &[u8]) -> usize {
     const MONTHS: &[&[u8]] = &[
         b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
@@ -83,7 +85,7 @@ fn time_length(line: &[u8]) -> usize {
             .map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count());
         let word = line.get(at..at + letters).unwrap_or_default();
         match letters {
-            // `T` and `Z` of a time, the level before the digits of klog.
+            // `T` and `Z` of ISO 8601, or the level letter of klog.
             1 if matches!(byte, b'T' | b'Z' | b'I' | b'W' | b'E' | b'F') => at += 1,
             _ if MONTHS.contains(&word) => at += letters,
             _ => break,
@@ -92,7 +94,8 @@ fn time_length(line: &[u8]) -> usize {
     at
 }
 
-/// A line without what differs between repeats: its time; `coarse`: all numbers and ids. Two entries of one template say the same.
+/// Returns the template of an entry: the line without its time. With `coarse`, numbers and ids
+/// become `0`. Entries with equal templates are repetitions.
 #[must_use]
 pub fn template(line: &[u8], coarse: bool) -> Cow<'_, [u8]> {
     let rest = line.get(time_length(line)..).unwrap_or_default();
@@ -118,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_ids_are_one_digit() {
+    fn numbers_and_ids_become_zero() {
         let line = b"order 123 of 0xBEEF7 by ab12cd-9fz: 1A.2 and 77";
         assert_eq!(*template(line, true), *b"order 0 of 0xBEEF0 by ab0-0z: 0.0 and 0");
     }

@@ -1,25 +1,26 @@
-//! What a text consists of: headings of a document, files and hunks of a diff, items of a program, tags of a page.
+//! Outlines of texts: headings of documents, files and hunks of diffs, definitions of source code,
+//! titles of pages.
 
 use super::boundary::is_heading;
 use super::definition::is_definition;
 use super::kind::Kind;
 use super::lines::IndexedText;
 
-/// A line that stands for a part of a text.
+/// An entry of an outline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// How deep it stands: the deepest go first where there is no room.
+    /// The depth. The deepest entries are dropped first.
     pub depth: usize,
-    /// What is shown of it.
+    /// The text to show.
     pub text: String,
 }
 
-/// Characters of a part that are shown.
-const WIDTH: usize = 120;
+/// The maximum number of characters to show per entry.
+const MAX_ENTRY_CHARS: usize = 120;
 
-/// The parts of a text. O(n).
+/// Returns the outline of a text. O(n).
 #[must_use]
 pub fn parts(kind: Kind, text: &IndexedText<'_>) -> Vec<Part> {
     let read = match kind {
@@ -34,7 +35,7 @@ pub fn parts(kind: Kind, text: &IndexedText<'_>) -> Vec<Part> {
 }
 
 fn shown(line: &[u8]) -> String {
-    String::from_utf8_lossy(line.trim_ascii()).chars().take(WIDTH).collect()
+    String::from_utf8_lossy(line.trim_ascii()).chars().take(MAX_ENTRY_CHARS).collect()
 }
 
 fn headings(lines: &[&[u8]]) -> Vec<Part> {
@@ -50,7 +51,7 @@ fn headings(lines: &[&[u8]]) -> Vec<Part> {
     parts
 }
 
-/// Files with the number of lines that were added and taken away, and their hunks.
+/// Lists files with their counts of added and removed lines, and hunks.
 fn files(lines: &[&[u8]]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut counts: Vec<(usize, usize, usize)> = Vec::new();
@@ -98,7 +99,7 @@ fn items(lines: &[&[u8]]) -> Vec<Part> {
         .collect()
 }
 
-/// Titles and headings of a page.
+/// Lists titles and headings of a page.
 fn tags(lines: &[&[u8]]) -> Vec<Part> {
     const TAGS: [(&str, usize); 5] = [("title", 1), ("h1", 1), ("h2", 2), ("h3", 3), ("h4", 4)];
     let mut parts = Vec::new();
@@ -139,7 +140,7 @@ fn without_tags(html: &str) -> String {
             _ => {}
         }
     }
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(WIDTH).collect()
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_ENTRY_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_each_kind() {
+    fn outline_of_each_kind() {
         assert_eq!(texts(Kind::Markdown, "# A\n```\n# no\n```\n### B\n"), ["1:1:# A", "5:3:### B"]);
         assert_eq!(
             texts(Kind::Diff, "--- a/x.rs\n+++ b/x.rs\n@@ -1,2 +1,2 @@ fn x\n-a\n+b\n+c\n"),

@@ -1,18 +1,18 @@
-//! How grave an entry of a log is, told from the words of its first line.
+//! The severity of a log entry, detected in its first line.
 
-/// How grave an entry is. Greater is graver.
+/// The severity of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Anything else.
+    /// Neither a warning nor an error.
     Other,
     /// A warning.
     Warn,
-    /// An error, or worse.
+    /// An error or a more severe entry.
     Error,
 }
 
-/// Bytes of a line in which its level is looked for.
-const LOOK: usize = 240;
+/// The number of bytes of a line that are searched.
+const SEARCHED_BYTES: usize = 240;
 
 const ERRORS: &[&[u8]] = &[
     b"ERROR",
@@ -29,7 +29,7 @@ const ERRORS: &[&[u8]] = &[
 ];
 const WARNINGS: &[&[u8]] = &[b"WARN", b"WARNING"];
 
-/// What a line says that begins with one of these is an error, whatever stands round it.
+/// Beginnings of lines that are errors in any text.
 const ERROR_STARTS: &[&[u8]] = &[
     b"error:",
     b"error[",
@@ -49,10 +49,10 @@ const ERROR_STARTS: &[&[u8]] = &[
 const WARNING_STARTS: &[&[u8]] =
     &[b"warning:", b"Warning:", b"WARN", b"##[warning]", b"npm WARN", b"npm warn"];
 
-/// The level of a line of a log.
+/// Returns the severity of a line of a log.
 #[must_use]
 pub fn severity(line: &[u8]) -> Severity {
-    let look = line.get(..LOOK).unwrap_or(line);
+    let look = line.get(..SEARCHED_BYTES).unwrap_or(line);
     if let Some(level) = named(look) {
         return level;
     }
@@ -61,7 +61,7 @@ pub fn severity(line: &[u8]) -> Severity {
         return strict;
     }
     let (mut found, mut at) = (Severity::Other, 0);
-    // Words in capitals, wherever they stand.
+    // Words in capitals count anywhere in the line.
     while let Some(start) =
         look.get(at..).and_then(|rest| rest.iter().position(u8::is_ascii_uppercase))
     {
@@ -90,7 +90,7 @@ pub fn severity(line: &[u8]) -> Severity {
     if found == Severity::Other { klog(look) } else { found }
 }
 
-/// The level of a line that may be of any text: only what begins as errors do counts.
+/// Returns the severity of a line of any text: only the beginning of the line counts.
 #[must_use]
 pub fn strict_severity(line: &[u8]) -> Severity {
     let line = line.trim_ascii_start();
@@ -103,7 +103,8 @@ pub fn strict_severity(line: &[u8]) -> Severity {
     }
 }
 
-/// `level=error`, `"level":"error"`, `"severity": "WARNING"`, `[error]`, and the numbers of pino and bunyan.
+/// Returns the severity of a level field: `level=error`, `"level":"error"`, `"severity":
+/// "WARNING"`, `[error]`, and the numbers of pino and bunyan.
 fn named(look: &[u8]) -> Option<Severity> {
     let with_v = [(b"level".as_slice(), 2), (b"severity", 2), (b"levelname", 2), (b"lvl", 1)];
     let first_v = memchr::memchr(b'v', look);
@@ -132,7 +133,7 @@ fn named(look: &[u8]) -> Option<Severity> {
     bracketed.filter_map(in_brackets).max()
 }
 
-/// The level that stands between a bracket before `rest` and the next one.
+/// Returns the severity of a level in brackets; `rest` begins after the opening bracket.
 fn in_brackets(rest: &[u8]) -> Option<Severity> {
     let is = |word: &&[u8]| rest.starts_with(word);
     match rest.first()? {
@@ -142,14 +143,14 @@ fn in_brackets(rest: &[u8]) -> Option<Severity> {
     }
 }
 
-/// Where a word stands first, told by one rare letter of it: lines are too short for a search that has to be prepared.
+/// Finds a word by one of its rare letters. Lines are too short for a search that must be prepared.
 fn find(look: &[u8], word: &[u8], letter: u8, place: usize) -> Option<usize> {
     memchr::memchr_iter(letter, look)
         .filter_map(|at| at.checked_sub(place))
         .find(|at| look.get(*at..).is_some_and(|rest| rest.starts_with(word)))
 }
 
-/// `E0102 15:04:05`, as klog writes it.
+/// Returns true if the line has the header of klog: `E0102 15:04:05`.
 fn klog(look: &[u8]) -> Severity {
     let digits = look.get(1..5).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
         && look.get(5) == Some(&b' ');
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_told_however_they_are_written() {
+    fn levels_of_common_formats_are_detected() {
         for (line, expected) in [
             ("2026-01-02 10:00:00 ERROR db: refused", Severity::Error),
             ("2026-01-02T10:00:00Z [WARN] slow", Severity::Warn),

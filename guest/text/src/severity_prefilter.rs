@@ -1,4 +1,4 @@
-//! Which lines of a text may say that something is wrong: a quick look at all of them, so that only a few have to be read.
+//! A quick search for lines that may be errors or warnings, so that only those are read.
 
 use wide::u8x16;
 
@@ -6,11 +6,12 @@ use super::lines::IndexedText;
 use context_guard_json::blocks::{BLOCK_BYTES, BlockTriple as _, ByteBlock, bit_positions};
 use context_guard_json::text::Form;
 
-/// For each line of a text, whether [`super::severity::severity`] may find anything in it. O(n), 64 bytes a step.
+/// Returns, for each line, true if [`super::severity::severity`] may detect anything in it. O(n),
+/// 64 bytes per step.
 #[must_use]
 pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     let (bytes, ends) = (text.bytes(), text.ends());
-    // Some trouble is told by the first letter of a line: `E   assert`, `E0102 15:04:05`.
+    // Some formats mark errors by the first letter of a line: `E   assert`, `E0102 15:04:05`.
     let begins = |start: usize| matches!(bytes.get(start), Some(b'E' | b'F' | b'W'));
     let starts = std::iter::once(&0).chain(ends);
     let mut candidates: Vec<bool> =
@@ -36,8 +37,8 @@ pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     candidates
 }
 
-/// Where in a block a word for trouble begins, told by its first three letters, small or capital; where one may begin, if [`HAS_BYTE_SHUFFLE`].
-/// `ESCAPED`: also where a letter may be spelt in digits, which hides it.
+/// Returns the positions of the prefixes of [`WORDS`], in any case; a superset with
+/// [`HAS_BYTE_SHUFFLE`]. With `ESCAPED` it includes unicode escapes, which may hide a letter.
 #[inline(always)]
 fn beginnings<const ESCAPED: bool>(bytes: &[u8], base: usize) -> u64 {
     let blocks = [0, 1, 2].map(|ahead| ByteBlock::load(bytes, base + ahead));
@@ -48,7 +49,7 @@ fn beginnings<const ESCAPED: bool>(bytes: &[u8], base: usize) -> u64 {
     }
 }
 
-/// Whether a word for trouble begins with these three bytes, or a letter that is spelt in digits.
+/// Returns true if the three bytes are one of [`WORDS`] or begin a unicode escape.
 fn is_beginning(three: Option<&[u8]>) -> bool {
     let Some(&[first, second, third]) = three else { return false };
     let letters = [first | 0x20, second | 0x20, third | 0x20];
@@ -61,7 +62,7 @@ fn is(part: u8x16, letter: u8) -> u8x16 {
     part.simd_eq(u8x16::splat(letter))
 }
 
-/// Where a word begins with these bytes.
+/// Returns a mask of the positions at which one of [`WORDS`] begins.
 #[inline(always)]
 fn begins<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     let [one, two, three] = [first, second, third].map(|part| part | u8x16::splat(0x20));
@@ -72,17 +73,18 @@ fn begins<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     if ESCAPED { words | in_digits(first, second) } else { words }
 }
 
-/// Where a character may begin that is spelt in digits.
+/// Returns a mask of the positions at which a unicode escape may begin.
 #[inline(always)]
 fn in_digits(first: u8x16, second: u8x16) -> u8x16 {
     is(first, b'\\') & is(second, b'u')
 }
 
-/// Whether looking up is one instruction.
+/// True if the target shuffles bytes in one instruction, which makes table lookups cheap.
 const HAS_BYTE_SHUFFLE: bool =
     cfg!(any(target_feature = "simd128", target_feature = "ssse3", target_feature = "neon"));
 
-/// What [`begins`] looks for, in sets that hardly any other three letters have in common.
+/// The searched prefixes of words such as `error` and `warning`. Each set is one bit of the nibble
+/// tables; the grouping leaves few other combinations of letters.
 const WORDS: [&[&[u8; 3]]; 8] = [
     &[b"err", b"thr"],
     &[b"war", b"ale"],
@@ -94,7 +96,7 @@ const WORDS: [&[&[u8; 3]]; 8] = [
     &[b"lvl", b"exc"],
 ];
 
-/// The sets that a letter may be the first, second or third of, by its lower half.
+/// The sets that contain a letter as the first, second or third one, by its lower four bits.
 const NIBBLE_TABLES: [[u8; 16]; 3] = {
     let mut sets = [[0; 16]; 3];
     let mut set = 0;
@@ -114,13 +116,15 @@ const NIBBLE_TABLES: [[u8; 16]; 3] = {
     sets
 };
 
-/// Where a word may begin with these bytes: everywhere where [`begins`] finds one, and at few other places.
+/// Returns a mask of the positions at which one of [`WORDS`] may begin: all that [`begins`] finds,
+/// and few others.
 #[inline(always)]
 fn may_begin<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     let [one, two, three] = NIBBLE_TABLES;
     let sets = |part: u8x16, of: [u8; 16]| u8x16::new(of).shuffle(part & u8x16::splat(15));
     let common = sets(first, one) & sets(second, two) & sets(third, three);
-    // The highest bit counts: all that is common moves there, and the second highest, which letters have.
+    // The mask is the highest bit of each lane. Any common set moves there, and so does bit 6,
+    // which all letters have.
     let letters = first & second & third;
     let found = common.saturating_add(u8x16::splat(0x7F)) & (letters + letters);
     if ESCAPED { found | in_digits(first, second) } else { found }
@@ -133,7 +137,7 @@ mod tests {
     use context_guard_json::text::escape;
 
     #[test]
-    fn looking_up_passes_over_nothing_that_begins_a_word() {
+    fn lookup_finds_every_word() {
         let letters = (b'A'..=b'Z').chain(b'a'..=b'z').chain(*b" 5\\\n\xE9");
         let letters: Vec<u8> = letters.collect();
         for first in &letters {
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_that_matters_is_passed_over() {
+    fn no_severe_line_is_skipped() {
         let grave = [
             "ERROR x",
             "a WARN b",

@@ -1,4 +1,5 @@
-//! Long text in few words: the first sentence, then sentences that hold a keyword, in order, and how much is left out (FR-018).
+//! Shortening of texts: the first sentence, then sentences with a keyword, then a truncation mark
+//! (FR-018).
 
 use unicode_segmentation::UnicodeSegmentation;
 use wide::u8x16;
@@ -6,19 +7,19 @@ use wide::u8x16;
 use context_guard_json::blocks::{BLOCK_BYTES, ByteBlock, find_where, in_range, is_ascii};
 use context_guard_json::text::Form;
 
-/// What every mark of the guard in a value begins with.
+/// The beginning of every truncation mark.
 pub const TRUNCATION_MARK_PREFIX: &str = " ... [";
 
-/// Characters of a word without a place to break that are shown of it.
-const STUB: usize = 24;
+/// The number of characters shown of a text that is not prose.
+const STUB_CHARS: usize = 24;
 
-/// The mark that stands for what was left out: ` ... [12 more words]`.
+/// Returns the truncation mark for omitted text: ` ... [12 more words]`.
 #[must_use]
 pub fn truncation_mark(count: usize, what: &str) -> String {
     format!("{TRUNCATION_MARK_PREFIX}{count} more {what}]")
 }
 
-/// Whether a text holds a mark of the guard: what a model should not send back as if it were data.
+/// Returns true if a text contains a truncation mark. A model must not send such text back as data.
 #[must_use]
 pub fn has_truncation_mark(text: &str) -> bool {
     text.match_indices(TRUNCATION_MARK_PREFIX).any(|(at, _)| {
@@ -33,17 +34,18 @@ pub fn has_truncation_mark(text: &str) -> bool {
     })
 }
 
-/// Whether text of this kind reads as prose, so that it can be shortened at words. Anything else is data, and is shown whole or as a stub. O(1): its beginning tells.
+/// Returns true if a text is prose, judged by its beginning, so that it can be shortened at words.
+/// Other texts are data. O(1).
 #[must_use]
 pub fn is_prose(text: &[u8]) -> bool {
-    const LOOK: usize = 400;
-    let head = text.get(..LOOK).unwrap_or(text);
+    const SAMPLE_CHARS: usize = 400;
+    let head = text.get(..SAMPLE_CHARS).unwrap_or(text);
     let (characters, words, wide) = if is_ascii(head) {
         (head.len(), ascii_words(head), 0)
     } else {
         let (mut characters, mut words, mut wide, mut in_word) = (0, 0, 0, false);
-        let head = text.get(..4 * LOOK).unwrap_or(text);
-        for character in String::from_utf8_lossy(head).chars().take(LOOK) {
+        let head = text.get(..4 * SAMPLE_CHARS).unwrap_or(text);
+        for character in String::from_utf8_lossy(head).chars().take(SAMPLE_CHARS) {
             characters += 1;
             wide += usize::from(character > '\u{2e80}');
             let word = !character.is_whitespace();
@@ -55,7 +57,7 @@ pub fn is_prose(text: &[u8]) -> bool {
     words >= 4 && characters / words <= 16 || wide * 3 > characters
 }
 
-/// Words of ASCII text: 64 bytes a step.
+/// Counts the words of ASCII text, 64 bytes per step.
 fn ascii_words(text: &[u8]) -> usize {
     let (mut words, mut in_word) = (0, 0);
     for at in (0..text.len()).step_by(BLOCK_BYTES) {
@@ -68,27 +70,28 @@ fn ascii_words(text: &[u8]) -> usize {
     words
 }
 
-/// At most about `most` characters of a text, with a mark for the rest; the text itself where it is no longer. Sentences with one of `keywords` come before others.
+/// Shortens a text to about `max_chars` characters and a truncation mark. Prefers sentences with
+/// one of `keywords`.
 #[must_use]
-pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
+pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
     let length = text.chars().count();
-    if length <= most {
+    if length <= max_chars {
         return text.to_owned();
     }
     if !is_prose(text.as_bytes()) {
-        let stub: String = text.chars().take(most.min(STUB)).collect();
+        let stub: String = text.chars().take(max_chars.min(STUB_CHARS)).collect();
         let left = length - stub.chars().count();
         return format!("{stub}{}", truncation_mark(left, "characters"));
     }
-    // Where no others are wanted, the first one is enough.
+    // Without keywords only the first sentence is needed.
     let most_sentences = if keywords.is_empty() { 1 } else { usize::MAX };
-    let sentences: Vec<&str> = if keywords.is_empty() && runs_on(text, most) {
+    let sentences: Vec<&str> = if keywords.is_empty() && runs_on(text, max_chars) {
         vec![text]
     } else {
         sentences(text).take(most_sentences).collect()
     };
     let mut kept = String::new();
-    let mut room = most;
+    let mut room = max_chars;
     let mut held = 0;
     for (at, sentence) in sentences.iter().enumerate() {
         let wanted = at == 0 || has_keyword(sentence, keywords);
@@ -107,7 +110,7 @@ pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
         held += sentence.split_whitespace().count();
         room -= count;
     }
-    // What room is left goes to the sentences that follow the first.
+    // The sentences after the first one fill the remaining characters.
     if keywords.is_empty()
         && kept.trim_end() == sentences.first().map_or("", |first| first.trim_end())
     {
@@ -125,33 +128,34 @@ pub fn shorten(text: &str, most: usize, keywords: &[String]) -> String {
     format!("{kept}{}", truncation_mark(words - held, "words"))
 }
 
-/// Bytes that tell the script of a text.
-const SCRIPT: usize = 200;
+/// The number of bytes that determine the script of a text.
+const SCRIPT_SAMPLE_BYTES: usize = 200;
 
-/// Whether the first sentence of a text is surely longer than so many characters, since nothing before them can end one.
-fn runs_on(text: &str, most: usize) -> bool {
+/// Returns true if no sentence can end within the first `max_chars` characters. May return false
+/// for others.
+fn runs_on(text: &str, max_chars: usize) -> bool {
     let bytes = text.as_bytes();
     let ends = |part: u8x16| {
         let is = |byte: u8| part.simd_eq(u8x16::splat(byte));
         is(b'.') | is(b'!') | is(b'?') | in_range(part, b'\n', b'\r')
     };
-    let head = bytes.get(..most.max(SCRIPT)).unwrap_or(bytes);
-    is_ascii(head) && find_where(head, 0, ends) >= most
+    let head = bytes.get(..max_chars.max(SCRIPT_SAMPLE_BYTES)).unwrap_or(bytes);
+    is_ascii(head) && find_where(head, 0, ends) >= max_chars
 }
 
-/// Words of a text.
+/// Counts the words of a text.
 fn words(text: &str) -> usize {
     let bytes = text.as_bytes();
     if is_ascii(bytes) { ascii_words(bytes) } else { text.split_whitespace().count() }
 }
 
-/// Whether a text is of a script that does not part its words.
+/// Returns true if the script of a text does not separate words.
 fn is_wide(text: &str) -> bool {
     let bytes = text.as_bytes();
-    if is_ascii(bytes.get(..SCRIPT).unwrap_or(bytes)) {
+    if is_ascii(bytes.get(..SCRIPT_SAMPLE_BYTES).unwrap_or(bytes)) {
         return false;
     }
-    let head = text.chars().take(SCRIPT);
+    let head = text.chars().take(SCRIPT_SAMPLE_BYTES);
     head.clone().filter(|character| *character > '\u{2e80}').count() * 3 > head.count()
 }
 
@@ -160,7 +164,8 @@ fn has_keyword(sentence: &str, keywords: &[String]) -> bool {
     keywords.iter().any(|keyword| sentence.contains(&keyword.to_lowercase()))
 }
 
-/// Sentences, each with the space after it. A line break ends one too. At most the first 64 kB are looked at.
+/// Splits the first 64 kB into sentences with the space after them. A line break also ends a
+/// sentence.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let head = text
         .get(..context_guard_json::text::boundary(text.as_bytes(), 65_536, Form::Raw))
@@ -168,9 +173,10 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     head.split_inclusive('\n').flat_map(|line| line.split_sentence_bounds())
 }
 
-/// As many whole words as fit; characters where a word alone does not.
-fn words_within(text: &str, most: usize) -> String {
-    let cut = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
+/// Returns the whole words that fit into `max_chars` characters, or characters if the first word
+/// does not.
+fn words_within(text: &str, max_chars: usize) -> String {
+    let cut = text.char_indices().nth(max_chars).map_or(text.len(), |(at, _)| at);
     let head = text.get(..cut).unwrap_or(text);
     if cut == text.len() {
         return head.to_owned();
@@ -180,7 +186,7 @@ fn words_within(text: &str, most: usize) -> String {
     if whole.is_empty() { String::new() } else { graphemes(whole) }
 }
 
-/// The text without a last grapheme that may have been cut.
+/// Removes a last grapheme that may be incomplete.
 fn graphemes(text: &str) -> String {
     match text.grapheme_indices(true).next_back() {
         Some((at, last)) if last.chars().count() > 1 => text.get(..at).unwrap_or(text).to_owned(),
@@ -193,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_sentence_then_keywords_then_the_count() {
+    fn first_sentence_precedes_keywords_and_mark() {
         let text = "The house stands by the sea. It has four rooms and a garden. The deposit is 200 euro. Dogs are welcome.";
         assert_eq!(
             shorten(text, 60, &["deposit".to_owned()]),
@@ -204,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_a_stub_and_other_scripts_are_counted_in_characters() {
+    fn data_and_cjk_are_counted_in_characters() {
         let blob = "QUJD".repeat(100);
         assert_eq!(
             shorten(&blob, 80, &[]),
@@ -215,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_recognised() {
+    fn truncation_marks_are_detected() {
         assert!(
             has_truncation_mark("The house ... [12 more words]")
                 && has_truncation_mark("x ... [1 more items] y")

@@ -35,7 +35,7 @@ impl<'t> Highlights<'t> {
     /// that may report errors are parsed.
     #[must_use]
     pub fn new(text: &'t IndexedText<'t>) -> Self {
-        let kind = Kind::of(text);
+        let kind = Kind::detect(text);
         let errors = match kind {
             Kind::Log => entries(text, &severity_prefilter(text)),
             Kind::Plain => error_lines(text, &severity_prefilter(text)),
