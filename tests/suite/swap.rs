@@ -272,7 +272,7 @@ fn cursors_survive_component_swap() -> Result<()> {
     ensure!(active_revision(&gateway)? == 4 && component_of(4)? == component_of(2)?);
     let table = run_program(&["generations", "--admin", &gateway.admin, "--token", TOKEN])?;
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
-    for shown in ["active", "taken back", "guard.wasm", "standby"] {
+    for shown in ["active", "rolled back", "guard.wasm", "standby"] {
         ensure!(table.contains(shown), "{shown} is not in {table}");
     }
     let audit = audit(&folder.join("audit"))?;
@@ -402,7 +402,7 @@ fn failing_component_is_rolled_back() -> Result<()> {
         }
         wait_until("a rollback", || Ok(active_revision(&gateway)? == 1))?;
         let state = revision_report(&gateway)?["generations"][0]["state"].clone();
-        ensure!(state == "taken back", "{fault}: {state}");
+        ensure!(state == "rolled back", "{fault}: {state}");
         ensure!(gateway.process.output().contains("revision 2 was rolled back"), "{fault}");
     }
     Ok(())

@@ -7,14 +7,9 @@ use anyhow::{Result, bail};
 use crate::build::{self, cargo, root};
 use crate::{docs, lint, tools, workflows};
 
-/// Makes `cargo xtask check` fail on the lints of [`lint`]. `cargo xtask lint` always runs them.
-const LINTS_ARE_ENFORCED: bool = false;
-
 /// Runs every check that needs no test.
 pub(crate) fn run() -> Result<()> {
-    if LINTS_ARE_ENFORCED {
-        lint::run(&[])?;
-    }
+    lint::run(&[])?;
     eprintln!("Checking format, lints and documentation.");
     build::run(cargo().args(["fmt", "--all", "--check"]))?;
     build::install_targets()?;

@@ -340,7 +340,7 @@ impl Revisions {
             if revision.number == current.active.number {
                 "active"
             } else if !sound {
-                "taken back"
+                "rolled back"
             } else if current
                 .standby
                 .as_ref()
