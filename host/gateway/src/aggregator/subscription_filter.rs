@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_subscription_id_of_notification_changes() {
+    fn subscription_id_is_replaced() {
         let plain = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
         let own = with_subscription_id(plain, "7");
         assert_eq!(

@@ -100,7 +100,7 @@ impl RequestTable {
         match head.kind() {
             Some(Kind::Response) => {
                 // A response to an unknown id, or a second one, is dropped.
-                let id = head.raw_id().parse::<u64>().ok()?;
+                let id = head.request_id()?.as_u64()?;
                 let pending = state.pending.remove(&id)?;
                 let answer = with_id(&message, &pending.id);
                 let _ = pending.replies.send(UpstreamReply::Answer(answer));
