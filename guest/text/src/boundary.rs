@@ -59,6 +59,7 @@ impl Ranker {
         }
         let mut here = Self { log: self.log, ..Self::default() };
         here.before(before, form);
+        // A fence line may open or close a fence: a single line does not tell which.
         here.in_fence = false;
         here.before(line, form)
     }

@@ -77,6 +77,7 @@ impl<const QUOTED: bool> Breaks for Escaped<QUOTED> {
         let (after, second) = self.0.next(block.positions_of(b'\\'));
         let (letters, quotes) =
             (block.positions_of(b'n'), if QUOTED { block.positions_of(b'"') } else { 0 });
+        // After two or more backslashes, the parity of the run decides: count it. This is rare.
         let doubtful = (letters | quotes) & after & second;
         let escaped = if doubtful == 0 { after } else { after & !plain(bytes, doubtful, base) };
         let breaks = letters & escaped;

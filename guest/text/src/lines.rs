@@ -126,6 +126,7 @@ impl<'a> LineSpans<'a> {
         }
         let mut at = self.at;
         while let Some(stop) = self.bytes.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+            // Skips the escaped character too: the second backslash of a pair begins no escape.
             at += stop + 2;
             if self.bytes.get(at - 1) == Some(&b'n') {
                 return at;

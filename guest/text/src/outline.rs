@@ -57,6 +57,7 @@ fn files(lines: &[&[u8]]) -> Vec<Part> {
     let mut counts: Vec<(usize, usize, usize)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         if let Some(name) = line.strip_prefix(b"+++ ") {
+            // A deleted file has its name only on the line before.
             let deleted = name.starts_with(b"/dev/null");
             let old = at
                 .checked_sub(1)

@@ -62,8 +62,10 @@ fn ascii_words(text: &[u8]) -> usize {
     let (mut words, mut in_word) = (0, 0);
     for at in (0..text.len()).step_by(BLOCK_BYTES) {
         let block = ByteBlock::load(text, at);
+        // Bits after the end of the text must not count as words.
         let within = u64::MAX >> (BLOCK_BYTES - (text.len() - at).min(BLOCK_BYTES));
         let word = within & !(block.positions_of(b' ') | block.positions_in(b'\t', b'\r'));
+        // Counts the first byte of each word. `in_word` carries the last bit of the block before.
         words += (word & !(word << 1 | in_word)).count_ones() as usize;
         in_word = word >> 63;
     }
