@@ -126,10 +126,10 @@ impl SingleUpstream {
                 message.into()
             }
         };
-        let unanswered = UnansweredRequests::of_body(&message);
+        let mut unanswered = UnansweredRequests::of_body(&message);
         let response = match self.upstream.send(Method::POST, None, &headers, message).await {
             Ok(response) => response,
-            Err(failure) => return fail(session, &unanswered, client, &failure),
+            Err(failure) => return fail(session, &mut unanswered, client, &failure),
         };
         self.remember(header(response.headers(), SESSION_ID), session);
         if is_events(response.headers()) {
@@ -145,7 +145,7 @@ impl SingleUpstream {
         let (head, incoming) = response.into_parts();
         let answer = match self.upstream.collect(incoming).await {
             Ok(answer) => answer,
-            Err(failure) => return fail(session, &unanswered, client, &failure),
+            Err(failure) => return fail(session, &mut unanswered, client, &failure),
         };
         let shaped =
             run_blocking(&self.filter, answer.len(), || match session.from_upstream(&answer) {
@@ -199,7 +199,7 @@ impl SingleUpstream {
 /// Answers every request with a failure.
 fn fail(
     session: &Session,
-    unanswered: &UnansweredRequests,
+    unanswered: &mut UnansweredRequests,
     own: Option<Vec<u8>>,
     failure: &Failure,
 ) -> Response {

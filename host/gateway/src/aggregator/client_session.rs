@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use context_guard_protocol::RequestId;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +39,7 @@ pub(super) struct ClientSession {
     questions: Mutex<HashMap<u64, PendingReply>>,
     last_question: AtomicU64,
     /// The requests in flight, by id (raw JSON).
-    running: Mutex<HashMap<String, CancellationToken>>,
+    running: Mutex<HashMap<Option<RequestId>, CancellationToken>>,
     /// Tasks that relay unrelated messages, by the name of the upstream.
     relays: Mutex<HashMap<String, (Weak<UpstreamConnection>, AbortOnDrop)>>,
     /// Subscriptions to resources of stateless upstreams, by URI.
@@ -105,19 +106,19 @@ impl ClientSession {
     /// Begins a request. The token cancels it.
     pub(super) fn begin(&self, id: &str) -> CancellationToken {
         let token = self.ended.child_token();
-        lock(&self.running).insert(id.to_owned(), token.clone());
+        lock(&self.running).insert(RequestId::parse(id), token.clone());
         token
     }
 
     /// Ends a request.
     pub(super) fn finish(&self, id: &str) {
-        lock(&self.running).remove(id);
+        lock(&self.running).remove(&RequestId::parse(id));
         self.touch();
     }
 
     /// Cancels a request.
     pub(super) fn cancel(&self, id: &str) {
-        if let Some(token) = lock(&self.running).remove(id) {
+        if let Some(token) = lock(&self.running).remove(&RequestId::parse(id)) {
             token.cancel();
         }
     }

@@ -97,7 +97,6 @@ impl ResponseStream {
         for answer in self.unanswered.fail(&self.session, failure) {
             self.ready.push_back(Event::message(None, &answer).0);
         }
-        self.unanswered = UnansweredRequests::default();
     }
 
     async fn shape(&mut self, event: Event) -> Vec<u8> {

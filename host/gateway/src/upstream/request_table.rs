@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use context_guard_protocol::RequestId;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
@@ -109,7 +110,8 @@ impl RequestTable {
             Some(Kind::Notification | Kind::Request) => {
                 if head.method() == "notifications/progress" {
                     let token = head.parameters().progress_token?;
-                    let pending = state.pending.get(&token.get().parse::<u64>().ok()?)?;
+                    let id = RequestId::parse(token.get())?.as_u64()?;
+                    let pending = state.pending.get(&id)?;
                     let restored = splice(&message, token.get(), pending.token.as_deref()?);
                     let _ = pending.replies.send(UpstreamReply::Related(restored));
                     return None;
@@ -207,9 +209,9 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"_meta":{"progressToken":2}}}"#
         );
         let progress =
-            br#"{"method":"notifications/progress","params":{"progressToken":1,"progress":5}}"#;
+            br#"{"method":"notifications/progress","params":{"progressToken":1.0,"progress":5}}"#;
         assert_eq!(requests.deliver(progress.to_vec(), None), None);
-        assert_eq!(requests.deliver(br#"{"id":2,"result":{"n":2}}"#.to_vec(), None), None);
+        assert_eq!(requests.deliver(br#"{"id":2.0,"result":{"n":2}}"#.to_vec(), None), None);
         assert_eq!(requests.deliver(br#"{"id":2,"result":{"n":3}}"#.to_vec(), None), None);
         assert_eq!(requests.deliver(br#"{"id":"x","result":{}}"#.to_vec(), None), None);
         assert_eq!(
