@@ -93,7 +93,7 @@ const CORE_LAYERS: &[&[&str]] = &[
 const CORE_EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// Folders whose modules still import each other in cycles: remove each together with its cycle.
-const CYCLES: &[&str] = &["engine::", "host::", "host::engine"];
+const CYCLES: &[&str] = &[];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -1,35 +1,16 @@
 //! A guard component: loaded once, and called in a fresh instance each time.
 
-use std::sync::Arc;
-
-use context_guard_cursor_store::{Clock, CursorStore};
 use wasmtime::Store;
 
 use super::bindings::ContextGuard;
 use super::bindings::exports::context_guard::guard::guard::Guest;
 use super::compiled_variants::CompiledVariants;
 use super::imports::State;
+use super::services::HostServices;
 use crate::{
     CallContext, CompiledPolicy, Description, Engine, Error, Fault, RequestVerdict,
     ResponseVerdict, Result, Settings, Severity, digest,
 };
-
-/// The services that a guard may use: a store and a clock.
-#[derive(Clone)]
-pub struct HostServices {
-    /// The store of snapshots.
-    pub store: Arc<dyn CursorStore>,
-    /// The source of time.
-    pub clock: Arc<dyn Clock>,
-}
-
-impl HostServices {
-    /// Returns the milliseconds since 1970.
-    #[must_use]
-    pub fn now_ms(&self) -> u64 {
-        u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
-    }
-}
 
 /// A compiled and linked component.
 pub struct Component {

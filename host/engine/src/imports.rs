@@ -10,7 +10,7 @@ use super::bindings::context_guard::guard::types::{
     Host as TypesHost, StoreError as WitStoreError,
 };
 use super::bindings::wasi::clocks::wall_clock::{Datetime, Host as WallClockHost};
-use super::component::HostServices;
+use super::services::HostServices;
 
 /// The state of one instance.
 pub(super) struct State {

@@ -13,6 +13,7 @@ mod component;
 mod digest;
 mod error;
 mod imports;
+mod services;
 
 pub use bindings::context_guard::guard::types::{
     Answered, CacheTier, CallContext, CompiledPolicy, Decision, Fault, Forwarded, LossClass,
@@ -21,9 +22,10 @@ pub use bindings::context_guard::guard::types::{
 };
 pub use bindings::exports::context_guard::guard::guard::Description;
 pub use compiled::compiled_folder;
-pub use component::{Component, HostServices, Instance};
+pub use component::{Component, Instance};
 pub use digest::digest;
 pub use error::{Error, Result};
+pub use services::HostServices;
 
 use std::path::PathBuf;
 use std::time::Duration;
