@@ -59,6 +59,9 @@ enum Command {
         /// Install missing system packages without asking.
         #[arg(long)]
         yes: bool,
+        /// Leave out the database of advisories, which only the public network has.
+        #[arg(long)]
+        offline: bool,
         /// A folder of captured MCP messages to replay as well.
         #[arg(long, env = "CONTEXT_GUARD_CORPUS")]
         corpus: Option<PathBuf>,
@@ -66,14 +69,22 @@ enum Command {
         filter: Option<String>,
     },
     /// Check format, lints, documentation, licences and advisories.
-    Check,
+    Check {
+        /// Leave out the database of advisories, which only the public network has.
+        #[arg(long)]
+        offline: bool,
+    },
     /// Check the language rules alone, of these files or of all: takes a second.
     Lint {
         /// Files and folders.
         paths: Vec<PathBuf>,
     },
     /// Check licences, sources, duplicate versions and advisories of the dependencies alone.
-    Dependencies,
+    Dependencies {
+        /// Leave out the database of advisories, which only the public network has.
+        #[arg(long)]
+        offline: bool,
+    },
     /// Check that contract and library are compatible with the last release.
     Semver,
     /// Build the documentation as a book, and check its links.
@@ -125,12 +136,16 @@ impl Command {
             Command::Run { release, features, arguments } => {
                 run::run(release, &features, &arguments)
             }
-            Command::Test { quick, yes, corpus, filter } => {
-                test::run(&test::Options { quick, yes, corpus, filter })
+            Command::Test { quick, yes, offline, corpus, filter } => {
+                test::run(&test::Options { quick, yes, offline, corpus, filter })
             }
-            Command::Check => check::run().and_then(|()| tools::report_skipped()),
+            Command::Check { offline } => {
+                check::run(offline).and_then(|()| tools::report_skipped())
+            }
             Command::Lint { paths } => lint::run(&paths),
-            Command::Dependencies => check::dependencies().and_then(|()| tools::report_skipped()),
+            Command::Dependencies { offline } => {
+                check::dependencies(offline).and_then(|()| tools::report_skipped())
+            }
             Command::Semver => semver::run(),
             Command::Docs => docs::run(),
             Command::Generate => generate::run(),

@@ -64,6 +64,8 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Installs system packages without asking.
     pub(crate) yes: bool,
+    /// Leaves out the database of advisories.
+    pub(crate) offline: bool,
     /// A folder of captures beside those of the project.
     pub(crate) corpus: Option<PathBuf>,
     /// A part of the names of the tests to run.
@@ -75,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.quick {
         tools::skipped("checks, benches and fuzzing", "--quick leaves them out");
     } else {
-        check::run()?;
+        check::run(options.offline)?;
     }
     let servers = servers(options.yes)?;
     let built = build::for_tests()?;
