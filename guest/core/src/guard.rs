@@ -32,16 +32,16 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// Lifetime of stored tool information in milliseconds. Clients rarely list tools less often.
 pub const TOOL_INFO_TTL_MS: u64 = 7 * 24 * 3_600 * 1_000;
 
-/// The reason why the guard failed on a message.
+/// The reason why the guard failed to process a message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// The message is not JSON or not UTF-8, at this byte.
+    /// The message is not JSON or not UTF-8. Holds the byte offset of the error.
     #[error("invalid JSON or UTF-8 at byte {0}")]
     Malformed(u64),
     /// The message is nested deeper than the guard supports.
     #[error("the message is nested too deeply")]
     TooDeep,
-    /// The message exceeds this size limit, in bytes.
+    /// The message is too large. Holds the size limit in bytes.
     #[error("the message exceeds the limit of {0} bytes")]
     TooLarge(u64),
     /// Any other failure.
@@ -58,63 +58,67 @@ impl From<ScanError> for Fault {
     }
 }
 
-/// The caller and the connection.
+/// The caller of a request, and the connection to the upstream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// The owner of snapshots and cursors.
+    /// The identity of the caller, to which snapshots and cursors are bound.
     pub principal: &'a str,
-    /// The upstream's name, part of the endpoint; may be empty.
+    /// The name of the upstream MCP server, a part of endpoint names. May be empty.
     pub upstream: &'a str,
-    /// The MCP revision in use; empty if the host does not know it.
+    /// The MCP revision of the connection; empty if the host does not know it.
     pub protocol_version: &'a str,
-    /// The store cannot be reached, or a local substitute replaces it. Then cursors of read-only
-    /// tools repeat the call, and a missing entry is reported as unavailable, not as expired.
+    /// True if the store cannot be reached, or a local substitute replaces it. Then cursors of
+    /// read-only tools repeat the call, and a missing entry is reported as unavailable, not as
+    /// expired.
     pub store_unavailable: bool,
 }
 
-/// The next step for a request.
+/// The next step that the host takes for a client's request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// Fetch these keys, and call again with all entries fetched so far.
+    /// Load the entries with these keys from the store, and call [`Guard::on_request`] again with
+    /// all entries loaded so far.
     Load(Vec<String>),
-    /// Forward it.
+    /// Forward the request to the upstream.
     Forward {
-        /// The new message; none to forward it unchanged.
+        /// The rewritten request; `None` to forward the client's request unchanged.
         message: Option<Vec<u8>>,
-        /// Passed with the response; empty if the guard need not see it.
+        /// Opaque bytes to pass to [`Guard::on_response`] with the upstream's response. Empty if
+        /// the guard need not see that response.
         ticket: Vec<u8>,
     },
-    /// Answer it.
+    /// Answer the request without asking the upstream.
     Answer {
-        /// The response.
+        /// The JSON-RPC response to send to the client.
         message: Vec<u8>,
-        /// Entries to store.
+        /// Entries to put into the store.
         entries: Vec<Entry<'static>>,
-        /// Keys whose time to live is renewed.
+        /// Keys of stored entries whose time to live is renewed.
         extend: Vec<String>,
-        /// The time to live in milliseconds.
+        /// The time to live of `entries` and `extend`, in milliseconds.
         ttl_ms: u64,
-        /// The record of the decision.
+        /// The telemetry record of this decision.
         record: Record,
     },
 }
 
-/// A response for the client.
+/// The guard's decision about an upstream's response: the message for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shaped<'a> {
-    /// The new message; none to send it unchanged.
+    /// The new message for the client; `None` to send the upstream's response unchanged.
     pub message: Option<Vec<u8>>,
     /// Entries to store before the message is sent.
     pub entries: Vec<Entry<'a>>,
-    /// Their time to live in milliseconds.
+    /// The time to live of the entries, in milliseconds.
     pub ttl_ms: u64,
-    /// The message must not be sent unless the entries are stored. Tool information may be lost.
+    /// True if the message must not be sent unless the entries are stored, because its cursors lead
+    /// to them. False for tool information, which may be lost.
     pub must_be_stored: bool,
-    /// The record of the decision.
+    /// The telemetry record of this decision.
     pub record: Record,
 }
 
-/// The guard: a policy and the live keys.
+/// The guard: a policy and the live signing keys.
 ///
 /// ```
 /// use context_guard_core::policy::compile;
@@ -135,16 +139,17 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Creates a guard.
+    /// Creates a guard from a policy and the live signing keys.
     #[must_use]
     pub fn new(policy: Policy, keys: Keys) -> Self {
         Self { policy, keys }
     }
 
-    /// Decides about a request. After [`Plan::Load`], call it again with all entries loaded so far.
+    /// Decides about a client's request. After [`Plan::Load`], the host calls it again with all
+    /// entries loaded so far. `now_ms` is the time in milliseconds since 1970.
     ///
     /// # Errors
-    /// Returns [`Fault`] if the message is not JSON.
+    /// Returns [`Fault`] if the message is too large, not UTF-8 or not JSON.
     pub fn on_request(
         &self,
         cx: &Context<'_>,
@@ -175,10 +180,11 @@ impl Guard {
         }
     }
 
-    /// Shapes the response to a request that was forwarded with this ticket.
+    /// Shapes the upstream's response to a request that was forwarded with this ticket.
     ///
     /// # Errors
-    /// Returns [`Fault`]. The host then decides what happens to the message.
+    /// Returns [`Fault`] if the response cannot be processed. The host then decides what happens to
+    /// it.
     pub fn on_response<'m>(
         &self,
         cx: &Context<'_>,
@@ -210,7 +216,8 @@ impl Guard {
         }
     }
 
-    /// Builds the environment of a call of `tool`.
+    /// Builds the environment of a call of `tool`. `budget` is the token budget that the caller
+    /// requests, if any.
     fn environment<'g>(
         &'g self,
         cx: &Context<'g>,
@@ -231,7 +238,8 @@ impl Guard {
         }
     }
 
-    /// Shapes a list of tools, and stores what later calls need to know of each tool.
+    /// Shapes the upstream's response to `tools/list`, and stores what later calls need to know of
+    /// each tool. `first` is true for the first page of the list.
     fn tools<'m>(
         &self,
         cx: &Context<'_>,
@@ -268,7 +276,7 @@ impl Guard {
     }
 }
 
-/// Forwards a request that does not concern the guard.
+/// Returns the plan that forwards a request unchanged and without a ticket.
 fn pass() -> Plan {
     Plan::Forward { message: None, ticket: Vec::new() }
 }
@@ -277,7 +285,7 @@ fn unchanged(record: Record) -> Shaped<'static> {
     Shaped { message: None, entries: Vec::new(), ttl_ms: 0, must_be_stored: false, record }
 }
 
-/// Checks the size and the encoding of a message.
+/// Checks the size of a message, and that it is UTF-8.
 fn check(message: &[u8]) -> Result<(), Fault> {
     if message.len() > MAX_MESSAGE_BYTES {
         return Err(Fault::TooLarge(MAX_MESSAGE_BYTES as u64));

@@ -1,8 +1,9 @@
 //! The core of context-guard: decides what a model sees of an MCP answer, and what is stored.
 //!
-//! A [`Guard`] is a policy and the live keys. It keeps no state and performs no I/O. Time, stored
-//! bytes and messages are inputs; messages, entries for a store and records are outputs. So the
-//! same code runs in a synchronous host, in an asynchronous browser and in a proxy's callbacks.
+//! A [`Guard`] is a policy and the live signing keys. It keeps no state and performs no I/O. Time,
+//! stored bytes and messages are inputs; messages, entries for a store and telemetry records are
+//! outputs. So the same code runs in a synchronous host, in an asynchronous browser and in a
+//! proxy's callbacks.
 //!
 //! - [`Guard::on_request`] forwards a request with a ticket for its response, asks for stored
 //!   entries ([`Plan::Load`]), or answers it.
@@ -36,6 +37,6 @@ pub use context_guard_tokens as tokens;
 pub use guard::{Context, Fault, Guard, Plan, Shaped};
 pub use record::{Loss, Record};
 
-/// The MCP revisions that the guard knows.
+/// The MCP revisions that the guard supports, oldest first.
 pub const REVISIONS: [&str; 5] =
     ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];

@@ -17,7 +17,8 @@ pub mod write_answer;
 
 /// The prefix of the guard's own `_meta` keys.
 pub const META_PREFIX: &str = "dev.context-guard/";
-/// The `_meta` key of result metadata.
+/// The `_meta` key under which a shaped result has its result metadata.
 pub const META_RESULT: &str = "dev.context-guard/result";
-/// The prefix of the URIs that read parts of resources.
+/// The prefix of the resource URIs under which clients read further parts of a shortened resource.
+/// A cursor follows it.
 pub const READ_URI: &str = "context-guard://read/";

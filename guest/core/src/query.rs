@@ -33,50 +33,51 @@ use crate::policy::EndpointSettings;
 /// A query as the caller wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Query {
-    /// A JSON Pointer, or a JSONPath of the supported subset.
+    /// The path of the queried value: a JSON Pointer, or a JSONPath of the supported subset.
     pub path: Option<String>,
-    /// Fields of the records, or of the document.
+    /// The fields to return, of each record or of the document: dotted paths, separated by commas.
     pub fields: Option<String>,
-    /// A regular expression.
+    /// The regular expression that returned lines or values match.
     pub grep: Option<String>,
-    /// Number of context lines before and after a matching line.
+    /// Number of context lines to return before and after a matching line.
     pub context: u64,
-    /// Totals over all records.
+    /// The totals to compute over all records, such as `count by status`.
     pub aggregate: Option<String>,
-    /// The condition that records must meet.
+    /// The condition that returned records meet, such as `status=open`.
     pub condition: Option<String>,
-    /// The level of detail of records.
+    /// The level of detail in which records are returned.
     pub mode: Option<ResponseMode>,
-    /// The ids of the selected records.
+    /// The ids of the records to return; empty for all records.
     pub filter_ids: Vec<String>,
-    /// The minimum score.
+    /// The minimum score of returned records.
     pub min_score: Option<String>,
 }
 
 /// The result of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryResult {
-    /// JSON or a text, not escaped.
+    /// The result: unescaped JSON, or a text.
     pub bytes: Vec<u8>,
-    /// The bytes are a text, not JSON.
+    /// True if the result is a text, not JSON.
     pub is_text: bool,
-    /// A description in words: "fields id, status of 500 records".
+    /// A description of the result in words: "fields id, status of 500 records".
     pub description: String,
-    /// The projection, if it ended before all records were read.
+    /// The projection, if it ended before all records were read; otherwise none.
     pub partial: Option<PartialProjection>,
 }
 
-/// A projection of the first records of a list.
+/// A projection of only the first records of a list to selected fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialProjection {
-    /// The fields, as the caller wrote them.
+    /// The selected fields, as the caller wrote them.
     pub fields: String,
-    /// Keys from the document to the list, if the paths of the fields start at the document.
+    /// Keys from the document to the list, if the paths in `fields` start at the document.
+    /// Otherwise empty: the paths start at each record.
     pub within: Vec<String>,
 }
 
 impl QueryResult {
-    /// Creates a result.
+    /// Creates the result of a query that read all records.
     #[must_use]
     pub fn new(bytes: Vec<u8>, is_text: bool, description: String) -> Self {
         Self { bytes, is_text, description, partial: None }
@@ -92,13 +93,14 @@ impl Query {
         *self == Self::default() || *self == full
     }
 
-    /// Returns true if the query names record ids. A caller knows them only from an earlier answer.
+    /// Returns true if the query names ids of records. A caller knows them only from an earlier
+    /// answer.
     #[must_use]
     pub fn refers_back(&self) -> bool {
         !self.filter_ids.is_empty()
     }
 
-    /// Checks the syntax.
+    /// Checks the syntax of the query, and that its parts can be combined.
     ///
     /// # Errors
     /// Returns a message for the caller.
@@ -125,8 +127,9 @@ impl Query {
         Ok(())
     }
 
-    /// Runs a validated query on a payload. `survey` saves locating its lists again. A text is
-    /// searched from `from_line`. O(payload); a projection of a list stops at `is_enough`.
+    /// Runs a validated query on a payload. `survey` holds the payload's lists, if they are already
+    /// located. A text is searched from line `from_line`, and a projection of a list stops at
+    /// `is_enough`. O(payload).
     ///
     /// # Errors
     /// Returns a message for the caller if the query does not apply to the payload.
@@ -205,8 +208,8 @@ impl Query {
         }
     }
 
-    /// Answers a query for fields alone without an outline of the document. Returns none if only
-    /// the outline can decide.
+    /// Answers a query that has only `fields`, without an outline of the document. Returns none if
+    /// the query has other parts, or if only the outline can decide.
     fn project(
         &self,
         bytes: &[u8],

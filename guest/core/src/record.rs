@@ -1,60 +1,61 @@
-//! Records of decisions: the core's part of telemetry.
+//! Telemetry records: one for each answer.
 
 use crate::query::response_mode::ResponseMode;
 use crate::tokens::OriginalCost;
 
-/// The loss that an answer suffered, in ascending order.
+/// The information that an answer lost by shaping, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loss {
-    /// The original bytes.
+    /// No loss: the upstream's bytes are sent.
     #[default]
     None,
-    /// Other bytes, same information.
+    /// Other bytes than the upstream's, with the same information.
     Lossless,
-    /// A part of the answer; a cursor leads to the rest.
+    /// A part of the upstream's answer; a cursor leads to the rest.
     Partial,
-    /// Fewer fields or shorter values; a cursor leads to the original.
+    /// Fewer fields or shorter values than in the upstream's answer; a cursor leads to the
+    /// original.
     Condensed,
-    /// A description only; a cursor leads to the original.
+    /// Only a description of the upstream's answer; a cursor leads to the original.
     Described,
 }
 
-/// The record of one decision. Token counts are those of the estimator that policy names.
+/// The telemetry record of one answer. Token counts are those of the estimator that policy names.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// `upstream::name`, or the method.
+    /// The tool or resource as `upstream::name`, or the method of another request.
     pub endpoint: String,
-    /// `full`, `page`, `chunk`, `part`, `preview`, `selection`, `compact`, `description`, `catalog`
-    /// or `error`.
+    /// The kind of answer: `full`, `page`, `chunk`, `part`, `preview`, `selection`, `compact`,
+    /// `description`, `catalog` or `error`.
     pub mode: String,
-    /// The loss of the answer.
+    /// The information that the answer lost by shaping.
     pub loss: Loss,
-    /// Tokens of the answer as sent.
+    /// The estimated tokens of the answer as sent to the client.
     pub estimated_tokens: u64,
-    /// Bytes of the message as sent.
+    /// The size of the message as sent to the client, in bytes.
     pub response_bytes: u64,
-    /// Tokens of the upstream's answer.
+    /// The estimated tokens of the upstream's answer.
     pub original_tokens: u64,
-    /// `original_tokens` was extrapolated from samples.
+    /// True if `original_tokens` was extrapolated from samples.
     pub original_tokens_sampled: bool,
-    /// Bytes of the upstream's message.
+    /// The size of the upstream's message in bytes.
     pub original_bytes: u64,
-    /// The token threshold that applied.
+    /// The token budget that applied to the answer.
     pub budget: u64,
-    /// Number of items shown, if the answer is a list.
+    /// The number of items shown, if the answer is a list.
     pub item_count: Option<u64>,
-    /// The `response_mode` of the call.
+    /// The `response_mode` argument of the call, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_mode: Option<ResponseMode>,
-    /// The tool changes nothing.
+    /// True if the tool changes nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }
 
 impl Record {
-    /// Creates the record of a message that was sent unchanged.
+    /// Creates the record of a message of `bytes` bytes that is sent unchanged.
     #[must_use]
     pub fn unchanged(endpoint: &str, original: OriginalCost, bytes: usize, budget: u64) -> Self {
         Self {
@@ -73,25 +74,25 @@ impl Record {
         }
     }
 
-    /// Creates the record of a refusal.
+    /// Creates the record of an error message of `bytes` bytes that the guard writes itself.
     #[must_use]
     pub fn error(endpoint: &str, original: OriginalCost, bytes: usize, budget: u64) -> Self {
         Self { mode: "error".to_owned(), ..Self::unchanged(endpoint, original, bytes, budget) }
     }
 
-    /// Returns true if a page of a list was served.
+    /// Returns true if the answer is a page of a list, or a part of an item.
     #[must_use]
     pub fn pagination_used(&self) -> bool {
         matches!(self.mode.as_str(), "page" | "part")
     }
 
-    /// Returns true if the answer omits fields or values.
+    /// Returns true if the answer omits fields or shortens values.
     #[must_use]
     pub fn summarization_used(&self) -> bool {
         self.loss >= Loss::Condensed
     }
 
-    /// Returns true if a chunk of a text was served.
+    /// Returns true if the answer is a chunk of a text.
     #[must_use]
     pub fn chunking_used(&self) -> bool {
         self.mode == "chunk"

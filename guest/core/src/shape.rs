@@ -1,7 +1,7 @@
 //! Shaping: reduces an answer to its budget.
 //!
-//! The excerpt of a payload is selected by reduction strategies, in the order that `strategy`
-//! lists. The excerpt is rendered once, and the payload is stored so that the rest can be read.
+//! Reduction strategies, in the order that `strategy` lists, select the excerpt of a payload. The
+//! excerpt is rendered once, and the payload is stored so that the rest of it can be read.
 
 pub mod chunk;
 pub mod condense;
@@ -32,54 +32,58 @@ use crate::blocks::equal_bytes;
 use crate::json::text::Form;
 use crate::snapshot::Cursor;
 
-/// The part of a payload that is shown.
+/// The part of a payload that an answer shows to the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Excerpt {
-    /// The extent of the part.
+    /// The extent of the excerpt within the payload: items, lines or fields.
     pub coverage: Coverage,
-    /// A cursor to the rest, or to the whole if there is no rest.
+    /// A cursor to the rest of the payload, or to the whole payload if there is no rest.
     pub next: Option<Cursor>,
-    /// True if `next` leads to the rest, false if it leads to the whole.
+    /// True if `next` leads to the rest of the payload, false if it leads to the whole.
     pub more: bool,
-    /// The content.
+    /// The content of the excerpt.
     pub body: ExcerptBody,
-    /// Important parts of the rest, as text: errors of a log, or what identifies other items.
+    /// Important parts of the payload outside the excerpt, as text: errors of a log, or the ids and
+    /// names of other items.
     pub highlights: Option<String>,
-    /// A description of the source, if that is not the upstream's answer itself.
+    /// A description of the data that the excerpt is taken from, if that is not the upstream's
+    /// answer itself but, for example, a query result.
     pub about: Option<String>,
 }
 
 impl Excerpt {
-    /// Creates an excerpt. `next` leads to the rest.
+    /// Creates an excerpt. `next` is a cursor to the rest of the payload, if there is a rest.
     #[must_use]
     pub fn new(coverage: Coverage, next: Option<Cursor>, body: ExcerptBody) -> Self {
         Self { coverage, more: next.is_some(), next, body, highlights: None, about: None }
     }
 
-    /// Returns true if both have the same content and cursor. Highlights and source may differ.
+    /// Returns true if both excerpts have the same content and cursor. Their highlights and sources
+    /// may differ.
     #[must_use]
     pub fn has_same_content(&self, other: &Self) -> bool {
         let Self { coverage, next, more, body, highlights: _, about: _ } = self;
         (coverage, next, more, body) == (&other.coverage, &other.next, &other.more, &other.body)
     }
 
-    /// Returns the same excerpt with a cursor that leads to the whole, not to the rest.
+    /// Returns the same excerpt, but declares that its cursor leads to the whole payload, not to
+    /// the rest.
     #[must_use]
     pub fn complete(self) -> Self {
         Self { more: false, ..self }
     }
 }
 
-/// The content of an excerpt.
+/// The content of an excerpt, by its format.
 #[derive(Clone, Debug)]
 pub enum ExcerptBody {
-    /// A document with fewer items. See [`page::Pieces`].
+    /// A page of a document: the document with fewer list items. See [`page::Pieces`].
     Page(page::Pieces),
-    /// Content blocks as received, separated by commas.
+    /// Content blocks as the upstream sent them, separated by commas.
     Blocks(Vec<u8>),
-    /// A part of a text.
+    /// A part of a text, raw or escaped as in a JSON string.
     Text(Vec<u8>, Form),
-    /// Unescaped JSON that is not a page of the original.
+    /// Unescaped JSON that is not a page of the document, such as a query result.
     Json(Vec<u8>),
     /// The summary of a document, as unescaped JSON.
     Summary(Vec<u8>),

@@ -24,7 +24,7 @@ impl Mask {
         Self::from_paths(fields.split(','))
     }
 
-    /// Creates a mask from paths.
+    /// Creates a mask from dotted paths.
     ///
     /// # Errors
     /// Returns a message for the caller if a path is empty or too long.
@@ -53,7 +53,7 @@ impl Mask {
         Ok(mask)
     }
 
-    /// Returns true if the value at these keys, or a value that contains it, is selected.
+    /// Returns true if the mask selects the value at these keys, or a value that contains it.
     #[must_use]
     pub fn holds(&self, keys: &[&str]) -> bool {
         let mut at = self;
@@ -69,19 +69,19 @@ impl Mask {
         at.whole
     }
 
-    /// Returns the mask of the value at these keys.
+    /// Returns the submask of the value at these keys, or none if the mask selects nothing there.
     #[must_use]
     pub fn descend(&self, keys: &[String]) -> Option<&Mask> {
         keys.iter().try_fold(self, |mask, key| mask.member(key))
     }
 
-    /// Returns the mask of one member.
+    /// Returns the submask of the member of this name, or none if the mask selects nothing in it.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Mask> {
         self.named(name.as_bytes())
     }
 
-    /// Returns the mask of the member of this name, which need not be UTF-8.
+    /// Returns the submask of the member of this name, which need not be UTF-8.
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Mask> {
         // A linear search is faster than a binary search for few names.
         if self.members.len() > 16 {
@@ -93,18 +93,18 @@ impl Mask {
             .map(|(_, mask)| mask)
     }
 
-    /// Returns the outermost names.
+    /// Returns the names of the root members in which the mask selects something.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(String::as_str)
     }
 
-    /// Returns true if the mask selects the complete value.
+    /// Returns true if the mask selects nothing below the value, so that the value is copied whole.
     pub(crate) fn is_end(&self) -> bool {
         self.members.is_empty()
     }
 }
 
-/// Returns the names of an object's members, or of those of the first object in a list.
+/// Returns the names of an object's members. For a list, returns those of its first object.
 #[must_use]
 pub fn names(outline: &Outline<'_>, id: NodeId) -> Vec<String> {
     let Some(node) = outline.node(id) else { return Vec::new() };

@@ -1,13 +1,13 @@
 //! Priorities of fields, derived from their names.
 
-/// The priority of a field, the highest first.
+/// The priority of a record's field when space is short, the highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldPriority {
     /// Identifies a record: ids, names, titles.
     Identity,
     /// The state or kind of a record.
     State,
-    /// Other common criteria: times, totals, URLs.
+    /// Another common criterion: a time, total or URL.
     Key,
     /// Any other field.
     Plain,
@@ -46,7 +46,7 @@ const IDENTITY: &[&str] = &[
     "question",
 ];
 
-/// RenderCache words of names that identify.
+/// Last words of field names that identify a record, such as `full_name`.
 const IDENTITY_ENDS: &[&str] = &["name", "title"];
 
 const STATE: &[&str] = &[
@@ -185,8 +185,8 @@ const NOISE: &[&str] = &[
     "_etag",
 ];
 
-/// Returns the words of a name in lower case: `createdAt`, `created_at` and `created-at` have the
-/// same two.
+/// Returns the words of a field name in lower case: `createdAt`, `created_at` and `created-at` all
+/// give `created` and `at`.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![String::new()];
     let mut lower = false;
@@ -204,7 +204,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The worth of a field of this name.
+/// Returns the priority of a field of this name.
 #[must_use]
 pub fn field_priority(name: &str) -> FieldPriority {
     let lower = name.to_lowercase();

@@ -4,52 +4,54 @@ use super::{Mask, minify};
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, convert, visible};
 
-/// Maximum nesting of selected fields. Deeper values are skipped.
+/// Maximum nesting depth at which fields can be selected. Deeper values are skipped.
 pub(super) const MAX_LEVELS: u16 = 64;
-/// Maximum number of member keys that a node of the mask caches.
+/// Maximum number of member keys cached for one node of a mask.
 const MAX_CACHED_MEMBERS: usize = 256;
-/// Maximum number of consecutive expected members that an object may lack.
+/// Number of expected members, from the next one, with which a key is compared before the whole
+/// cache is searched.
 const MAX_MISSING_MEMBERS: usize = 4;
 
-/// A mask with a cache of the members of earlier objects. Most records have the same keys in the
-/// same order, so comparing raw bytes replaces most lookups.
+/// Copies the fields that a mask selects from documents. Caches the members of earlier objects.
+/// Most records have the same keys in the same order, so comparing raw bytes replaces most lookups.
 pub struct Projection<'m> {
-    /// The copied fields as unescaped JSON.
+    /// The selected fields copied so far, as unescaped JSON.
     pub out: Vec<u8>,
     form: Form,
     nodes: Vec<MaskNode<'m>>,
-    /// The nesting depth of the next value.
+    /// The nesting depth of the value that is read next.
     level: u16,
 }
 
-/// A node of the mask, and the members that objects at its position have.
+/// A node of the mask, and the members seen so far in objects at that node.
 struct MaskNode<'m> {
     mask: &'m Mask,
     members: Vec<Member>,
-    /// Index of the member that is expected next.
+    /// Index in `members` of the member that is expected next.
     next: usize,
 }
 
 struct Member {
-    /// Its key verbatim, with quotes and colon.
+    /// The member's key verbatim, with quotes and colon.
     raw_key: Vec<u8>,
-    /// The unescaped key and the node of its value; none if the member is not selected.
+    /// The unescaped key and the index of the node for its value; none if the mask does not select
+    /// the member.
     selected: Option<(Vec<u8>, usize)>,
 }
 
 impl<'m> Projection<'m> {
-    /// Creates a projection of documents in this form.
+    /// Creates a projection of documents whose bytes have this form (raw or escaped).
     #[must_use]
     pub fn new(mask: &'m Mask, form: Form) -> Self {
         let root = MaskNode { mask, members: Vec::new(), next: 0 };
         Self { out: Vec::new(), form, nodes: vec![root], level: 0 }
     }
 
-    /// Appends the selected fields of the value at byte `at`. Returns false, and appends nothing,
-    /// if it has none of them. O(value).
+    /// Appends the selected fields of the JSON value at byte `at` to `out`. Returns false, and
+    /// appends nothing, if the value has none of the fields. O(value).
     ///
     /// # Errors
-    /// Returns an error if the inspected JSON is invalid.
+    /// Returns an error if the JSON that was read is invalid.
     pub fn copy(&mut self, bytes: &[u8], at: usize) -> Scan<bool> {
         self.value(&mut Scanner::starting_at(bytes, self.form, at), 0)
     }
@@ -134,8 +136,8 @@ impl<'m> Projection<'m> {
         Ok(true)
     }
 
-    /// Reads the key of a member and its colon. Returns the index of the member in its node, or
-    /// none if it is not selected and the cache is full.
+    /// Reads the key of a member and its colon. Returns the index of the member in the cache of
+    /// `node`, or none if it is neither selected nor cached and the cache is full.
     #[inline]
     fn member(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<Option<usize>> {
         scanner.skip_whitespace();
@@ -169,8 +171,8 @@ impl<'m> Projection<'m> {
         Ok(self.nodes.get_mut(node).map(|here| here.learn(member)))
     }
 
-    /// Returns the index of the node of a mask. Masks are small and shared by all records, so a
-    /// linear search by address suffices.
+    /// Returns the index of the node for this mask, and adds the node if it is missing. Masks are
+    /// small and shared by all records, so a linear search by address suffices.
     fn node_index(&mut self, mask: &'m Mask) -> usize {
         let known = self.nodes.iter().position(|node| std::ptr::eq(node.mask, mask));
         known.unwrap_or_else(|| {
@@ -181,7 +183,9 @@ impl<'m> Projection<'m> {
 }
 
 impl MaskNode<'_> {
-    /// Reads a key that is near its expected position, and returns its index. O(1).
+    /// Reads the next key if it equals the expected one or one near it, and returns its index.
+    /// Tries the member after the last match first, because records repeat their key order. Returns
+    /// none, and reads nothing, if no key matches. O(1).
     #[inline]
     fn expected(&mut self, scanner: &mut Scanner<'_>) -> Option<usize> {
         let at = match self.members.get(self.next) {
@@ -206,7 +210,8 @@ impl MaskNode<'_> {
         self.members.len() - 1
     }
 
-    /// Expects the member after `at` next: after the last, the first of the next record.
+    /// Sets the member expected next: the one after `at`, or the first if `at` is the last, because
+    /// then the next record begins.
     #[inline]
     fn follow(&mut self, at: usize) {
         self.next = if at + 1 < self.members.len() { at + 1 } else { 0 };

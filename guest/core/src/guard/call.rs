@@ -1,4 +1,4 @@
-//! A request on its way to the upstream: forwarded without the guard's arguments, or answered.
+//! A client's request: forwarded to the upstream without the guard's arguments, or answered.
 
 use super::replay::MAX_REPLAY_ARGUMENT_BYTES;
 use super::ticket::{CalledTool, ParsedRequest, ReplayTicket, Ticket};
@@ -25,17 +25,17 @@ use crate::snapshot::{Cursor, CursorError, Replay, Scope};
 use crate::text::shorten::{TRUNCATION_MARK_PREFIX, has_truncation_mark};
 use crate::tokens::OriginalCost;
 
-/// The refusal of a call whose arguments contain truncation marks.
+/// The error message for a call whose arguments contain truncation marks.
 const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
      Read the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
 
-/// The refusal of a resource URI whose cursor only a tool can follow.
+/// The error message for a resource URI whose cursor only a tool can follow.
 const TOOL_CURSOR_ERROR: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
 
-/// The code of a protocol error about a cursor: outside the range that JSON-RPC reserves.
+/// The JSON-RPC error code of a cursor that is not served: outside the reserved range.
 const CURSOR_ERROR_CODE: i64 = 1_001;
 
-/// A request on its way to the upstream.
+/// A client's request, with all that the decision about it depends on.
 pub(super) struct Call<'a> {
     pub(super) guard: &'a Guard,
     pub(super) cx: &'a Context<'a>,
@@ -46,13 +46,13 @@ pub(super) struct Call<'a> {
     pub(super) id: &'a [u8],
 }
 
-/// The result of looking up a tool in the store.
+/// The result of looking up the stored information about a tool.
 enum ToolLookup {
-    /// These keys must be loaded first.
+    /// The entries with these keys must be loaded first.
     Load(Vec<String>),
     /// The tool was listed before.
     Known(ToolInfo),
-    /// The tool was never listed, or too long ago.
+    /// The tool was never listed, or its information has expired.
     Unknown,
 }
 
@@ -76,7 +76,7 @@ impl Call<'_> {
         self.guard.environment(self.cx, tool, self.budget(), self.now_ms)
     }
 
-    /// Returns the keys that were not loaded yet.
+    /// Returns those of `keys` whose entries the host has not loaded yet.
     fn missing(&self, keys: &[String]) -> Vec<String> {
         keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect()
     }
@@ -94,7 +94,7 @@ impl Call<'_> {
         info.map_or(ToolLookup::Unknown, ToolLookup::Known)
     }
 
-    /// Decides about `tools/call`.
+    /// Decides about a `tools/call` request.
     pub(super) fn tool(&self) -> Plan {
         let Some(name) = self.request.name.as_deref() else { return pass() };
         let upstream = self.cx.upstream;
@@ -153,8 +153,9 @@ impl Call<'_> {
         self.forward(name, rest, &guarded, tool)
     }
 
-    /// Answers a call from the stored answer of the same call, if there is one. A caller that names
-    /// ids has seen an answer.
+    /// Answers a tool call from the stored answer of an earlier call with the same arguments.
+    /// `rest` holds the tool's arguments if the guard's were removed from them. Returns `None` if
+    /// no such answer is stored, so that the upstream must be asked.
     fn stored_answer(
         &self,
         reader: &SnapshotReader<'_>,
@@ -187,19 +188,20 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the hash of the tool's own arguments. White space does not influence it.
+    /// Returns a hash of the tool's own arguments: `rest`, or all arguments of the request if none
+    /// were the guard's. White space does not influence it.
     fn arguments_hash(&self, rest: Option<&[u8]>) -> u128 {
         hash(rest.unwrap_or(self.arguments()))
     }
 
-    /// Returns the arguments verbatim.
+    /// Returns the arguments of the request verbatim, or `{}` if it has none.
     fn arguments(&self) -> &[u8] {
         let span = self.request.arguments.clone();
         span.and_then(|span| self.message.get(span)).unwrap_or(b"{}")
     }
 
-    /// Returns true if the arguments contain truncation marks: the model then sends an excerpt back
-    /// as if it were complete.
+    /// Returns true if the arguments of the request contain truncation marks: the model then sends
+    /// an excerpt back as if it were complete.
     fn has_truncation_marks(&self) -> bool {
         let bytes = self.arguments();
         memchr::memmem::find(bytes, TRUNCATION_MARK_PREFIX.as_bytes()).is_some()
@@ -207,7 +209,7 @@ impl Call<'_> {
             && memchr::memmem::find(bytes, VERBATIM_ARGUMENT.as_bytes()).is_none()
     }
 
-    /// Separates the guard's arguments from the tool's.
+    /// Separates the guard's arguments of the request from the tool's.
     fn split_arguments(
         &self,
         owner: ArgumentOwner<'_>,
@@ -219,13 +221,14 @@ impl Call<'_> {
         }
     }
 
-    /// Returns a reader of any snapshot of the principal.
+    /// Returns a reader of any snapshot of the principal. `renamed` is true if the guard's read
+    /// tool has its alternative name.
     fn reader(&self, renamed: bool) -> SnapshotReader<'_> {
         let call = self.environment(CalledTool { renamed, ..CalledTool::default() });
         SnapshotReader { call, endpoint: None, structured: false }
     }
 
-    /// Answers a call of the guard's own tool.
+    /// Answers a call of the guard's own read tool. `name` is the name under which it was called.
     fn read_tool(&self, name: &str, renamed: bool) -> Plan {
         let guarded = match self.split_arguments(ArgumentOwner::ReadTool, &self.settings_for(name))
         {
@@ -247,8 +250,9 @@ impl Call<'_> {
         }
     }
 
-    /// Repeats a call to serve a cursor of an answer that is not stored. The request becomes that
-    /// call: of the tool, or of `upstream::tool` if the host does not name the upstream.
+    /// Repeats the call `replay` to serve a cursor of an answer that is not stored. The request
+    /// becomes that call: of the tool, or of `upstream::tool` if the host does not name the
+    /// upstream. `now` holds the guard's arguments of the current request.
     fn replay_call(
         &self,
         cursor: &Cursor,
@@ -305,7 +309,7 @@ impl Call<'_> {
         Plan::Forward { message: Some(message), ticket: ticket.to_bytes() }
     }
 
-    /// Decides about `resources/read`.
+    /// Decides about a `resources/read` request.
     pub(super) fn resource(&self) -> Plan {
         let Some(uri) = self.request.name.as_deref() else { return pass() };
         match uri.strip_prefix(READ_URI) {
@@ -321,7 +325,8 @@ impl Call<'_> {
         }
     }
 
-    /// Forwards the request without the guard's arguments and `_meta` members.
+    /// Forwards the request without the guard's arguments and `_meta` members. `arguments` replaces
+    /// the tool's arguments if the guard's (`guarded`) were removed from them.
     pub(super) fn forward(
         &self,
         name: &str,
@@ -350,8 +355,8 @@ impl Call<'_> {
         Plan::Forward { message, ticket: ticket.to_bytes() }
     }
 
-    /// Returns the call for inclusion in cursors, if it may be repeated: the tool changes nothing,
-    /// and the arguments are short.
+    /// Returns the call for inclusion in cursors, or `None` if it may not be repeated. It may if
+    /// the tool changes nothing and the arguments are short.
     fn replay(&self, name: &str, tool: CalledTool) -> Option<Replay> {
         let arguments = std::str::from_utf8(self.arguments()).ok()?;
         let can_replay = tool.read_only
@@ -364,7 +369,8 @@ impl Call<'_> {
         })
     }
 
-    /// Answers with a part of a snapshot.
+    /// Answers the request with the part of a snapshot that was read, or with the reason why none
+    /// was. `name` is the tool or resource URI that the client requested.
     fn serve(&self, read: Result<PartRead, ReadError>, name: &str) -> Plan {
         let read = match read {
             Ok(read) => read,
@@ -384,7 +390,8 @@ impl Call<'_> {
         Plan::Answer { message, entries: read.entries, extend: read.extend, ttl_ms, record }
     }
 
-    /// Answers with an error that the caller can act on.
+    /// Answers the request with an error that the caller can act on. `name` is the requested tool
+    /// or resource URI.
     fn refuse(&self, name: &str, reason: &str) -> Plan {
         // MCP: a failed tool call is a result that the model sees; anything else is a protocol
         // error.
@@ -402,7 +409,7 @@ impl Call<'_> {
     }
 }
 
-/// Returns a hash of arguments. White space does not influence it.
+/// Returns a hash of arguments. White space between their JSON tokens does not influence it.
 fn hash(arguments: &[u8]) -> u128 {
     xxhash_rust::xxh3::xxh3_128(&minify(arguments))
 }

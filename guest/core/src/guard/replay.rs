@@ -1,4 +1,4 @@
-//! Cursors of answers that are not stored: the call is repeated, and the cursor is served only if
+//! Serves cursors of answers that are not stored: repeats the call, and serves the cursor only if
 //! the upstream's answer is unchanged.
 
 use super::ticket::{CalledTool, ParsedRequest, ReplayTicket};
@@ -13,14 +13,16 @@ use crate::record::Record;
 use crate::snapshot::{Cursor, CursorError, Loaded};
 use crate::tokens::OriginalCost;
 
-/// Maximum size of arguments in a cursor, in bytes. A cursor costs tokens whenever it is shown.
+/// Maximum size, in bytes, of the call arguments that a cursor may hold. A cursor costs tokens
+/// whenever it is shown.
 pub(super) const MAX_REPLAY_ARGUMENT_BYTES: usize = 1_024;
 
-/// The refusal of a query whose result exceeds one answer, because its next page cannot be stored.
+/// The error message for a query whose result exceeds one answer, because its next page cannot be
+/// stored.
 const RESULT_TOO_LARGE_ERROR: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. Ask for less: fewer fields, a smaller limit, a stricter where or grep.";
 
 impl Guard {
-    /// Serves a cursor from the response to a repeated call.
+    /// Serves a cursor from the upstream's response to a repeated call.
     pub(super) fn on_replayed_response<'m>(
         &self,
         cx: &Context<'_>,
@@ -83,7 +85,8 @@ impl Guard {
     }
 }
 
-/// Returns true if the upstream failed this time. The client then gets its error unchanged.
+/// Returns true if the repeated call failed or is incomplete. The client then gets the upstream's
+/// response unchanged.
 fn is_failure(message: &[u8]) -> bool {
     Answer::read(message)
         .is_ok_and(|answer| answer.result.is_none() || answer.is_error || !answer.complete)

@@ -1,5 +1,5 @@
-//! Tickets: what the guard must know of a request when the response arrives. The host carries them
-//! as opaque bytes, because the guard keeps no state.
+//! Tickets: the facts about a request that the guard needs when the upstream's response arrives. The
+//! host carries them as opaque bytes, because the guard keeps no state.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,35 +9,35 @@ use crate::query::Query;
 use crate::shape::context::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
 
-/// Identifies the format. Must change whenever [`Ticket`] does.
+/// Identifies the byte format of tickets. Must change whenever [`Ticket`] does.
 const FORMAT: &[u8; 4] = b"cgt3";
 
-/// A ticket, by the kind of response.
+/// The facts about a forwarded request that are needed to shape its response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "there is one a request")]
 pub(crate) enum Ticket {
-    /// A tool call, a resource or the result of a task.
+    /// For the response to a tool call, a resource read or `tasks/result`.
     Answer {
-        /// The tool or resource.
+        /// The name of the tool, the URI of the resource, or `tasks/result`.
         name: String,
-        /// A hash of the arguments.
+        /// A hash of the tool's arguments, without those of the guard.
         arguments: u128,
-        /// The guard's own arguments of the call.
+        /// The guard's own arguments that set the size of the answer.
         options: RequestOptions,
-        /// The query of the call.
+        /// The guard's own arguments that select data.
         query: Query,
-        /// The token budget that the caller names, if any.
+        /// The token budget that the caller requests, if any.
         budget: Option<u64>,
-        /// The tool.
+        /// The properties of the called tool.
         tool: CalledTool,
-        /// The call itself, if it may be repeated.
+        /// The forwarded call, for cursors to repeat. `None` if it may not be repeated.
         replay: Option<Replay>,
     },
-    /// A call that is repeated to serve a cursor.
+    /// For the response to a call that is repeated to serve a cursor.
     Replay(Box<ReplayTicket>),
-    /// A list of tools; its first page or a later one.
+    /// For the response to `tools/list`.
     Tools {
-        /// The first page.
+        /// True for the first page of the list, false for a later one.
         first: bool,
     },
 }
@@ -45,50 +45,51 @@ pub(crate) enum Ticket {
 /// The properties of a called tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CalledTool {
-    /// The structured content that its schema allows.
+    /// The additions to structured content that the tool's output schema allows.
     pub(crate) output: OutputSchema,
-    /// The read tool has its alternative name.
+    /// True if the guard's read tool has its alternative name.
     pub(crate) renamed: bool,
-    /// The tool changes nothing.
+    /// True if the tool changes nothing.
     pub(crate) read_only: bool,
 }
 
-/// The purpose of a repeated call.
+/// The facts needed to serve a cursor from the response to a repeated call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplayTicket {
-    /// The id of the request, verbatim.
+    /// The JSON-RPC id of the client's request, verbatim.
     pub(crate) id: Vec<u8>,
-    /// The request uses the stateless protocol mode.
+    /// True if the client's request uses the stateless protocol mode.
     pub(crate) stateless: bool,
-    /// The tool itself was called, not the read tool: the client may expect structured content.
+    /// True if the client called the tool itself, not the guard's read tool. It may then expect
+    /// structured content.
     pub(crate) structured: bool,
-    /// The cursor to serve.
+    /// The content of the cursor that the client sent.
     pub(crate) cursor: CursorPosition,
-    /// The call.
+    /// The call that is repeated.
     pub(crate) replay: Replay,
-    /// A hash of its arguments, without those of the guard.
+    /// A hash of the tool's arguments in the repeated call, without those of the guard.
     pub(crate) arguments: u128,
-    /// The guard's arguments of the original call.
+    /// The guard's arguments in the repeated call.
     pub(crate) first: ParsedRequest,
-    /// The guard's arguments of the current call.
+    /// The guard's arguments in the client's current request.
     pub(crate) now: ParsedRequest,
-    /// The token budget that the caller names, if any.
+    /// The token budget that the caller requests, if any.
     pub(crate) budget: Option<u64>,
-    /// The structured content that the tool's schema allows.
+    /// The additions to structured content that the tool's output schema allows.
     pub(crate) output: OutputSchema,
-    /// The read tool has its alternative name.
+    /// True if the guard's read tool has its alternative name.
     pub(crate) renamed: bool,
 }
 
-/// The guard's own arguments of a call.
+/// The guard's own arguments of a call, without the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ParsedRequest {
     pub(crate) options: RequestOptions,
     pub(crate) query: Query,
 }
 
-/// The content of a cursor. Unlike [`Cursor`], whose serialization is compact JSON, it suits the
-/// positional format of tickets.
+/// The content of a cursor, without the call to repeat. Unlike [`Cursor`], whose serialization is
+/// compact JSON, it suits the positional format of tickets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CursorPosition {
     snapshot: String,

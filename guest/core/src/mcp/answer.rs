@@ -1,4 +1,4 @@
-//! Responses: the location of their payloads.
+//! Locates the payloads in an upstream's responses.
 
 use super::block::{self, ContentBlock};
 use crate::json::Span;
@@ -6,32 +6,32 @@ use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::{Kind, Scan, ScanError, Scanner};
 use crate::json::text::Form;
 
-/// The parts of a tool result or resource that concern the guard.
+/// The parts of an upstream's response, with a tool result or resource, that concern the guard.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// The `result` object; none in an error or any other message.
+    /// The span of the `result` object; none in an error or any other message.
     pub result: Option<Span>,
-    /// `content`, or the `contents` of a resource.
+    /// The span of the array `content`, or of the array `contents` of a resource.
     pub content: Option<Span>,
-    /// Their blocks.
+    /// The blocks in that array.
     pub blocks: Vec<ContentBlock>,
-    /// They are the contents of a resource.
+    /// True if the array is the `contents` of a resource.
     pub resource: bool,
-    /// `structuredContent`.
+    /// The lists located in `structuredContent`, if the result has it.
     pub structured: Option<DocumentInfo>,
-    /// `isError`.
+    /// True if the result has `isError: true`.
     pub is_error: bool,
-    /// `_meta` of the result.
+    /// The span of the result's `_meta` object.
     pub meta: Option<Span>,
-    /// The value of `ttlMs`.
+    /// The span of the value of `ttlMs`, the time for which clients may cache the result.
     pub ttl: Option<Span>,
-    /// The result has no `resultType`, or `complete`. Others, such as `input_required`, are not
-    /// shaped.
+    /// True if the result has no `resultType`, or `complete`. Results of other types, such as
+    /// `input_required`, are not shaped.
     pub complete: bool,
 }
 
 impl Answer {
-    /// Parses a response in one pass.
+    /// Parses an upstream's response in one pass.
     ///
     /// # Errors
     /// Returns an error if the message is not JSON, or if a member that the guard would change
@@ -91,7 +91,7 @@ impl Answer {
     }
 }
 
-/// Rejects a member that occurs twice.
+/// Returns a syntax error if `first` is false: the member at the scanner's position occurs twice.
 fn once(first: bool, scanner: &Scanner<'_>) -> Scan<()> {
     if first { Ok(()) } else { Err(ScanError::Syntax(scanner.position())) }
 }

@@ -11,8 +11,8 @@ use crate::query::Query;
 use crate::query::response_mode::ResponseMode;
 use crate::shape::context::RequestOptions;
 
-/// The names of all arguments. Each is accepted as `_guard_` + name and as a member of `_guard`.
-/// Their order is that of the bits of [`ToolInfo::own_parameters`].
+/// The names of the guard's own arguments. Each is accepted as `_guard_` + name and as a member of
+/// `_guard`. Their order is that of the bits of [`ToolInfo::own_parameters`].
 pub const ARGUMENT_NAMES: [&str; 14] = [
     "cursor",
     "limit",
@@ -29,13 +29,13 @@ pub const ARGUMENT_NAMES: [&str; 14] = [
     "aggregate",
     "where",
 ];
-/// Number of names, from the start of [`ARGUMENT_NAMES`], that are accepted without prefix on any
-/// tool without a parameter of that name. The others are common words: only the read tool accepts
-/// them.
+/// Number of names, from the start of [`ARGUMENT_NAMES`], that are accepted without prefix on a
+/// listed tool that has no parameter of that name. The others are common words, which only the read
+/// tool accepts.
 pub const PLAIN_NAME_COUNT: usize = 9;
-/// Maximum number of ids in `filter_ids`.
+/// Maximum number of ids in the `filter_ids` argument.
 const MAX_FILTER_IDS: usize = 1_000;
-/// The object that may hold all arguments.
+/// The name of the object argument whose members are guard arguments.
 pub const ARGUMENTS_OBJECT: &str = "_guard";
 const PREFIX: &str = "_guard_";
 /// The argument that permits truncation marks in the other arguments.
@@ -44,33 +44,34 @@ pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
 /// The parsed arguments of the guard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuardArguments {
-    /// A cursor.
+    /// The cursor of an earlier answer, to read its next part.
     pub cursor: Option<String>,
-    /// The requested size.
+    /// The arguments that set the size of the answer, such as `limit`.
     pub options: RequestOptions,
-    /// The requested selection.
+    /// The arguments that select data, such as `fields`.
     pub query: Query,
 }
 
-/// The arguments of a call, separated by owner.
+/// The arguments of a tool call, separated into the guard's and the tool's.
 #[derive(Debug, Default)]
 pub struct SplitArguments {
     /// The guard's arguments.
     pub guarded: GuardArguments,
-    /// The tool's arguments, if the guard's were removed from them.
+    /// The tool's arguments as a JSON object; none if the call had no arguments of the guard.
     pub rest: Option<Vec<u8>>,
 }
 
-/// The owner of a call's guard arguments.
+/// The tool that a call names. It determines which arguments are the guard's.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgumentOwner<'f> {
-    /// The read tool: all arguments are the guard's.
+    /// The guard's own read tool: all arguments are the guard's.
     ReadTool,
-    /// A tool of the upstream, with its information if it was listed.
+    /// A tool of the upstream, with its information if the tool was listed before.
     Tool(Option<&'f ToolInfo>),
 }
 
-/// Separates the arguments at `span` of `bytes`.
+/// Separates the arguments of a tool call, the JSON object at `span` of `bytes`, into the guard's
+/// and the tool's.
 ///
 /// # Errors
 /// Returns a message for the caller if one of the guard's arguments has an invalid value.
@@ -109,7 +110,7 @@ pub fn split(
     }
 }
 
-/// Returns the guard's name for an argument, or none if the argument is the tool's.
+/// Returns the guard's name for an argument, or none if the argument belongs to the tool.
 fn guarded_name<'n>(
     name: &'n str,
     owner: ArgumentOwner<'_>,
@@ -137,10 +138,10 @@ fn guarded_name<'n>(
 }
 
 impl GuardArguments {
-    /// Sets an argument by its plain name.
+    /// Sets the guard argument with this name, without its prefix, to `value`. `settings` limit it.
     ///
     /// # Errors
-    /// Returns a message for the caller.
+    /// Returns a message for the caller if the value is invalid.
     pub fn set(
         &mut self,
         name: &str,
@@ -220,13 +221,14 @@ impl GuardArguments {
     }
 }
 
-/// Parses a text that is not empty.
+/// Parses an argument that must be a string and not blank.
 fn parse_text(name: &str, value: &Value) -> Result<String, String> {
     let text = value.as_str().filter(|text| !text.trim().is_empty());
     text.map(str::to_owned).ok_or_else(|| format!("{name} must be a string that is not empty"))
 }
 
-/// Parses a list of texts, or a string of texts separated by commas. Accepts numbers as texts.
+/// Parses an argument that is a list of strings, or one string with commas. Accepts numbers as
+/// strings.
 fn parse_texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     let texts: Option<Vec<String>> = match value {
         Value::String(text) => Some(text.split(',').map(|text| text.trim().to_owned()).collect()),
@@ -251,7 +253,8 @@ fn parse_texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     })
 }
 
-/// Parses a whole number from 1 to `most`. Accepts strings, because models sometimes quote numbers.
+/// Parses an argument that is a whole number from 1 to `most`. Accepts strings, because models
+/// sometimes quote numbers.
 fn parse_number(name: &str, value: &Value, most: u64) -> Result<u64, String> {
     let number = match value {
         Value::Number(number) => number.as_u64(),

@@ -6,27 +6,28 @@ use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, boundary, visible};
 use crate::text::line_index::LineIndex;
 
-/// Size from which a message is likely to be cut, in bytes. Then the structure of its first text is
-/// located in the same pass.
+/// Minimum size, in bytes, of a message whose first text is also searched for lists or line ends in
+/// the same pass. An answer of that size is likely to be cut.
 const MIN_INSPECTED_MESSAGE_BYTES: usize = 16 << 10;
 
-/// A content block, or one of the contents of a resource.
+/// A content block of a tool result, or one of the contents of a resource.
 #[derive(Clone, Debug, Default)]
 pub struct ContentBlock {
-    /// The object.
+    /// The span of the block's JSON object in the message.
     pub span: Span,
-    /// The content of its text between the quotes: its own, or that of the resource in it.
+    /// The span of the text between its quotes: the block's own `text`, or that of its `resource`.
     pub text: Option<Span>,
-    /// The lists of that text, relative to its start, if it is JSON and was inspected.
+    /// The lists located in the text, relative to its start, if the text is JSON and was inspected.
     pub survey: Option<DocumentInfo>,
-    /// The line ends of that text, if it is not JSON and was inspected.
+    /// The line ends of the text, if it is not JSON and was inspected.
     pub ends: Option<LineIndex>,
 }
 
-/// Reads an array of blocks. `length` is the size of the message in bytes.
+/// Reads the array of blocks at the scanner's position. `length` is the size of the whole message
+/// in bytes.
 ///
 /// # Errors
-/// Returns an error if there is no valid array.
+/// Returns an error if there is no valid array at that position.
 pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<ContentBlock>> {
     let mut blocks: Vec<ContentBlock> = Vec::new();
     scanner.array(|scanner| {
@@ -47,7 +48,7 @@ pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Content
 }
 
 impl ContentBlock {
-    /// Reads the text. `inspect` also locates its lists or line ends.
+    /// Reads the block's text. If `inspect` is true, also locates the text's lists or line ends.
     fn read_text(&mut self, scanner: &mut Scanner<'_>, inspect: bool) -> Scan<()> {
         (self.survey, self.ends) = (None, None);
         if !inspect {
@@ -70,7 +71,8 @@ impl ContentBlock {
     }
 }
 
-/// Reads the members of a block.
+/// Reads the members of a block object, or of the `resource` in it, into `block`. `inspect` is as
+/// for [`ContentBlock::read_text`].
 fn read_members(scanner: &mut Scanner<'_>, inspect: bool, block: &mut ContentBlock) -> Scan<()> {
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
@@ -85,7 +87,7 @@ fn read_members(scanner: &mut Scanner<'_>, inspect: bool, block: &mut ContentBlo
     })
 }
 
-/// Returns true if an escaped text begins with `{` or `[`. O(1).
+/// Returns true if a JSON-escaped text begins with `{` or `[`, so that it may be JSON itself. O(1).
 #[must_use]
 pub fn begins_as_json(escaped: &[u8]) -> bool {
     let head = visible(

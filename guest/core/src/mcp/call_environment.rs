@@ -7,48 +7,49 @@ use crate::shape::context::{RequestOptions, ShapeContext};
 use crate::shape::render::SchemaConstraint;
 use crate::snapshot::{Keys, Replay, Scope};
 
-/// The inputs of a call that do not depend on the endpoint.
+/// The inputs of a call that are the same for every tool or resource.
 #[derive(Clone, Copy)]
 pub struct CallEnvironment<'a> {
-    /// The policy.
+    /// The policy that is in force.
     pub policy: &'a Policy,
-    /// The live keys.
+    /// The live signing keys.
     pub keys: &'a Keys,
-    /// The owner of snapshots and cursors.
+    /// The identity of the caller, to which snapshots and cursors are bound.
     pub principal: &'a str,
-    /// The upstream, part of the endpoint.
+    /// The name of the upstream, a part of endpoint names.
     pub upstream: &'a str,
-    /// The structured content that the tool's schema allows.
+    /// The members that the tool's output schema accepts in structured content.
     pub schema_constraint: SchemaConstraint,
-    /// The name of the tool that follows cursors.
+    /// The name of the guard's own tool that reads the rest of an answer by its cursor.
     pub read_tool: &'a str,
-    /// The token budget that the caller names, if any.
+    /// The token budget that the caller requests, if any.
     pub budget: Option<u64>,
-    /// Milliseconds since 1970.
+    /// The current time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// The call that cursors repeat, if nothing is stored.
+    /// The call that cursors repeat. None if the answer is stored instead.
     pub replay: Option<&'a Replay>,
 }
 
-/// A tool or resource of the upstream.
+/// A tool or resource of the upstream, with its settings.
 pub struct Endpoint<'n> {
-    /// `upstream::name`.
+    /// The endpoint's name with its upstream: `upstream::name`.
     pub full_name: String,
-    /// The name without the upstream.
+    /// The endpoint's name without its upstream.
     pub name: &'n str,
-    /// The settings of the endpoint.
+    /// The settings that policy gives the endpoint.
     pub settings: EndpointSettings,
 }
 
 impl<'a> CallEnvironment<'a> {
-    /// Looks up an endpoint of the upstream.
+    /// Returns the endpoint of this name at the upstream, with its settings.
     #[must_use]
     pub fn endpoint<'n>(&self, name: &'n str) -> Endpoint<'n> {
         let full_name = endpoint_name(self.upstream, name);
         Endpoint { full_name, name, settings: self.policy.settings_for(self.upstream, name) }
     }
 
-    /// Returns the scope of an endpoint: names and cursors are bound to it.
+    /// Returns the scope of an endpoint: the principal and endpoint that snapshots and cursors are
+    /// bound to.
     #[must_use]
     pub fn scope<'c>(&'c self, endpoint: &'c Endpoint<'_>) -> Scope<'c> {
         Scope { principal: self.principal, endpoint: &endpoint.full_name }

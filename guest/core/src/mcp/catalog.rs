@@ -10,19 +10,21 @@ use crate::json::text::Form;
 use crate::policy::{Advertise, EndpointSettings};
 use crate::shape::notice::READ_TOOL;
 
-/// The name of the read tool if the upstream has a tool of the usual name.
+/// The alternative name of the guard's read tool, used if the upstream has a tool of the usual
+/// name.
 pub const READ_TOOL_RENAMED: &str = "context_guard_read_more";
 
 const READ_DESCRIPTION: &str = "Reads an answer that context-guard cut to fit, by the cursor of that answer: the next part; fields=all: all of it whole, part by part; \
      or of the whole answer only what you ask for: path, fields, where, grep, aggregate, startLine and endLine. Totals by aggregate are right although items are hidden.";
 
-/// Returns the name of the read tool. It depends on whether the upstream has a tool of that name.
+/// Returns the name of the guard's read tool. `renamed` is true if the upstream has a tool of the
+/// usual name.
 #[must_use]
 pub fn read_tool_name(renamed: bool) -> &'static str {
     if renamed { READ_TOOL_RENAMED } else { READ_TOOL }
 }
 
-/// The parts of a listed tool that concern the guard.
+/// The members of a tool in `tools/list` that concern the guard.
 #[derive(Debug, Default)]
 struct ListedTool {
     name: String,
@@ -31,15 +33,17 @@ struct ListedTool {
     read_only: bool,
 }
 
-/// A shaped list of tools.
+/// A rewritten response to `tools/list`.
 pub struct ShapedCatalog {
-    /// The message.
+    /// The response for the client.
     pub message: Vec<u8>,
-    /// Information about the tools, by name.
+    /// The information about each tool of the upstream, by its name.
     pub tools: Vec<(String, ToolInfo)>,
 }
 
-/// Rewrites a list of tools. `first` adds the read tool. Returns none if the message has no list.
+/// Rewrites an upstream's response to `tools/list`. `first` is true for the first page of the list,
+/// to which the read tool is added. `limits` returns the settings of a tool. Returns none if the
+/// message has no list of tools.
 ///
 /// # Errors
 /// Returns an error if the message is not JSON.
@@ -133,7 +137,7 @@ fn tool(scanner: &mut Scanner<'_>) -> Scan<ListedTool> {
     Ok(tool)
 }
 
-/// Returns the value of a member of an object that was validated before.
+/// Returns the kind and span of the member `name` of an object that was validated before.
 fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)>> {
     let mut found = None;
     Scanner::starting_at(bytes, Form::Raw, object.start).object(|scanner, key| {
@@ -147,7 +151,8 @@ fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)
     Ok(found)
 }
 
-/// Returns the guard's argument names that are parameters of the tool, one bit each.
+/// Returns those of the guard's argument names that the tool's input schema has as parameters, one
+/// bit each.
 fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
     let mut own = 0;
     if let Some((Kind::Object, properties)) = value_of(message, input, "properties")? {
@@ -161,7 +166,8 @@ fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
     Ok(own)
 }
 
-/// Adds the guard's arguments to the root `properties` of a tool, and changes nothing else.
+/// Adds the guard's arguments to the root `properties` of a tool's input schema, and changes
+/// nothing else. `own` has a bit for each argument name that is a parameter of the tool.
 fn advertise(
     message: &[u8],
     input: &Span,
@@ -214,7 +220,7 @@ fn advertise(
     Ok(())
 }
 
-/// Relaxes an output schema in place, so that an excerpt conforms to it: no root member is
+/// Relaxes a tool's output schema in place, so that an excerpt conforms to it: no root member is
 /// required, and `context_guard` is allowed. A schema that is not a plain object is widened to
 /// allow an envelope. A schema with `$ref` is replaced, because its references would break inside
 /// `anyOf`.

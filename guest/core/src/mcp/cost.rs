@@ -1,4 +1,4 @@
-//! The cost of an unshaped answer.
+//! The cost of an upstream's answer before shaping.
 
 use super::answer::Answer;
 use crate::json::Span;
@@ -6,15 +6,15 @@ use crate::json::text::Form;
 use crate::shape::context::ShapeContext;
 use crate::tokens::OriginalCost;
 
-/// The cost of the payloads of an unshaped answer.
+/// The costs of the payloads of an upstream's answer, before shaping.
 pub struct AnswerCost {
     blocks: Vec<OriginalCost>,
-    /// The structured content.
+    /// The cost of the structured content.
     pub(super) structured: OriginalCost,
 }
 
 impl AnswerCost {
-    /// Prices the texts and the structured content of an answer.
+    /// Estimates the costs of the text blocks and the structured content of an upstream's answer.
     #[must_use]
     pub fn new(context: &ShapeContext<'_>, message: &[u8], answer: &Answer) -> Self {
         let enough = context.surely_over();
@@ -40,18 +40,18 @@ impl AnswerCost {
         }
     }
 
-    /// Returns the cost of all payloads.
+    /// Returns the cost of the text blocks and the structured content together.
     #[must_use]
     pub fn total(&self) -> OriginalCost {
         self.text().plus(self.structured)
     }
 
-    /// Returns the cost of the text blocks.
+    /// Returns the cost of all text blocks.
     pub(super) fn text(&self) -> OriginalCost {
         self.blocks.iter().copied().fold(OriginalCost::default(), OriginalCost::plus)
     }
 
-    /// Returns the cost of one block.
+    /// Returns the cost of the text of block `at`, or zero if the block has none.
     pub(super) fn block(&self, at: usize) -> OriginalCost {
         self.blocks.get(at).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Serving cursors from stored snapshots.
+//! Serves cursors from stored snapshots: reads and renders the part to which a cursor points.
 
 use super::arguments::GuardArguments;
 use super::call_environment::CallEnvironment;
@@ -18,46 +18,46 @@ use crate::snapshot::stored::{Entry, Loaded, Missing};
 use crate::snapshot::{Cursor, Placement, Replay, StoredSnapshot};
 use crate::tokens::OriginalCost;
 
-/// A reader of stored snapshots.
+/// A reader that serves cursors from stored snapshots.
 pub struct SnapshotReader<'a> {
     /// The environment of the call.
     pub call: CallEnvironment<'a>,
-    /// The endpoint that the cursor must come from, without its upstream. The read tool has none:
-    /// it follows every cursor of the principal.
+    /// The tool that the cursor must have been issued for, without its upstream. None for the read
+    /// tool: it follows every cursor of the principal.
     pub endpoint: Option<&'a str>,
-    /// Structured content is written, if the original had some.
+    /// True if structured content is written where the original answer had some.
     pub structured: bool,
 }
 
-/// A part of a snapshot.
+/// A part of a snapshot that was read and rendered for an answer.
 pub struct PartRead {
-    /// The excerpt.
+    /// The part, as selected from the snapshot.
     pub excerpt: Excerpt,
-    /// The rendered excerpt.
+    /// The part, as it is sent.
     pub rendered: Rendered,
-    /// The endpoint of the snapshot, without its upstream.
+    /// The tool or resource that the snapshot was taken from, without its upstream.
     pub endpoint: String,
-    /// The token budget that applied.
+    /// The token budget that applied to the part.
     pub threshold: u64,
-    /// Tokens of the original.
+    /// The estimated tokens of the upstream's answer.
     pub original: OriginalCost,
-    /// Bytes of the original.
+    /// The size of the upstream's answer in bytes.
     pub original_bytes: u64,
-    /// Entries to store.
+    /// Entries to store: the renewed index of the snapshot, and new results of a query.
     pub entries: Vec<Entry<'static>>,
-    /// Keys whose time to live is renewed.
+    /// The keys of stored entries whose time to live is renewed.
     pub extend: Vec<String>,
 }
 
-/// The reason why nothing was read.
+/// The reason why no part of a snapshot was read.
 pub enum ReadError {
-    /// These keys must be loaded first.
+    /// The entries with these keys must be loaded first.
     Load(Vec<String>),
-    /// The answer is not stored: the call must be repeated.
+    /// The answer is not stored: the call that the cursor contains must be repeated.
     Replay(Box<Cursor>, Replay),
-    /// The cursor is not served.
+    /// The cursor is invalid, has expired, or leads to nothing that is available.
     Cursor(CursorError),
-    /// The request is invalid; with a message for the caller.
+    /// The request does not apply to the snapshot. Holds a message for the caller.
     InvalidRequest(String),
 }
 
@@ -71,10 +71,11 @@ impl From<Missing> for ReadError {
 }
 
 impl SnapshotReader<'_> {
-    /// Reads the part to which `guarded.cursor` points. Costs the bytes that are read.
+    /// Verifies `guarded.cursor` and reads the part of the snapshot to which it points. `loaded`
+    /// holds the entries loaded so far. Costs the bytes that are read.
     ///
     /// # Errors
-    /// Returns [`ReadError`].
+    /// Returns [`ReadError`] if entries are not loaded, or if the cursor or the request is invalid.
     pub fn read(&self, guarded: &GuardArguments, loaded: &Loaded) -> Result<PartRead, ReadError> {
         let text = guarded.cursor.as_deref().unwrap_or_default();
         let ttl = self.ttl();
@@ -96,10 +97,11 @@ impl SnapshotReader<'_> {
         self.call.policy.settings_for(self.call.upstream, "").cursor_ttl_ms
     }
 
-    /// Reads the part to which a verified cursor points.
+    /// Reads the part of a snapshot to which a verified cursor points.
     ///
     /// # Errors
-    /// Returns [`ReadError`].
+    /// Returns [`ReadError`] if entries are not loaded or have expired, or if the request is
+    /// invalid.
     pub fn read_at(
         &self,
         cursor: Cursor,
@@ -178,7 +180,8 @@ impl SnapshotReader<'_> {
         })
     }
 
-    /// Renews the snapshot if its remaining life is shorter than that of a cursor issued now.
+    /// Returns the entries to store and the keys to extend that renew a snapshot. Both are empty if
+    /// the answer has no cursor, or if the snapshot outlives a cursor issued now.
     fn renew(
         &self,
         index: &Index,
@@ -220,7 +223,7 @@ fn page(
     ))
 }
 
-/// Returns the page of a list to which a cursor points.
+/// Returns the request for the page of a list to which a cursor points.
 fn page_request(cursor: &Cursor, context: &ShapeContext<'_>) -> Result<PageRequest, ReadError> {
     let (options, settings) = (context.options, context.limits);
     if options.ranged() {
@@ -297,7 +300,8 @@ fn chunk(
     ))
 }
 
-/// Returns the byte offset of a line. Reads only the chunk that contains it.
+/// Returns the byte offset at which a line of a stored text begins. Reads only the chunk that
+/// contains it.
 fn line_offset(stored: &StoredSnapshot<'_>, text: &TextIndex, line: u64) -> Result<u64, Missing> {
     if line > text.lines {
         return Ok(stored.index.bytes);

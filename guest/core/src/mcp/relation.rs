@@ -5,20 +5,20 @@ use crate::json::scan::Kind;
 use crate::json::text::Form;
 use crate::json::{Span, equal};
 
-/// The relation of structured content to text content.
+/// The relation of an answer's structured content to its text content.
 pub(super) enum Relation {
-    /// The text equals the whole value, or a list of it.
+    /// The text equals the whole structured content, or its longest list.
     Whole,
-    /// The text equals this string of the value.
+    /// The text equals the string at this span inside the structured content.
     Text(Span),
-    /// The contents differ.
+    /// The text and the structured content differ.
     None,
 }
 
 impl Relation {
-    /// Compares structured content with the escaped texts of the message. A string of the
-    /// structured content counts as the text only if at most `max_wrapping` other bytes surround
-    /// it. Reads both once.
+    /// Compares structured content, whose lists are in `survey`, with the escaped texts of the
+    /// message. A string of the structured content counts as the text only if at most
+    /// `max_wrapping` other bytes surround it. Reads both once.
     pub(super) fn compare(
         message: &[u8],
         survey: &DocumentInfo,
@@ -46,7 +46,8 @@ impl Relation {
     }
 }
 
-/// Returns true if the text of a block equals the item of a list: the string itself, or its JSON.
+/// Returns true if the text of a block equals a list item of the structured content. An item that
+/// is a string is compared by its content, any other by its JSON.
 fn equals_item(item: &[u8], text: &[u8]) -> bool {
     match item.strip_prefix(b"\"").and_then(|item| item.strip_suffix(b"\"")) {
         Some(string) => equal::text(string, Form::Escaped, text, Form::Escaped),

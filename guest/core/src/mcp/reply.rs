@@ -7,17 +7,18 @@ use crate::json::text::{escape, quoted};
 use crate::shape::content_block::{plain_block, text_block};
 use crate::shape::render::Rendered;
 
-/// The properties of a request that its response depends on.
+/// The properties of a client's request that the response to it depends on.
 #[derive(Clone, Copy)]
 pub struct Envelope<'a> {
-    /// The id, verbatim.
+    /// The JSON-RPC id of the request, verbatim.
     pub id: &'a [u8],
-    /// The request uses the stateless protocol mode.
+    /// True if the request uses the stateless protocol mode.
     pub stateless: bool,
 }
 
 impl Envelope<'_> {
-    /// Writes a result. MCP 2026-07-28 requires `resultType`; earlier versions do not know it.
+    /// Writes a JSON-RPC response whose `result` has these members. MCP 2026-07-28 requires
+    /// `resultType`; earlier versions do not know it.
     fn result(&self, members: &[u8]) -> Vec<u8> {
         let kind: &[u8] = if self.stateless { b",\"resultType\":\"complete\"" } else { b"" };
         [
@@ -31,7 +32,7 @@ impl Envelope<'_> {
         .concat()
     }
 
-    /// Writes an excerpt of a tool result.
+    /// Writes the response to a tool call: an excerpt with result metadata.
     #[must_use]
     pub fn tool(&self, rendered: &Rendered, meta: &Map<String, Value>) -> Vec<u8> {
         let mut members = b"\"content\":[".to_vec();
@@ -54,7 +55,7 @@ impl Envelope<'_> {
         self.result(&members)
     }
 
-    /// Writes an excerpt of a resource.
+    /// Writes the response to a read of the resource `uri`: an excerpt with result metadata.
     #[must_use]
     pub fn resource(&self, uri: &str, rendered: &Rendered, meta: &Map<String, Value>) -> Vec<u8> {
         let mut members = b"\"contents\":[".to_vec();
@@ -76,7 +77,7 @@ impl Envelope<'_> {
         self.result(&members)
     }
 
-    /// Writes a tool error, which the model sees.
+    /// Writes the response to a tool call that failed. The model sees the text.
     #[must_use]
     pub fn tool_error(&self, text: &str) -> Vec<u8> {
         self.result(
@@ -84,7 +85,7 @@ impl Envelope<'_> {
         )
     }
 
-    /// Writes a protocol error.
+    /// Writes a JSON-RPC error response with this code and message.
     #[must_use]
     pub fn error(&self, code: i64, text: &str) -> Vec<u8> {
         let code = code.to_string();
@@ -101,13 +102,13 @@ impl Envelope<'_> {
     }
 }
 
-/// Writes `"_meta":{…}` of a shaped result.
+/// Writes the member `"_meta":{…}` of a result, with this result metadata.
 #[must_use]
 pub fn result_meta(meta: &Map<String, Value>) -> Vec<u8> {
     format!("\"_meta\":{{\"{META_RESULT}\":{}}}", Value::Object(meta.clone())).into_bytes()
 }
 
-/// Writes one of the contents of a resource; `text` is escaped.
+/// Writes one of the `contents` of a resource. `text` is already JSON-escaped.
 #[must_use]
 pub fn content(uri: &str, text: &[u8]) -> Vec<u8> {
     [
@@ -120,7 +121,8 @@ pub fn content(uri: &str, text: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Writes the result notice as one of the contents of a resource. Its URI reads the next part.
+/// Writes the result notice of an excerpt as one of the `contents` of a resource. Its URI reads the
+/// next part.
 #[must_use]
 pub fn notice_content(rendered: &Rendered) -> Vec<u8> {
     let uri = format!("{}{}", super::READ_URI, rendered.cursor.as_deref().unwrap_or("end"));

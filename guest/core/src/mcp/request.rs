@@ -1,43 +1,43 @@
-//! Requests: the members that the guard needs.
+//! Parses the members of a client's request that the guard needs.
 
 use crate::json::Span;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::Form;
 
-/// The parts of a request that concern the guard.
+/// The parts of a client's request that concern the guard.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The id, verbatim.
+    /// The span of the JSON-RPC id; none in a notification.
     pub id: Option<Span>,
-    /// The method.
+    /// The JSON-RPC method; empty if the message is not a request.
     pub method: String,
     /// `params.name` of a tool call, `params.uri` of a resource, `params.taskId` of a task.
     pub name: Option<String>,
-    /// `params.arguments`.
+    /// The span of `params.arguments`.
     pub arguments: Option<Span>,
-    /// `params.cursor` is present: MCP's own pagination of lists.
+    /// True if `params.cursor` is present, which requests a later page of a list (MCP pagination).
     pub continues: bool,
-    /// `_meta` names a protocol version: the request uses the stateless protocol mode.
+    /// True if `_meta` names a protocol version: the request uses the stateless protocol mode.
     pub stateless: bool,
-    /// `params._meta`.
+    /// The content of `params._meta`, if present.
     pub meta: Option<Meta>,
 }
 
-/// `params._meta`, with the guard's members separated.
+/// The content of `params._meta`, with the guard's members separated.
 #[derive(Clone, Debug)]
 pub struct Meta {
-    /// The object.
+    /// The span of the `_meta` object.
     pub span: Span,
-    /// The other members, joined.
+    /// The members that are not the guard's, verbatim and joined by commas.
     pub rest: Vec<u8>,
-    /// `dev.context-guard/budget`: the token budget of the answer.
+    /// The token budget that the caller requests in `dev.context-guard/budget`.
     pub budget: Option<u64>,
-    /// It has members of the guard.
+    /// True if the object has members of the guard.
     pub has_guard_members: bool,
 }
 
 impl Request {
-    /// Parses a request. Any other message has no method.
+    /// Parses a client's message. The result has no method if the message is not a request.
     ///
     /// # Errors
     /// Returns an error if the message is not JSON.

@@ -1,4 +1,4 @@
-//! Answers that serve a part of a snapshot.
+//! Writes the answers that serve a part of a stored snapshot.
 
 use super::read::PartRead;
 use super::reply::Envelope;
@@ -9,15 +9,16 @@ use crate::policy::endpoint_name;
 use crate::record::Record;
 use crate::shape::notice::READ_TOOL;
 
-/// An answer and the record of the decision.
+/// The answer to a request for a part of a snapshot.
 pub struct ServedPart {
-    /// The message.
+    /// The JSON-RPC response for the client.
     pub message: Vec<u8>,
-    /// The record of the decision.
+    /// The telemetry record of the answer.
     pub record: Record,
 }
 
-/// Writes the answer to a tool call, or to a read of the resource with this URI.
+/// Writes the answer with the part that was read: to a tool call, or to a read of the resource with
+/// this URI.
 #[must_use]
 pub fn serve_part(
     envelope: &Envelope<'_>,

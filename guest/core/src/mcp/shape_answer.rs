@@ -23,7 +23,8 @@ use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Placement};
 use crate::tokens::OriginalCost;
 
-/// Shapes an answer. Returns none if the answer may be sent unchanged.
+/// Shapes an upstream's answer to fit `token_limit`. `cost` is the cost of the answer as received.
+/// Returns none if it may be sent unchanged.
 #[must_use]
 pub fn shape<'a>(
     context: &ShapeContext<'_>,
@@ -95,14 +96,15 @@ impl<'a> Shaper<'_, 'a> {
             .map_or(&[], |span| self.writer.bytes(span))
     }
 
-    /// Returns the lists in the text of a block, if that is JSON.
+    /// Returns the lists located in the text of block `at`, or none if the text is not JSON.
     fn survey(&self, at: usize) -> Option<Cow<'_, DocumentInfo>> {
         let known = self.block(at).and_then(|block| block.survey.as_ref());
         known.map(Cow::Borrowed).or_else(|| locate_json_lists(self.text(at)).map(Cow::Owned))
     }
 
     /// Returns true if an answer within its budget may still have to be shaped: because of its
-    /// number of items, its length, or a requested range.
+    /// number of items, its length, or a requested range. `texts` are the indices of the text
+    /// blocks.
     fn may_need_cut(&self, survey: &DocumentInfo, texts: &[usize]) -> bool {
         let (settings, options) = (self.writer.context.limits, self.writer.context.options);
         let size = self.writer.context.page_size();
@@ -120,6 +122,8 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// Shapes a payload: the result of a query on it, its transformation by policy, or itself.
+    /// `text` and `placement` tell whether it is sent as text and as structured content. Returns
+    /// none if it may be sent unchanged.
     fn shape_payload(
         &self,
         payload: &Payload<'a, '_>,
@@ -166,8 +170,8 @@ impl<'a> Shaper<'_, 'a> {
         Some(shaped)
     }
 
-    /// Stores the name of the snapshot under the call, so that the same call with other options can
-    /// be answered from the store.
+    /// Returns an entry that names the snapshot of `whole` under the call. With it, the same call
+    /// with other options can be answered from the store.
     fn remember(&self, whole: &Cursor) -> Option<Entry<'static>> {
         let context = self.writer.context;
         let key = context.keys.answer(context.scope, context.arguments).into_iter().next()?;
@@ -218,7 +222,7 @@ impl<'a> Shaper<'_, 'a> {
         }))
     }
 
-    /// Shapes an answer whose structured content wraps the text.
+    /// Shapes an answer whose structured content contains the text as the string at span `string`.
     fn shape_wrapped_text(
         &self,
         survey: &DocumentInfo,
@@ -278,7 +282,8 @@ impl<'a> Shaper<'_, 'a> {
         (!plan.payloads.is_empty()).then(|| self.writer.finish(plan))
     }
 
-    /// Shapes text blocks: a single or dominant one in its place, many as a list.
+    /// Shapes the text blocks with these indices: a single or dominant block in its place, many as
+    /// a list.
     fn shape_texts(&self, texts: &[usize], token_limit: u64) -> Option<ContentPlan<'a>> {
         let (largest, cost) = texts
             .iter()
@@ -342,12 +347,13 @@ impl<'a> Shaper<'_, 'a> {
     }
 }
 
-/// Returns the lists of an escaped text, if it is JSON.
+/// Returns the lists located in a JSON-escaped text, or none if the text is not JSON.
 fn locate_json_lists(escaped: &[u8]) -> Option<DocumentInfo> {
     begins_as_json(escaped).then(|| DocumentInfo::parse(escaped, Form::Escaped)).flatten()
 }
 
-/// Returns the end of an error's text, about `token_limit` tokens.
+/// Returns a text with the end of an error's message: about `token_limit` tokens, at most 600
+/// bytes.
 fn error_tail(bytes: &[u8], token_limit: u64) -> Vec<u8> {
     let length = usize::try_from(token_limit.saturating_mul(2)).unwrap_or(usize::MAX).min(600);
     let from = boundary(bytes, bytes.len().saturating_sub(length), Form::Escaped);

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use crate::encoding::{pack, unpack};
 use crate::shape::render::SchemaConstraint;
 
-/// Identifies the stored form. Must change whenever [`ToolInfo`] does.
+/// Identifies the byte format of stored tool information. Must change whenever [`ToolInfo`] does.
 const FORMAT: &[u8; 4] = b"cgf2";
 
 /// The additions to structured content that a tool's output schema allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputSchema {
-    /// The tool has no schema.
+    /// The tool has no output schema, so anything is allowed.
     #[default]
     Free,
-    /// The schema allows unknown members.
+    /// The schema allows members that it does not name.
     Open,
     /// The schema names all allowed members; the guard added `context_guard` to them.
     Closed,
@@ -22,20 +22,20 @@ pub enum OutputSchema {
     Widened,
 }
 
-/// Information about one tool.
+/// Information about one tool of the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolInfo {
     /// The guard's argument names that are parameters of the tool: one bit each, in the order of
     /// [`super::arguments::ARGUMENT_NAMES`].
     pub own_parameters: u16,
-    /// The additions that its output schema allows.
+    /// The additions to structured content that the tool's output schema allows.
     pub output: OutputSchema,
-    /// Its `readOnlyHint` is true.
+    /// True if the tool's `readOnlyHint` is true.
     pub read_only: bool,
 }
 
 impl OutputSchema {
-    /// Returns the constraint on structured content.
+    /// Returns the constraint that the schema puts on structured content with an excerpt.
     #[must_use]
     pub fn constraint(self) -> SchemaConstraint {
         match self {
@@ -47,13 +47,13 @@ impl OutputSchema {
 }
 
 impl ToolInfo {
-    /// Returns the stored form.
+    /// Returns the tool information as bytes for the store.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         pack(FORMAT, self)
     }
 
-    /// Reads the stored form.
+    /// Reads tool information from the store. Returns none if another version wrote it.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         unpack(FORMAT, bytes)

@@ -1,5 +1,5 @@
-//! Writing of shaped answers: new content, structured content, `_meta` and `ttlMs`. All else
-//! remains verbatim.
+//! Writes shaped answers: new content, structured content, `_meta` and `ttlMs`. All other bytes of
+//! the upstream's message remain verbatim.
 
 use serde_json::{Map, Value};
 
@@ -17,32 +17,32 @@ use crate::shape::render::{Rendered, with_contract};
 use crate::snapshot::stored::Entry;
 use crate::tokens::{OriginalCost, TokenBudget};
 
-/// A shaped answer.
+/// A shaped answer, ready for the client.
 pub struct ShapedMessage<'a> {
-    /// The message.
+    /// The JSON-RPC response for the client.
     pub message: Vec<u8>,
-    /// Entries to store.
+    /// Entries to store before the message is sent.
     pub entries: Vec<Entry<'a>>,
-    /// The kind of answer: see [`crate::Record::mode`].
+    /// The kind of excerpt that was sent: see [`crate::Record::mode`].
     pub mode: &'static str,
-    /// The loss: that of its worst part.
+    /// The worst loss that a payload of the answer suffered.
     pub loss: Loss,
-    /// Number of items shown.
+    /// The number of items shown, if the first shaped payload is a list.
     pub items: Option<u64>,
-    /// Tokens of the answer.
+    /// The estimated tokens of the shaped answer.
     pub tokens: u64,
 }
 
-/// The shaped payloads and the new content.
+/// The shaped payloads of an answer, and the content array to send.
 pub(super) struct ContentPlan<'a> {
     pub(super) payloads: Vec<ShapedPayload<'a>>,
-    /// The elements of the new content array.
+    /// The elements of the new content array, as JSON.
     pub(super) content: Vec<Vec<u8>>,
-    /// Tokens of the payloads that remain unchanged.
+    /// The tokens of the payloads that are sent unchanged.
     pub(super) unshaped_tokens: u64,
 }
 
-/// A writer of one answer.
+/// A writer that replaces the payloads of one upstream's answer.
 pub(super) struct AnswerWriter<'s, 'a> {
     pub(super) context: &'s ShapeContext<'s>,
     pub(super) message: &'a [u8],
@@ -55,13 +55,13 @@ impl<'a> AnswerWriter<'_, 'a> {
         self.message.get(span.clone()).unwrap_or_default()
     }
 
-    /// Returns the content blocks verbatim.
+    /// Returns the content blocks of the upstream's answer verbatim.
     pub(super) fn blocks(&self) -> Vec<Vec<u8>> {
         self.answer.blocks.iter().map(|block| self.bytes(&block.span).to_vec()).collect()
     }
 
-    /// Returns the content blocks with the rendered text in the first of `texts` (in ascending
-    /// order) and without the others.
+    /// Returns the upstream's content blocks with the rendered text in the first of `texts` (block
+    /// indices in ascending order) and without the others.
     pub(super) fn content_with(&self, rendered: &Rendered, texts: &[usize]) -> Vec<Vec<u8>> {
         let mut content = Vec::new();
         for (at, block) in self.answer.blocks.iter().enumerate() {
@@ -91,7 +91,8 @@ impl<'a> AnswerWriter<'_, 'a> {
         }
     }
 
-    /// Writes the message.
+    /// Writes the message for the client: new content, structured content, `ttlMs` and result
+    /// metadata.
     pub(super) fn finish(&self, mut plan: ContentPlan<'a>) -> ShapedMessage<'a> {
         let mut edits = Edits::default();
         let tokens = plan.unshaped_tokens
@@ -160,7 +161,8 @@ impl<'a> AnswerWriter<'_, 'a> {
         }
     }
 
-    /// Writes the result metadata.
+    /// Writes the result metadata: appends it to `_meta`, or adds a `_meta` member to `members` if
+    /// there is none.
     fn meta(
         &self,
         plan: &ContentPlan<'_>,
@@ -200,7 +202,8 @@ impl<'a> AnswerWriter<'_, 'a> {
     }
 }
 
-/// Returns the result metadata: the coverage, the budget and the size of the original.
+/// Returns the result metadata: the coverage of the excerpt, its `tokens` and budget (`threshold`),
+/// and the size of the upstream's answer.
 #[must_use]
 pub fn result_metadata(
     mut coverage: Map<String, Value>,

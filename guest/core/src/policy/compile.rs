@@ -1,4 +1,5 @@
-//! Compiles a document to a policy. Reports all issues at once. The only place that checks ranges.
+//! Compiles a policy document to a [`Policy`]. Reports all issues of the document at once, and is
+//! the only place that checks the ranges of its settings.
 
 use context_guard_protocol::glob;
 use serde::{Deserialize, Serialize};
@@ -9,10 +10,11 @@ use super::endpoint_settings::EndpointSettings;
 use crate::encoding::{pack, unpack};
 use crate::fields::Mask;
 
-/// Identifies the resolved form. Must change whenever [`Document`] does.
+/// Identifies the byte format of compiled policies. Must change whenever [`Document`] does.
 const FORMAT: &[u8; 4] = b"cgp3";
 
-/// The name, minimum and maximum of each setting with a range, in the order of the check.
+/// The name, minimum and maximum of each setting that has a range, in the order in which they are
+/// checked.
 pub const RANGES: [(&str, u64, u64); 9] = [
     ("summaryThreshold", 500, 1_000_000),
     ("previewChars", 20, 10_000),
@@ -25,34 +27,34 @@ pub const RANGES: [(&str, u64, u64); 9] = [
     ("hardByteLimit", 1_024, 100_000_000),
 ];
 
-/// An issue of a policy.
+/// An error or warning about a policy document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Dotted path of the setting; empty for the document.
+    /// Dotted path of the setting that has the issue; empty for the document as a whole.
     pub path: String,
-    /// The problem and the remedy.
+    /// The problem and, where one is known, the remedy.
     pub reason: String,
-    /// The policy is accepted nevertheless.
+    /// True if the policy is accepted nevertheless.
     pub warning: bool,
 }
 
-/// A valid policy.
+/// A valid policy: the settings for all endpoints, and the rules that override them for some.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     settings: Settings,
     rules: Vec<(String, Settings)>,
 }
 
-/// A compiled policy and its warnings.
+/// A valid policy, and the warnings about its document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompiledPolicy {
-    /// The policy.
+    /// The policy that the document gives.
     pub policy: Policy,
-    /// Issues that do not stop the policy.
+    /// Issues that do not make the document invalid.
     pub warnings: Vec<Issue>,
 }
 
-/// Checks and resolves a policy. An empty text is the default policy.
+/// Compiles a policy document, given as JSON. An empty text gives the default policy.
 ///
 /// # Errors
 /// Returns all issues of the document, not only the first.
@@ -95,7 +97,8 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Parses each member on its own, so that every issue is found and carries its path.
+/// Parses the members of a settings object at `path`, each on its own, so that every issue is found
+/// and carries its path. Omits invalid members.
 fn settings(members: Map<String, Value>, path: &str, issues: &mut Vec<Issue>) -> Settings {
     let mut good = Map::new();
     for (name, value) in members {
@@ -110,7 +113,8 @@ fn settings(members: Map<String, Value>, path: &str, issues: &mut Vec<Issue>) ->
     serde_json::from_value(Value::Object(good)).unwrap_or_default()
 }
 
-/// Returns the message of a serde error. For an unknown name, suggests the nearest known one.
+/// Returns a message for the error text of serde. For an unknown name, suggests the nearest known
+/// one.
 fn explain_error(reason: &str) -> String {
     let mut quoted = reason.split('`').skip(1).step_by(2);
     let unknown =
@@ -231,13 +235,13 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
 }
 
 impl Policy {
-    /// Returns the resolved form: opaque and cheap to load.
+    /// Returns the policy in its compiled format: opaque and cheap to load.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         pack(FORMAT, self)
     }
 
-    /// Reads the resolved form. Returns none if another version wrote it.
+    /// Reads a policy in its compiled format. Returns none if another version wrote it.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         unpack(FORMAT, bytes)
@@ -266,13 +270,13 @@ impl Policy {
         merged
     }
 
-    /// Returns the treatment of an answer on which the guard fails.
+    /// Returns the treatment of an upstream's answer that the guard fails to process.
     #[must_use]
     pub fn on_fault(&self) -> OnFault {
         self.settings.on_fault.unwrap_or_default()
     }
 
-    /// Returns the maximum bytes of an answer on which the guard fails.
+    /// Returns the maximum size, in bytes, of an answer that the guard fails to process.
     #[must_use]
     pub fn hard_byte_limit(&self) -> u64 {
         self.settings.hard_byte_limit.unwrap_or(10_240)

@@ -4,69 +4,69 @@ use super::document::{Advertise, CursorMode, ItemFields, OrderBy, Settings, Stri
 use crate::fields::Mask;
 use crate::tokens::{Budget, Estimator};
 
-/// The minimum tokens for an excerpt with its result notice.
+/// The minimum token budget of an answer: enough for an excerpt with its result notice.
 const MIN_BUDGET_TOKENS: u64 = 200;
 
 /// The complete settings of one endpoint, within their ranges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointSettings {
-    /// Answers are shaped.
+    /// True if the endpoint's answers are shaped, false if they pass through unchanged.
     pub shape: bool,
-    /// Lists are paged.
+    /// True if long lists are divided into pages.
     pub pagination: bool,
-    /// Long texts are chunked.
+    /// True if long texts are divided into chunks.
     pub chunking: bool,
-    /// Items per page.
+    /// The number of items on a page, unless a caller requests another.
     pub default_page_size: u64,
-    /// The maximum `limit` of a caller.
+    /// The maximum number of items on a page that a caller may request with `limit`.
     pub max_page_size: u64,
-    /// Token budget of an answer.
+    /// The token budget of an answer, unless a caller requests more pages or another budget.
     pub threshold: u64,
-    /// Token budget of an answer, whatever a caller asks for.
+    /// The maximum token budget of an answer, whatever a caller requests.
     pub hard_cap: u64,
-    /// The hard cap is enforced.
+    /// True if the hard cap also limits an answer of several pages or chunks.
     pub enforce_hard_cap: bool,
-    /// Lines per chunk.
+    /// The number of lines in a chunk of a text.
     pub chunk_size: u64,
-    /// Tokens above which a text is chunked.
+    /// The number of tokens above which a text is divided into chunks.
     pub chunk_threshold: u64,
-    /// Keys that lead to the list, if the policy names them.
+    /// The keys from the document to the list of its records, if the policy names them.
     pub items_path: Option<Vec<String>>,
-    /// The order of lists, if the policy names one.
+    /// The order in which list items are shown, if the policy names one.
     pub order_by: Option<OrderBy>,
-    /// Payloads that do not fit are condensed.
+    /// True if payloads that do not fit may be condensed: fewer fields, shorter values.
     pub summarization: bool,
-    /// Tokens above which a single object is summarized.
+    /// The number of tokens above which a single object is summarized.
     pub summary_threshold: u64,
-    /// Fields that a summary keeps, if the policy names them.
+    /// The fields that a summary keeps, if the policy names them.
     pub fields: Option<Mask>,
     /// Words whose sentences are kept when a text is shortened.
     pub keywords: Vec<String>,
-    /// Kinds of members that are removed from every answer.
+    /// The kinds of members that are removed from every answer.
     pub strip: Vec<Strip>,
-    /// Names of members that are removed from every answer.
+    /// The names of members that are removed from every answer.
     pub strip_fields: Vec<String>,
-    /// Uniform lists may be written as rows.
+    /// True if lists of uniform records may be written as rows.
     pub compact: bool,
-    /// The first chunk of a text carries highlights of the rest.
+    /// True if the first chunk of a text is sent with highlights of the rest.
     pub highlights: bool,
-    /// Paths of the members of an item.
+    /// The paths, in an item, of its id, title and other members that response modes use.
     pub item_fields: ItemFields,
-    /// Characters of a preview.
+    /// The number of characters in the preview of a record.
     pub preview_chars: usize,
-    /// The tool changes nothing, if the policy determines it.
+    /// True if the tool changes nothing; none if the policy does not say so.
     pub read_only: Option<bool>,
-    /// Calls with truncation marks in their arguments are refused.
+    /// True if calls with truncation marks in their arguments are refused.
     pub refuse_marks: bool,
-    /// Lifetime of a cursor in milliseconds.
+    /// The lifetime of a cursor in milliseconds.
     pub cursor_ttl_ms: u64,
-    /// The source of the rest of an answer.
+    /// The source from which cursors serve the rest of an answer.
     pub cursor_mode: CursorMode,
-    /// The token estimator.
+    /// The estimator of token counts.
     pub estimator: Estimator,
-    /// Detail of the guard's arguments in the schemas of tools.
+    /// The detail in which the guard's arguments are added to the input schemas of tools.
     pub advertise: Advertise,
-    /// Plain argument names belong to the guard on unknown tools.
+    /// True if the guard's argument names without prefix are its own on tools that were not listed.
     pub plain_arguments: bool,
 }
 
@@ -107,7 +107,7 @@ impl Default for EndpointSettings {
 }
 
 impl EndpointSettings {
-    /// Returns true if every JSON answer is transformed, whatever its size.
+    /// Returns true if these settings transform every JSON answer, even one within its budget.
     pub(crate) fn transforms_answers(&self) -> bool {
         !self.strip.is_empty()
             || !self.strip_fields.is_empty()
@@ -115,7 +115,7 @@ impl EndpointSettings {
             || self.compact
     }
 
-    /// Replaces each value that `settings` sets.
+    /// Overrides each setting for which `settings` has a value.
     pub(super) fn apply_overrides(&mut self, settings: &Settings) {
         fn set<T: Clone>(target: &mut T, value: Option<&T>) {
             if let Some(value) = value {
@@ -166,8 +166,8 @@ impl EndpointSettings {
         }
     }
 
-    /// Returns the budget of an answer. `wanted` is the budget that the caller names, if any: it is
-    /// clamped to the range from the minimum useful budget to the hard cap.
+    /// Returns the token budget of an answer. `wanted` is the budget that the caller requests, if
+    /// any: it is clamped to the range from the minimum useful budget to the hard cap.
     #[must_use]
     pub fn budget_for(&self, pages: u64, wanted: Option<u64>) -> Budget {
         match wanted {
@@ -179,8 +179,8 @@ impl EndpointSettings {
         }
     }
 
-    /// Returns the budget of an answer of `pages` pages or chunks: that many times the token
-    /// budget, within the hard cap.
+    /// Returns the token budget of an answer of `pages` pages or chunks: that many times the
+    /// threshold, within the hard cap if it is enforced.
     #[must_use]
     pub fn budget(&self, pages: u64) -> Budget {
         let wanted = self.threshold.saturating_mul(pages.max(1));

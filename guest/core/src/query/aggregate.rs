@@ -9,10 +9,10 @@ use super::names::join_names;
 use super::records::RecordSet;
 use crate::json::text::quoted;
 
-/// Maximum number of distinct values, or of groups, that are listed.
+/// Maximum number of distinct values, or of groups, that a result lists.
 const MAX_LISTED_VALUES: usize = 1_000;
 
-/// A list of totals.
+/// The totals that a caller requests, such as `count by status, sum(price.total)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregates(Vec<Aggregate>);
 
@@ -35,7 +35,7 @@ enum Function {
 }
 
 impl Aggregates {
-    /// Parses totals, separated by commas.
+    /// Parses the totals that a caller requests, separated by commas.
     ///
     /// # Errors
     /// Returns a message for the caller that shows the syntax.
@@ -47,10 +47,10 @@ impl Aggregates {
         })
     }
 
-    /// Computes the totals as a JSON object. O(records).
+    /// Computes the totals over these records, as a JSON object with a member for each. O(records).
     ///
     /// # Errors
-    /// Returns a message for the caller if no record has one of the fields.
+    /// Returns a message for the caller if no record has a requested field.
     pub fn run(&self, records: &RecordSet<'_>) -> Result<Vec<u8>, String> {
         let mut out = format!("{{\"records\":{}", records.ids.len()).into_bytes();
         for aggregate in &self.0 {
@@ -225,7 +225,7 @@ impl ValueGroup {
     }
 }
 
-/// Writes a value as JSON: a number verbatim, all else as a string.
+/// Appends a value to `out` as JSON: a number, boolean or null verbatim, anything else as a string.
 fn write_value(value: Option<&str>, out: &mut Vec<u8>) {
     match value {
         None => out.extend_from_slice(b"null"),

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
-/// Comparisons that must all hold.
+/// A condition on records: comparisons that must all hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition(Vec<Comparison>);
 
@@ -27,7 +27,8 @@ enum Operator {
     Contains,
 }
 
-/// Operators and their signs. Longer signs come first, because the first prefix match wins.
+/// The comparison operators and their signs. Longer signs come first, because the first prefix
+/// match wins.
 const OPERATORS: [(&str, Operator); 8] = [
     (">=", Operator::AtLeast),
     ("<=", Operator::AtMost),
@@ -40,7 +41,7 @@ const OPERATORS: [(&str, Operator); 8] = [
 ];
 
 impl Condition {
-    /// Parses comparisons, separated by commas.
+    /// Parses a condition: comparisons, separated by commas.
     ///
     /// # Errors
     /// Returns a message for the caller that shows the syntax.
@@ -50,8 +51,8 @@ impl Condition {
         })
     }
 
-    /// Returns true if a record meets every comparison. Numbers are compared by value, all else as
-    /// text. A list meets a comparison if one of its elements does.
+    /// Returns true if the record `id` meets every comparison. Numbers are compared by value, all
+    /// else as text. A list meets a comparison if one of its elements does.
     #[must_use]
     pub fn holds(&self, outline: &Outline<'_>, id: NodeId) -> bool {
         self.0.iter().all(|test| {
@@ -74,7 +75,7 @@ fn parse_comparison(text: &str) -> Option<Comparison> {
     (!keys.is_empty()).then(|| Comparison { keys, operator: *operator, value: value.to_owned() })
 }
 
-/// Returns the keys of a dotted path.
+/// Returns the keys of a dotted path, such as `price.total` or `items[].id`.
 #[must_use]
 pub fn split_path(path: &str) -> Vec<String> {
     path.trim()
@@ -84,7 +85,8 @@ pub fn split_path(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the scalar values at these keys of a record, as text. Descends into lists.
+/// Returns the scalar values that the record `id` has at the path `keys`, as text. Descends into
+/// lists, so there may be several.
 #[must_use]
 pub fn values_at(outline: &Outline<'_>, id: NodeId, keys: &[String]) -> Vec<String> {
     let mut found = Vec::new();
@@ -111,8 +113,8 @@ fn collect(outline: &Outline<'_>, id: NodeId, keys: &[String], found: &mut Vec<S
     }
 }
 
-/// Compares two values: numbers by value and before all else, the rest as text. A total order, so
-/// that sorting mixed values is well defined.
+/// Compares two values of records: numbers by value and before all else, the rest as text. A total
+/// order, so that sorting mixed values is well defined.
 #[must_use]
 pub fn compare_values(left: &str, right: &str) -> Ordering {
     match (left.parse::<f64>(), right.parse::<f64>()) {

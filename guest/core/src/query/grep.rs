@@ -10,10 +10,11 @@ use crate::json::text::{Form, boundary, quoted};
 use crate::text::lines::LineSpans;
 use crate::text::shorten::truncation_mark;
 
-/// Maximum number of bytes to search.
+/// Maximum number of bytes that one query searches.
 const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum number of bytes to search for a compiled pattern of one KiB. The engine takes at most
-/// about 300 ns per byte and KiB of pattern, so the worst patterns take about a second.
+/// Maximum number of bytes that are searched for a pattern whose compiled size is one KiB. The
+/// engine takes at most about 300 ns per byte and KiB of pattern, so the worst patterns take about
+/// a second.
 const SEARCHED_BYTES_PER_PATTERN_KIB: usize = 2 * 1024 * 1024;
 /// Maximum size of a compiled pattern in bytes.
 const MAX_COMPILED_PATTERN_BYTES: usize = 64 * 1024;
@@ -24,18 +25,18 @@ const MAX_CONTEXT_LINES: u64 = 50;
 /// Maximum number of bytes of one line or value that are searched and shown.
 const MAX_LINE_BYTES: usize = 4_096;
 
-/// A compiled pattern.
+/// A compiled regular expression.
 pub struct Pattern {
     regex: Regex,
-    /// Maximum number of bytes to search for it.
+    /// Maximum number of bytes that are searched for the pattern.
     max_bytes: usize,
 }
 
 impl Pattern {
-    /// Compiles a pattern.
+    /// Compiles a regular expression.
     ///
     /// # Errors
-    /// Returns a message for the caller.
+    /// Returns a message for the caller if the expression is invalid or too long.
     pub fn new(pattern: &str) -> Result<Self, String> {
         if pattern.is_empty() || pattern.len() > 1_000 {
             return Err("grep takes a regular expression of 1 to 1000 characters".to_owned());
@@ -60,8 +61,9 @@ impl Pattern {
         }
     }
 
-    /// Returns the matching lines from line `from` (1-based) with their context, and a summary in
-    /// words. Lines are numbered in the style of grep: `12:` is a match, `13-` is context.
+    /// Returns the lines of a text that match, with `context` lines around each, and a summary in
+    /// words. The search begins at line `from` (1-based). Lines are numbered in the style of grep:
+    /// `12:` is a match, `13-` is context.
     #[must_use]
     pub fn search_text(&self, text: &[u8], context: u64, from: u64) -> (Vec<u8>, String) {
         let around = usize::try_from(context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
@@ -108,7 +110,8 @@ impl Pattern {
         (out, what)
     }
 
-    /// Returns the matching values, each with its path, and a summary in words.
+    /// Returns the values of a document that match, as JSON with the path of each, and a summary in
+    /// words.
     #[must_use]
     pub fn search_json(&self, records: &RecordSet<'_>) -> (Vec<u8>, String) {
         let mut search = Search {
@@ -190,7 +193,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// Returns a line without its ending, shortened if it is long.
+/// Returns a line without its line ending, shortened if it is long.
 fn shorten_line(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);

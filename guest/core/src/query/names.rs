@@ -1,6 +1,6 @@
 //! Lists of names in sentences.
 
-/// Joins at most `max` names for a sentence, and counts the rest.
+/// Joins the first `max` names with commas for a sentence, and states the number of the others.
 #[must_use]
 pub fn join_names(names: &[String], max: usize) -> String {
     let shown: Vec<&str> = names.iter().take(max).map(String::as_str).collect();

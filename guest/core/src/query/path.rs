@@ -4,23 +4,23 @@
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
-/// Maximum number of values that a path may select.
+/// Maximum number of values that a path may select. Further values are ignored.
 const MAX_REACHED_VALUES: usize = 100_000;
 
-/// A step of a path.
+/// One step of a path, from a value to values inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// A member of an object, or the element of a list if the name is a number.
+    /// The member of an object, or the element of a list if the name is a number.
     Name(String),
-    /// An element; a negative index counts from the end.
+    /// The element of a list at this index. A negative index counts from the end.
     Index(i64),
-    /// All members or elements.
+    /// All members of an object, or all elements of a list.
     All,
-    /// Members of this name at any depth.
+    /// The members of this name at any depth.
     Deep(String),
 }
 
-/// A path.
+/// A parsed path from a value of a document to values inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     steps: Vec<Step>,
@@ -28,7 +28,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Parses a path.
+    /// Parses a JSON Pointer or a JSONPath.
     ///
     /// # Errors
     /// Returns a message for the caller that shows the syntax.

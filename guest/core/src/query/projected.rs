@@ -5,39 +5,41 @@ use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::scan::{Kind, Scanner};
 use crate::json::text::Form;
 
-/// Returns true if a list of projected records, whose bracket is still open, is long enough.
+/// Returns true if the projected records so far suffice, so that the projection can stop. Gets a
+/// JSON list of them whose closing bracket is still missing.
 pub type IsEnough<'e> = &'e mut dyn FnMut(&[u8]) -> bool;
 
-/// The result of a projection.
+/// The result of a projection of a document, or of its records, to selected fields.
 pub struct Projected {
     /// Unescaped JSON: a list with the fields of each record, or the fields of the document.
     pub bytes: Vec<u8>,
-    /// The fields are those of the document.
+    /// True if the fields are those of the document, false if they are those of its records.
     pub of_document: bool,
-    /// The paths start at the document, although the fields are those of records.
+    /// True if the paths of the fields start at the document, although the fields are those of
+    /// records.
     pub within: bool,
-    /// The projection ends early: the caller needs no more records.
+    /// True if the projection stopped before the last record, because `IsEnough` returned true.
     pub is_partial: bool,
 }
 
-/// The document to project, and its records.
+/// The document to project, and the positions of its records.
 pub(super) struct Source<'a> {
-    /// The document.
+    /// The bytes of the payload that contains the document.
     pub bytes: &'a [u8],
-    /// The form of its bytes.
+    /// The form of those bytes: raw, or escaped as in a JSON string.
     pub form: Form,
-    /// Byte offset of the document, or of the value that a path selected.
+    /// Byte offset of the document, or of the value in it that a path selected.
     pub root: usize,
-    /// Byte offsets of its records, if it has a list of them.
+    /// Byte offsets of the records, if the document has a list of them.
     pub records: Option<&'a [usize]>,
-    /// Keys from the document to the list, if the list is not the document itself.
+    /// Keys from the document to the list of records, if the list is not the document itself.
     pub keys: Option<&'a [String]>,
 }
 
 impl Source<'_> {
-    /// Projects the document if it has all of the fields, and otherwise each record, until
-    /// `is_enough`. Returns none if neither has any of the fields, or if the JSON is invalid.
-    /// `names` returns the names of the document's members. O(document).
+    /// Projects the document if it has all fields of `mask`, and otherwise each record, until
+    /// `is_enough` returns true. `names` returns the names of the document's members. Returns none
+    /// if neither has any of the fields, or if the JSON is invalid. O(document).
     pub(super) fn project(
         &self,
         mask: &Mask,
@@ -89,8 +91,9 @@ impl Source<'_> {
     }
 }
 
-/// Projects a document whose lists are located. `list` is the list of its records, if it has one.
-/// Returns none if only the outline of the document can decide.
+/// Projects the document whose lists are in `survey`, or its records, to the fields of `mask`.
+/// `list` is the list of the records, if there is one. Returns none if only the outline of the
+/// document can decide.
 pub(super) fn project(
     bytes: &[u8],
     form: Form,
@@ -112,8 +115,9 @@ pub(super) fn project(
     source.project(mask, names, is_enough)
 }
 
-/// Returns the names of a document's members. Skips the list, which was read before. Returns none
-/// if the JSON is invalid.
+/// Returns the names of the members of the document whose lists are in `survey`. Skips the value of
+/// `list` without reading it: locating the lists has already validated it. Returns none if the JSON
+/// is invalid.
 fn member_names(
     bytes: &[u8],
     form: Form,

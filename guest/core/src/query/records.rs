@@ -16,28 +16,31 @@ use crate::text::lines::LineSpans;
 /// The records of a payload.
 #[derive(Clone, Debug)]
 pub struct RecordSet<'a> {
-    /// The document.
+    /// The outline of the document that contains the records.
     pub outline: Outline<'a>,
-    /// The document, or the value that a path selected.
+    /// The node of the document, or of the value in it that a path selected.
     pub root: NodeId,
-    /// The records.
+    /// The nodes of the records.
     pub ids: Vec<NodeId>,
-    /// The records are elements of a list.
+    /// True if the records are elements of a list or values that a path selects, false if the only
+    /// record is `root` itself.
     pub is_list: bool,
-    /// Keys from the document to the list.
+    /// Keys from the document to the list of records; empty if the list is the document itself or
+    /// was selected by a path.
     list_keys: Vec<String>,
 }
 
-/// The target of a path.
+/// The value or values that a path selects.
 pub enum PathTarget<'a> {
-    /// A string, decoded.
+    /// A single string, decoded.
     Text(String),
-    /// Any other value.
+    /// Any other value, or several values, as records.
     Records(RecordSet<'a>),
 }
 
 impl<'a> RecordSet<'a> {
-    /// Finds the records of an unescaped document. Returns none if it is a text.
+    /// Finds the records of an unescaped payload. Returns none if the payload is neither JSON nor
+    /// NDJSON.
     #[must_use]
     pub fn locate(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
         let survey =
@@ -67,7 +70,7 @@ impl<'a> RecordSet<'a> {
         Some(Self { list_keys, outline, root: 0, ids, is_list: true })
     }
 
-    /// Reads NDJSON: every line that is not empty is a document.
+    /// Reads the lines of NDJSON as records: every line that is not empty is a JSON document.
     fn from_lines(raw: &'a [u8]) -> Option<Self> {
         let spans = ndjson(raw, Form::Raw)?;
         let outline = Outline::parse_all(raw, Form::Raw, &spans).ok()?;
@@ -75,7 +78,7 @@ impl<'a> RecordSet<'a> {
         Some(Self { outline, root: 0, ids, is_list: true, list_keys: Vec::new() })
     }
 
-    /// Returns the target of a path.
+    /// Returns the value or values that a path selects from `root`.
     ///
     /// # Errors
     /// Returns a message for the caller if the path selects nothing.
@@ -113,19 +116,19 @@ impl<'a> RecordSet<'a> {
         }
     }
 
-    /// Retains the records that meet a test.
+    /// Keeps only the records for which `test` returns true.
     pub fn retain(&mut self, test: impl Fn(&Self, NodeId) -> bool) {
         let ids: Vec<NodeId> = self.ids.iter().copied().filter(|id| test(self, *id)).collect();
         self.ids = ids;
     }
 
-    /// Returns a record as JSON without white space.
+    /// Returns the record `id` as JSON without white space.
     #[must_use]
     pub fn raw(&self, id: NodeId) -> Vec<u8> {
         self.outline.node(id).map_or_else(Vec::new, |node| minify(&self.outline.raw(node)))
     }
 
-    /// Returns the records as a list, or the document, as JSON without white space.
+    /// Returns the list of records, or the document if it has none, as JSON without white space.
     #[must_use]
     pub fn whole(&self) -> Vec<u8> {
         if !self.is_list {
@@ -135,7 +138,8 @@ impl<'a> RecordSet<'a> {
         [b"[".as_slice(), &records.join(&b','), b"]"].concat()
     }
 
-    /// Projects the document or its records. Returns none if neither has any of the fields.
+    /// Projects the document or each of its records to the fields of `mask`. Returns none if
+    /// neither has any of the fields.
     #[must_use]
     pub fn project(&self, mask: &Mask) -> Option<Projected> {
         let start = |id: &NodeId| self.outline.node(*id).map(|node| self.outline.start(node));
@@ -153,8 +157,9 @@ impl<'a> RecordSet<'a> {
     }
 }
 
-/// Returns the list whose elements are the records: the one that policy names, or else one that
-/// makes up at least half of the document.
+/// Returns the list of the document whose elements are the records: the one that policy names, or
+/// else the longest, if it makes up at least half of the document. Falls back to the document
+/// itself if that is an array. Otherwise returns none.
 pub(crate) fn record_list<'s>(
     survey: &'s DocumentInfo,
     limits: &EndpointSettings,
@@ -168,8 +173,8 @@ pub(crate) fn record_list<'s>(
     list.or(survey.lists.first().filter(|_| survey.kind == Kind::Array))
 }
 
-/// Returns the lines of NDJSON: at least two, each a JSON object or list. Returns none for any
-/// other text.
+/// Returns the spans of the lines of NDJSON: at least two, each a JSON object or list. Returns none
+/// for any other text.
 #[must_use]
 pub fn ndjson(bytes: &[u8], form: Form) -> Option<Vec<Span>> {
     let mut spans = Vec::new();

@@ -12,31 +12,31 @@ use crate::json::text::quoted;
 use crate::policy::EndpointSettings;
 use crate::text::shorten::shorten;
 
-/// The level of detail of records.
+/// The level of detail in which the records of a list are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseMode {
-    /// The id of each record.
+    /// Only the id of each record.
     IdsOnly,
-    /// Identifying and short fields; no content.
+    /// The identifying and short fields of each record; no long content.
     Metadata,
-    /// The metadata and the beginning of the content.
+    /// The metadata of each record, and the beginning of its content.
     Preview,
-    /// Complete records.
+    /// The complete records.
     Full,
 }
 
-/// Token budget of a record's metadata.
+/// Token budget of the metadata of one record.
 const METADATA_TOKENS: u64 = 40;
-/// Minimum tokens of that budget for short fields, however long id and title are.
+/// Tokens of the metadata budget that are reserved for short fields, however long id and title are.
 const MIN_SHORT_FIELD_TOKENS: u64 = 12;
-/// Maximum number of characters of a title.
+/// Maximum length of a string in the metadata, such as a title; longer ones are shortened.
 const MAX_TITLE_CHARS: usize = 120;
-/// RecordSet whose members are looked at to find out which is what.
+/// Number of records whose members are inspected to detect the keys of id, title and content.
 const SAMPLED_RECORDS: usize = 20;
 
 impl ResponseMode {
-    /// The names in the `response_mode` argument.
+    /// The modes with their names in the `response_mode` argument.
     pub const NAMES: [(&'static str, ResponseMode); 4] = [
         ("ids_only", ResponseMode::IdsOnly),
         ("metadata", ResponseMode::Metadata),
@@ -44,7 +44,7 @@ impl ResponseMode {
         ("full", ResponseMode::Full),
     ];
 
-    /// Returns the mode of this name.
+    /// Returns the mode of this name, or none if there is no such mode.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
@@ -121,7 +121,7 @@ const CONTENT_NAMES: &[&str] = &[
 ];
 
 impl RecordKeys {
-    /// Detects the keys.
+    /// Returns the keys that policy names in `limits`, and detects the others in the records.
     #[must_use]
     pub fn detect(records: &RecordSet<'_>, limits: &EndpointSettings) -> Self {
         let said = &limits.item_fields;
@@ -146,7 +146,7 @@ impl RecordKeys {
         }
     }
 
-    /// Returns a record's id as text.
+    /// Returns the id of the record at node `id`, as text. Returns none if the record has no id.
     #[must_use]
     pub fn id_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<String> {
         if records.outline.node(id)?.kind == Kind::String {
@@ -155,7 +155,8 @@ impl RecordKeys {
         first_value(records, id, &self.id)
     }
 
-    /// Returns a record's id verbatim, as JSON.
+    /// Returns the id of the record at node `id` verbatim, as JSON. Returns none if the record has
+    /// no id.
     fn raw_id_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<Vec<u8>> {
         let reached =
             self.id.iter().try_fold(id, |at, key| Some(records.outline.member(at, key)?.0));
@@ -168,7 +169,7 @@ impl RecordKeys {
         }
     }
 
-    /// Returns a record's score.
+    /// Returns the score of the record at node `id`, or none if it has no numeric score.
     #[must_use]
     pub fn score_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<f64> {
         first_value(records, id, &self.score)?.parse().ok()
@@ -179,7 +180,7 @@ fn first_value(records: &RecordSet<'_>, id: NodeId, keys: &[String]) -> Option<S
     if keys.is_empty() { None } else { values_at(&records.outline, id, keys).into_iter().next() }
 }
 
-/// Returns the first of these names that the records have.
+/// Returns the first of these names that is a member of one of the sampled records.
 fn first_present(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
     let has = |name: &&&str| {
         records.ids.iter().take(SAMPLED_RECORDS).any(|id| {
@@ -191,7 +192,8 @@ fn first_present(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
     names.iter().find(has).map(|name| (*name).to_owned())
 }
 
-/// Returns the member with the longest string of more than 120 bytes.
+/// Returns the name of the member with the longest string in the sampled records, if that has more
+/// than 120 bytes.
 fn longest_text_member(records: &RecordSet<'_>) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
     for id in records.ids.iter().take(SAMPLED_RECORDS) {
@@ -206,10 +208,12 @@ fn longest_text_member(records: &RecordSet<'_>) -> Option<String> {
     best.map(|(_, name)| name)
 }
 
-/// Renders the records in a mode, as JSON. O(records).
+/// Renders the records in a response mode, as a JSON object. `fields` selects fields of each record
+/// instead of its metadata. O(records).
 ///
 /// # Errors
-/// Returns a message for the caller if the records lack ids, or all of the fields.
+/// Returns a message for the caller if `fields` is invalid, or if a record lacks the id that
+/// `ids_only` requires.
 pub fn render(
     mode: ResponseMode,
     records: &RecordSet<'_>,
@@ -237,7 +241,8 @@ pub fn render(
     Ok([head, list, format!("],\"estimated_tokens\":{tokens}}}").into_bytes()].concat())
 }
 
-/// Renders the identifying fields of a record, then short fields while they fit its token budget.
+/// Renders the identifying fields of the record at node `id`, then short fields while they fit the
+/// metadata budget. If there is a mask, renders the fields that it selects instead.
 fn metadata(
     records: &RecordSet<'_>,
     id: NodeId,
@@ -329,7 +334,8 @@ fn content(outline: &Outline<'_>, id: NodeId, keys: &RecordKeys) -> String {
     }
 }
 
-/// Returns the beginning of a text, cut at a word, and true if there is more.
+/// Returns the first `characters` characters of a text, cut at a word, and true if the text
+/// continues.
 fn first_words(text: &str, characters: usize) -> (&str, bool) {
     let Some((cut, _)) = text.char_indices().nth(characters) else { return (text, false) };
     let head = text.get(..cut).unwrap_or(text);

@@ -14,31 +14,31 @@ use super::key::Keys;
 
 const VERSION: u8 = 1;
 
-/// A position in a snapshot.
+/// A position in a snapshot, from which the next answer continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     #[serde(rename = "v")]
     pub(crate) version: u8,
-    /// The snapshot's name.
+    /// The name of the snapshot.
     #[serde(rename = "s")]
     pub snapshot: String,
-    /// Start of the next page: an item of a list, or a byte of a text.
+    /// The start of the next part: the number of a list item, or a byte offset in a text.
     #[serde(rename = "o")]
     pub offset: u64,
-    /// Number of bytes of that item that were already shown, if it is larger than a page.
+    /// The number of bytes of that item that were already shown, if the item is larger than a page.
     #[serde(rename = "b", default, skip_serializing_if = "is_zero")]
     pub within: u64,
-    /// Items per page, if the caller requested another number than the policy's.
+    /// The number of items per page, if the caller requested one. 0: as policy says.
     #[serde(rename = "l", default, skip_serializing_if = "is_zero")]
     pub limit: u64,
-    /// End of a range of a text, as a byte offset. 0: the end of the text.
+    /// The end of the requested range of a text, as a byte offset. 0: the end of the text.
     #[serde(rename = "z", default, skip_serializing_if = "is_zero")]
     pub end: u64,
-    /// Start of the previous page plus one, if that page was condensed: `fields=all` reads it
-    /// again, complete.
+    /// The number of the first item of the previous page plus one, if that page was condensed.
+    /// `fields=all` then shows that page again, complete. 0: it was not condensed.
     #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
     pub first: u64,
-    /// 1: later parts are complete, nothing is condensed.
+    /// 1 if later parts are shown complete, with nothing condensed; otherwise 0.
     #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
     pub whole: u64,
     /// The call to repeat, if the answer is not stored.
@@ -49,17 +49,17 @@ pub struct Cursor {
     pub issued: u64,
 }
 
-/// A call that can be repeated. The caller made it, so it reveals nothing new. The snapshot's name
-/// is a keyed digest of the expected answer.
+/// A tool call that can be repeated. The caller made it, so it reveals nothing new. The snapshot's
+/// name is a keyed digest of the expected answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
-    /// The upstream; may be empty.
+    /// The name of the upstream; may be empty.
     #[serde(rename = "u", default)]
     pub upstream: String,
-    /// The tool.
+    /// The name of the tool.
     #[serde(rename = "n")]
     pub name: String,
-    /// Its arguments verbatim, including the guard's: JSON.
+    /// The arguments of the call verbatim, including the guard's: JSON.
     #[serde(rename = "a")]
     pub arguments: String,
 }
@@ -69,26 +69,26 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The reason why a cursor is not served. Models read the text.
+/// The reason why a cursor is not served. Models read its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CursorError {
-    /// Malformed, forged, or of another principal or endpoint. Not distinguished, so that a caller
-    /// cannot probe for the cursors of others.
+    /// The cursor is malformed, forged, or of another principal or endpoint. These cases are not
+    /// distinguished, so that a caller cannot probe for the cursors of others.
     #[error(
         "cursor_invalid: this cursor was not issued here for this tool and caller. Repeat the original call without a cursor to start again."
     )]
     Invalid,
-    /// The caller's own, but expired.
+    /// The cursor is the caller's own, but has expired.
     #[error(
         "cursor_expired: this cursor is too old, and what it led to is no longer kept. Repeat the original call without a cursor to start again."
     )]
     Expired,
-    /// The caller's own, but the store cannot be reached.
+    /// The cursor is the caller's own, but the store cannot be reached.
     #[error(
         "cursor_unavailable: what this cursor leads to cannot be reached now. Try again in a moment, or repeat the original call without a cursor to start again."
     )]
     Unavailable,
-    /// The caller's own, but the upstream's answer has changed.
+    /// The cursor is the caller's own, but the upstream's answer has changed.
     #[error(
         "data_changed: what this cursor leads to is no longer what the first page was cut from. Repeat the original call without a cursor to start again."
     )]
@@ -96,7 +96,7 @@ pub enum CursorError {
 }
 
 impl Cursor {
-    /// Creates a cursor to `offset` of a snapshot.
+    /// Creates a cursor to `offset` of a snapshot, issued at `now_ms`.
     #[must_use]
     pub fn new(snapshot: &str, offset: u64, now_ms: u64) -> Self {
         Self {
@@ -113,7 +113,8 @@ impl Cursor {
         }
     }
 
-    /// Returns the cursor as text of about 115 characters, signed with the first key.
+    /// Returns the cursor as text of about 115 characters, signed with the first key for this
+    /// principal.
     #[must_use]
     pub fn sign(&self, keys: &Keys, principal: &str) -> String {
         let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default());
@@ -124,10 +125,11 @@ impl Cursor {
         format!("{payload}.{signature}")
     }
 
-    /// Verifies and parses a cursor. Checks the MAC in constant time before it parses anything.
+    /// Verifies and parses the text of a cursor. Checks the MAC in constant time before it parses
+    /// anything.
     ///
     /// # Errors
-    /// Returns [`CursorError`]; `Expired` only for the caller's own cursors.
+    /// Returns [`CursorError`]. `Expired` is returned only for cursors of this principal.
     pub fn verify(
         text: &str,
         keys: &Keys,
@@ -157,8 +159,8 @@ impl Cursor {
     }
 }
 
-/// Feeds the signed parts to a MAC. The principal is prefixed with its length, so that no other
-/// principal and payload give the same input.
+/// Feeds the principal and the encoded payload of a cursor to a MAC. The principal is prefixed with
+/// its length, so that no other principal and payload give the same input.
 fn feed(mac: &mut impl Mac, principal: &str, payload: &str) {
     mac.update(b"cursor");
     mac.update(&(principal.len() as u64).to_le_bytes());

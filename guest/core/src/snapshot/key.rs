@@ -6,24 +6,24 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Minimum length of a secret in bytes.
+/// Minimum length of a signing secret in bytes.
 pub const MIN_SECRET_BYTES: usize = 16;
 
-/// The live secrets: the first signs, all verify. Never empty.
+/// The live signing keys: the first signs, all verify. Never empty.
 #[derive(Clone)]
 pub struct Keys(Vec<Hmac<Sha256>>);
 
-/// The principal and the endpoint to which names and cursors are bound.
+/// The principal and the endpoint to which snapshot names and cursors are bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// The principal.
+    /// The identity of the caller.
     pub principal: &'a str,
-    /// `upstream::name`.
+    /// The full name of the tool or resource: `upstream::name`.
     pub endpoint: &'a str,
 }
 
 impl Keys {
-    /// Creates keys from secrets.
+    /// Creates signing keys from secrets, the current one first.
     ///
     /// # Errors
     /// Returns a message if there is no secret, or one is too short.
@@ -46,14 +46,15 @@ impl Keys {
         }
     }
 
-    /// Returns all keys, the signing key first.
+    /// Returns all keys, the one that signs first.
     pub(super) fn all(&self) -> impl Iterator<Item = &Hmac<Sha256>> {
         self.0.iter()
     }
 
     /// Returns the name of a snapshot: 6 characters derived from its scope, then 10 derived from
     /// its content. The first part proves the scope of a cursor without access to the store. Both
-    /// parts are keyed, so neither reveals anything.
+    /// parts are keyed, so neither reveals anything. `arguments` and `content` are hashes of the
+    /// call's arguments and of the payload.
     #[must_use]
     pub fn snapshot(&self, scope: Scope<'_>, arguments: u128, content: u128) -> String {
         let Some(key) = self.0.first() else { return String::new() };
@@ -68,14 +69,14 @@ impl Keys {
         name
     }
 
-    /// Returns true if a snapshot belongs to this scope, under any live key.
+    /// Returns true if the snapshot of this name belongs to this scope, under any live key.
     #[must_use]
     pub fn owns(&self, scope: Scope<'_>, snapshot: &str) -> bool {
         self.0.iter().any(|key| snapshot.starts_with(&scope_tag(key, scope)))
     }
 
-    /// Returns the keys of the entry that names the snapshot of a call's last answer, one per
-    /// signing key, the current one first.
+    /// Returns the store keys of the entry that names the snapshot of a call's last answer, one per
+    /// signing key, the current one first. `arguments` is a hash of the call's arguments.
     #[must_use]
     pub fn answer(&self, scope: Scope<'_>, arguments: u128) -> Vec<String> {
         let parts =
@@ -83,8 +84,8 @@ impl Keys {
         self.0.iter().map(|key| derive_name(key, "answer", &parts, 16)).collect()
     }
 
-    /// Returns the keys of the entry with the information about a tool, one per signing key, the
-    /// current one first.
+    /// Returns the store keys of the entry with the information about a tool, one per signing key,
+    /// the current one first.
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];
@@ -96,7 +97,7 @@ fn scope_tag(key: &Hmac<Sha256>, scope: Scope<'_>) -> String {
     derive_name(key, "scope", &[scope.principal.as_bytes(), scope.endpoint.as_bytes()], 6)
 }
 
-/// Derives a name of `length` characters of 6 bits each. Parts are prefixed with their length, so
+/// Derives a name of `length` characters of 6 bits each. Each part is prefixed with its length, so
 /// that different lists of parts never give the same input.
 fn derive_name(key: &Hmac<Sha256>, purpose: &str, parts: &[&[u8]], length: usize) -> String {
     let mut mac = key.clone();

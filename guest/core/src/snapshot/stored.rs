@@ -1,16 +1,16 @@
-//! Entries of snapshots: writing and reading them.
+//! Writes and reads the store entries of snapshots.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::index::{Index, SEGMENT_BYTES, segment_key};
 
-/// An entry for the store.
+/// An entry for the store: a key and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its key.
+    /// The key under which the value is stored.
     pub key: String,
-    /// Its value.
+    /// The bytes to store: an index, a segment, tool information or a snapshot's name.
     pub value: Cow<'a, [u8]>,
 }
 
@@ -22,7 +22,8 @@ impl Entry<'_> {
     }
 }
 
-/// Returns the entries of a snapshot. Segments borrow the original.
+/// Returns the store entries of the snapshot of this name: its index, then the segments of `bytes`,
+/// which borrow them.
 #[must_use]
 pub fn entries<'a>(snapshot: &str, index: &Index, bytes: &'a [u8]) -> Vec<Entry<'a>> {
     let mut entries = vec![Entry { key: snapshot.to_owned(), value: index.to_bytes().into() }];
@@ -32,32 +33,33 @@ pub fn entries<'a>(snapshot: &str, index: &Index, bytes: &'a [u8]) -> Vec<Entry<
     entries
 }
 
-/// The entries that an adapter has loaded so far. None: the store has no such entry.
+/// The entries that the host has loaded so far, by key. The value is `None` if the store has no
+/// such entry.
 pub type Loaded = BTreeMap<String, Option<Vec<u8>>>;
 
 /// The reason why a part of a snapshot cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// These keys must be loaded first.
+    /// The entries with these keys must be loaded first.
     Keys(Vec<String>),
-    /// The store no longer has the entry.
+    /// The store no longer has an entry of the snapshot.
     Gone,
 }
 
-/// A snapshot whose entries are partly loaded.
+/// A stored snapshot, of whose entries some are loaded.
 pub struct StoredSnapshot<'a> {
-    /// Its name.
+    /// The name of the snapshot.
     pub name: &'a str,
-    /// Its index.
+    /// The index of the snapshot.
     pub index: Index,
     loaded: &'a Loaded,
 }
 
 impl<'a> StoredSnapshot<'a> {
-    /// Opens a snapshot.
+    /// Opens the snapshot of this name, whose index must be loaded.
     ///
     /// # Errors
-    /// Returns [`Missing`].
+    /// Returns [`Missing`] if the index is not loaded or no longer stored.
     pub fn open(name: &'a str, loaded: &'a Loaded) -> Result<Self, Missing> {
         match loaded.get(name) {
             None => Err(Missing::Keys(vec![name.to_owned()])),
@@ -69,11 +71,11 @@ impl<'a> StoredSnapshot<'a> {
         }
     }
 
-    /// Returns the bytes `from..to` of the original, or fewer at its end. Costs the segments that
-    /// contain them.
+    /// Returns the bytes `from..to` of the stored payload, or fewer at its end. Costs the segments
+    /// that contain them.
     ///
     /// # Errors
-    /// Returns [`Missing`].
+    /// Returns [`Missing`] if a segment is not loaded or no longer stored.
     pub fn bytes(&self, from: u64, to: u64) -> Result<Vec<u8>, Missing> {
         let to = to.min(self.index.bytes);
         let size = SEGMENT_BYTES as u64;
