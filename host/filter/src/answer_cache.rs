@@ -1,4 +1,4 @@
-//! Answers repeated calls of read-only tools from the cache.
+//! Answers repeated calls of read-only tools from the cache of upstream answers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::engine::Result;
 use context_guard_protocol::Head;
 use context_guard_protocol::edit::with_id;
 
-/// Stores original answers and shapes a cached one for each later call.
+/// Stores the upstream's unshaped answer to a call. The guard shapes it anew for each later call
+/// with the same key.
 pub(super) struct AnswerCache(pub(super) Arc<Cache>);
 
 impl AnswerCache {
@@ -18,7 +19,8 @@ impl AnswerCache {
         self.0.key(call.cx, &call.revision.origin.policy, request)
     }
 
-    /// Shapes the cached answer for this call. Any failure counts as a miss.
+    /// Returns the cached upstream answer under `key`, shaped for this call and under its request
+    /// id. Any failure counts as a miss and returns `None`.
     fn lookup(
         &self,
         call: GuardCall<'_>,

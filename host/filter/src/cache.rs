@@ -1,8 +1,8 @@
 //! The cache of answers of read-only tools.
 //!
-//! It stores the original answer of the upstream. Every form of it, such as a page or a preview, is
-//! shaped from the original. All tiers of an answer therefore expire together on a purge, but each
-//! tier has its own maximum age.
+//! It stores the upstream's unshaped answer. The guard renders every page or preview for a client
+//! from that original. A purge therefore removes an answer for all tiers (full and metadata) at
+//! once, but each tier has its own maximum age.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,13 +17,14 @@ use crate::Clock;
 use crate::config::CacheOptions;
 use crate::engine::{CacheTier, CallContext, Decision};
 
-/// The maximum size of a call that is cached, in bytes: larger ones cost more to hash than they
-/// are likely to save.
+/// The maximum size of a cacheable request, in bytes: larger requests cost more to hash than a hit
+/// is likely to save.
 const MAX_CALL_BYTES: usize = 64 << 10;
-/// The estimated memory of an entry beside its message and endpoint, in bytes.
+/// The estimated memory of a cache entry beside the answer's message and the endpoint's name, in
+/// bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
-/// The identity of a call: principal, policy, tool and arguments.
+/// The identity of a tool call. The digest covers principal, policy, endpoint and arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CacheKey {
     endpoint: String,
@@ -35,20 +36,20 @@ struct CachedAnswer {
     since: Duration,
 }
 
-/// A cached answer.
+/// A cached answer and its age.
 pub struct CacheHit {
-    /// The original message of the upstream.
+    /// The upstream's original, unshaped response.
     pub message: Arc<[u8]>,
     age: Duration,
 }
 
-/// A selection of answers to remove.
+/// Selects cached answers to remove. Members that are `None` match every answer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Purge {
     /// A pattern of endpoints, such as `upstream::tool`; `*` matches any characters.
     pub tool: Option<String>,
-    /// The id of a document, or the URI of a resource, that the answer contains.
+    /// A document id or resource URI. Every answer whose bytes contain this text is removed.
     pub document: Option<String>,
 }
 
@@ -57,7 +58,7 @@ struct CacheState {
     bytes: usize,
 }
 
-/// The cache.
+/// The cache of upstream answers, per principal and policy, limited by its size in bytes.
 pub struct Cache {
     options: CacheOptions,
     clock: Arc<dyn Clock>,
@@ -65,7 +66,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Creates an empty cache.
+    /// Creates an empty cache. The clock determines the age of answers.
     #[must_use]
     pub fn new(options: CacheOptions, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -79,15 +80,15 @@ impl Cache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the guard's own answer is for this call, rather than for reading a part of
-    /// another answer.
+    /// Returns true if an answer that the guard itself made is for the endpoint of `key`. Errors,
+    /// and pages of another call's answer, are not.
     #[must_use]
     pub fn is_same_call(&self, key: &CacheKey, decision: &Decision) -> bool {
         key.endpoint == decision.endpoint && decision.mode != "error"
     }
 
-    /// Returns the key of a tool call without the guard's own arguments. Returns `None` if the call
-    /// is not cacheable. The order of the arguments does not matter.
+    /// Returns the key of a `tools/call` request from which the guard's own arguments were removed.
+    /// Returns `None` if the call is not cacheable. The order of the arguments does not matter.
     #[must_use]
     pub fn key(&self, cx: &CallContext, policy: &str, request: &[u8]) -> Option<CacheKey> {
         if request.len() > MAX_CALL_BYTES {
@@ -114,7 +115,8 @@ impl Cache {
         Some(CacheKey { endpoint, digest: hash.finalize().into() })
     }
 
-    /// Returns the cached answer to a call.
+    /// Returns the cached answer to a call, or `None` if there is none or it is too old for every
+    /// tier.
     #[must_use]
     pub fn get(&self, key: &CacheKey) -> Option<CacheHit> {
         let now = self.clock.now();
@@ -129,7 +131,8 @@ impl Cache {
         Some(CacheHit { message: Arc::clone(&entry.message), age })
     }
 
-    /// Returns the tier of a shaped answer if the cached one is recent enough for it.
+    /// Returns the tier (full or metadata) of an answer that was shaped from `hit`. Returns `None`
+    /// if the hit is too old for that tier.
     #[must_use]
     pub fn fresh_tier(&self, hit: &CacheHit, decision: &Decision) -> Option<CacheTier> {
         let tier = CacheTier::of_answer(decision);
@@ -141,7 +144,8 @@ impl Cache {
         (hit.age <= Duration::from_secs(seconds)).then_some(tier)
     }
 
-    /// Stores an answer, unless it is an error or the tool is not read-only.
+    /// Stores the upstream's answer `message`, unless it is an error, too large, or from a tool
+    /// that `decision` does not report as read-only.
     pub fn put(&self, key: &CacheKey, decision: &Decision, message: &[u8]) {
         let cost = message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
         if !decision.read_only || cost > self.options.bytes || is_error(message) {
@@ -159,7 +163,7 @@ impl Cache {
         }
     }
 
-    /// Removes answers. Returns their number.
+    /// Removes the cached answers that `purge` selects. Returns the number of removed answers.
     pub fn purge(&self, purge: &Purge) -> usize {
         let document = purge.document.as_deref().map(memchr::memmem::Finder::new);
         self.state().remove(|key, entry| {
@@ -168,8 +172,8 @@ impl Cache {
         })
     }
 
-    /// Removes the answers that a notification of an upstream makes invalid: a changed list
-    /// concerns all, an updated resource those that contain its URI.
+    /// Removes the cached answers that a notification of an upstream makes invalid. A changed list
+    /// invalidates all of the upstream's answers, an updated resource those that contain its URI.
     pub(crate) fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
         let tool = if upstream.is_empty() { "*".to_owned() } else { format!("{upstream}::*") };
         let document = match notification.method() {
@@ -183,7 +187,7 @@ impl Cache {
         self.purge(&Purge { tool: Some(tool), document });
     }
 
-    /// The number of answers and their size in bytes.
+    /// Returns the number of cached answers and their total size in bytes.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
         let state = self.state();
@@ -208,7 +212,7 @@ impl CacheState {
     }
 }
 
-/// Returns true if a response is an error of the protocol or of the tool.
+/// Returns true if a response is a JSON-RPC error, a tool error (`isError`), or unreadable.
 fn is_error(message: &[u8]) -> bool {
     let Some(result) = Head::read(message).and_then(|head| head.result) else { return true };
     context_guard_protocol::edit::member(result, "isError").is_some_and(|flag| flag.get() == "true")

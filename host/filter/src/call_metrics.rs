@@ -8,7 +8,8 @@ use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::revision::Revisions;
 
-/// Feeds the statistics that decide about promotion and rollback.
+/// Feeds the duration and failure of each guard call into the revision's statistics, which decide
+/// about its promotion and rollback.
 pub(super) struct CallMetrics {
     revisions: Arc<Revisions>,
 }

@@ -1,11 +1,11 @@
-//! Estimator scales from sampled token counts.
+//! Policy corrections for the token estimator: scale factors measured by sampling.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Returns the policy with an estimator scale for each sampled endpoint. Returns `None` if the
-/// operator has set any scale: a measured one must not override it.
+/// Returns the policy with the measured estimator scale of each endpoint in `corrections`. Returns
+/// `None` if the operator has set any scale: a measured one must not override it.
 pub(super) fn corrected_policy(
     policy: &str,
     corrections: &BTreeMap<String, f64>,

@@ -1,4 +1,4 @@
-//! Reports each decision: in the statistics of the revision, in its options and in the log.
+//! Reports each decision of the guard in the statistics of its revision and in the log.
 
 use tracing::info;
 
@@ -7,7 +7,7 @@ use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::engine::{Decision, LossClass};
 
-/// Counts and logs decisions, and names the revision that made them.
+/// Counts and logs decisions, and adds the revision's number to each of them.
 pub(super) struct DecisionLog;
 
 impl DecisionLog {

@@ -1,4 +1,4 @@
-//! Compares token estimates with a real tokenizer.
+//! Compares the guard's token estimates with counts of a real tokenizer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::engine::Decision;
 use crate::engine::Result;
 use crate::sampler::Sampler;
 
-/// Offers answers to the sampler and applies its corrections to the revision.
+/// Offers each answer for the client to the sampler. With `learn`, it also applies the sampler's
+/// corrections to the policy of the revision.
 pub(super) struct EstimateSampler {
     sampler: Arc<Sampler>,
     learn: bool,

@@ -1,4 +1,4 @@
-//! Repeats a failed guard call on another revision.
+//! Repeats a failed guard call on another revision (a guard component under a policy).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use super::ticket::GuardTicket;
 use crate::engine::{Error, Result};
 use crate::revision::{Revision, Revisions};
 
-/// The maximum size of a request that is retained until its response, in bytes. A request that is
-/// larger cannot be replayed on another revision.
+/// The maximum size of a request that is retained until its response arrives, in bytes. A response
+/// to a larger request cannot be shaped by another revision.
 pub(super) const MAX_RETAINED_REQUEST_BYTES: usize = 1 << 20;
 
-/// Reports faults and repeats the call once on the fallback revision.
+/// Reports failed guard calls and repeats each once on the fallback revision, if there is one.
 pub(super) struct Failover {
     revisions: Arc<Revisions>,
     faults: AtomicU64,
@@ -42,19 +42,21 @@ impl Failover {
         }
     }
 
-    /// The revision that repeats a call. A fault of the message or the store would only recur.
+    /// Returns the revision that repeats a failed call. Returns `None` if there is none, or if the
+    /// message or store caused the fault, which would only recur.
     fn fallback_for(&self, revision: &Revision, fault: &Error) -> Option<Arc<Revision>> {
         self.revisions.fallback_for(revision).filter(|_| is_guard_fault(fault))
     }
 
-    /// Returns true if another revision may have to replay the request. A trial counts, because
-    /// it may be promoted before the response arrives.
+    /// Returns true if another revision may have to replay the request. A trial (a rollout in
+    /// progress) counts, because it may be promoted before the response arrives.
     fn may_replay(&self, revision: &Revision) -> bool {
         self.revisions.current().trial.is_some() || self.revisions.fallback_for(revision).is_some()
     }
 
-    /// Shapes a response with the fallback revision, which needs a ticket of its own and therefore
-    /// the request.
+    /// Shapes a response with the fallback revision, which first processes the retained request to
+    /// get its own ticket. Returns `None` if no revision or request is available, or the replay
+    /// fails.
     fn replay(
         &self,
         call: GuardCall<'_>,

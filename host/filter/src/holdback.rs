@@ -7,7 +7,8 @@ use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::revision::{Revisions, session_percentile};
 
-/// Sends the original answer to the sessions of the control group (`rollout.unshaped`).
+/// Replaces the shaped answer by the upstream's original one for sessions of the control group
+/// (`rollout.unshaped`, in percent).
 pub(super) struct Holdback {
     revisions: Arc<Revisions>,
 }

@@ -1,4 +1,4 @@
-//! The interface of a layer, and the guard call at the end of the stack.
+//! The interface of a filter layer, and the guard call at the end of the stack of layers.
 
 use std::sync::Arc;
 
@@ -8,35 +8,39 @@ use crate::revision::Revision;
 
 use super::ticket::GuardTicket;
 
-/// A call of the guard on its way through the stack.
+/// The arguments of a guard call, which every layer of the stack can see and replace.
 #[derive(Clone, Copy)]
 pub(super) struct GuardCall<'a> {
     pub(super) cx: &'a CallContext,
     pub(super) services: &'a HostServices,
     pub(super) revision: &'a Arc<Revision>,
-    /// The JSON-RPC message: the request or the response.
+    /// The whole JSON-RPC message to process: a request of the client or a response of the
+    /// upstream.
     pub(super) message: &'a [u8],
-    /// The cache may answer the request. It must not if the answer has its own headers, or if the
-    /// request is replayed only for a ticket: its response has already arrived.
+    /// Permits the cache to answer the request. False if the response has headers of its own, or if
+    /// the request is only replayed to get a ticket.
     pub(super) may_use_cache: bool,
 }
 
-/// The result of a request.
+/// The outcome of processing a client's request.
 pub(super) enum RequestOutput {
-    /// The request is sent to the upstream, with other bytes if `changed` is set.
+    /// Sends the request to the upstream: as `changed` if that is set, otherwise verbatim. The
+    /// ticket is needed to process the response.
     Forward { changed: Option<Vec<u8>>, ticket: GuardTicket },
-    /// The guard or the cache answers the request.
+    /// Sends this answer to the client: the guard or the cache has made it, and the upstream is not
+    /// asked.
     Answer(Vec<u8>, Decision),
 }
 
-/// The result of a response.
+/// The outcome of processing an upstream's response.
 pub(super) struct ResponseOutput {
-    /// The message to send. `None` sends the response unchanged.
+    /// The shaped response for the client. `None` sends the upstream's response unchanged.
     pub(super) shaped: Option<Vec<u8>>,
     pub(super) decision: Decision,
 }
 
-/// One duty of the filter.
+/// One task of the filter, such as caching or validation. Both methods call the next layer, and
+/// pass the message through by default.
 pub(super) trait Layer: Send + Sync {
     fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
         next.on_request(call)
@@ -52,7 +56,7 @@ pub(super) trait Layer: Send + Sync {
     }
 }
 
-/// The rest of the stack, as a layer sees it.
+/// The layers behind the current one, and the guard call behind the last of them.
 #[derive(Clone, Copy)]
 pub(super) struct Next<'a>(&'a [Box<dyn Layer>]);
 
@@ -99,7 +103,8 @@ fn changed(outcome: Outcome) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns true if the component itself failed, rather than the message or the store.
+/// Returns true if the guard component itself failed (trapped), rather than the message or the
+/// store.
 pub(super) fn is_guard_fault(fault: &Error) -> bool {
     matches!(fault, Error::Trap(_))
 }

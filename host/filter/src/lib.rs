@@ -1,5 +1,5 @@
-//! The guard as the host uses it: a message in, a message out. No fault of the guard loses an
-//! answer.
+//! Passes MCP messages through the guard: a message goes in, the message to send comes out. If the
+//! guard fails, the upstream's answer still reaches the client, within a byte limit.
 
 #![forbid(unsafe_code)]
 
@@ -42,25 +42,27 @@ use self::stack::Stack;
 use self::ticket::ResponseHandling;
 use crate::cache::Cache;
 
-/// The guard in its deployed revision, behind a stack of layers.
+/// Passes messages to the deployed revision of the guard, through a stack of layers such as cache,
+/// failover and logging.
 pub struct Filter {
     revisions: Arc<Revisions>,
     cache: Option<Arc<Cache>>,
     stack: Stack,
 }
 
-/// The decision about a request.
+/// The filter's decision about a client's request.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// The request is sent to the upstream, with other bytes if there are any.
+    /// Sends the request to the upstream: these bytes if there are any, otherwise the original. The
+    /// ticket is needed for [`Filter::response`].
     Forward(Option<Vec<u8>>, Ticket),
-    /// The request is answered here.
+    /// Sends this answer to the client; the upstream is not asked.
     Answer(Vec<u8>, Box<Decision>),
 }
 
 impl Filter {
-    /// Creates a filter for one component under a JSON policy. An empty text is the default
-    /// policy.
+    /// Creates a filter for one component under a JSON policy. An empty `policy` selects the
+    /// default policy. `keys` sign and verify cursors.
     ///
     /// # Errors
     /// [`revision::Error::Config`], [`revision::Error::Engine`].
@@ -75,51 +77,52 @@ impl Filter {
         Ok(Self::with_options(revisions.into(), FilterOptions::default()))
     }
 
-    /// Creates a filter for these revisions.
+    /// Creates a filter for the deployed and candidate revisions in `revisions`.
     #[must_use]
     pub fn with_options(revisions: Arc<Revisions>, options: FilterOptions) -> Self {
         let cache = options.cache.clone();
         Self { stack: Stack::new(&revisions, options), revisions, cache }
     }
 
-    /// The revisions of the guard.
+    /// Returns the revisions of the guard: the active one and those that can replace it.
     #[must_use]
     pub fn revisions(&self) -> &Arc<Revisions> {
         &self.revisions
     }
 
-    /// The cache of answers.
+    /// Returns the cache of upstream answers, or `None` if it is disabled.
     #[must_use]
     pub fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()
     }
 
-    /// Returns true if a call may wait for a remote store. Such a call must not block other tasks.
+    /// Returns true if a guard call may wait for a remote store. Such a call must not run on an
+    /// async executor thread.
     #[must_use]
     pub fn may_block(&self) -> bool {
         self.revisions.services().store.may_block()
     }
 
-    /// Returns true if the store is reachable, as far as is known.
+    /// Returns true unless the store of snapshots is known to be unreachable.
     #[must_use]
     pub fn store_is_up(&self) -> bool {
         self.revisions.services().store.is_up()
     }
 
-    /// The number of guard calls that failed.
+    /// Returns the number of guard calls that failed since the filter was created.
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.stack.faults()
     }
 
-    /// Handles a request, a whole JSON-RPC message.
+    /// Passes a client's request, a whole JSON-RPC message, to the guard or the cache.
     #[must_use]
     pub fn request(&self, cx: &CallContext, message: &[u8]) -> Request {
         self.decide(cx, message, true)
     }
 
-    /// Handles a request whose answer must not come from the cache, because it has its own
-    /// headers.
+    /// Passes a client's request to the guard but not to the cache. REST needs this, because
+    /// the response has HTTP headers of its own, which the cache does not store.
     pub fn request_uncached(&self, cx: &CallContext, message: &[u8]) -> Request {
         self.decide(cx, message, false)
     }
@@ -142,13 +145,15 @@ impl Filter {
         }
     }
 
-    /// Handles the response to a request. `None` sends it unchanged.
+    /// Passes an upstream's response to the guard. Returns the message for the client, or `None` to
+    /// send the response unchanged.
     #[must_use]
     pub fn response(&self, cx: &CallContext, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>> {
         self.response_with_decision(cx, ticket, message).0
     }
 
-    /// Handles a response and returns the decision of the guard, if it made one.
+    /// Passes an upstream's response to the guard. Returns the message for the client (`None`:
+    /// unchanged) and the guard's decision (`None` if the guard did not shape it).
     #[must_use]
     pub fn response_with_decision(
         &self,
@@ -177,7 +182,8 @@ impl Filter {
         GuardCall { cx, services, revision, message, may_use_cache: true }
     }
 
-    /// Handles a notification of an upstream, which may make cached answers invalid.
+    /// Passes on a notification of the upstream with this name, which may invalidate cached
+    /// answers.
     pub fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
         if let Some(cache) = &self.cache {
             cache.on_notification(upstream, notification);
@@ -185,7 +191,8 @@ impl Filter {
     }
 }
 
-/// Applies the byte limit of a revision to a response that the guard failed on.
+/// Applies the byte limit of the revision's policy to a response that the guard failed on. Returns
+/// `None` if the response can be sent unchanged.
 fn limited(revision: &Revision, message: &[u8]) -> Option<Vec<u8>> {
     let (on_fault, limit) = revision.on_fault();
     fallback::limit(message, on_fault, limit)

@@ -1,4 +1,4 @@
-//! The optional duties of a filter.
+//! Options for the optional layers of a filter.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use crate::cache::Cache;
 use crate::recording::Recording;
 use crate::sampler::Sampler;
 
-/// Services that a filter uses beside the guard. The default is none.
+/// Optional services of a filter: sampling, caching and recording. All are disabled by default.
 #[derive(Default)]
 pub struct FilterOptions {
-    /// Compares a share of the estimates with a real tokenizer.
+    /// Compares a share of the token estimates with a real tokenizer.
     pub sampler: Option<Arc<Sampler>>,
-    /// Applies the corrections of the sampler to endpoints for which policy sets no scale.
+    /// Applies the sampler's measured corrections, unless the policy sets an estimator scale
+    /// itself.
     pub learn: bool,
-    /// Caches answers of read-only tools.
+    /// Answers repeated calls of read-only tools.
     pub cache: Option<Arc<Cache>>,
-    /// Records traffic for dry runs.
+    /// Records traffic, so that a dry run can replay it under another policy.
     pub recording: Option<Recording>,
 }

@@ -1,4 +1,5 @@
-//! Rejects guard output that is not a message, or not one that fits its input.
+//! Rejects guard output that is not a JSON-RPC message, or does not match the message that the
+//! guard was called with.
 
 use context_guard_protocol::is_same_id;
 
@@ -7,10 +8,11 @@ use super::ticket::GuardTicket;
 use crate::engine::{Error, Result};
 use context_guard_protocol::{Head, Kind};
 
-/// The number of leading bytes that are searched for the id before the whole message is parsed.
+/// The number of leading bytes that are searched for the id. If it is not there, the whole message
+/// is parsed.
 const ID_SEARCH_BYTES: usize = 96;
 
-/// Validates the output of the guard: a faulty component must not send arbitrary bytes.
+/// Validates the output of the guard component: a faulty one must not send arbitrary bytes.
 pub(super) struct OutputValidator;
 
 impl Layer for OutputValidator {
@@ -41,7 +43,8 @@ fn invalid_output() -> Error {
     Error::Trap("invalid output: not a message, or not one that fits the request".to_owned())
 }
 
-/// Returns true if both messages have the same method and id.
+/// Returns true if both requests have the same method and id. `before` is the client's request,
+/// `after` the guard's version of it.
 fn is_same_request(before: &[u8], after: &[u8]) -> bool {
     match (Head::read(before), Head::read(after)) {
         (Some(before), Some(after)) => {
@@ -51,7 +54,8 @@ fn is_same_request(before: &[u8], after: &[u8]) -> bool {
     }
 }
 
-/// Returns true if `message` is a response under the id of `other`, a request or a response.
+/// Returns true if `message` is a response under the same id as `other`, which is a request or a
+/// response.
 fn is_answer(other: &[u8], message: &[u8]) -> bool {
     let Some(answer) = Head::read(message).filter(|head| head.kind() == Some(Kind::Response))
     else {
@@ -60,8 +64,8 @@ fn is_answer(other: &[u8], message: &[u8]) -> bool {
     (answer.result.is_some() || answer.error.is_some()) && has_id(other, answer.raw_id())
 }
 
-/// Returns true if a message has this id. Most messages have it near the beginning, so that few
-/// large ones are parsed a second time.
+/// Returns true if a message has this id (raw JSON). Most messages have it near the beginning, so
+/// that few large ones are parsed a second time.
 fn has_id(message: &[u8], id: &str) -> bool {
     let head = message.get(..message.len().min(ID_SEARCH_BYTES)).unwrap_or_default();
     let value_start = memchr::memmem::find(head, b"\"id\"").map(|start| start + b"\"id\"".len());

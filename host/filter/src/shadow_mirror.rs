@@ -1,4 +1,4 @@
-//! Sends exchanges to the shadow revision of a trial.
+//! Mirrors exchanges to the shadow revision, which processes live traffic without answering it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::revision::{Revisions, ShadowExchange};
 
-/// Mirrors each shaped exchange to the shadow revision, if a trial has one.
+/// Sends a copy of each shaped exchange to the shadow revision, if a rollout trial has one.
 pub(super) struct ShadowMirror {
     revisions: Arc<Revisions>,
 }

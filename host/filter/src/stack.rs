@@ -1,5 +1,5 @@
-//! The stack of layers that a guard call passes, in the manner of tower: a layer handles both
-//! halves of an exchange and calls the next layer.
+//! The stack of layers around a guard call, in the manner of tower. Each layer processes both the
+//! request and the response, and calls the next layer.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::store_fallback::StoreFallback;
 use super::traffic_recorder::TrafficRecorder;
 use crate::revision::Revisions;
 
-/// All layers of a filter.
+/// All layers of a filter, the outermost first.
 pub(super) struct Stack {
     layers: Vec<Box<dyn Layer>>,
     failover: Arc<Failover>,
@@ -48,12 +48,12 @@ impl Stack {
         Self { layers: layers.into_iter().flatten().collect(), failover }
     }
 
-    /// The outermost layer.
+    /// Returns the entry to the stack: the outermost layer, with the others behind it.
     pub(super) fn first(&self) -> Next<'_> {
         Next::new(&self.layers)
     }
 
-    /// The number of guard calls that failed.
+    /// Returns the number of guard calls that failed since the filter was created.
     pub(super) fn faults(&self) -> u64 {
         self.failover.faults()
     }

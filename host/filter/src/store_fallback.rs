@@ -1,4 +1,4 @@
-//! Repeats a guard call without the shared store when that store fails.
+//! Repeats a guard call without the shared store of snapshots when that store fails.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use super::ticket::GuardTicket;
 use crate::engine::{CallContext, HostServices};
 use crate::engine::{Error, Result};
 
-/// Uses the local store, if there is one, and reports the failure to the guard.
+/// Repeats the call with the local store, if there is one, and marks the shared store as
+/// unavailable for the guard.
 pub(super) struct StoreFallback;
 
 fn without_store(call: GuardCall<'_>) -> (HostServices, CallContext) {

@@ -1,4 +1,4 @@
-//! The state of an exchange between its request and its response.
+//! The state of an exchange between the client's request and the upstream's response.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,30 +6,33 @@ use std::sync::Arc;
 use crate::cache::CacheKey;
 use crate::revision::Revision;
 
-/// Determines how the response to a request is handled.
+/// Determines the handling of the response to a request.
+/// [`Filter::request`](crate::Filter::request) creates it,
+/// [`Filter::response`](crate::Filter::response) takes it.
 #[derive(Clone)]
 pub struct Ticket(pub(super) ResponseHandling);
 
 #[derive(Clone)]
 pub(super) enum ResponseHandling {
-    /// The response passes unchanged.
+    /// Sends the response unchanged.
     Pass,
-    /// The byte limit of the revision applies, because the guard failed on the request.
+    /// Applies the byte limit of this revision's policy, because the guard failed on the request.
     LimitBytes(Arc<Revision>),
-    /// The guard shapes the response.
+    /// Shapes the response with the guard.
     Guard(Box<GuardTicket>),
 }
 
-/// The state of a request whose response the guard shapes.
+/// The state of an exchange whose response the guard shapes, as its request has left it.
 #[derive(Clone)]
 pub(super) struct GuardTicket {
     /// The revision that began the exchange and ends it, even if another is deployed meanwhile.
     pub(super) revision: Arc<Revision>,
-    /// The ticket of the component.
+    /// The component's own state of the exchange. Empty if the component does not want the
+    /// response.
     pub(super) bytes: Vec<u8>,
-    /// The original request, if it may be needed again.
+    /// The client's original request, retained if a layer needs it with the response.
     pub(super) request: Option<Arc<[u8]>>,
-    /// The key under which the answer may be cached.
+    /// The key under which the upstream's answer is cached. `None` if it is not cacheable.
     pub(super) cache_key: Option<CacheKey>,
 }
 
@@ -38,12 +41,13 @@ impl GuardTicket {
         Self { revision, bytes, request: None, cache_key: None }
     }
 
-    /// Returns true if the guard wants to see the response.
+    /// Returns true if the guard wants to process the upstream's response.
     pub(super) fn wants_response(&self) -> bool {
         !self.bytes.is_empty()
     }
 
-    /// Retains the request until its response, once for all layers that need it.
+    /// Retains the client's request until the response arrives, once for all layers that need it.
+    /// Has no effect if the guard does not want the response.
     pub(super) fn retain_request(&mut self, request: &[u8]) {
         if self.wants_response() {
             self.request.get_or_insert_with(|| request.into());
@@ -52,13 +56,13 @@ impl GuardTicket {
 }
 
 impl Ticket {
-    /// Returns true if the response passes unchanged.
+    /// Returns true if the response is sent unchanged.
     #[must_use]
     pub fn is_pass(&self) -> bool {
         matches!(self.0, ResponseHandling::Pass)
     }
 
-    /// Returns true if the byte limit applies to the response.
+    /// Returns true if the response is limited in bytes because the guard failed on the request.
     #[must_use]
     pub fn is_limit(&self) -> bool {
         matches!(self.0, ResponseHandling::LimitBytes(_))

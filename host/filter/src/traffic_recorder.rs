@@ -1,11 +1,11 @@
-//! Records exchanges for dry runs.
+//! Records exchanges, so that a dry run can replay them under another policy.
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::recording::Recording;
 
-/// Sends each shaped exchange to the recording.
+/// Adds each shaped exchange (request, upstream response and decision) to the recording.
 pub(super) struct TrafficRecorder(pub(super) Recording);
 
 impl Layer for TrafficRecorder {

@@ -1,4 +1,5 @@
-//! The admin endpoint: health, metrics, telemetry records and changes.
+//! The admin endpoint: health, metrics, telemetry records, and changes of policy, component and
+//! cache at run time.
 
 mod changes;
 
@@ -19,7 +20,7 @@ use subtle::ConstantTimeEq;
 use crate::telemetry;
 use crate::{Gateway, probe, problem};
 
-/// The router of the admin endpoint.
+/// Returns the routes of the admin endpoint.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
     let admin = Router::new()
         .route("/admin/telemetry", get(records))
@@ -73,7 +74,8 @@ async fn records(
     }
 }
 
-/// Requires the admin token or, if none is configured, a client on the loopback interface.
+/// Passes a request on if it carries the admin token. If no token is configured, the client must be
+/// on the loopback interface.
 async fn authorized(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
     let token = gateway.config.admin.as_ref().and_then(|admin| admin.token.as_ref());
     let allowed = match token {

@@ -1,7 +1,8 @@
-//! Several upstreams behind one endpoint, for clients of both protocol modes.
+//! The aggregator: several upstreams behind one endpoint, for clients of both protocol modes.
 //!
-//! A request is parsed as far as its method and the parameters that route it. Its answer is the
-//! upstream's, shaped by the guard and translated into the client's mode. Lists are merged.
+//! It reads only the method of a request and the parameters that route it. The upstream's response
+//! is shaped by the guard and translated into the client's mode. Lists of tools, prompts and
+//! resources are merged.
 
 mod client;
 mod client_session;
@@ -43,10 +44,10 @@ use crate::config::Config;
 use crate::filter::Filter;
 use crate::telemetry::Recorder;
 
-/// The maximum pause between two searches for idle sessions and connections.
+/// The maximum pause between two searches for idle sessions, connections and pending inputs.
 const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
 
-/// The parts of the aggregator. Each has its own state.
+/// Serves clients from several upstreams. Each of its parts has its own state.
 pub(crate) struct Aggregator {
     sessions: Sessions,
     router: Arc<Router>,
@@ -57,7 +58,7 @@ pub(crate) struct Aggregator {
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     max_idle: Duration,
-    /// Ends long-lived streams when the gateway stops.
+    /// Cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
 }
 
@@ -95,24 +96,25 @@ impl Aggregator {
         }
     }
 
-    /// The upstreams, in the order of the configuration.
+    /// Returns the upstreams, in the order of the configuration.
     pub(crate) fn servers(&self) -> &[Arc<UpstreamServer>] {
         &self.connections.servers
     }
 
-    /// Returns true if there is one upstream under its own names. Its messages pass without
-    /// merging or renaming.
+    /// Returns true if there is only one upstream and its names have no prefix. Its messages pass
+    /// without merging or renaming.
     fn is_transparent(&self) -> bool {
         self.connections.servers.len() == 1 && !self.router.is_prefixed()
     }
 
-    /// Ends a session, cancels its requests and closes its connections.
+    /// Ends the session with this id, cancels its requests and closes its connections.
     fn end_session(&self, id: &str) {
         self.sessions.end(id);
         self.connections.end_session(id);
     }
 
-    /// Ends idle sessions, connections and pending inputs, until the task is dropped.
+    /// Ends idle sessions, idle connections and unanswered questions periodically. Runs until its
+    /// task is dropped.
     pub(crate) async fn sweep(self: Arc<Self>) {
         loop {
             tokio::time::sleep(MAX_SWEEP_PAUSE.min(self.max_idle)).await;

@@ -7,44 +7,44 @@ use crate::{access, config, engine, revision, telemetry};
 /// The result of a gateway operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why a gateway cannot start or change.
+/// An error that prevents the gateway from starting, running or changing.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// A file of the operator cannot be used.
+    /// A configuration or policy file cannot be read or is invalid.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// A revision cannot serve.
+    /// A revision of the guard cannot be created or deployed.
     #[error(transparent)]
     Revision(#[from] revision::Error),
-    /// Access control cannot start.
+    /// Access control (authentication of clients) cannot be set up.
     #[error(transparent)]
     Access(#[from] access::Error),
-    /// Telemetry cannot start.
+    /// Telemetry cannot be set up.
     #[error(transparent)]
     Telemetry(#[from] telemetry::Error),
-    /// A request was refused, with the reason.
+    /// An operation was refused, for this reason.
     #[error("{0}")]
     Refused(String),
-    /// A setting cannot be used.
+    /// A setting has an invalid value, or an address cannot be bound.
     #[error("{0}")]
     Setup(String),
-    /// A command cannot be started.
+    /// The command of the stdio upstream cannot be started.
     #[error(
         "the server cannot be started: {command}: {source}. Give the command as you would type it, after `--`."
     )]
     Spawn {
-        /// The command line.
+        /// The command line of the upstream.
         command: String,
-        /// The error of the operating system.
+        /// The operating system's reason for the failure.
         source: std::io::Error,
     },
-    /// Reading or writing failed.
+    /// Reading or writing a message failed.
     #[error("input or output failed: {0}")]
     Io(#[from] std::io::Error),
 }
 
 impl Error {
-    /// Returns the error of the operator's file that caused this one.
+    /// Returns the configuration error that caused this one, or `None` if the cause is another.
     #[must_use]
     pub fn config(&self) -> Option<&config::Error> {
         match self {

@@ -1,5 +1,5 @@
-//! One request of a client and its response, as every part of the gateway carries it: stdio, the
-//! single upstream, the aggregator and REST.
+//! One client request and its response, as all parts of the gateway use it: stdio, the single
+//! upstream, the aggregator and REST.
 
 use std::time::{Duration, Instant};
 
@@ -7,32 +7,34 @@ use crate::engine::{CallContext, Decision};
 use crate::filter::{Filter, Request, Ticket};
 use crate::telemetry::{AnswerEvent, Outcome, Recorder};
 
-/// An exchange between its arrival and its recorded answer.
+/// A client's request and the state that its response needs, from its arrival until the answer is
+/// recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
-    /// Principal, session, client and upstream.
+    /// The guard's view of the caller: principal, session, client and upstream.
     pub(crate) context: CallContext,
     /// The JSON-RPC method, or the endpoint of a REST request.
     pub(crate) endpoint: String,
-    /// The maximum time until the next message of the upstream. `None` if the transport enforces
-    /// its own limit.
+    /// The maximum time until the upstream's next message. `None` if the transport enforces its own
+    /// limit.
     pub(crate) timeout: Option<Duration>,
     started: Instant,
-    /// The revision of the guard that began the exchange, and its state.
+    /// The guard's state of the exchange, from the request. `None` before the guard has processed
+    /// the request.
     ticket: Option<Ticket>,
 }
 
-/// The next step for a request.
+/// The next step for a client's request after the guard has processed it.
 pub(crate) enum NextStep {
-    /// Send the request to the upstream, with other bytes if there are any.
+    /// Send the request to the upstream: these bytes if there are any, otherwise the original.
     Forward(Option<Vec<u8>>),
-    /// Send this answer to the client.
+    /// Send this answer to the client. The upstream is not asked.
     Answer(Vec<u8>, Box<Decision>),
 }
 
-/// A response after the guard has seen it.
+/// An upstream's response after the guard has processed it.
 pub(crate) struct GuardedResponse {
-    /// The message to send. `None` sends the response unchanged.
+    /// The message for the client. `None` sends the upstream's response unchanged.
     pub(crate) shaped: Option<Vec<u8>>,
     pub(crate) decision: Option<Decision>,
     pub(crate) outcome: Outcome,
@@ -44,13 +46,14 @@ impl Exchange {
         Self { context, endpoint, timeout: None, started, ticket: None }
     }
 
-    /// Passes the request to the guard.
+    /// Passes the client's request to the guard or its cache, and stores the ticket for the
+    /// response.
     pub(crate) fn on_request(&mut self, filter: &Filter, message: &[u8]) -> NextStep {
         let decision = filter.request(&self.context, message);
         self.next_step(decision)
     }
 
-    /// Passes the request to the guard, but not to its cache.
+    /// Passes the client's request to the guard, but not to its cache.
     pub(crate) fn on_request_uncached(&mut self, filter: &Filter, message: &[u8]) -> NextStep {
         let decision = filter.request_uncached(&self.context, message);
         self.next_step(decision)
@@ -66,12 +69,12 @@ impl Exchange {
         }
     }
 
-    /// Returns true if the guard wants to see the response.
+    /// Returns true if the guard wants to process the upstream's response.
     pub(crate) fn wants_response(&self) -> bool {
         self.ticket.as_ref().is_some_and(|ticket| !ticket.is_pass())
     }
 
-    /// Passes the response to the guard.
+    /// Passes the upstream's response to the guard.
     pub(crate) fn on_response(&self, filter: &Filter, message: &[u8]) -> GuardedResponse {
         let Some(ticket) = &self.ticket else {
             return GuardedResponse { shaped: None, decision: None, outcome: Outcome::Passed };
@@ -81,7 +84,8 @@ impl Exchange {
         GuardedResponse { shaped, decision, outcome }
     }
 
-    /// Records an answer that the guard has made or shaped.
+    /// Records the answer of `bytes` bytes that the client receives. `decision` is `None` if the
+    /// guard did not shape it.
     pub(crate) fn record(
         &self,
         recorder: &Recorder,

@@ -1,4 +1,4 @@
-//! HTTP headers of MCP and of the gateway.
+//! HTTP headers that MCP and the gateway define, and helpers to read and forward headers.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName, H
 use crate::access::{ANONYMOUS, API_KEY};
 use crate::engine::digest;
 
-/// The session of a stateful client.
+/// The header with the session id of a stateful client.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The protocol version of the client.
+/// The header with the protocol version that the client speaks.
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// The method of a stateless request.
+/// The header that repeats the JSON-RPC method of a stateless request.
 pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// The tool, prompt or resource of a stateless request.
+/// The header that repeats the tool, prompt or resource that a stateless request names.
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// Returns a header as text, or an empty text if it is missing.
@@ -21,8 +21,8 @@ pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns the owner of stored answers: the principal, or for anonymous clients the principal and
-/// a digest of their credentials.
+/// Returns the owner under which the guard stores a client's answers. It is the principal, for
+/// anonymous clients with a digest of their credentials.
 ///
 /// A gateway without authentication may pass credentials on to the upstream. Two callers with
 /// different credentials may then see different data, so they must not share stored answers.
@@ -37,8 +37,8 @@ pub(crate) fn storage_scope(principal: &Arc<str>, headers: &HeaderMap) -> Arc<st
     format!("{principal}#{}", digest.get(..16).unwrap_or_default()).into()
 }
 
-/// Returns the headers of a client that upstreams of the aggregator receive too: authorization,
-/// the trace context, and parameters of tools that are sent as headers.
+/// Returns the client's headers that the aggregator also sends to upstreams: authorization, the
+/// trace context, and tool parameters that are sent as headers.
 pub(crate) fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
     let names = [
         AUTHORIZATION,

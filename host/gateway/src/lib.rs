@@ -1,4 +1,5 @@
-//! The gateway: passes messages between clients and upstreams, through the filter.
+//! The gateway: passes MCP messages between clients and upstreams (MCP servers), through the
+//! filter.
 //!
 //! [`stdio`] connects one client and one child process. [`Gateway`] is the HTTP server: its front
 //! authenticates and limits requests. Behind the front are either one HTTP upstream

@@ -1,24 +1,24 @@
-//! Reads a stream line by line. A line is a message, unless it exceeds the maximum length.
+//! Reads a stream line by line. Each line is a message, unless it exceeds the maximum length.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
 /// The default maximum length of a line, in bytes. A longer line is returned in parts.
 const DEFAULT_MAX_BYTES: u64 = 256 << 20;
-/// The maximum capacity of the buffer that is reused for the next line, in bytes.
+/// The maximum capacity with which the line buffer is reused, in bytes. A larger buffer is freed.
 const MAX_REUSED_CAPACITY: usize = 1 << 20;
 
-/// The result of a read.
+/// The result of reading from the stream once.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// A whole line.
     Line,
-    /// A part of a line that is too long, or its end.
+    /// A part of a line that exceeds the maximum length, including its last part.
     Part,
     /// The end of the stream.
     End,
 }
 
-/// Reads lines from a stream.
+/// Reads lines of limited length from a stream.
 pub(super) struct Lines<R> {
     from: R,
     max_bytes: u64,
@@ -31,12 +31,12 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { from, max_bytes: DEFAULT_MAX_BYTES, buffer: Vec::new(), in_part: false }
     }
 
-    /// Creates a reader with another maximum length.
+    /// Creates a reader with this maximum line length instead of the default.
     pub(super) fn with_max_bytes(from: R, max_bytes: usize) -> Self {
         Self { max_bytes: max_bytes as u64, ..Self::new(from) }
     }
 
-    /// Reads the next line or part into [`Lines::bytes`].
+    /// Reads the next line, or part of a too long line, into [`Lines::bytes`].
     pub(super) async fn next(&mut self) -> std::io::Result<Piece> {
         if self.buffer.capacity() > MAX_REUSED_CAPACITY {
             self.buffer = Vec::new();
@@ -53,12 +53,12 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Ok(if part { Piece::Part } else { Piece::Line })
     }
 
-    /// The bytes that were read last, with the line ending.
+    /// Returns the bytes of the latest read, including the line ending.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// The line that was read last, split into content and line ending.
+    /// Returns the line that was read last, split into its content and its line ending.
     pub(super) fn split(&self) -> (&[u8], &[u8]) {
         let end = self.buffer.iter().rev().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
         self.buffer.split_at_checked(self.buffer.len() - end).unwrap_or((&self.buffer, &[]))

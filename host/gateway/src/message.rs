@@ -1,4 +1,4 @@
-//! The parts of the protocol crate that most modules import.
+//! Re-exports the JSON-RPC message functions of the protocol crate that most modules import.
 
 pub(crate) use context_guard_protocol::batch::split_batch;
 pub(crate) use context_guard_protocol::edit::{

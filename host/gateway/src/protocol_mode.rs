@@ -1,4 +1,4 @@
-//! The two protocol modes of MCP, and the introduction of a client in either.
+//! The two protocol modes of MCP, and a client's description of itself in either mode.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -6,23 +6,23 @@ use serde_json::value::RawValue;
 use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, STATELESS_VERSION, VERSION_KEY};
 use context_guard_protocol::code::{HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION};
 
-/// The latest stateful version. The gateway proposes it to a stateful upstream if its client
-/// speaks no stateful version.
+/// The latest stateful protocol version. The gateway proposes it to a stateful upstream if its
+/// client speaks no stateful version.
 pub(crate) const LATEST_STATEFUL_VERSION: &str = "2025-11-25";
 /// Error codes that only stateless servers use.
 const STATELESS_ERRORS: [i64; 3] = [HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION];
 
-/// A way of speaking MCP.
+/// A protocol mode of MCP: with sessions or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ProtocolMode {
-    /// A handshake, then a session (2025-11-25 and earlier).
+    /// Begins with a handshake and uses sessions (2025-11-25 and earlier).
     Stateful,
-    /// Self-contained requests (2026-07-28 and later).
+    /// Uses self-contained requests (2026-07-28 and later).
     Stateless,
 }
 
-/// The introduction of a client: from `initialize`, or from `_meta` of a stateless request. The
-/// members are raw JSON, because upstreams must receive them unchanged.
+/// A client's description of itself, from `initialize` or from `_meta` of a stateless request.
+/// Capabilities and implementation are raw JSON, because upstreams must receive them unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientInfo {
     pub(crate) version: String,
@@ -31,7 +31,7 @@ pub(crate) struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// The introduction of the gateway itself.
+    /// Returns the description that the gateway sends when it is itself the client.
     pub(crate) fn gateway() -> Self {
         Self {
             version: LATEST_STATEFUL_VERSION.to_owned(),
@@ -40,13 +40,13 @@ impl ClientInfo {
         }
     }
 
-    /// The name of the client.
+    /// Returns the name of the client software, or `None` if it has none.
     pub(crate) fn name(&self) -> Option<String> {
         let implementation: Value = serde_json::from_str(&self.implementation).ok()?;
         implementation.get("name")?.as_str().map(str::to_owned)
     }
 
-    /// The members of `_meta` that every stateless request has.
+    /// Returns the members of `_meta` that every stateless request has, as JSON without braces.
     pub(crate) fn meta(&self) -> String {
         format!(
             r#""{VERSION_KEY}":"{STATELESS_VERSION}","{CAPABILITIES_KEY}":{},"{CLIENT_KEY}":{}"#,
@@ -55,12 +55,12 @@ impl ClientInfo {
     }
 }
 
-/// The name and version of the gateway, as JSON.
+/// Returns the name and version of the gateway software, as JSON.
 pub(crate) fn gateway_implementation() -> String {
     format!(r#"{{"name":"context-guard","version":"{}"}}"#, env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns true if only a stateless server answers with this error.
+/// Returns true if only a stateless server sends this error object.
 pub(crate) fn is_stateless_error(error: &RawValue) -> bool {
     let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
     let code = error.get("code").and_then(Value::as_i64);

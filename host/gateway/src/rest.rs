@@ -1,5 +1,5 @@
-//! Plain JSON APIs behind the guard: the same paths, the guard's parameters in the query, and
-//! errors as problem documents.
+//! Plain JSON APIs behind the guard. They have the same paths as without it, the guard's parameters
+//! in the query, and errors as problem documents (RFC 9457).
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::engine::{CallContext, Decision};
 use crate::filter::Filter;
 use crate::telemetry::{Outcome, Recorder};
 
-/// A JSON API.
+/// A JSON API whose responses the guard shapes.
 pub(crate) struct Rest {
     upstream: Arc<HttpUpstream>,
     config: Config,
@@ -41,19 +41,20 @@ impl Rest {
         Self { upstream, config, filter, recorder }
     }
 
-    /// The length of the prefix that claims a path for this API. The longest claim wins.
+    /// Returns the length of the API's prefix if it matches the path, otherwise `None`. The API
+    /// with the longest match serves the request.
     pub(crate) fn claims(&self, path: &str) -> Option<usize> {
         let prefix = self.config.prefix.trim_end_matches('/');
         let rest = path.strip_prefix(prefix)?;
         (rest.is_empty() || rest.starts_with('/')).then_some(prefix.len())
     }
 
-    /// The upstream of the API.
+    /// Returns the HTTP upstream that serves the API.
     pub(crate) fn upstream(&self) -> &HttpUpstream {
         &self.upstream
     }
 
-    /// Serves a request of a client.
+    /// Sends a client's request to the API and returns its response, shaped by the guard.
     pub(crate) async fn serve(&self, principal: &Arc<str>, parts: &Parts, body: Bytes) -> Response {
         let path = parts.uri.path();
         let rule = self.config.endpoints.iter().find(|rule| {
@@ -164,7 +165,8 @@ fn can_shape(status: StatusCode, headers: &HeaderMap) -> bool {
     })
 }
 
-/// Writes a response of the guard under the upstream's headers.
+/// Returns the HTTP response with the guard's status, headers and body. `headers` are those of the
+/// upstream.
 fn write(mut headers: HeaderMap, response: HttpResponse) -> Response {
     for name in header::WHOLE_BODY_HEADERS {
         headers.remove(name);
@@ -195,7 +197,7 @@ fn failed(failure: &Failure) -> Response {
     problem(status, code, &failure.to_string())
 }
 
-/// An error response (RFC 9457).
+/// Returns an error response as a problem document (RFC 9457).
 pub(crate) fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
     write(HeaderMap::new(), rest::problem(status.as_u16(), code, detail))
 }

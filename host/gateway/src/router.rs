@@ -1,4 +1,5 @@
-//! The path of an HTTP request to the gateway: authentication, size limit, concurrency limit.
+//! The checks of an HTTP request to the gateway before its dispatch: authentication, size limit,
+//! concurrency limit.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::rest::problem;
 use crate::serve::{Gateway, probe};
 use crate::wire::reply;
 
-/// The router of the front. It has one handler: which paths exist depends on the configuration.
+/// Returns the router of the HTTP front. It has one handler for all paths, because the paths depend
+/// on the configuration.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
     Router::new().fallback(handle).with_state(gateway)
 }

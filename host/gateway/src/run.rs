@@ -1,4 +1,5 @@
-//! Runs a gateway: listeners, background tasks and the drain at the end.
+//! Runs a gateway: its listeners, its background tasks, and the drain (completion of requests in
+//! flight) at the end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use super::router;
 use super::serve::Gateway;
 use crate::{Error, Result, admin};
 
-/// The maximum time that admin requests in flight may take when the gateway stops.
+/// The maximum time that the gateway waits for admin requests in flight when it stops.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 impl Gateway {
-    /// Serves until `stop` resolves and the requests in flight have ended. `ready`
-    /// receives the addresses of the front and of the admin endpoint.
+    /// Serves until `stop` resolves and the requests in flight have ended. `ready` is called with
+    /// the addresses of the front and of the admin endpoint, if there is one.
     ///
     /// # Errors
     /// [`Error::Setup`] if an address cannot be bound.

@@ -1,4 +1,5 @@
-//! The gateway as a whole: built from its configuration, it dispatches requests.
+//! The gateway as a whole: it is built from its configuration and dispatches clients' requests to
+//! upstreams.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -29,29 +30,30 @@ use crate::revision::Sources;
 use crate::telemetry::{AuditLog, Recorder};
 use crate::{Clock, Result};
 
-/// A gateway.
+/// An HTTP gateway between MCP clients and upstreams.
 pub struct Gateway {
     pub(crate) config: Config,
     pub(crate) access: Access,
     pub(crate) limiter: ConcurrencyLimiter,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) filter: Arc<Filter>,
-    /// The files that an operator can reload.
+    /// The policy and component files that an operator can reload.
     pub(crate) sources: OnceLock<Arc<Sources>>,
     single_upstream: Option<SingleUpstream>,
     pub(super) aggregator: Arc<Aggregator>,
     rest: Vec<Rest>,
-    /// Set when the gateway stops: it takes no more requests, and long-lived streams end.
+    /// Cancelled when the gateway begins to stop. It then accepts no more requests, and long-lived
+    /// streams end.
     pub(super) closing: CancellationToken,
-    /// Set when the drain is over.
+    /// Cancelled when the drain is over: the requests in flight have ended or run out of time.
     pub(super) stopped: CancellationToken,
 }
 
 impl Gateway {
-    /// Builds a gateway. It does not listen yet.
+    /// Builds a gateway from its configuration. It listens only in [`Gateway::run`].
     ///
     /// # Errors
-    /// [`crate::Error::Setup`], [`crate::Error::File`], [`crate::Error::Format`].
+    /// [`crate::Error::Setup`], [`crate::Error::Access`], [`crate::Error::Telemetry`].
     pub fn new(config: Config, filter: Arc<Filter>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         let audit = match &config.audit {
             Some(audit) => {
@@ -144,21 +146,22 @@ impl Gateway {
         }))
     }
 
-    /// Adds the files that an operator can reload.
+    /// Sets the policy and component files that an operator can reload. They cannot be replaced
+    /// later.
     #[must_use]
     pub fn with_sources(self: Arc<Self>, sources: Arc<Sources>) -> Arc<Self> {
         let _ = self.sources.set(sources);
         self
     }
 
-    /// Returns true if the gateway takes requests and an upstream can answer some.
+    /// Returns true if the gateway accepts requests and at least one upstream is available.
     pub(crate) fn is_ready(&self) -> bool {
         let has_upstream = self.aggregator.servers().iter().any(|server| !server.is_circuit_open())
             || self.rest.iter().any(|rest| !rest.upstream().breaker.is_open());
         has_upstream && !self.closing.is_cancelled()
     }
 
-    /// The names and states of the upstreams.
+    /// Returns the name and availability of each upstream, as JSON objects.
     pub(crate) fn upstreams(&self) -> Vec<serde_json::Value> {
         let state = |name: &str, is_down: bool| serde_json::json!({"name": name, "up": !is_down});
         let servers = self.aggregator.servers().iter();
@@ -167,12 +170,13 @@ impl Gateway {
         servers.chain(apis.map(|http| state(&http.name, http.breaker.is_open()))).collect()
     }
 
-    /// Returns true if a path is that of the MCP endpoint.
+    /// Returns true if `path` is that of the MCP endpoint, and there is an upstream for it.
     pub(crate) fn is_mcp(&self, path: &str) -> bool {
         path == self.config.path && !self.aggregator.servers().is_empty()
     }
 
-    /// Dispatches a request of a principal.
+    /// Dispatches an authenticated client's HTTP request: to a JSON API, the single upstream or the
+    /// aggregator.
     pub(crate) async fn dispatch(
         &self,
         principal: &Arc<str>,
@@ -200,8 +204,8 @@ impl Gateway {
         }
     }
 
-    /// Passes a request to the single HTTP upstream. If the upstream does not speak the client's
-    /// mode, the aggregator translates.
+    /// Passes a client's request to the single HTTP upstream. If the upstream does not speak the
+    /// client's protocol mode, the aggregator translates.
     async fn pass_or_translate(
         &self,
         single: &SingleUpstream,
@@ -253,7 +257,7 @@ impl Gateway {
     }
 }
 
-/// Answers `/healthz` and `/readyz`.
+/// Answers `/healthz` (always healthy) and `/readyz` (see [`Gateway::is_ready`]).
 pub(crate) fn probe(gateway: &Gateway, path: &str) -> Response {
     let is_ready = path == "/healthz" || gateway.is_ready();
     if is_ready {
@@ -279,7 +283,7 @@ fn text(status: StatusCode, text: &'static str) -> Response {
     response
 }
 
-/// The heads of the messages of a request.
+/// Parses the JSON-RPC messages in the body of a POST request. Other HTTP methods have none.
 fn heads<'a>(parts: &Parts, body: &'a Bytes) -> Vec<Head<'a>> {
     if parts.method == Method::POST {
         split_batch(body).into_iter().filter_map(Head::read).collect()

@@ -1,4 +1,4 @@
-//! A client and its upstream, independent of the transports between them.
+//! The messages between one client and one upstream, independent of the transports.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,16 @@ use crate::filter::Filter;
 use crate::message::Head;
 use crate::telemetry::{Outcome, Recorder};
 
-/// A session. It correlates responses with requests and passes both through the filter.
+/// A session between a client and an upstream. It correlates responses with requests and passes
+/// both through the filter.
 pub struct Session {
     filter: Arc<Filter>,
-    /// The owner of snapshots and cursors.
+    /// The owner of the guard's snapshots and cursors; see `storage_scope`.
     principal: String,
-    /// The principal that may use the session.
+    /// The authenticated principal that may use the session.
     owner: String,
     upstream: String,
-    /// The session id of the transport, for records.
+    /// The transport's id of the session, for telemetry records. Empty if it has none.
     name: String,
     recorder: Option<Arc<Recorder>>,
     state: Mutex<SessionState>,
@@ -34,17 +35,19 @@ struct SessionState {
     client_name: Option<String>,
 }
 
-/// The destinations of a message of the client.
+/// The results of processing one message of the client: a message for the upstream, an answer, or
+/// both.
 #[derive(Debug, Default, PartialEq)]
 pub struct FromClient<'m> {
-    /// The message for the upstream.
+    /// The message to send to the upstream. `None` if there is nothing to forward.
     pub upstream: Option<Cow<'m, [u8]>>,
-    /// The answer for the client.
+    /// The guard's own answer to send to the client. `None` if the upstream answers.
     pub client: Option<Vec<u8>>,
 }
 
 impl Session {
-    /// Creates a session of a principal with an upstream, whose name may be empty.
+    /// Creates a session of a principal with an upstream. The upstream's name may be empty, for
+    /// example for stdio.
     #[must_use]
     pub fn new(filter: Arc<Filter>, principal: &str, upstream: &str) -> Self {
         Self {
@@ -58,7 +61,8 @@ impl Session {
         }
     }
 
-    /// Adds the transport's owner, session id and protocol version, and records every answer.
+    /// Sets the session's owner, transport id (`name`) and protocol version, and records every
+    /// answer with `recorder`.
     #[must_use]
     pub(crate) fn recorded(
         self,
@@ -72,12 +76,12 @@ impl Session {
         Self { owner, name, recorder: Some(recorder), ..self }
     }
 
-    /// The filter of the session.
+    /// Returns the filter that the session's messages pass.
     pub(crate) fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// The principal that may use the session.
+    /// Returns the authenticated principal that may use the session.
     pub(crate) fn owner(&self) -> &str {
         &self.owner
     }
@@ -100,8 +104,8 @@ impl Session {
         Exchange::new(context, method)
     }
 
-    /// Passes a message of the client through the filter. Anything but a request is forwarded
-    /// unchanged.
+    /// Passes a message of the client through the filter. Messages other than requests are
+    /// forwarded unchanged.
     #[must_use]
     pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
         let Body::Batch(messages) = Body::parse(message) else {
@@ -149,8 +153,8 @@ impl Session {
         }
     }
 
-    /// Passes a message of the upstream through the filter. Anything but the response to a pending
-    /// request is forwarded unchanged.
+    /// Passes a message of the upstream through the filter and returns the message for the client.
+    /// Messages other than responses to pending requests are returned unchanged.
     #[must_use]
     pub fn from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
         let Body::Batch(messages) = Body::parse(message) else {
@@ -186,7 +190,8 @@ impl Session {
         guarded.shaped.map_or(Cow::Borrowed(message), Cow::Owned)
     }
 
-    /// Records that the upstream will not answer a request.
+    /// Records that the upstream did not answer a request. `bytes` is the size of the error
+    /// response to the client.
     pub(crate) fn fail(&self, request: &[u8], bytes: usize) {
         let id = Envelope::read(request).and_then(|envelope| envelope.id());
         let exchange = id.and_then(|id| self.state().pending.remove(&id));
@@ -196,7 +201,7 @@ impl Session {
     }
 }
 
-/// Returns the string at a JSON Pointer.
+/// Returns the string at a JSON Pointer in a message, or `None` if there is no string.
 fn text_at(message: &[u8], pointer: &str) -> Option<String> {
     let message: Value = serde_json::from_slice(message).ok()?;
     message.pointer(pointer)?.as_str().map(str::to_owned)

@@ -1,8 +1,8 @@
-//! A single HTTP upstream. Whatever the guard leaves unchanged passes verbatim, including headers
-//! and statuses.
+//! A single HTTP upstream behind the gateway. Messages that the guard does not change pass
+//! verbatim, including headers and statuses.
 //!
-//! Responses are matched by session and id rather than by HTTP exchange, because a response may
-//! arrive on a later GET.
+//! A response is matched with its request by session and id rather than by HTTP exchange, because
+//! it may arrive on a later GET.
 
 mod response_stream;
 mod unanswered;
@@ -37,13 +37,13 @@ use crate::filter::Filter;
 use crate::message::{Head, split_batch};
 use crate::telemetry::Recorder;
 
-/// The single upstream and the sessions with it.
+/// The single HTTP upstream and the clients' sessions with it.
 pub(crate) struct SingleUpstream {
     upstream: Arc<HttpUpstream>,
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     sessions: Mutex<LruCache<String, Arc<Session>>>,
-    /// Ends long-lived streams when the gateway stops.
+    /// Cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
 }
 
@@ -63,7 +63,8 @@ impl SingleUpstream {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves an HTTP request of a client.
+    /// Passes a client's HTTP request to the upstream and returns the upstream's response, shaped
+    /// by the guard.
     pub(crate) async fn serve(&self, principal: &Arc<str>, parts: &Parts, body: Bytes) -> Response {
         let Some(session) = self.session(principal, parts) else {
             let (status, text) = (StatusCode::NOT_FOUND, "Session not found");
@@ -83,8 +84,8 @@ impl SingleUpstream {
         }
     }
 
-    /// Returns the session that a request names, or a new one: the upstream determines which
-    /// sessions exist. The session of another principal is reported as missing.
+    /// Returns the session that a request names, or a new one, because the upstream determines
+    /// which sessions exist. Returns `None` if the session belongs to another principal.
     fn session(&self, principal: &Arc<str>, parts: &Parts) -> Option<Arc<Session>> {
         let name = header(&parts.headers, SESSION_ID);
         if !name.is_empty()
@@ -163,8 +164,9 @@ impl SingleUpstream {
         respond(&head, Body::from(answer))
     }
 
-    /// Returns an event stream whose events are shaped one by one. `post` contains the requests
-    /// that the stream answers, and the answers of the guard itself.
+    /// Returns the upstream's event stream with each event shaped by the guard. `post` contains the
+    /// requests that the stream answers, and the guard's own answers (raw JSON). It is `None` for a
+    /// GET.
     fn stream(
         &self,
         session: Arc<Session>,
@@ -196,7 +198,8 @@ impl SingleUpstream {
     }
 }
 
-/// Answers every request with a failure.
+/// Answers every unanswered request with the failure. `own` contains answers that the guard itself
+/// has made to other requests of the same batch.
 fn fail(
     session: &Session,
     unanswered: &mut UnansweredRequests,
@@ -213,7 +216,7 @@ fn fail(
     reply::json(StatusCode::OK, body)
 }
 
-/// The response to an HTTP request that contains no JSON-RPC request.
+/// Returns the error response to an HTTP request that contains no JSON-RPC request.
 fn transport_error(failure: &Failure) -> Response {
     let status = match failure {
         Failure::Timeout(_) => StatusCode::GATEWAY_TIMEOUT,
@@ -222,7 +225,7 @@ fn transport_error(failure: &Failure) -> Response {
     reply::refuse(status, "null", failure.code(), &failure.to_string())
 }
 
-/// Returns a response whose body passes unchanged.
+/// Returns the upstream's response with its body unchanged.
 fn unchanged(response: http::Response<Incoming>) -> Response {
     let (head, body) = response.into_parts();
     respond(&head, Body::new(body))
@@ -235,7 +238,8 @@ fn respond(head: &http::response::Parts, body: Body) -> Response {
     response
 }
 
-/// Updates the header that repeats the name in a stateless request if the guard has changed it.
+/// Updates the header that repeats the tool, prompt or resource of a stateless request, after the
+/// guard has changed the request to `message`.
 fn update_name(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
     let name = Head::read(message).and_then(|head| head.subject().map(Cow::into_owned));
     if let Some(name) = name.filter(|_| headers.contains_key(NAME))
@@ -245,7 +249,7 @@ fn update_name(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
     }
 }
 
-/// Joins the answers of the guard and of the upstream to one batch.
+/// Joins the guard's own answers and the upstream's answers into one JSON-RPC batch.
 fn join_bodies(own: &[u8], answer: &[u8]) -> Vec<u8> {
     join_batch(&[split_batch(own), split_batch(answer)].concat())
 }
@@ -258,7 +262,7 @@ fn is_plain_json(headers: &HeaderMap) -> bool {
     is_json(header(headers, CONTENT_TYPE)) && !is_encoded_body(headers)
 }
 
-/// The guard cannot read an encoded body, so it passes unchanged.
+/// Returns true if a response body is compressed. The guard cannot read it, so it passes unchanged.
 fn is_encoded_body(headers: &HeaderMap) -> bool {
     is_encoded(headers.get(CONTENT_ENCODING).map(|_| header(headers, CONTENT_ENCODING)))
 }

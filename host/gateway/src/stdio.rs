@@ -1,6 +1,6 @@
 //! The stdio proxy: the client is on standard input and output, the upstream is a child process.
 //!
-//! A message is a line. Lines that are not JSON pass unchanged, the upstream inherits standard
+//! Each message is a line. Lines that are not JSON pass unchanged. The upstream inherits standard
 //! error, and the proxy exits with the upstream's exit code.
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use super::lines::{Lines, Piece};
 use super::session::FromClient;
 use crate::{Error, Result};
 
-/// Runs a command as the upstream of a session until it exits. Returns its exit status.
+/// Runs a command as the upstream of a session until it exits. Returns the command's exit status.
 ///
 /// # Errors
 /// [`Error::Spawn`], [`Error::Io`].
@@ -69,7 +69,8 @@ fn spawn(command: &[String]) -> Result<Child> {
     child.spawn().map_err(|source| Error::Spawn { command: command.join(" "), source })
 }
 
-/// Sends a message: the bytes that were read if it is unchanged, otherwise the new message.
+/// Sends a message: `read`, the original line, if the filter has not changed it. Otherwise it sends
+/// the new message with `end`, the original line ending.
 async fn send(
     to: &mut (impl AsyncWrite + Unpin),
     message: Cow<'_, [u8]>,

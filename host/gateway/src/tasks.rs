@@ -1,19 +1,19 @@
-//! Helpers for async tasks.
+//! Helpers for async tasks: guard calls that do not block, and tasks that end with their owner.
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::filter::Filter;
 
-/// The maximum size of a message that is shaped on the calling task, in bytes. Up to this size,
-/// moving the work to another thread costs more than it gains.
+/// The maximum size of a message that the guard processes on the calling task, in bytes. Moving
+/// smaller messages to another thread costs more than it gains.
 const MAX_INLINE_BYTES: usize = 16 << 10;
-/// Permits for guard calls on large messages. The engine refuses calls beyond the number of its
-/// instances (64), so the limit is below that number.
+/// Permits for concurrent guard calls on large messages. The engine refuses calls beyond the number
+/// of its instances (64), so the limit is below that number.
 static LARGE_CALLS: Semaphore = Semaphore::const_new(32);
 
-/// Runs guard calls for large messages on a blocking thread, so that they do not stall the async
-/// executor.
+/// Runs `work`, a guard call on a message of `bytes` bytes. Large messages run on a blocking
+/// thread, so that they do not stall the async executor.
 pub(crate) async fn run_blocking<T>(filter: &Filter, bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes <= MAX_INLINE_BYTES && !filter.may_block() {
         return work();

@@ -1,4 +1,5 @@
-//! The upstreams: transports, connections, protocol handshakes and failures.
+//! Upstreams (MCP servers and HTTP APIs): transports, connections, protocol handshakes and
+//! failures.
 
 mod child_process;
 pub(crate) mod connection;
@@ -13,25 +14,26 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// The reason why an upstream gave no answer.
+/// The reason for an upstream's failure to answer a request.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum Failure {
-    /// The upstream cannot be reached, or closed the connection.
+    /// The upstream is unreachable, or closed the connection.
     #[error("{0}")]
     Unavailable(String),
     /// The upstream did not answer in time.
     #[error("{0}")]
     Timeout(String),
-    /// The answer exceeds the size limit.
+    /// The upstream's answer exceeds the size limit.
     #[error("{0}")]
     TooLarge(String),
-    /// The upstream does not speak MCP, or no version that the gateway can translate.
+    /// The upstream does not speak MCP, or speaks no version that the gateway can translate.
     #[error("{0}")]
     NotTranslatable(String),
 }
 
 impl Failure {
-    /// The failure of an upstream whose circuit is open.
+    /// Returns the failure of an upstream that receives no requests for `wait`, because it failed
+    /// repeatedly.
     fn circuit_open(upstream: &str, wait: Duration) -> Self {
         Self::Unavailable(format!(
             "The upstream `{upstream}` has failed several times in a row and is left alone for {} s more.",
@@ -39,12 +41,12 @@ impl Failure {
         ))
     }
 
-    /// The failure of an upstream that closed its event stream too early.
+    /// Returns the failure of an upstream that closed its event stream before it answered.
     pub(crate) fn stream_ended(upstream: &str) -> Self {
         Self::Unavailable(format!("The upstream `{upstream}` ended its stream without an answer."))
     }
 
-    /// The code of the protocol error.
+    /// Returns the JSON-RPC error code that clients receive for this failure.
     pub(crate) fn code(&self) -> i64 {
         use super::wire::reply;
         match self {

@@ -1,4 +1,4 @@
-//! HTTP responses of the gateway, and event streams.
+//! HTTP responses that the gateway writes, and event streams (SSE).
 
 pub(crate) mod reply;
 pub(crate) mod sse;

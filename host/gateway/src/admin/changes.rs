@@ -1,5 +1,5 @@
-//! Changes by operators at run time: revisions and the answer cache. They need the admin token and
-//! are disabled if none is configured.
+//! Admin routes that show and change revisions, policy and the answer cache at run time. Changes
+//! need the admin token and are disabled if none is configured.
 
 use std::sync::Arc;
 
@@ -23,27 +23,27 @@ use crate::policy::Source;
 use crate::revision::{Candidate, Error, Mode, Result, Revision, VerificationPolicy};
 use crate::{Gateway, header, problem};
 
-/// The maximum size of a component, in bytes.
+/// The maximum size of an uploaded guard component, in bytes.
 const MAX_COMPONENT_BYTES: usize = 64 << 20;
-/// The checksum or signature of an uploaded component: its file in base64.
+/// The header with the checksum or signature file of an uploaded component, in base64.
 const VERIFICATION: HeaderName = HeaderName::from_static("x-context-guard-verify");
 
-/// The query of an upload.
+/// The query parameters of an upload of a policy or component.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UploadQuery {
-    /// The way in which the candidate is deployed.
+    /// The rollout mode of the uploaded revision. `None` selects the configured default.
     mode: Option<Mode>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RollBackRequest {
-    /// The number of a stored revision.
+    /// The number of the revision to roll back to. `None` selects the previous one.
     to: Option<u64>,
 }
 
-/// The routes of changes, and of what they change.
+/// Returns the routes that change revisions, policy or cache, and those that show their state.
 pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
     let changes = Router::new()
         .route("/admin/reload", post(reload))
@@ -83,7 +83,8 @@ async fn active_policy(State(gateway): State<Arc<Gateway>>) -> Response {
     reply(&serde_json::from_str(policy).unwrap_or_else(|_| json!({})))
 }
 
-/// Runs a change on a blocking thread and reports its result.
+/// Runs `work` on a blocking thread and reports the revision that it deployed. `work` returns
+/// `None` if nothing has changed.
 async fn change(
     gateway: Arc<Gateway>,
     work: impl FnOnce(&Gateway) -> Result<Option<Arc<Revision>>> + Send + 'static,
@@ -205,7 +206,8 @@ async fn purge(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
     reply(&json!({"purged": purged, "entries": entries, "bytes": bytes}))
 }
 
-/// Parses a body. An empty one is the default.
+/// Parses a JSON request body; an empty one is the default value. The error is the response for the
+/// client.
 fn parse<T: Default + for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Box<Response>> {
     if body.trim_ascii().is_empty() {
         return Ok(T::default());

@@ -1,4 +1,4 @@
-//! The client of a request.
+//! The client that sent a request, and the origin of a request.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::protocol_mode::{ClientInfo, ProtocolMode};
 #[derive(Clone)]
 pub(super) struct Client {
     pub(super) principal: Arc<str>,
-    /// The owner of its stored answers.
+    /// The owner under which the guard stores answers for this client: see [`storage_scope`].
     pub(super) scope: Arc<str>,
     pub(super) mode: ProtocolMode,
     pub(super) info: ClientInfo,
-    /// The session of a stateful client.
+    /// The session of a stateful client. `None` for a stateless one.
     pub(super) session: Option<Arc<ClientSession>>,
-    /// The headers that HTTP upstreams receive too.
+    /// The client's headers that the gateway also sends to HTTP upstreams.
     pub(super) headers: HeaderMap,
 }
 
 impl Client {
-    /// The client of a session. Only the principal of the session can use it.
+    /// Returns the client to which a session belongs, with the headers of its current request.
     pub(super) fn stateful(session: &Arc<ClientSession>, headers: &HeaderMap) -> Self {
         Self {
             principal: Arc::clone(&session.principal),
@@ -36,7 +36,7 @@ impl Client {
         }
     }
 
-    /// The client of a stateless request.
+    /// Returns the client that sent a stateless request with these headers.
     pub(super) fn stateless(principal: &Arc<str>, info: ClientInfo, headers: &HeaderMap) -> Self {
         Self {
             principal: Arc::clone(principal),
@@ -49,7 +49,8 @@ impl Client {
     }
 }
 
-/// The origin of a request: its client, and the channel for messages in its course.
+/// The origin of a request: its client, and `out`, the channel for notifications and questions to
+/// the client before the answer.
 pub(super) struct Origin<'a> {
     pub(super) client: &'a Client,
     pub(super) out: &'a UnboundedSender<Vec<u8>>,

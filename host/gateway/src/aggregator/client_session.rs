@@ -1,5 +1,5 @@
-//! The session of a stateful client: its event streams, its requests in flight, and the questions
-//! that it was asked.
+//! The session of a stateful client: its event streams, requests in flight and questions. A
+//! question is a request of an upstream or the gateway to the client, such as elicitation.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,19 +18,19 @@ use crate::tasks::AbortOnDrop;
 use crate::upstream::connection::UpstreamConnection;
 use crate::wire::reply;
 
-/// The prefix of the ids of requests to the client. The number behind it is unique in the session,
-/// unlike the ids of several upstreams.
+/// The prefix of the ids of requests to the client. The number after it is unique in the session,
+/// unlike the ids that several upstreams choose.
 const QUESTION_ID_PREFIX: &str = "cg-";
 
-/// The receiver of the client's answer to a question.
+/// The destination of the client's answer to a question, such as an elicitation.
 enum PendingReply {
-    /// An upstream, which asked under this id (raw JSON).
+    /// The upstream that asked, and the id of its question (raw JSON).
     Upstream(Weak<UpstreamConnection>, String),
-    /// The gateway.
+    /// A waiting task of the gateway, which asked on its own.
     Gateway(oneshot::Sender<Vec<u8>>),
 }
 
-/// A session.
+/// The session of a stateful client with the aggregator.
 pub(super) struct ClientSession {
     pub(super) id: String,
     pub(super) principal: Arc<str>,
@@ -38,15 +38,16 @@ pub(super) struct ClientSession {
     streams: Mutex<EventStreams>,
     questions: Mutex<HashMap<u64, PendingReply>>,
     last_question: AtomicU64,
-    /// The requests in flight, by id (raw JSON).
+    /// Cancels the client's requests in flight, by request id.
     running: Mutex<HashMap<Option<RequestId>, CancellationToken>>,
-    /// Tasks that relay unrelated messages, by the name of the upstream.
+    /// Tasks that relay an upstream's messages that belong to no request, by the name of the
+    /// upstream.
     relays: Mutex<HashMap<String, (Weak<UpstreamConnection>, AbortOnDrop)>>,
-    /// Subscriptions to resources of stateless upstreams, by URI.
+    /// Tasks that relay changes of resources of stateless upstreams, by resource URI.
     resource_subscriptions: Mutex<HashMap<String, AbortOnDrop>>,
     log_level: Mutex<Option<String>>,
     used: Mutex<Instant>,
-    /// Cancels everything that belongs to the session.
+    /// Cancelled when the session ends, which cancels all its requests.
     pub(super) ended: CancellationToken,
 }
 
@@ -76,12 +77,12 @@ impl ClientSession {
         lock(&self.streams)
     }
 
-    /// Marks the session as used.
+    /// Records the current time as that of the last use.
     pub(super) fn touch(&self) {
         *lock(&self.used) = Instant::now();
     }
 
-    /// The time since the last use; zero while a request is in flight.
+    /// Returns the time since the last use; zero while a request is in flight.
     pub(super) fn idle(&self) -> Duration {
         if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
@@ -94,7 +95,7 @@ impl ClientSession {
         *lock(&self.log_level) = Some(level.to_owned());
     }
 
-    /// Adds or removes the subscription to a resource.
+    /// Stores the task that relays changes of a resource. `None` ends the subscription to it.
     pub(super) fn set_subscription(&self, uri: &str, subscription: Option<AbortOnDrop>) {
         let mut subscriptions = lock(&self.resource_subscriptions);
         match subscription {
@@ -103,27 +104,29 @@ impl ClientSession {
         };
     }
 
-    /// Begins a request. The token cancels it.
+    /// Registers a request of the client under its id (raw JSON). The returned token is cancelled
+    /// if the client cancels the request.
     pub(super) fn begin(&self, id: &str) -> CancellationToken {
         let token = self.ended.child_token();
         lock(&self.running).insert(RequestId::parse(id), token.clone());
         token
     }
 
-    /// Ends a request.
+    /// Removes the completed request with this id (raw JSON).
     pub(super) fn finish(&self, id: &str) {
         lock(&self.running).remove(&RequestId::parse(id));
         self.touch();
     }
 
-    /// Cancels a request.
+    /// Cancels the request with this id (raw JSON), if it is in flight.
     pub(super) fn cancel(&self, id: &str) {
         if let Some(token) = lock(&self.running).remove(&RequestId::parse(id)) {
             token.cancel();
         }
     }
 
-    /// Returns the message that asks the client a question of an upstream, and its number.
+    /// Returns the number of a new question of an upstream, and the message that asks it of the
+    /// client. `request` is the upstream's request to the client.
     pub(super) fn ask_for_upstream(
         &self,
         connection: &Arc<UpstreamConnection>,
@@ -135,7 +138,7 @@ impl ClientSession {
     }
 
     /// Returns the message that asks the client a question of the gateway, and the receiver of the
-    /// answer.
+    /// client's answer.
     pub(super) fn ask(&self, method: &str, params: &str) -> (Vec<u8>, oneshot::Receiver<Vec<u8>>) {
         let (sender, receiver) = oneshot::channel();
         let number = self.add_question(PendingReply::Gateway(sender));
@@ -152,13 +155,14 @@ impl ClientSession {
         number
     }
 
-    /// Returns true if the client has not answered one of these questions.
+    /// Returns true if the client has not yet answered at least one of the questions with these
+    /// numbers.
     pub(super) fn has_pending_reply(&self, numbers: &[u64]) -> bool {
         let questions = lock(&self.questions);
         numbers.iter().any(|number| questions.contains_key(number))
     }
 
-    /// Withdraws questions: answers to them are ignored.
+    /// Withdraws the questions with these numbers: answers of the client to them are ignored.
     pub(super) fn withdraw(&self, numbers: &[u64]) {
         let mut questions = lock(&self.questions);
         for number in numbers {
@@ -170,7 +174,7 @@ impl ClientSession {
         );
     }
 
-    /// Delivers an answer of the client.
+    /// Delivers the client's answer to a question to the upstream or task that asked it.
     pub(super) fn deliver_answer(&self, answer: &[u8]) {
         let number = Head::read(answer).and_then(|head| {
             let id: String = serde_json::from_str(head.raw_id()).ok()?;
@@ -190,8 +194,8 @@ impl ClientSession {
         }
     }
 
-    /// Relays the messages of a connection that belong to no request. Has no effect if it is
-    /// relayed already.
+    /// Starts to relay messages of an upstream connection that belong to no request. Has no effect
+    /// if they are relayed already. `is_shared`: other clients use the connection too.
     pub(super) fn relay(self: &Arc<Self>, connection: &Arc<UpstreamConnection>, is_shared: bool) {
         let weak = Arc::downgrade(connection);
         let mut relays = lock(&self.relays);
@@ -240,7 +244,8 @@ impl Drop for ClientSession {
     }
 }
 
-/// The answer to a request of an upstream that no client can be asked.
+/// Returns the error response to a request of an upstream (with this id) that cannot be sent to any
+/// client.
 pub(super) fn no_client(id: &str) -> Vec<u8> {
     reply::error(
         id,

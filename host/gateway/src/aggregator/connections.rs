@@ -1,5 +1,5 @@
-//! The connections to upstreams: opened on demand, shared as the configuration allows, closed
-//! when idle.
+//! The connections to upstreams: opened on demand, shared between clients as the configuration
+//! allows, closed when idle.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -22,15 +22,15 @@ use crate::upstream::Failure;
 use crate::upstream::connection::UpstreamConnection;
 use crate::upstream::server::UpstreamServer;
 
-/// The maximum time that a handshake or a list waits for a slow upstream.
+/// The maximum time that a handshake or a merged list waits for a slow upstream.
 pub(super) const SLOW_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The clients that share a connection.
+/// The clients that may share a connection to an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ConnectionOwner {
     Session(String),
-    /// Clients of a principal whose introduction has this hash. An upstream may answer clients
-    /// with different capabilities differently.
+    /// All clients of a principal whose [`ClientInfo`] has this hash. An upstream may answer
+    /// clients with different capabilities differently.
     Principal(Arc<str>, u64),
     Everybody,
 }
@@ -40,7 +40,8 @@ struct ConnectionKey {
     server: usize,
     owner: ConnectionOwner,
     mode: ProtocolMode,
-    /// The digest of the Authorization header, so that no token is used for another client.
+    /// The digest of the client's Authorization header, so that no token is used for another
+    /// client.
     authorization: Option<[u8; 32]>,
 }
 
@@ -55,10 +56,10 @@ impl ConnectionSlot {
     }
 }
 
-/// A connection to the upstream with this index, or the reason why there is none.
+/// The index of an upstream, and the connection to it or the reason for its failure.
 pub(super) type OpenedConnection = (usize, Result<Arc<UpstreamConnection>, Failure>);
 
-/// All connections.
+/// All open connections to upstreams, by upstream and owner.
 pub(super) struct Connections {
     pub(super) servers: Vec<Arc<UpstreamServer>>,
     filter: Arc<Filter>,
@@ -84,7 +85,8 @@ impl Connections {
         Arc::clone(slot)
     }
 
-    /// Returns the connection of a client to an upstream, and opens it if there is none.
+    /// Returns the client's connection to the upstream with index `server`, and opens it if there
+    /// is none.
     pub(super) async fn get(
         &self,
         client: &Client,
@@ -121,7 +123,8 @@ impl Connections {
         Ok(connection)
     }
 
-    /// Opens connections to all upstreams, as far as that succeeds in time.
+    /// Opens a connection to every upstream. A connection that does not open in time is reported as
+    /// failed.
     pub(super) async fn open_all(&self, client: &Client) -> Vec<OpenedConnection> {
         let opening = self.servers.iter().enumerate().map(|(server, upstream)| async move {
             let opened =
@@ -135,8 +138,9 @@ impl Connections {
         join_all(opening).await
     }
 
-    /// Moves a connection that was opened for all stateless clients of a principal, but turned out
-    /// to be stateful: its handshake introduced this client, so only equal ones may share it.
+    /// Restricts a connection that was opened for all stateless clients of a principal but turned
+    /// out stateful. Its handshake named this client, so only clients with equal [`ClientInfo`] may
+    /// share it.
     fn restrict_to_introduction(
         &self,
         key: &ConnectionKey,
@@ -154,12 +158,13 @@ impl Connections {
         }
     }
 
-    /// Closes the connections that only this session used.
+    /// Closes the connections that belong to the session with this id.
     pub(super) fn end_session(&self, id: &str) {
         self.slots().retain(|key, _| key.owner != ConnectionOwner::Session(id.to_owned()));
     }
 
-    /// Closes the connections that were idle for this time, and those of sessions that have ended.
+    /// Closes connections that were idle for `max_idle`, and those of sessions that have ended.
+    /// `is_session` returns true for the id of an existing session.
     pub(super) fn end_idle(&self, max_idle: Duration, is_session: impl Fn(&str) -> bool) {
         self.slots().retain(|key, slot| {
             let is_in_use = match slot.connection.try_lock() {
@@ -196,7 +201,8 @@ fn connection_key(client: &Client, server: usize, upstream: &UpstreamServer) -> 
     ConnectionKey { server, owner, mode: client.mode, authorization }
 }
 
-/// Passes the notifications of an upstream to the filter until the connection ends.
+/// Passes the upstream's notifications to the filter, which drops outdated cached answers, until
+/// the connection ends.
 async fn pass_notifications(
     filter: Arc<Filter>,
     upstream: String,

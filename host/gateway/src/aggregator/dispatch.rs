@@ -1,4 +1,5 @@
-//! Dispatches a request: the gateway answers it, merges lists, or forwards it to an upstream.
+//! Dispatches a client's request: the aggregator answers it, merges lists, or forwards it to an
+//! upstream.
 
 use serde_json::Value;
 
@@ -12,13 +13,14 @@ use crate::tasks::run_blocking;
 use crate::telemetry::Outcome;
 use crate::wire::reply;
 
-/// The prefix of the URIs under which clients read stored parts of resources.
+/// The prefix of the URIs under which clients read the guard's stored parts of long resources.
 const READ_URI: &str = "context-guard://read/";
-/// The error code of a missing resource in stateful versions. Stateless ones use -32602.
+/// The error code for a missing resource in stateful protocol versions. Stateless versions use
+/// -32602.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl Aggregator {
-    /// Answers a request.
+    /// Returns the response to any request of a client.
     pub(super) async fn answer(&self, origin: &Origin<'_>, request: &[u8]) -> Vec<u8> {
         let Some(head) = Head::read(request) else {
             return reply::error("null", reply::PARSE_ERROR, "This is not JSON.");
@@ -61,7 +63,7 @@ impl Aggregator {
         }
     }
 
-    /// Calls a tool or gets a prompt.
+    /// Answers `tools/call` and `prompts/get`, which the name in `params` routes.
     async fn call_named(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let is_call = head.method() == "tools/call";
         let parameters = head.parameters();
@@ -83,7 +85,8 @@ impl Aggregator {
         self.forwarder.forward(origin, server, renamed(request, own_name)).await
     }
 
-    /// Answers a request for stored content: from the store, or by repeating a call.
+    /// Answers a request for content that the guard has stored. If the content has expired, the
+    /// guard may repeat the call that produced it.
     async fn read_stored(&self, origin: &Origin<'_>, request: Vec<u8>) -> Vec<u8> {
         let mut exchange = self.forwarder.begin(origin, None, &request);
         let next = run_blocking(&self.filter, request.len(), || {
@@ -105,7 +108,8 @@ impl Aggregator {
         }
     }
 
-    /// Repeats the call that a cursor contains. Its tool name has the form `upstream::tool`.
+    /// Repeats `call`, the tool call that a cursor in `request` contains. Its tool name has the
+    /// form `upstream::tool`.
     async fn replay_call(
         &self,
         origin: &Origin<'_>,
@@ -127,7 +131,8 @@ impl Aggregator {
         self.forwarder.send_and_follow(origin, server, exchange, request, call).await
     }
 
-    /// Reads a resource: from the upstream that is known to have it, or from the first that does.
+    /// Answers `resources/read` from the upstream known to have the resource, otherwise from the
+    /// first upstream that returns it.
     async fn read_resource(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let parameters = head.parameters();
         let uri = parameters.uri.as_deref().unwrap_or_default();
@@ -168,7 +173,7 @@ impl Aggregator {
         last
     }
 
-    /// Completes an argument of a prompt or of a resource template.
+    /// Answers `completion/complete` for an argument of a prompt or of a resource template.
     async fn complete(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let reference = head.params.and_then(|params| member(params.get(), "ref"));
         let parsed: Value =
@@ -196,7 +201,7 @@ impl Aggregator {
         self.forwarder.forward(origin, server, request).await
     }
 
-    /// Forwards a request about a task to the upstream that began it.
+    /// Forwards a `tasks/` request to the upstream that created the task.
     async fn use_task(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let parameters = head.parameters();
         let task = parameters.task_id.as_deref().unwrap_or_default();
@@ -244,7 +249,7 @@ impl Aggregator {
         }
     }
 
-    /// Sets the log level of all upstreams that support logging.
+    /// Answers `logging/setLevel`: sets the level at all upstreams that support logging.
     async fn set_log_level(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let level = head.params.and_then(|params| member(params.get(), "level"));
         let level: Option<String> = level.and_then(|level| serde_json::from_str(level.get()).ok());
@@ -268,12 +273,13 @@ impl Aggregator {
     }
 }
 
-/// Returns a request with another `params.name`.
+/// Returns the request with `name` as its `params.name`.
 fn renamed(request: &[u8], name: &str) -> Vec<u8> {
     with_param(request, "name", name)
 }
 
-/// Returns a request with another text in a member of `params`. All other bytes are unchanged.
+/// Returns the request with the string `text` in the member `name` of its `params`. All other bytes
+/// are unchanged.
 fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
     let params = Head::read(request).and_then(|head| head.params);
     match params.and_then(|params| member(params.get(), name)) {
@@ -282,7 +288,7 @@ fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
     }
 }
 
-/// Returns the code of an error response.
+/// Returns the JSON-RPC error code of a response, or `None` if it is not an error.
 fn error_code(answer: &[u8]) -> Option<i64> {
     let error: Value = serde_json::from_str(Head::read(answer)?.error?.get()).ok()?;
     error.get("code")?.as_i64()

@@ -1,4 +1,4 @@
-//! Bodies of event streams.
+//! HTTP responses and bodies for event streams (SSE).
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,12 +15,15 @@ use crate::tasks::AbortOnDrop;
 use crate::wire::reply;
 use crate::wire::sse::Event;
 
-/// The maximum silence on an event stream. Proxies close connections that are idle for longer.
+/// The maximum silence on an event stream, after which a comment is sent. Proxies close connections
+/// that are idle for longer.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// The first version whose streams begin with an event to which clients can return (SEP-1699).
+/// The first protocol version whose streams begin with an empty event, from which clients can
+/// resume (SEP-1699).
 const PRIMED_SINCE: &str = "2025-11-25";
 
-/// Returns the response for a stream of a stateful client, with an event that was received already.
+/// Returns the event-stream response to a stateful client. `first` is an event that was already
+/// taken from `events`.
 pub(super) fn event_response(
     session: &ClientSession,
     stream_id: u64,
@@ -41,8 +44,8 @@ pub(super) fn event_response(
     reply::events(Body::from_stream(start.chain(event_body(events, None))))
 }
 
-/// Returns the events of a stream, with comments while it is silent. The subscription ends with
-/// the stream.
+/// Returns a body with the events of a stream, and comments while it is silent. Dropping the body
+/// drops `subscription`, which aborts its task.
 pub(super) fn event_body(
     events: UnboundedReceiver<StreamEvent>,
     subscription: Option<AbortOnDrop>,
@@ -59,12 +62,12 @@ pub(super) fn event_body(
     })
 }
 
-/// An event without an id.
+/// Returns a message as an event without an id, from which a client cannot resume.
 pub(super) fn event(message: &[u8]) -> Result<Bytes, Infallible> {
     Ok(Bytes::from(Event::message(None, message).0))
 }
 
-/// A comment, which clients ignore.
+/// Returns an SSE comment, which clients ignore.
 pub(super) fn keep_alive() -> Result<Bytes, Infallible> {
     Ok(Bytes::from_static(b": \n\n"))
 }

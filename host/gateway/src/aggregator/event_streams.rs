@@ -1,41 +1,42 @@
-//! The event streams of a stateful client. Sent events are retained for a while, so that a client
-//! whose connection broke can resume a stream.
+//! The event streams (SSE) of a stateful client. Sent events are retained for a while, so that a
+//! client can resume a stream after its connection broke.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tokio::sync::mpsc;
 
-/// The maximum size of the retained events of a session, in bytes.
+/// The maximum total size of a session's retained events, in bytes.
 const MAX_RETAINED_BYTES: usize = 4 << 20;
-/// The maximum number of ended streams that are retained.
+/// The maximum number of ended streams whose events are retained.
 const MAX_ENDED_STREAMS: usize = 64;
-/// The stream of messages that belong to no request.
+/// The id of the stream for messages that belong to no request.
 pub(super) const COMMON_STREAM: u64 = 0;
 
-/// An event: its id and its message.
+/// An event: its id (stream and number, as in `3-17`) and its message.
 pub(super) type StreamEvent = (String, Vec<u8>);
 
 #[derive(Default)]
 struct EventStream {
-    /// The number of the next event.
+    /// The number of the stream's next event.
     next: u64,
     events: VecDeque<(u64, Vec<u8>)>,
-    /// The connected client.
+    /// The channel to the connected client. `None` if no client is connected.
     live: Option<mpsc::UnboundedSender<StreamEvent>>,
     ended: bool,
 }
 
-/// All streams of a session.
+/// All event streams of a session.
 #[derive(Default)]
 pub(super) struct EventStreams {
     last_id: u64,
-    /// The size of all retained events.
+    /// The total size of the retained events of all streams, in bytes.
     bytes: usize,
     streams: BTreeMap<u64, EventStream>,
 }
 
 impl EventStreams {
-    /// Opens a stream for the answer to a request. Returns its id and its events.
+    /// Opens a stream for the answer to a client's request. Returns the stream's id and the
+    /// receiver of its events.
     pub(super) fn open(&mut self) -> (u64, mpsc::UnboundedReceiver<StreamEvent>) {
         self.last_id += 1;
         let (live, receiver) = mpsc::unbounded_channel();
@@ -46,8 +47,8 @@ impl EventStreams {
         (self.last_id, receiver)
     }
 
-    /// Connects a client to the common stream. Returns `None` if one is connected already.
-    /// Retained events come first.
+    /// Connects the client to the common stream, after the events that were retained for it.
+    /// Returns `None` if a client is connected already.
     pub(super) fn listen(&mut self) -> Option<mpsc::UnboundedReceiver<StreamEvent>> {
         let stream = self.streams.entry(COMMON_STREAM).or_default();
         if stream.live.as_ref().is_some_and(|live| !live.is_closed()) {
@@ -62,7 +63,8 @@ impl EventStreams {
         Some(receiver)
     }
 
-    /// Returns the events of a stream after this event, or `None` if the stream is not retained.
+    /// Returns the events after the one with the id `last`, and later ones of the same stream.
+    /// Returns `None` if the stream is not retained.
     pub(super) fn resume(&mut self, last: &str) -> Option<mpsc::UnboundedReceiver<StreamEvent>> {
         let (id, number) = last.split_once('-')?;
         let (id, number): (u64, u64) = (id.parse().ok()?, number.parse().ok()?);
@@ -75,7 +77,7 @@ impl EventStreams {
         Some(receiver)
     }
 
-    /// Sends a message on a stream, and retains it.
+    /// Sends a message on the stream with this id, and retains it.
     pub(super) fn send(&mut self, id: u64, message: Vec<u8>) {
         let stream = match self.streams.get_mut(&id) {
             Some(stream) => stream,
@@ -94,7 +96,7 @@ impl EventStreams {
         self.evict();
     }
 
-    /// Ends a stream. Its events are retained.
+    /// Ends the stream with this id. Its events are retained.
     pub(super) fn end(&mut self, id: u64) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.ended = true;
@@ -102,14 +104,14 @@ impl EventStreams {
         }
     }
 
-    /// Removes a stream and its events.
+    /// Removes the stream with this id and its events.
     pub(super) fn forget(&mut self, id: u64) {
         if let Some(stream) = self.streams.remove(&id) {
             self.bytes -= stream.events.iter().map(|(_, message)| message.len()).sum::<usize>();
         }
     }
 
-    /// Removes ended streams, then the oldest events, beyond the maximum.
+    /// Removes the oldest ended streams, then the oldest events, until neither exceeds its maximum.
     fn evict(&mut self) {
         let ended: Vec<u64> =
             self.streams.iter().filter(|(_, stream)| stream.ended).map(|(id, _)| *id).collect();

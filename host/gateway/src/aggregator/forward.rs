@@ -1,4 +1,4 @@
-//! Forwards a request through the guard to an upstream and follows it to its answer.
+//! Forwards a client's request through the guard to an upstream, until its final response.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::upstream::connection::UpstreamRequest;
 use crate::upstream::request_table::UpstreamReply;
 use crate::wire::reply;
 
-/// Sends requests to upstreams.
+/// Sends clients' requests to upstreams, through the guard.
 pub(super) struct Forwarder {
     pub(super) connections: Arc<Connections>,
     pub(super) router: Arc<Router>,
@@ -34,7 +34,8 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Begins the exchange of a request with an upstream; without one, the guard itself answers.
+    /// Creates the exchange of a request with the upstream at index `server`, which is
+    /// `None` if the guard itself answers.
     pub(super) fn begin(
         &self,
         origin: &Origin<'_>,
@@ -60,8 +61,8 @@ impl Forwarder {
         Exchange::new(context, head.as_ref().map_or("", Head::method))
     }
 
-    /// Returns the shaped answer of an upstream to a request under its own names, in the client's
-    /// mode.
+    /// Forwards a request that uses the upstream's own names. Returns the upstream's response,
+    /// shaped by the guard and in the client's protocol mode.
     pub(super) async fn forward(
         &self,
         origin: &Origin<'_>,
@@ -87,7 +88,8 @@ impl Forwarder {
         }
     }
 
-    /// Sends the guard's form of a request and follows it to its answer.
+    /// Sends `message` to the upstream at index `server` and returns the shaped response. `message`
+    /// is the client's `request` as the guard changed it.
     pub(super) async fn send_and_follow(
         &self,
         origin: &Origin<'_>,
@@ -111,7 +113,8 @@ impl Forwarder {
         self.follow(origin, in_flight).await
     }
 
-    /// Sends a request to an upstream, in its mode.
+    /// Sends a request to the upstream at index `server`, translated into the upstream's protocol
+    /// mode.
     pub(super) async fn send(
         &self,
         origin: &Origin<'_>,
@@ -131,7 +134,8 @@ impl Forwarder {
         connection.request(&message).await
     }
 
-    /// Follows a request to its answer.
+    /// Processes the upstream's messages about a request until its response. Returns the shaped
+    /// response for the client.
     pub(super) async fn follow(
         &self,
         origin: &Origin<'_>,
@@ -187,7 +191,7 @@ impl Forwarder {
         }
     }
 
-    /// Shapes an answer and translates it into the client's mode.
+    /// Shapes the upstream's response and translates it into the client's protocol mode.
     async fn finish(
         &self,
         origin: &Origin<'_>,
@@ -208,7 +212,8 @@ impl Forwarder {
         answer
     }
 
-    /// Remembers the upstream of a task that an answer announces.
+    /// Remembers the upstream as the owner of the task that its response announces, if there is
+    /// one.
     fn learn_task(&self, origin: &Origin<'_>, in_flight: &InFlightRequest, answer: &[u8]) {
         if in_flight.exchange.endpoint != "tools/call"
             || memchr::memmem::find(answer, b"\"taskId\"").is_none()
@@ -228,7 +233,7 @@ impl Forwarder {
         }
     }
 
-    /// The answer to a request that an upstream failed on.
+    /// Returns and records the error response to a request that the upstream failed to answer.
     pub(super) fn fail(&self, exchange: &Exchange, request: &[u8], failure: &Failure) -> Vec<u8> {
         let answer = reply::failure(request, failure.code(), &failure.to_string());
         exchange.record(&self.recorder, None, answer.len(), Outcome::UpstreamError);
@@ -236,8 +241,8 @@ impl Forwarder {
     }
 }
 
-/// Waits for the next reply within the time limit. The limit does not apply while the client is
-/// asked a question: a person may have to answer it.
+/// Waits for the upstream's next message within the time limit. The limit does not apply while the
+/// client has a question to answer, as a person may have to.
 async fn next_reply(in_flight: &mut InFlightRequest) -> UpstreamReply {
     let limit = in_flight.exchange.timeout.filter(|_| !in_flight.questions.is_waiting());
     let Some(limit) = limit else { return in_flight.call.next().await };

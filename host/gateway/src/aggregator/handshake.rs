@@ -1,5 +1,5 @@
-//! The introduction of the aggregator to its clients: `initialize` and `server/discover`, with the
-//! united capabilities of all upstreams.
+//! The aggregator's answers to `initialize` and `server/discover`, with the united capabilities of
+//! all upstreams.
 
 use serde_json::{Map, Value, json};
 
@@ -12,18 +12,19 @@ use crate::protocol_mode::{LATEST_STATEFUL_VERSION, ProtocolMode, gateway_implem
 use crate::upstream::connection::UpstreamConnection;
 use crate::wire::reply;
 
-/// The stateful versions.
+/// The stateful protocol versions that the gateway speaks.
 const STATEFUL_VERSIONS: [&str; 4] =
     ["2024-11-05", "2025-03-26", "2025-06-18", LATEST_STATEFUL_VERSION];
 
-/// Returns the stateful version for a client that proposes this one.
+/// Returns the proposed protocol version if the gateway speaks it, otherwise the latest stateful
+/// version.
 pub(super) fn negotiate(proposed: &str) -> &str {
     let known = STATEFUL_VERSIONS.into_iter().find(|known| *known == proposed);
     known.unwrap_or(LATEST_STATEFUL_VERSION)
 }
 
 impl Aggregator {
-    /// Answers `initialize`.
+    /// Answers a client's `initialize` request, and opens the connections to all upstreams.
     pub(super) async fn initialize(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let connections = self.connections.open_all(origin.client).await;
         let version = negotiate(&origin.client.info.version);
@@ -52,7 +53,7 @@ impl Aggregator {
         reply::result(head.raw_id(), &result.to_string())
     }
 
-    /// Answers `server/discover`.
+    /// Answers a client's `server/discover` request, and opens the connections to all upstreams.
     pub(super) async fn discover(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let connections = self.connections.open_all(origin.client).await;
         let only = connections.first().filter(|_| self.is_transparent());
@@ -114,7 +115,7 @@ impl Aggregator {
     }
 }
 
-/// The result of `initialize` for a stateless upstream.
+/// Returns the result of `initialize` for a stateful client whose only upstream is stateless.
 fn initialize_result(version: &str, connection: &UpstreamConnection) -> String {
     let info = connection.server_info();
     let discovered: Value = serde_json::from_str(&info.result).unwrap_or_default();
@@ -135,7 +136,8 @@ fn initialize_result(version: &str, connection: &UpstreamConnection) -> String {
     result.to_string()
 }
 
-/// Returns the capabilities of all upstreams. Tools are always among them: the guard has its own.
+/// Returns the capabilities of all reachable upstreams. Tools are always among them: the guard has
+/// its own.
 fn united_capabilities(connections: &[OpenedConnection]) -> Value {
     let mut all = json!({"tools": {"listChanged": true}});
     for (_, connection) in connections {
@@ -146,7 +148,8 @@ fn united_capabilities(connections: &[OpenedConnection]) -> Value {
     all
 }
 
-/// Adds the capabilities of one upstream. A flag that is set in one of both is set in the result.
+/// Adds the capabilities `one` of an upstream to `all`. A flag that is true in either is true in
+/// the result.
 fn unite(all: &mut Value, one: &Value) {
     match (all, one) {
         (Value::Object(all), Value::Object(one)) => {

@@ -1,4 +1,4 @@
-//! The Streamable HTTP endpoint of the aggregator.
+//! The aggregator's Streamable HTTP endpoint for clients.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::upstream::server::UpstreamServer;
 use crate::wire::reply;
 
-/// The last event that a client has received before its stream broke.
+/// The header with the id of the last event that a client received before its stream broke.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 impl Aggregator {
-    /// Serves an HTTP request of a client.
+    /// Serves a client's HTTP request: POST runs messages, GET opens a stream, DELETE ends a session.
     pub(crate) async fn serve(
         self: &Arc<Self>,
         principal: &Arc<str>,
@@ -131,7 +131,8 @@ impl Aggregator {
         response
     }
 
-    /// Opens a session for the client that `initialize` introduces.
+    /// Opens a session for the client that an `initialize` request describes. Returns `None` if the
+    /// system has no random numbers for its id.
     fn open_session(&self, principal: &Arc<str>, head: &Head<'_>) -> Option<Arc<ClientSession>> {
         let params = head.params.map(|params| members(params.get())).unwrap_or_default();
         let member = |name: &str, default: &str| {
@@ -152,7 +153,8 @@ impl Aggregator {
         Some(session)
     }
 
-    /// Returns true if an upstream speaks a mode, and tries it if that is not known yet.
+    /// Returns true if the upstream speaks a protocol mode, and tries it if that is not known yet.
+    /// Returns `None` if the upstream cannot be reached.
     pub(crate) async fn probe_mode(
         &self,
         server: &Arc<UpstreamServer>,
@@ -162,12 +164,13 @@ impl Aggregator {
         server.probe_mode(mode, &forwarded_headers(headers)).await
     }
 
-    /// Returns true if a request names a session of the aggregator.
+    /// Returns true if the session id in the headers is that of an open session.
     pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
         self.sessions.contains(header(headers, SESSION_ID))
     }
 
-    /// Returns the session that a request names, or the refusal of the request.
+    /// Returns the session with the id in the headers. The error is the response that refuses the
+    /// request.
     fn session(
         &self,
         principal: &Arc<str>,
@@ -185,7 +188,7 @@ impl Aggregator {
         })
     }
 
-    /// Handles a notification of a stateful client.
+    /// Handles a stateful client's notification, such as a cancellation.
     async fn receive_notification(&self, client: &Client, head: &Head<'_>, message: &[u8]) {
         let Some(session) = &client.session else { return };
         match head.method() {
@@ -208,7 +211,8 @@ impl Aggregator {
         }
     }
 
-    /// Opens the common stream of a stateful client, or resumes a stream that broke.
+    /// Answers a stateful client's GET request: opens the stream of messages that belong to no
+    /// request, or resumes a stream that broke.
     fn get(&self, principal: &Arc<str>, parts: &Parts) -> Response {
         if !header(&parts.headers, ACCEPT).contains("text/event-stream") {
             let text = "Not Acceptable: the client must accept text/event-stream.";
@@ -241,8 +245,8 @@ impl Aggregator {
         self.until_closing(stream::iter([keep_alive()]).chain(events))
     }
 
-    /// Returns the response for a stream that waits for events. It ends when the gateway stops, so
-    /// that it does not delay the drain.
+    /// Returns an event-stream response with these events. The stream ends when the gateway stops,
+    /// so that it does not delay the drain.
     pub(super) fn until_closing(
         &self,
         events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,

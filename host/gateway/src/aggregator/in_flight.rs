@@ -1,4 +1,4 @@
-//! A request on its way to an upstream and back.
+//! A client's request on its way to an upstream and back.
 
 use std::sync::Arc;
 
@@ -6,20 +6,21 @@ use super::client_session::ClientSession;
 use crate::exchange::Exchange;
 use crate::upstream::connection::{UpstreamConnection, UpstreamRequest};
 
-/// A request in flight.
+/// A client's request that the upstream has not answered yet.
 pub(super) struct InFlightRequest {
     pub(super) server: usize,
-    /// The request in the client's mode, under the upstream's names.
+    /// The request in the client's protocol mode, but with the upstream's names of tools and
+    /// resources.
     pub(super) request: Vec<u8>,
     pub(super) exchange: Exchange,
     pub(super) call: UpstreamRequest,
-    /// The number of times that the upstream asked for input.
+    /// The number of times that the upstream has asked for input.
     pub(super) input_rounds: usize,
     pub(super) questions: ClientQuestions,
 }
 
-/// The questions that the client was asked in the course of a request. Dropping them withdraws
-/// those that are not answered.
+/// The upstream's questions to the client (such as elicitation) during a request. Dropping the
+/// value withdraws questions that are not answered.
 #[derive(Default)]
 pub(super) struct ClientQuestions {
     session: Option<Arc<ClientSession>>,
@@ -27,12 +28,12 @@ pub(super) struct ClientQuestions {
 }
 
 impl ClientQuestions {
-    /// Returns true if a question is not answered yet.
+    /// Returns true if the client has not answered all questions yet.
     pub(super) fn is_waiting(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.has_pending_reply(&self.numbers))
     }
 
-    /// Returns the message that asks the client a question of an upstream.
+    /// Registers a question of the upstream. Returns the message that asks it of the client.
     pub(super) fn ask(
         &mut self,
         session: &Arc<ClientSession>,

@@ -1,8 +1,8 @@
-//! Translates questions of upstreams to the client between the protocol modes.
+//! Translates upstreams' questions to the client (such as elicitation) between protocol modes.
 //!
-//! A stateful upstream sends a request of its own and waits. A stateless one answers
-//! `input_required` and is called again. For a client of the other mode, the gateway takes the
-//! client's part.
+//! A stateful upstream sends a request to the client and waits for the answer. A stateless one
+//! answers `input_required` and expects the request again, with the input. For a client of the
+//! other mode, the gateway converts one into the other.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -15,16 +15,18 @@ use crate::message::{Head, append_members, member, members, splice, with_id, wit
 use crate::telemetry::Outcome;
 use crate::wire::reply;
 
-/// The name of the only question of a stateful upstream.
+/// The name that the gateway gives a stateful upstream's question in `inputRequests`.
 const QUESTION: &str = "question";
-/// The maximum number of times that a stateless upstream may ask for input in one request.
+/// The maximum number of times that a stateless upstream may ask for input during one request.
 const MAX_INPUT_ROUNDS: usize = 16;
 
 impl Forwarder {
-    /// Asks a stateful client the questions of a stateless upstream and calls the upstream again.
+    /// Asks a stateful client the questions in a stateless upstream's `input_required` result, then
+    /// repeats the request with the answers.
     ///
     /// # Errors
-    /// The answer for the client if that fails.
+    /// The error response for the client, if a question is not answered or the repeated request
+    /// cannot be sent.
     pub(super) async fn request_input(
         &self,
         origin: &Origin<'_>,
@@ -78,8 +80,8 @@ impl Forwarder {
         }
     }
 
-    /// Answers a stateless client with the question of a stateful upstream, and suspends the
-    /// request until the client calls again.
+    /// Answers a stateless client with the question of a stateful upstream. The request is
+    /// suspended until the client repeats it with the input.
     pub(super) fn suspend(
         &self,
         origin: &Origin<'_>,
@@ -108,8 +110,8 @@ impl Forwarder {
         answer
     }
 
-    /// Sends the client's answer to the upstream that waits for it, and follows the suspended
-    /// request to its answer.
+    /// Sends the client's input to the upstream whose question is suspended under `state`. Returns
+    /// the response to the suspended request.
     pub(super) async fn resume(&self, origin: &Origin<'_>, state: &str, request: &[u8]) -> Vec<u8> {
         let id = raw_id(request).to_owned();
         let Some(pending) = self.input_requests.take(&origin.client.principal, state) else {

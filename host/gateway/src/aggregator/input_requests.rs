@@ -1,4 +1,4 @@
-//! Requests of upstreams for input from the client, and the requests that wait for it.
+//! Upstreams' requests for input from the client, and the suspended requests that wait for it.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,23 +12,23 @@ use serde_json::value::RawValue;
 use super::in_flight::InFlightRequest;
 use crate::message::{Head, member, members};
 
-/// The prefix of `requestState` for a request that waits at the gateway.
+/// The prefix of `requestState` for a request that is suspended at the gateway.
 const STATE_PREFIX: &str = "cg-parked-";
-/// The number of random bytes in a state. The state is a credential, so it must be unguessable.
+/// The number of random bytes in a `requestState`. It is a credential, so it must be unguessable.
 const STATE_BYTES: usize = 18;
-/// The maximum number of requests that wait. Beyond, the oldest is dropped and so cancelled.
+/// The maximum number of suspended requests. Beyond it, the oldest is dropped, which cancels it.
 const MAX_PENDING_INPUTS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 
-/// An `input_required` result of a stateless upstream.
+/// The content of a stateless upstream's `input_required` result.
 pub(super) struct InputRequest {
-    /// Names and requests (raw JSON).
+    /// The questions to the client: their names, and requests as raw JSON.
     pub(super) questions: Vec<(String, String)>,
-    /// `requestState`, as raw JSON.
+    /// The upstream's `requestState`, as raw JSON. `None` if it has none.
     pub(super) state: Option<String>,
 }
 
 impl InputRequest {
-    /// Parses an answer. Returns `None` if it is a complete result.
+    /// Parses the upstream's response. Returns `None` if it does not ask for input.
     pub(super) fn parse(answer: &[u8]) -> Option<Self> {
         // Most answers are not, and a substring search is cheaper than parsing a large answer.
         memchr::memmem::find(answer, b"input_required")?;
@@ -50,16 +50,16 @@ impl InputRequest {
     }
 }
 
-/// A request that waits for the client's answer to a question of its upstream.
+/// A suspended request that waits for the client's answer to a question of its upstream.
 pub(super) struct PendingInput {
     pub(super) request: InFlightRequest,
-    /// The id of the question, as raw JSON.
+    /// The upstream's id of the question, as raw JSON.
     pub(super) question_id: String,
     principal: Arc<str>,
     since: Instant,
 }
 
-/// All requests that wait for input, by their state.
+/// All suspended requests, by their `requestState`.
 pub(super) struct InputRequests(Mutex<LruCache<String, PendingInput>>);
 
 impl InputRequests {
@@ -71,7 +71,8 @@ impl InputRequests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Suspends a request. Returns the state that resumes it.
+    /// Suspends a request of a principal. Returns the `requestState` that resumes it, or `None` if
+    /// the system has no random numbers.
     pub(super) fn suspend(
         &self,
         principal: &Arc<str>,
@@ -91,15 +92,15 @@ impl InputRequests {
         Some(state)
     }
 
-    /// Takes the request with this state if it belongs to the principal. The state of another
-    /// principal is reported as missing, so that states cannot be probed.
+    /// Removes and returns the suspended request with this `requestState`. Returns `None` if it
+    /// belongs to another principal, so that states cannot be probed.
     pub(super) fn take(&self, principal: &Arc<str>, state: &str) -> Option<PendingInput> {
         let mut pending = self.lock();
         let is_own = pending.peek(state).is_some_and(|pending| pending.principal == *principal);
         if is_own { pending.pop(state) } else { None }
     }
 
-    /// Drops requests whose client did not answer in time.
+    /// Drops the suspended requests that no client resumed within `max_idle`.
     pub(super) fn expire(&self, max_idle: Duration) {
         let mut pending = self.lock();
         while pending.peek_lru().is_some_and(|(_, oldest)| oldest.since.elapsed() > max_idle) {
@@ -108,7 +109,8 @@ impl InputRequests {
     }
 }
 
-/// Returns the state that a request resumes, if it is one of the gateway's.
+/// Returns the `requestState` of a request that resumes a suspended one. Returns `None` if an
+/// upstream created the state.
 pub(super) fn resumed_state(head: &Head<'_>) -> Option<String> {
     let state = member(head.params?.get(), "requestState")?;
     let state: String = serde_json::from_str(state.get()).ok()?;

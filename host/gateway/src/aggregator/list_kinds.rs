@@ -1,18 +1,19 @@
-//! The kinds of lists that the aggregator merges.
+//! The kinds of MCP lists that the aggregator merges: tools, prompts, resources and so on.
 
-/// The name of the guard's own tool, and its name if an upstream has a tool of that name.
+/// The name of the guard's own tool for reading on, and its alternative name if an upstream's tool
+/// has the first one.
 pub(super) const READ_TOOLS: [&str; 2] = ["context_guard_read", "context_guard_read_more"];
 
-/// A kind of list.
+/// A kind of list: the request that returns it, and its members.
 pub(super) struct ListKind {
     pub(super) method: &'static str,
-    /// The member of the result that contains the entries.
+    /// The member of the result that contains the entries, such as `tools`.
     pub(super) member: &'static str,
-    /// The member of an entry that identifies it.
+    /// The member that identifies an entry: `name` or a URI.
     pub(super) key: &'static str,
-    /// The capability that an upstream needs.
+    /// The capability of upstreams that have such a list.
     pub(super) capability: &'static str,
-    /// The notification of a change. Empty if there is none.
+    /// The notification that such a list has changed. Empty if MCP defines none.
     pub(super) changed: &'static str,
 }
 
@@ -24,7 +25,7 @@ pub(super) const TOOLS: ListKind = ListKind {
     changed: "notifications/tools/list_changed",
 };
 
-/// All kinds.
+/// All kinds of lists that the aggregator merges.
 pub(super) const LIST_KINDS: [ListKind; 5] = [
     TOOLS,
     ListKind {

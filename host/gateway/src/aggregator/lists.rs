@@ -1,5 +1,5 @@
-//! The merged lists of all upstreams: each upstream's entries in its own order, the upstreams in
-//! the order of the configuration, in pages with cursors of the gateway's own.
+//! Merges the lists (tools, prompts, resources) of all upstreams, in the order of the
+//! configuration. Clients read the result in pages with cursors of the gateway's own.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -26,35 +26,37 @@ use crate::protocol_mode::ProtocolMode;
 use crate::upstream::Failure;
 use crate::wire::reply;
 
-/// The time for which a listing of an upstream's tools counts as seen by the guard. The guard
-/// itself remembers them for longer.
+/// The time after which the gateway lists an upstream's tools again for the guard. The guard
+/// remembers their definitions for longer.
 const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
 /// The maximum number of pages that are read from one upstream, in case its cursors never end.
 const MAX_UPSTREAM_PAGES: usize = 200;
-/// The member of `_meta` that names the upstreams whose entries are missing.
+/// The member of `_meta` that names the upstreams whose entries are missing from a merged list.
 const UNAVAILABLE_KEY: &str = "dev.context-guard/upstreams";
 
-/// An entry of a list.
+/// An entry of a list: a tool, prompt, resource or resource template.
 struct ListEntry {
-    /// The name or URI.
+    /// The name or URI that identifies the entry.
     key: String,
     json: String,
 }
 
-/// The entries of an upstream, and the guard's own tool.
+/// The list of one upstream. `read_tool` is the guard's own tool, which the guard adds to lists of
+/// tools.
 #[derive(Default)]
 struct UpstreamList {
     entries: Vec<ListEntry>,
     read_tool: Option<String>,
 }
 
-/// Merges lists.
+/// Merges the lists of upstreams for a client.
 pub(super) struct Lists {
     forwarder: Arc<Forwarder>,
     connections: Arc<Connections>,
     router: Arc<Router>,
     page_size: usize,
-    /// The time at which the guard saw the tools of an upstream, by owner of stored answers.
+    /// The times at which the guard saw an upstream's list of tools, by owner of stored answers and
+    /// index of the upstream.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
 }
 
@@ -77,7 +79,8 @@ impl Lists {
         self.tools_seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the merged list, or the page of it that a cursor names.
+    /// Answers a list request: with the first page of the merged list, or the page at the
+    /// request's cursor.
     pub(super) async fn merged(
         &self,
         origin: &Origin<'_>,
@@ -119,8 +122,8 @@ impl Lists {
         reply::result(head.raw_id(), &result)
     }
 
-    /// Returns all entries under the names that clients see, the guard's own tool, and the
-    /// upstreams that are missing.
+    /// Returns the entries of all upstreams under the names that clients see. The second value is
+    /// the guard's own tool, the third describes the upstreams that did not answer.
     async fn fetch_all(
         &self,
         origin: &Origin<'_>,
@@ -154,8 +157,8 @@ impl Lists {
         (entries, read_tool, missing)
     }
 
-    /// Lists an upstream's tools before the first call of one. The guard must know the arguments
-    /// of a tool, and the client may know the tool from an earlier session.
+    /// Lists the upstream's tools for the guard before the first tool call. The guard must know a
+    /// tool's arguments, and the client may know the tool from an earlier session.
     pub(super) async fn ensure_tools_seen(&self, origin: &Origin<'_>, server: usize) {
         let client = origin.client;
         let key = (Arc::clone(&client.scope), server);
@@ -170,7 +173,8 @@ impl Lists {
         let _ = tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, fetch).await;
     }
 
-    /// Reads all pages of an upstream's list.
+    /// Reads all pages of a list from the upstream at index `server`. `meta` is the `_meta` of the
+    /// list requests.
     async fn fetch(
         &self,
         origin: &Origin<'_>,
@@ -227,7 +231,7 @@ impl Lists {
         Ok(list)
     }
 
-    /// Returns an entry under the name or URI that clients see.
+    /// Returns an upstream's entry with its name or URI replaced by the one that clients see.
     fn to_client_entry(&self, server: usize, kind: &ListKind, entry: ListEntry) -> ListEntry {
         let key = match kind.method {
             "tools/list" | "prompts/list" => self.router.to_client_name(server, &entry.key),
@@ -245,7 +249,8 @@ impl Lists {
         ListEntry { key, json }
     }
 
-    /// Notifies a stateful client of a changed list once a slow upstream is ready.
+    /// Notifies a stateful client that a list has changed once the slow upstream at index `server`
+    /// is connected.
     fn announce_when_ready(&self, client: &Client, server: usize, kind: &'static ListKind) {
         let Some(session) = client.session.clone().filter(|_| !kind.changed.is_empty()) else {
             return;
@@ -280,8 +285,8 @@ fn entry_key(entry: &RawValue, kind: &ListKind) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the start of a page: after the entry that the cursor names, or at its old index if the
-/// entry no longer exists.
+/// Returns the index at which a page starts: after the cursor's entry, or at the cursor's index if
+/// that entry no longer exists. Returns `None` for an invalid cursor.
 fn page_start(cursor: &str, entries: &[ListEntry]) -> Option<usize> {
     let (index, key): (usize, Option<String>) =
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;

@@ -1,4 +1,4 @@
-//! Routes names, URIs and tasks to upstreams.
+//! Maps the names, URIs and tasks that clients see to upstreams.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use lru::LruCache;
 
 use crate::upstream::server::UpstreamServer;
 
-/// The maximum number of URIs, templates and tasks that are remembered.
+/// The maximum number of resource URIs, of templates and of tasks that are remembered.
 const MAX_REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
-/// The separator of an upstream's name and the name of its tool.
+/// The separator between the upstream's name and the tool's name in the names that clients see.
 const SEPARATOR: &str = "__";
-/// The prefix of the URI of a resource if another upstream has a resource with the same URI.
+/// The prefix of the URI that clients see if two upstreams have a resource with the same URI.
 const ALIAS_PREFIX: &str = "context-guard://server/";
 
-/// The upstreams that own resources and tasks, as far as they are known.
+/// The upstreams (by index) that own resources and tasks, as learned from earlier responses.
 #[derive(Debug)]
 struct LearnedRoutes {
     uris: LruCache<String, usize>,
@@ -23,7 +23,7 @@ struct LearnedRoutes {
     tasks: LruCache<(Arc<str>, String), usize>,
 }
 
-/// The routes to all upstreams, by their index.
+/// Maps client-side names to upstreams, which it refers to by their index.
 pub(super) struct Router {
     names: Vec<String>,
     is_prefixed: bool,
@@ -45,12 +45,12 @@ impl Router {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if clients see names with the name of the upstream as prefix.
+    /// Returns true if clients see names prefixed with the name of the upstream.
     pub(super) fn is_prefixed(&self) -> bool {
         self.is_prefixed
     }
 
-    /// Returns the name under which clients see a tool or prompt.
+    /// Returns the name under which clients see the tool or prompt `name` of an upstream.
     pub(super) fn to_client_name(&self, server: usize, name: &str) -> String {
         match self.names.get(server).filter(|_| self.is_prefixed) {
             Some(prefix) => format!("{prefix}{SEPARATOR}{name}"),
@@ -58,7 +58,8 @@ impl Router {
         }
     }
 
-    /// Returns the upstream of a tool or prompt, and its name there.
+    /// Returns the upstream's index and its own name for a tool or prompt, given the name that
+    /// clients see. Returns `None` if the prefix is unknown.
     #[expect(clippy::wrong_self_convention, reason = "the counterpart of to_client_name")]
     pub(super) fn from_client_name<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
         if !self.is_prefixed {
@@ -69,8 +70,8 @@ impl Router {
         Some((server, rest))
     }
 
-    /// Remembers the upstream of a resource. Returns the URI that clients see: its own, unless
-    /// another upstream has a resource with the same URI.
+    /// Remembers the owner of a resource. Returns the URI that clients see: its own, unless another
+    /// upstream has a resource with the same URI.
     pub(super) fn learn_uri(&self, server: usize, uri: &str) -> String {
         let mut learned = self.learned();
         match learned.uris.get(uri) {
@@ -86,7 +87,7 @@ impl Router {
         }
     }
 
-    /// Remembers the upstream of a resource template.
+    /// Remembers the owner of a resource template.
     pub(super) fn learn_template(&self, server: usize, template: &str) {
         let mut learned = self.learned();
         let entry = (template.to_owned(), server);
@@ -95,7 +96,8 @@ impl Router {
         }
     }
 
-    /// Returns the upstream of a resource, if it is known, and the URI there.
+    /// Returns the index of the upstream that owns a resource, if it is known, and that upstream's
+    /// own URI. `uri` is the one that clients see.
     pub(super) fn uri_owner<'u>(&self, uri: &'u str) -> (Option<usize>, &'u str) {
         if let Some((name, rest)) =
             uri.strip_prefix(ALIAS_PREFIX).and_then(|rest| rest.split_once('/'))
@@ -115,12 +117,13 @@ impl Router {
         (owner, uri)
     }
 
-    /// Remembers the upstream of a task.
+    /// Remembers the upstream that created a principal's task.
     pub(super) fn learn_task(&self, principal: &Arc<str>, task: &str, server: usize) {
         self.learned().tasks.put((Arc::clone(principal), task.to_owned()), server);
     }
 
-    /// Returns the upstream of a task.
+    /// Returns the index of the upstream that created a principal's task, or `None` if it is
+    /// unknown.
     pub(super) fn task_owner(&self, principal: &Arc<str>, task: &str) -> Option<usize> {
         if self.names.len() == 1 {
             return Some(0);
@@ -128,7 +131,7 @@ impl Router {
         self.learned().tasks.get(&(Arc::clone(principal), task.to_owned())).copied()
     }
 
-    /// The names of all upstreams, for error messages.
+    /// Returns the names of all upstreams, for error messages.
     pub(super) fn names(&self) -> String {
         self.names.join(", ")
     }

@@ -15,7 +15,8 @@ use crate::telemetry::Recorder;
 /// The number of random bytes in a session id. The id is a credential, so it must be unguessable.
 const ID_BYTES: usize = 24;
 
-/// All sessions. Beyond the maximum number, the least recently used one ends.
+/// All sessions of stateful clients. Opening one beyond the maximum number ends the least recently
+/// used one.
 pub(super) struct Sessions {
     sessions: Mutex<LruCache<String, Arc<ClientSession>>>,
     max_idle: Duration,
@@ -35,7 +36,8 @@ impl Sessions {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a session. Returns it and the id of the session that it replaced, if any.
+    /// Opens a session. Returns it, and the id of the session that it evicted, if any. Returns
+    /// `None` if the system has no random numbers.
     pub(super) fn open(
         &self,
         principal: &Arc<str>,
@@ -51,8 +53,8 @@ impl Sessions {
         Some((session, evicted))
     }
 
-    /// Returns the session with this id if it belongs to the principal. The session of another
-    /// principal is reported as missing, so that ids cannot be probed.
+    /// Returns the session with this id. Returns `None` if it belongs to another principal, so that
+    /// ids cannot be probed.
     pub(super) fn find(&self, principal: &Arc<str>, id: &str) -> Option<Arc<ClientSession>> {
         self.lock().get(id).filter(|session| session.principal == *principal).cloned()
     }
@@ -61,7 +63,7 @@ impl Sessions {
         self.lock().contains(id)
     }
 
-    /// Ends a session and cancels its requests.
+    /// Removes the session with this id and cancels its requests.
     pub(super) fn end(&self, id: &str) {
         let mut sessions = self.lock();
         if let Some(session) = sessions.pop(id) {
@@ -70,7 +72,7 @@ impl Sessions {
         self.recorder.metrics.sessions(sessions.len());
     }
 
-    /// Returns the ids of the sessions that are idle for too long.
+    /// Returns the ids of the sessions that exceed the maximum idle time.
     pub(super) fn idle(&self) -> Vec<String> {
         let sessions = self.lock();
         let idle = sessions.iter().filter(|(_, session)| session.idle() > self.max_idle);

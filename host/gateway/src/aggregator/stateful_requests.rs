@@ -1,5 +1,5 @@
-//! Runs the requests of a stateful client. They continue when the connection of the client breaks,
-//! and the client can return for the answers.
+//! Runs a stateful client's requests. They continue if the client's connection breaks, and the
+//! client can resume the stream to get the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,13 +17,14 @@ use super::event_response::event_response;
 use crate::message::{Head, Kind};
 use crate::wire::reply;
 
-/// The time after which the response becomes an event stream. A faster answer is plain JSON.
+/// The time after which an HTTP response becomes an event stream. A faster answer is plain JSON.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 /// The maximum time that a client without support for event streams waits for an answer.
 const MAX_WAIT: Duration = Duration::from_secs(86_400);
 
 impl Aggregator {
-    /// Runs the requests of one HTTP request.
+    /// Runs the JSON-RPC requests of one HTTP request concurrently. `accepts_events` is true if the
+    /// client accepts an event stream as the response.
     pub(super) async fn run_requests(
         self: &Arc<Self>,
         client: Client,
@@ -73,7 +74,8 @@ impl Aggregator {
         event_response(&session, stream_id, None, events)
     }
 
-    /// Runs a request and sends its messages and its answer on a stream.
+    /// Runs a request, and sends its notifications, questions and answer on the stream with this
+    /// id.
     async fn run_request(
         &self,
         client: &Client,

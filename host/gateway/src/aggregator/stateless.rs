@@ -1,4 +1,4 @@
-//! Requests of stateless clients. A request ends when its connection closes.
+//! Runs the requests of stateless clients. A request is cancelled when its HTTP connection closes.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::protocol_mode::ClientInfo;
 use crate::wire::reply;
 use crate::wire::sse::Event;
 
-/// Methods that only stateful versions define.
+/// Methods that only stateful protocol versions define.
 const REMOVED_METHODS: [&str; 6] = [
     "initialize",
     "ping",
@@ -33,8 +33,8 @@ const REMOVED_METHODS: [&str; 6] = [
 ];
 
 impl Aggregator {
-    /// Answers a stateless request: with JSON, or with an event stream if messages precede the
-    /// answer or the answer takes long.
+    /// Answers a stateless request with JSON. The response is an event stream if messages precede
+    /// the answer or the answer takes long.
     pub(super) async fn post_stateless(
         self: &Arc<Self>,
         principal: &Arc<str>,
@@ -104,7 +104,7 @@ impl Aggregator {
         reply::events(Body::from_stream(body))
     }
 
-    /// Answers `subscriptions/listen` with a stream of changes.
+    /// Answers `subscriptions/listen` with an event stream of change notifications.
     async fn listen(&self, client: Client, head: &Head<'_>) -> Response {
         let Some(filter) = SubscriptionFilter::parse(head) else {
             let text = "Invalid params: `notifications` is needed, an object.";
@@ -136,7 +136,8 @@ impl Aggregator {
     }
 }
 
-/// Returns the refusal of a request that stateless versions do not allow.
+/// Returns the error response to a request that the stateless protocol does not allow, or `None` if
+/// the request is valid.
 fn refusal(head: &Head<'_>) -> Option<Response> {
     let capabilities = head.parameters().meta(CAPABILITIES_KEY);
     let (status, code, text) = if !capabilities.is_some_and(|capabilities| capabilities.is_object())
@@ -153,7 +154,7 @@ fn refusal(head: &Head<'_>) -> Option<Response> {
     Some(reply::refuse(status, head.raw_id(), code, &text))
 }
 
-/// The answer to a request of an unsupported version.
+/// Returns the error response to a request of a protocol version that the gateway does not speak.
 pub(super) fn unsupported_version(head: &Head<'_>, version: &str) -> Response {
     let text = format!("Unsupported protocol version: {version}");
     let data = json!({"supported": [STATELESS_VERSION], "requested": version});
@@ -161,7 +162,8 @@ pub(super) fn unsupported_version(head: &Head<'_>, version: &str) -> Response {
     reply::json(StatusCode::BAD_REQUEST, body)
 }
 
-/// Returns an answer with the HTTP status that stateless versions prescribe for it.
+/// Returns the HTTP response for a JSON-RPC answer, with the status that the stateless protocol
+/// prescribes.
 fn json_response(answer: Vec<u8>) -> Response {
     let error = Head::read(&answer).and_then(|head| head.error);
     let error: Option<Value> = error.and_then(|error| serde_json::from_str(error.get()).ok());

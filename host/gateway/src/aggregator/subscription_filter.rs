@@ -1,29 +1,30 @@
-//! The filter of a subscription, and subscription ids of notifications.
+//! The notifications that a subscription asks for, and subscription ids in notifications.
 
 use serde_json::{Value, json};
 
 use crate::message::{Head, SUBSCRIPTION_KEY, with_member};
 
-/// The confirmation of a subscription.
+/// The notification that confirms a subscription.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
-/// The names of list changes in a filter, and their notifications.
+/// The members of a subscription request that select list changes, and the notifications they
+/// select.
 const LIST_CHANGES: [(&str, &str); 3] = [
     ("toolsListChanged", "notifications/tools/list_changed"),
     ("promptsListChanged", "notifications/prompts/list_changed"),
     ("resourcesListChanged", "notifications/resources/list_changed"),
 ];
 
-/// The notifications that a subscription asks for.
+/// The notifications that a subscription asks for: changes of lists and of resources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SubscriptionFilter {
-    /// The notifications of list changes.
+    /// The methods of the wanted list-change notifications.
     lists: Vec<&'static str>,
     uris: Vec<String>,
 }
 
 impl SubscriptionFilter {
-    /// Parses a `subscriptions/listen` request. Returns `None` if it has no filter.
+    /// Reads the filter in a `subscriptions/listen` request. Returns `None` if there is none.
     pub(super) fn parse(head: &Head<'_>) -> Option<Self> {
         let params: Value = serde_json::from_str(head.params?.get()).ok()?;
         let wanted = params.get("notifications")?.as_object()?;
@@ -37,12 +38,12 @@ impl SubscriptionFilter {
         Some(Self { lists, uris: uris.collect() })
     }
 
-    /// The filter for one resource.
+    /// Returns a filter for changes of the resource with this URI.
     pub(super) fn resource(uri: &str) -> Self {
         Self { lists: Vec::new(), uris: vec![uri.to_owned()] }
     }
 
-    /// The filter for all lists.
+    /// Returns a filter for changes of all lists.
     pub(super) fn lists() -> Self {
         let lists = LIST_CHANGES.into_iter().map(|(_, method)| method).collect();
         Self { lists, uris: Vec::new() }
@@ -52,13 +53,13 @@ impl SubscriptionFilter {
         &self.uris
     }
 
-    /// Returns the filter with those resources only that fulfil a condition.
+    /// Returns the filter with only those resource URIs for which `is_retained` is true.
     pub(super) fn retain_uris(&self, is_retained: impl Fn(&str) -> bool) -> Self {
         let uris = self.uris.iter().filter(|uri| is_retained(uri)).cloned().collect();
         Self { lists: self.lists.clone(), uris }
     }
 
-    /// Returns true if the subscription asks for a notification.
+    /// Returns true if the subscription asks for this notification.
     pub(super) fn matches(&self, head: &Head<'_>) -> bool {
         if head.method() == RESOURCE_UPDATED {
             let uri = head.parameters().uri;
@@ -67,7 +68,7 @@ impl SubscriptionFilter {
         self.lists.contains(&head.method())
     }
 
-    /// The filter as a request and its confirmation contain it.
+    /// Returns the filter as JSON, as `subscriptions/listen` and its confirmation contain it.
     pub(super) fn json(&self) -> Value {
         let mut filter = serde_json::Map::new();
         for (name, method) in LIST_CHANGES {
@@ -82,12 +83,12 @@ impl SubscriptionFilter {
     }
 }
 
-/// Returns a notification without the id of the gateway's subscription.
+/// Returns the notification of an upstream without the id of the gateway's own subscription.
 pub(super) fn without_subscription_id(message: &[u8]) -> Vec<u8> {
     edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, None))
 }
 
-/// Returns a notification with the id of a client's subscription (raw JSON).
+/// Returns the notification with the id of the client's subscription (raw JSON).
 pub(super) fn with_subscription_id(message: &[u8], subscription: &str) -> Vec<u8> {
     edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, Some(subscription)))
 }

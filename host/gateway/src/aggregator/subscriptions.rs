@@ -1,4 +1,5 @@
-//! Subscriptions of clients to changes, in either mode of the client and of the upstream.
+//! Clients' subscriptions to changes of lists and resources, for both protocol modes of client and
+//! upstream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +21,12 @@ use crate::tasks::AbortOnDrop;
 use crate::upstream::connection::UpstreamConnection;
 use crate::upstream::request_table::UpstreamReply;
 
-/// The maximum time that a new subscription waits for the upstreams to confirm it.
+/// The maximum time that a new subscription waits for confirmation by the upstreams.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
-/// The pause before an upstream is subscribed to again after its connection ended.
+/// The pause before the gateway subscribes again after an upstream's connection has ended.
 const RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Subscribes to upstreams for clients. Tasks hold clones of it.
+/// Subscribes to changes at upstreams on behalf of clients. Its tasks hold clones of it.
 #[derive(Clone)]
 pub(super) struct Subscriptions {
     connections: Arc<Connections>,
@@ -33,11 +34,11 @@ pub(super) struct Subscriptions {
     filter: Arc<Filter>,
 }
 
-/// The receivers of a subscription's events.
+/// The channels to which the tasks of a subscription send.
 struct Sinks {
-    /// Receives changes, without a subscription id.
+    /// Carries change notifications, without a subscription id.
     changes: UnboundedSender<Vec<u8>>,
-    /// Receives one value when an upstream has confirmed the subscription.
+    /// Carries one value each time that an upstream has confirmed the subscription.
     confirmed: UnboundedSender<()>,
 }
 
@@ -54,8 +55,8 @@ impl Subscriptions {
         }
     }
 
-    /// Subscribes a client to all upstreams. Returns the tasks when the upstreams have confirmed,
-    /// or after a timeout: a slow upstream must not delay the others.
+    /// Subscribes a client to all upstreams. Returns once all have confirmed, or after a timeout.
+    /// Dropping the returned tasks ends the subscription.
     pub(super) async fn subscribe(
         &self,
         client: &Client,
@@ -91,12 +92,14 @@ impl Subscriptions {
         tasks
     }
 
-    /// Returns the part of a filter that concerns one upstream.
+    /// Returns the filter with only those resources that may belong to the upstream at index
+    /// `server`.
     fn filter_for(&self, filter: &SubscriptionFilter, server: usize) -> SubscriptionFilter {
         filter.retain_uris(|uri| self.router.uri_owner(uri).0.is_none_or(|owner| owner == server))
     }
 
-    /// Follows the changes on one connection until it ends.
+    /// Sends the changes that arrive on one upstream connection to `sinks`, until the connection
+    /// ends.
     async fn follow(
         &self,
         client: &Client,
@@ -112,7 +115,8 @@ impl Subscriptions {
         }
     }
 
-    /// A stateful upstream notifies of changed lists without a subscription.
+    /// Follows the changes of a stateful upstream. It reports changed lists without a subscription,
+    /// and resources after `resources/subscribe`.
     async fn follow_stateful(
         &self,
         connection: &Arc<UpstreamConnection>,
@@ -171,7 +175,8 @@ impl Subscriptions {
         }
     }
 
-    /// Subscribes a stateful client to a resource of a stateless upstream, until it unsubscribes.
+    /// Relays changes of a stateless upstream's resource to a stateful client, until the client
+    /// unsubscribes.
     pub(super) fn subscribe_to_resource(
         &self,
         origin: &Origin<'_>,
@@ -184,8 +189,8 @@ impl Subscriptions {
         session.set_subscription(uri, Some(task));
     }
 
-    /// Subscribes a stateful client to the lists of all stateless upstreams, which do not notify
-    /// of changes otherwise.
+    /// Relays list changes of all stateless upstreams to a stateful client's session. Stateless
+    /// upstreams report them only to subscribers. Dropping the returned task ends the relay.
     pub(super) fn subscribe_to_lists(
         &self,
         session: &Arc<ClientSession>,
@@ -212,7 +217,8 @@ impl Subscriptions {
         }))
     }
 
-    /// Relays the changes on a connection to the common stream of a session.
+    /// Relays the changes that arrive on an upstream connection to the common stream of a session.
+    /// Dropping the returned task ends the relay.
     fn relay_to_session(
         &self,
         session: &Arc<ClientSession>,

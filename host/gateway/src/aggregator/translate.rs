@@ -1,5 +1,5 @@
-//! Translates requests and results between the protocol modes. Parts that need no change remain
-//! verbatim.
+//! Translates requests and results between the protocol modes of client and upstream. Members that
+//! need no change remain verbatim.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,8 +10,8 @@ use crate::message::{
 };
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
-/// Translates a request of the client into the upstream's mode. `log_level` is the level that a
-/// stateful client has set.
+/// Translates a client's request into the upstream's protocol mode. `log_level` is the level that a
+/// stateful client has set with `logging/setLevel`.
 pub(super) fn request(
     client: ProtocolMode,
     upstream: ProtocolMode,
@@ -58,7 +58,7 @@ fn with_meta(message: Vec<u8>, client_info: &ClientInfo, log_level: Option<&str>
     }
 }
 
-/// Translates the response to a method into the client's mode.
+/// Translates the upstream's response to a request of this method into the client's protocol mode.
 pub(super) fn response(
     client: ProtocolMode,
     upstream: ProtocolMode,
@@ -72,12 +72,12 @@ pub(super) fn response(
     }
 }
 
-/// Levels of log messages, in ascending order.
+/// The levels of log messages, from the least to the most severe.
 const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// Returns true if the client of a request wants a notification. A stateless client receives only
-/// log messages of the level that the request asks for.
+/// Returns true if a notification concerns the client that sent `request`. A stateless client
+/// receives only log messages of at least the level in its request.
 pub(super) fn is_wanted(client: ProtocolMode, request: &[u8], notification: &Head<'_>) -> bool {
     if client == ProtocolMode::Stateful || notification.method() != "notifications/message" {
         return true;
@@ -93,7 +93,7 @@ pub(super) fn is_wanted(client: ProtocolMode, request: &[u8], notification: &Hea
     }
 }
 
-/// Returns true if results of a method state how long they may be cached.
+/// Returns true if stateless results of this method state their cache lifetime.
 fn is_cacheable(method: &str) -> bool {
     method.ends_with("/list") || matches!(method, "resources/read" | "server/discover")
 }
@@ -114,7 +114,7 @@ fn to_stateless(method: &str, message: Vec<u8>) -> Vec<u8> {
     splice(&message, result, &stateless_result(method, result))
 }
 
-/// Adds the members that every result has in the stateless mode.
+/// Returns the result with the members added that every result has in the stateless mode.
 pub(super) fn stateless_result(method: &str, result: &str) -> String {
     let has = members(result);
     let lacks = |name: &str| !has.iter().any(|(key, _)| key == name);
@@ -133,8 +133,8 @@ pub(super) fn stateless_result(method: &str, result: &str) -> String {
     if added.is_empty() { result.to_owned() } else { append_members(result, &added.join(",")) }
 }
 
-/// Removes what stateful clients reject: output schemas and structured content that are not
-/// objects.
+/// Removes from a response the parts that stateful clients reject: output schemas and structured
+/// content that are not objects.
 fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
     if method == "tools/list" {
@@ -156,7 +156,8 @@ fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Translates a list of tools. Returns `None` if it needs no change.
+/// Removes output schemas that are not objects from a JSON array of tools. Returns `None` if there
+/// are none.
 fn stateful_tools(tools: &str) -> Option<String> {
     let listed: Vec<&RawValue> = serde_json::from_str(tools).ok()?;
     let changed: Vec<Option<String>> =
@@ -169,7 +170,8 @@ fn stateful_tools(tools: &str) -> Option<String> {
     Some(format!("[{}]", tools.collect::<Vec<_>>().join(",")))
 }
 
-/// Removes an output schema that is not an object. Returns `None` if there is none.
+/// Removes the output schema from a tool (raw JSON) if it is not an object schema. Returns `None`
+/// if the tool needs no change.
 fn stateful_tool(tool: &str) -> Option<String> {
     let schema: Value = serde_json::from_str(member(tool, "outputSchema")?.get()).ok()?;
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");

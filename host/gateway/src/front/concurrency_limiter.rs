@@ -1,18 +1,19 @@
-//! Limits the number of concurrent requests and the length of the queue before them.
+//! Limits the number of concurrent client requests and the length of the queue for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A bounded queue before a bounded number of permits.
+/// A limited number of permits for requests, and a limited queue of requests that wait for one.
 pub(crate) struct ConcurrencyLimiter {
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
     queue: usize,
 }
 
-/// Removes a request from the queue when dropped, even if its client goes away while it waits.
+/// Decrements the number of queued requests when dropped, even if a client disconnects while its
+/// request waits.
 struct QueueGuard<'g>(&'g AtomicUsize);
 
 impl Drop for QueueGuard<'_> {
@@ -26,7 +27,7 @@ impl ConcurrencyLimiter {
         Self { permits: Arc::new(Semaphore::new(permits)), waiting: AtomicUsize::new(0), queue }
     }
 
-    /// Waits for a permit. Returns `None` if the queue is full.
+    /// Waits for a permit to process a request. Returns `None` if the queue is full.
     pub(crate) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Some(permit);

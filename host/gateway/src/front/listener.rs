@@ -1,4 +1,5 @@
-//! Listens for connections, plain or TLS, over HTTP/1 and HTTP/2, and drains them at the end.
+//! Listens for client connections, plain or TLS, over HTTP/1 and HTTP/2. At shutdown it waits for
+//! requests in flight.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,11 +23,11 @@ use tracing::{debug, warn};
 use crate::config::{self, Tls};
 use crate::{Error, Result};
 
-/// The maximum time for a TLS handshake, and for the head of a request. It stops clients that
-/// occupy connections without sending a request.
+/// The maximum time for a TLS handshake, and for the head of a request. The limit rejects clients
+/// that occupy connections without sending a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Loads the certificate and key of a TLS listener.
+/// Loads the certificate and key of a TLS listener. Relative paths refer to `folder`.
 pub(crate) fn acceptor(tls: &Tls, folder: &Path) -> Result<TlsAcceptor> {
     let fault =
         |path: &Path, reason: String| config::Error::Format { path: path.to_owned(), reason };
@@ -44,7 +45,7 @@ pub(crate) fn acceptor(tls: &Tls, folder: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Binds an address.
+/// Binds a TCP listener to an address such as `127.0.0.1:8080`.
 pub(crate) async fn bind(address: &str) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         Error::Setup(format!(
@@ -53,7 +54,7 @@ pub(crate) async fn bind(address: &str) -> Result<TcpListener> {
     })
 }
 
-/// Serves connections until `stop` resolves, then waits at most `drain` for those in flight.
+/// Serves connections until `stop` resolves, then waits at most `drain` for requests in flight.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,

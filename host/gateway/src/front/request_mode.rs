@@ -1,5 +1,5 @@
-//! The protocol mode of a request, and the headers of stateless requests, which must agree with
-//! the body.
+//! The protocol mode of a client's request, and checks of a stateless request's headers against its
+//! body.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -12,8 +12,8 @@ use crate::protocol_mode::{ProtocolMode, is_stateless_error};
 use crate::upstream::http_upstream::is_refusal;
 use crate::wire::sse::Framer;
 
-/// Returns the mode of the messages of a request. The flag says that the status of the response
-/// shows whether the upstream speaks the mode.
+/// Returns the protocol mode of an HTTP request with these messages. The flag is true if the status
+/// of the response shows the upstream's support for the mode.
 pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode, bool) {
     let is_stateless = is_stateless_version(header(headers, PROTOCOL_VERSION))
         || heads.iter().any(|head| head.parameters().version().is_some());
@@ -25,11 +25,11 @@ pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode,
     }
 }
 
-/// The maximum size of an answer to `server/discover` that is inspected, in bytes.
+/// The maximum size of a response to `server/discover` that is inspected, in bytes.
 const MAX_DISCOVER_BYTES: usize = 1 << 20;
 
-/// Returns the response to `server/discover` and whether a stateless server sent it. A refusal
-/// shows neither.
+/// Returns the response to `server/discover` with a flag: true if a stateless server sent it. The
+/// flag is `None` if the server refused the request or the body cannot be read.
 pub(crate) async fn inspect_discovery(response: Response) -> (Response, Option<bool>) {
     let status = response.status();
     if is_refusal(status) {
@@ -51,7 +51,8 @@ pub(crate) async fn inspect_discovery(response: Response) -> (Response, Option<b
     (Response::from_parts(head, Body::from(body)), Some(shows))
 }
 
-/// Returns the first difference between the headers and the body of a stateless request.
+/// Returns a description of the first difference between the headers and the body of a stateless
+/// request, or `None` if they agree.
 pub(crate) fn header_mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
     let version = head.parameters().version()?;
     if !is_stateless_version(&version) || head.kind() != Some(Kind::Request) {

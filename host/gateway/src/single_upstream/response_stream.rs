@@ -1,4 +1,4 @@
-//! The event stream of an upstream on its way to the client.
+//! The event stream (SSE) of an upstream on its way to the client.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -14,18 +14,19 @@ use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, next_chunk};
 use crate::wire::sse::{Event, Framer};
 
-/// Reads events, shapes them and reports requests that remain unanswered.
+/// Reads the upstream's events, shapes them with the guard, and answers requests that the upstream
+/// leaves unanswered.
 pub(super) struct ResponseStream {
     upstream: Arc<HttpUpstream>,
     session: Arc<Session>,
-    /// `None` after the end.
+    /// The body of the upstream's response. `None` after its end.
     incoming: Option<Incoming>,
     framer: Framer,
     is_long_lived: bool,
     unanswered: UnansweredRequests,
-    /// An event had an id, so that the client can return for the rest of the stream.
+    /// True after an event with an id, from which the client can resume the stream.
     is_resumable: bool,
-    /// Events that are ready for the client.
+    /// Encoded events that are ready to be sent to the client.
     ready: VecDeque<Vec<u8>>,
 }
 
@@ -51,7 +52,7 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the next bytes for the client, or `None` at the end.
+    /// Returns the next encoded event for the client, or `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
@@ -90,7 +91,7 @@ impl ResponseStream {
         }
     }
 
-    /// Ends the stream with an error for each request that has no answer.
+    /// Ends the stream with an error response for each request that the upstream has not answered.
     fn end(&mut self, failure: &Failure) {
         self.incoming = None;
         self.framer.finish();

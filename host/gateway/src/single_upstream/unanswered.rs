@@ -1,4 +1,4 @@
-//! The requests of an HTTP exchange that the upstream has not answered yet.
+//! The client's requests in an HTTP exchange that the upstream has not answered yet.
 
 use bytes::Bytes;
 use context_guard_protocol::batch::split_batch;
@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::upstream::Failure;
 use crate::wire::reply;
 
-/// Whole requests, by id.
+/// Requests that the upstream has not answered yet: the whole messages, by request id.
 #[derive(Default)]
 pub(super) struct UnansweredRequests {
     requests: PendingRequests<Bytes>,
@@ -34,26 +34,29 @@ impl UnansweredRequests {
         self.requests.is_empty()
     }
 
-    /// Returns true if a request opens a stream of changes.
+    /// Returns true if a request is `subscriptions/listen`, whose response stream has no time
+    /// limit.
     pub(super) fn has_subscription(&self) -> bool {
         self.has_subscription
     }
 
-    /// Removes the request that a response answers.
+    /// Removes the request that the upstream's response answers.
     pub(super) fn remove(&mut self, response: &Head<'_>) {
         if let Some(id) = response.request_id() {
             self.requests.remove(&id);
         }
     }
 
-    /// Records that the requests without a response have failed.
+    /// Records in telemetry that the remaining requests failed. `bytes` is the size of the response
+    /// that the client received.
     pub(super) fn record_failures(mut self, session: &Session, bytes: usize) {
         for (_, request) in self.requests.drain() {
             session.fail(&request, bytes);
         }
     }
 
-    /// Returns an error for each request, and records it.
+    /// Removes all requests and returns an error response for each. Also records the failures in
+    /// telemetry.
     pub(super) fn fail(&mut self, session: &Session, failure: &Failure) -> Vec<Vec<u8>> {
         let fail = |(_, request): (RequestId, Bytes)| {
             let answer = reply::failure(&request, failure.code(), &failure.to_string());

@@ -15,21 +15,22 @@ use super::server::UpstreamServer;
 use crate::lines::{Lines, Piece};
 use crate::message::{Head, replace_invalid_utf8};
 
-/// The maximum time that a process may take to exit after the end of its input.
+/// The maximum time that an upstream process may take to exit after its standard input was closed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The maximum number of characters that are logged of a line that is not a message.
+/// The maximum number of characters that are logged of an output line that is not a JSON-RPC
+/// message.
 const MAX_LOGGED_CHARS: usize = 200;
-/// The number of bytes of an oversized message that are searched for its id.
+/// The number of leading bytes of an oversized message that are searched for its id.
 const ID_SEARCH_BYTES: usize = 200;
 
-/// The sending side of a child process. Dropping it closes the input of the process.
+/// Sends messages to an upstream process. Dropping it closes the standard input of the process.
 pub(super) struct ChildProcess {
     name: String,
     input: Arc<Mutex<ChildStdin>>,
 }
 
 impl ChildProcess {
-    /// Starts the process of an upstream and the tasks that read its output.
+    /// Starts the process of an upstream, and the tasks that read its output into `inbox`.
     pub(super) fn start(server: &Arc<UpstreamServer>, inbox: &Arc<Inbox>) -> Result<Self, Failure> {
         let config = &server.config;
         let failed = |reason: String| {
@@ -71,7 +72,7 @@ impl ChildProcess {
         Ok(Self { name: config.name.clone(), input })
     }
 
-    /// Sends a message.
+    /// Sends a message to the standard input of the process.
     pub(super) async fn send(&self, message: &[u8]) -> Result<(), Failure> {
         let mut input = self.input.lock().await;
         write_line(&mut input, message).await.map_err(|error| {
@@ -80,8 +81,8 @@ impl ChildProcess {
     }
 }
 
-/// Writes a message as one line. A line break inside it would end the message too early. JSON
-/// allows raw line breaks only between tokens, so a space means the same.
+/// Writes a message as one line. Line breaks between its JSON tokens, which would end it too early,
+/// become spaces.
 async fn write_line(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
     let is_line_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
     if message.iter().any(is_line_break) {
@@ -95,11 +96,12 @@ async fn write_line(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> 
     to.flush().await
 }
 
-/// Reads the standard output of a process.
+/// Reads the standard output of an upstream process into the inbox of its connection.
 struct OutputReader {
     name: String,
     inbox: Arc<Inbox>,
-    /// Weak, so that the input closes when the connection is dropped.
+    /// The standard input, for answers to pings. Weak, so that the input closes when the connection
+    /// is dropped.
     input: Weak<Mutex<ChildStdin>>,
     server: Weak<UpstreamServer>,
     max_bytes: usize,
@@ -166,7 +168,8 @@ impl OutputReader {
         }
     }
 
-    /// Fails the request that an oversized message answers.
+    /// Fails the request that an oversized message answers. `start` is the beginning of that
+    /// message.
     fn fail_oversized(&self, start: &[u8]) {
         let text = String::from_utf8_lossy(start.get(..ID_SEARCH_BYTES).unwrap_or(start));
         let id = text.split_once("\"id\":").and_then(|(_, rest)| {
@@ -185,7 +188,7 @@ impl OutputReader {
     }
 }
 
-/// Logs the standard error of a process.
+/// Logs each line that the upstream with this name writes to its standard error.
 async fn log_errors(name: String, errors: ChildStderr) {
     let mut lines = BufReader::new(errors).lines();
     while let Ok(Some(line)) = lines.next_line().await {

@@ -17,7 +17,7 @@ use crate::message::{Head, is_stateless_version};
 use crate::protocol_mode::{ClientInfo, LATEST_STATEFUL_VERSION, ProtocolMode, is_stateless_error};
 use crate::tasks::AbortOnDrop;
 
-/// The introduction of an upstream.
+/// An upstream's description of itself, from its handshake.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerInfo {
     pub(crate) capabilities: Value,
@@ -45,13 +45,13 @@ impl ServerInfo {
     }
 }
 
-/// The transport of a connection.
+/// The transport over which a connection sends messages.
 pub(super) enum Transport {
     Process(ChildProcess),
     Http(Arc<StreamableHttp>),
 }
 
-/// A connection.
+/// A connection to an upstream, in one protocol mode and over one transport.
 pub(crate) struct UpstreamConnection {
     pub(crate) server: Arc<UpstreamServer>,
     pub(crate) mode: ProtocolMode,
@@ -60,16 +60,17 @@ pub(crate) struct UpstreamConnection {
     transport: Transport,
 }
 
-/// A request that was sent. Dropping it cancels the request at the upstream.
+/// A request that was sent to an upstream. Dropping it before the response cancels the request at
+/// the upstream.
 pub(crate) struct UpstreamRequest {
     connection: Arc<UpstreamConnection>,
     started: StartedRequest,
-    /// The task that reads the response of an HTTP transport.
+    /// The task that reads the HTTP response into the inbox. `None` for a child process.
     reader: Option<AbortOnDrop>,
 }
 
 impl UpstreamRequest {
-    /// Waits for the next message.
+    /// Waits for the upstream's next message about this request.
     pub(crate) async fn next(&mut self) -> UpstreamReply {
         let reply = self.started.replies.recv().await;
         reply.unwrap_or_else(|| {
@@ -77,7 +78,7 @@ impl UpstreamRequest {
         })
     }
 
-    /// The connection on which the request was sent.
+    /// Returns the connection on which the request was sent.
     pub(crate) fn connection(&self) -> &Arc<UpstreamConnection> {
         &self.connection
     }
@@ -103,7 +104,8 @@ impl Drop for UpstreamRequest {
 }
 
 impl UpstreamConnection {
-    /// Performs the handshake of a mode over a new transport.
+    /// Performs the handshake of a protocol mode over a new transport. `client` is the client that
+    /// the handshake describes.
     pub(super) async fn handshake(
         server: Arc<UpstreamServer>,
         mode: ProtocolMode,
@@ -143,7 +145,8 @@ impl UpstreamConnection {
         Ok(connection)
     }
 
-    /// Sends `initialize` or `server/discover` and returns the answer.
+    /// Sends `initialize` or `server/discover` on behalf of the client, and returns the upstream's
+    /// response.
     async fn introduce(self: &Arc<Self>, client: &ClientInfo) -> Result<Vec<u8>, Failure> {
         let request = match self.mode {
             ProtocolMode::Stateful => {
@@ -170,13 +173,13 @@ impl UpstreamConnection {
         }
     }
 
-    /// The introduction of the upstream; empty before the handshake.
+    /// Returns the upstream's description of itself; empty before the handshake.
     pub(crate) fn server_info(&self) -> &ServerInfo {
         static EMPTY: OnceLock<ServerInfo> = OnceLock::new();
         self.server_info.get().unwrap_or_else(|| EMPTY.get_or_init(ServerInfo::default))
     }
 
-    /// Sends a request. Its replies carry the client's id.
+    /// Sends a client's request. Its replies carry the client's request id.
     pub(crate) async fn request(
         self: &Arc<Self>,
         message: &[u8],
@@ -192,7 +195,7 @@ impl UpstreamConnection {
         Ok(request)
     }
 
-    /// Sends a notification, or the answer to a request of the server.
+    /// Sends a notification, or the answer to a request of the upstream.
     pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
         match &self.transport {
             Transport::Process(process) => process.send(&message).await,
@@ -200,7 +203,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Sends a message on a background task and logs a failure.
+    /// Sends a message on a background task. A failure is only logged.
     pub(crate) fn send_in_background(self: &Arc<Self>, message: Vec<u8>) {
         let connection = Arc::clone(self);
         tokio::spawn(async move {
@@ -210,18 +213,18 @@ impl UpstreamConnection {
         });
     }
 
-    /// Returns the messages that belong to no request, from now on.
+    /// Returns a receiver for later messages of the upstream that belong to no request.
     pub(crate) fn unrelated(&self) -> broadcast::Receiver<Arc<Vec<u8>>> {
         self.inbox.subscribe()
     }
 
-    /// Returns true if the transport enforces the time limit itself. HTTP does, because any byte
-    /// of the response, such as an SSE comment, extends the limit.
+    /// Returns true if the transport enforces the time limit for answers itself. HTTP does, because
+    /// any byte of the response, such as an SSE comment, extends the limit.
     pub(crate) fn enforces_timeout(&self) -> bool {
         matches!(self.transport, Transport::Http(_))
     }
 
-    /// Returns true if the connection can no longer be used.
+    /// Returns true if the connection has ended and can no longer be used.
     pub(crate) fn has_ended(&self) -> bool {
         self.inbox.requests.has_ended()
     }

@@ -1,4 +1,4 @@
-//! Opens connections to an upstream.
+//! Opens connections to an upstream, in a protocol mode that it speaks.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use super::streamable_http::StreamableHttp;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
 impl UpstreamServer {
-    /// Opens a connection in the preferred mode, or in the other one if the upstream does not
-    /// speak it.
+    /// Opens a connection in the preferred protocol mode, or in the other one if that fails.
+    /// `client` and `headers` describe the client on whose behalf the gateway connects.
     pub(crate) async fn open(
         self: &Arc<Self>,
         preferred: ProtocolMode,
@@ -93,7 +93,9 @@ impl UpstreamServer {
         opened
     }
 
-    /// Returns true if the upstream speaks a mode, and tries it if that is not known yet.
+    /// Returns true if the upstream speaks a protocol mode, and tries it if that is not known yet.
+    /// Returns `None` if the attempt did not show it, for example because the upstream is
+    /// unreachable.
     pub(crate) async fn probe_mode(
         self: &Arc<Self>,
         mode: ProtocolMode,

@@ -1,4 +1,4 @@
-//! An HTTP endpoint of an upstream: one request, one response whose body is streamed.
+//! An HTTP endpoint of an upstream: each request has one response, whose body is streamed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use crate::store::Breaker;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
-/// Hop-by-hop headers (RFC 9110, 7.6.1), and those that the client library sets itself.
+/// The headers that are not forwarded: hop-by-hop headers (RFC 9110, 7.6.1), and those that the
+/// HTTP client library sets itself.
 const HOP_BY_HOP: [HeaderName; 10] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -30,7 +31,7 @@ const HOP_BY_HOP: [HeaderName; 10] = [
     header::CONTENT_LENGTH,
 ];
 
-/// Returns the headers without hop-by-hop headers.
+/// Returns the headers of a request or response without the hop-by-hop ones.
 pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
     // The Connection header names further hop-by-hop headers.
     let named: Vec<String> = headers
@@ -49,7 +50,7 @@ pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
         .collect()
 }
 
-/// An HTTP endpoint of an upstream.
+/// An HTTP endpoint of an upstream, with its circuit breaker and its limits.
 pub(crate) struct HttpUpstream {
     pub(crate) name: String,
     url: Uri,
@@ -64,8 +65,8 @@ pub(crate) struct HttpUpstream {
 }
 
 impl HttpUpstream {
-    /// Creates an endpoint. `authenticates` says that the gateway itself authenticates clients:
-    /// their credentials are then not for the upstream. `max_bytes` limits an answer.
+    /// Creates an endpoint for `url`. If `authenticates` is true, the gateway itself uses clients'
+    /// credentials, so by default it does not forward them. `max_bytes` limits an answer.
     pub(crate) fn new(
         config: &Upstream,
         url: &str,
@@ -105,8 +106,8 @@ impl HttpUpstream {
         })
     }
 
-    /// Sends a request to the URL, or to another path below it, and returns the start of the
-    /// response. Dropping the response cancels the request.
+    /// Sends a request to the configured URL, or to `path` below it. Returns the response before
+    /// its body has arrived. Dropping the response cancels the request.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -160,7 +161,7 @@ impl HttpUpstream {
         Uri::from_parts(parts).map_err(|error| Failure::Unavailable(error.to_string()))
     }
 
-    /// The subject of error messages.
+    /// Returns the upstream's name as the subject of error messages.
     fn display_name(&self) -> String {
         format!("The upstream `{}`", self.name)
     }
@@ -184,7 +185,8 @@ impl HttpUpstream {
         self.recorder.metrics.upstream_is(&self.name, !self.breaker.is_open());
     }
 
-    /// Reads the next chunk of a body within the time limit. Returns `None` at its end.
+    /// Reads the next chunk of a response body within the upstream's time limit. Returns `None` at
+    /// the end of the body.
     pub(crate) async fn next_chunk_in_time(
         &self,
         body: &mut Incoming,
@@ -204,7 +206,7 @@ impl HttpUpstream {
         }
     }
 
-    /// Reads a whole body.
+    /// Reads a response body to its end. Fails if it exceeds the maximum size or the time limit.
     pub(crate) async fn collect(&self, mut body: Incoming) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
         while let Some(part) = self.next_chunk_in_time(&mut body).await? {
@@ -216,12 +218,12 @@ impl HttpUpstream {
         Ok(whole.freeze())
     }
 
-    /// The maximum size of an answer, in bytes.
+    /// Returns the maximum size of an answer of the upstream, in bytes.
     pub(crate) fn max_bytes(&self) -> usize {
         self.max_bytes
     }
 
-    /// The failure of an answer that exceeds the maximum size.
+    /// Returns the failure for an answer that exceeds the maximum size.
     pub(crate) fn too_large(&self) -> Failure {
         Failure::TooLarge(format!(
             "{} answered with more than {} bytes (limits.responseBytes). Ask for less.",
@@ -231,13 +233,14 @@ impl HttpUpstream {
     }
 }
 
-/// Returns true if a status refuses the client or reports overload, and so does not answer the
-/// request.
+/// Returns true if the status refuses the client or reports a server error. Such a response does
+/// not show the protocol modes of the upstream.
 pub(crate) fn is_refusal(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 407 | 429)
 }
 
-/// Reads the next chunk of a body. Returns `None` at its end.
+/// Reads the next chunk of a response body, without a time limit. Returns `None` at the end of the
+/// body.
 pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, String> {
     loop {
         match body.frame().await {
@@ -252,7 +255,7 @@ pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Str
     }
 }
 
-/// The innermost cause of an error: the outer ones only say that a request failed.
+/// Returns the innermost cause of an error. The outer errors only report that a request failed.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,5 +1,5 @@
-//! The receiving side of a connection: delivers each message of the upstream to the request that
-//! it belongs to, or to all listeners.
+//! The receiving side of an upstream connection. Delivers each message to the request that it
+//! belongs to, or else to all listeners.
 
 use std::sync::Arc;
 
@@ -9,10 +9,12 @@ use super::request_table::RequestTable;
 use crate::message::{Head, Kind};
 use crate::wire::reply;
 
-/// The number of unrelated messages that wait for a slow listener. Beyond, the oldest are dropped.
+/// The number of messages without a request that wait for a slow listener. Beyond it, the oldest
+/// are dropped.
 const MAX_WAITING_MESSAGES: usize = 256;
 
-/// The requests in flight and the listeners of a connection.
+/// The requests in flight on a connection, and the listeners for messages that belong to no
+/// request.
 pub(crate) struct Inbox {
     pub(super) requests: RequestTable,
     unrelated: broadcast::Sender<Arc<Vec<u8>>>,
@@ -24,8 +26,8 @@ impl Inbox {
         Arc::new(Self { requests: RequestTable::default(), unrelated })
     }
 
-    /// Delivers a message. `request` is the request on whose stream the message arrived, if the
-    /// transport knows. Returns the reply to a ping.
+    /// Delivers a message of the upstream. `request` is the request on whose stream the message
+    /// arrived, if the transport knows. Returns the reply to send if the message is a ping.
     pub(super) fn receive(&self, message: Vec<u8>, request: Option<u64>) -> Option<Vec<u8>> {
         // The gateway answers pings itself: a ping concerns the connection, not the client.
         if let Some(pong) = pong(&message) {
@@ -37,8 +39,8 @@ impl Inbox {
         None
     }
 
-    /// Delivers a message of the common stream, which belongs to no request in flight except for
-    /// responses: their id names the request.
+    /// Delivers a message of the upstream's common stream. A response is matched by its id; other
+    /// messages belong to no request. Returns the reply to send if the message is a ping.
     pub(super) fn receive_common(&self, message: Vec<u8>) -> Option<Vec<u8>> {
         if Head::read(&message).is_some_and(|head| head.kind() == Some(Kind::Response)) {
             self.requests.deliver(message, None);
@@ -55,13 +57,13 @@ impl Inbox {
         let _ = self.unrelated.send(Arc::new(message));
     }
 
-    /// Returns the messages that belong to no request, from now on.
+    /// Returns a receiver for later messages that belong to no request.
     pub(super) fn subscribe(&self) -> broadcast::Receiver<Arc<Vec<u8>>> {
         self.unrelated.subscribe()
     }
 }
 
-/// The reply to a message if it is a ping.
+/// Returns the reply to a message if it is a ping, otherwise `None`.
 fn pong(message: &[u8]) -> Option<Vec<u8>> {
     let head = Head::read(message)?;
     let is_ping = head.kind() == Some(Kind::Request) && head.method() == "ping";

@@ -1,5 +1,5 @@
-//! The requests in flight on one connection. Each gets an id and a progress token of the
-//! gateway's own, so that clients that share the connection do not collide.
+//! The requests in flight on one upstream connection. The gateway replaces their ids and progress
+//! tokens by its own, so that clients that share the connection do not collide.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,45 +11,45 @@ use tokio::sync::mpsc;
 use super::Failure;
 use crate::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
 
-/// A message of the upstream that belongs to a request.
+/// A message of the upstream that belongs to a client's request.
 #[derive(Debug)]
 pub(crate) enum UpstreamReply {
-    /// A notification or request of the server in the course of the request.
+    /// A notification, or a request to the client, that precedes the answer.
     Related(Vec<u8>),
-    /// The answer, under the client's id. It is the last message.
+    /// The answer, under the client's request id. No message follows it.
     Answer(Vec<u8>),
-    /// There is no answer. It is the last message.
+    /// The reason for the missing answer. No message follows it.
     Failed(Failure),
 }
 
 #[derive(Debug)]
 struct PendingRequest {
     replies: mpsc::UnboundedSender<UpstreamReply>,
-    /// The client's id, as raw JSON.
+    /// The client's request id, as raw JSON.
     id: String,
-    /// The client's progress token, as raw JSON.
+    /// The client's progress token, as raw JSON. `None` if the client wants no progress.
     token: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct TableState {
     last_id: u64,
-    /// By the gateway's id, so that the last entry is the latest request.
+    /// Requests by the gateway's id, so that the last entry is the latest request.
     pending: BTreeMap<u64, PendingRequest>,
-    /// The reason why the connection ended, if it did.
+    /// The reason for the end of the connection. `None` while it is open.
     ended: Option<Failure>,
 }
 
-/// The requests of a connection.
+/// The requests in flight on one upstream connection.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTable(Mutex<TableState>);
 
-/// A request that was entered in the table.
+/// A request that was entered in the table and can be sent.
 #[derive(Debug)]
 pub(crate) struct StartedRequest {
-    /// The gateway's id.
+    /// The request id that the gateway has assigned.
     pub(crate) id: u64,
-    /// The message to send.
+    /// The request to send, with the gateway's id and progress token.
     pub(crate) message: Vec<u8>,
     pub(crate) replies: mpsc::UnboundedReceiver<UpstreamReply>,
 }
@@ -59,10 +59,10 @@ impl RequestTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a request and gives it an id and a progress token of the gateway's own.
+    /// Enters a client's request and assigns the gateway's own id and progress token to it.
     ///
     /// # Errors
-    /// The reason why the connection ended, if it did.
+    /// The reason for the end of the connection, if it has ended.
     pub(crate) fn begin(&self, message: &[u8]) -> Result<StartedRequest, Failure> {
         let mut state = self.state();
         if let Some(ended) = &state.ended {
@@ -83,7 +83,7 @@ impl RequestTable {
         Ok(StartedRequest { id, message, replies })
     }
 
-    /// Removes a request. Returns true if it was still in flight.
+    /// Removes the request with this id of the gateway. Returns true if it was still in flight.
     pub(crate) fn forget(&self, id: u64) -> bool {
         self.state().pending.remove(&id).is_some()
     }
@@ -93,8 +93,9 @@ impl RequestTable {
         self.state().pending.contains_key(&id)
     }
 
-    /// Delivers a message. `request` is the request on whose stream the message arrived, if the
-    /// transport knows. Returns the message if it belongs to no request.
+    /// Delivers a message of the upstream to its request. `request` is the request on whose stream
+    /// the message arrived, if the transport knows. Returns the message if it belongs to no
+    /// request.
     pub(crate) fn deliver(&self, message: Vec<u8>, request: Option<u64>) -> Option<Vec<u8>> {
         let Some(head) = Head::read(&message) else { return Some(message) };
         let mut state = self.state();
@@ -128,21 +129,21 @@ impl RequestTable {
         }
     }
 
-    /// Fails a request.
+    /// Removes the request with this id of the gateway and reports the failure to it.
     pub(crate) fn fail(&self, id: u64, failure: Failure) {
         if let Some(pending) = self.state().pending.remove(&id) {
             let _ = pending.replies.send(UpstreamReply::Failed(failure));
         }
     }
 
-    /// Fails the latest request.
+    /// Removes the latest request and reports the failure to it.
     pub(crate) fn fail_last(&self, failure: Failure) {
         if let Some((_, pending)) = self.state().pending.pop_last() {
             let _ = pending.replies.send(UpstreamReply::Failed(failure));
         }
     }
 
-    /// Fails all requests, and all that begin later.
+    /// Marks the connection as ended. All requests fail, as do later ones.
     pub(crate) fn end(&self, failure: &Failure) {
         let mut state = self.state();
         state.ended = Some(failure.clone());
@@ -158,7 +159,8 @@ impl RequestTable {
 }
 
 impl TableState {
-    /// Returns the request that a notification or server request belongs to.
+    /// Returns the request that a notification or a request of the upstream belongs to. `request`
+    /// is the one on whose stream it arrived, if the transport knows.
     fn owner(&self, head: &Head<'_>, request: Option<u64>) -> Option<&PendingRequest> {
         // Notifications of a subscription carry its id, wherever they arrive.
         let subscription = head.parameters().meta(SUBSCRIPTION_KEY);

@@ -1,4 +1,4 @@
-//! The state of an upstream that its connections share: configuration, known protocol modes,
+//! The state that all connections to an upstream share: configuration, known protocol modes,
 //! circuit breaker and permits.
 
 use std::path::PathBuf;
@@ -14,23 +14,23 @@ use crate::protocol_mode::ProtocolMode;
 use crate::store::Breaker;
 use crate::telemetry::Recorder;
 
-/// The protocol modes of an upstream, as far as they are known.
+/// An upstream's support for each protocol mode. `None` if it is not known yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownModes {
     stateful: Option<bool>,
     stateless: Option<bool>,
 }
 
-/// An upstream.
+/// An upstream: an HTTP endpoint, or a command that the gateway starts as a child process.
 pub(crate) struct UpstreamServer {
     pub(crate) name: String,
     pub(crate) isolation: Isolation,
     pub(super) config: Upstream,
-    /// The folder that relative paths of the configuration refer to.
+    /// The folder of the configuration file, to which relative paths refer.
     pub(super) folder: PathBuf,
-    /// The HTTP endpoint. An upstream without one is a child process.
+    /// The HTTP endpoint. `None` if the upstream is a child process.
     pub(super) http: Option<Arc<HttpUpstream>>,
-    /// The maximum size of a message, in bytes.
+    /// The maximum size of a message from the upstream, in bytes.
     pub(super) max_bytes: usize,
     breaker: Breaker,
     modes: Mutex<KnownModes>,
@@ -77,7 +77,7 @@ impl UpstreamServer {
         self.modes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the upstream speaks this mode, or `None` if that is not known yet.
+    /// Returns true if the upstream speaks this protocol mode, or `None` if that is not known yet.
     pub(crate) fn speaks(&self, mode: ProtocolMode) -> Option<bool> {
         match mode {
             ProtocolMode::Stateful => self.modes().stateful,
@@ -85,7 +85,7 @@ impl UpstreamServer {
         }
     }
 
-    /// Remembers whether the upstream speaks a mode.
+    /// Remembers the upstream's support for a protocol mode.
     pub(crate) fn set_speaks(&self, mode: ProtocolMode, speaks: bool) {
         match mode {
             ProtocolMode::Stateful => self.modes().stateful = Some(speaks),
@@ -93,40 +93,42 @@ impl UpstreamServer {
         }
     }
 
-    /// Waits for a permit to send a request.
+    /// Waits for a permit to send a request: the configuration limits concurrent requests to the
+    /// upstream.
     pub(crate) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
         self.permits.acquire().await.ok()
     }
 
-    /// The maximum time until the next message of an answer.
+    /// Returns the maximum time until the upstream's next message about a request.
     pub(crate) fn timeout(&self) -> Duration {
         self.config.limits.timeout()
     }
 
-    /// Fails while the circuit is open. After the pause, one caller may try.
+    /// Returns a failure while the circuit is open, because the upstream failed repeatedly. After a
+    /// pause, one caller may try again.
     pub(super) fn check_circuit(&self) -> Result<(), Failure> {
         self.breaker.admit(Instant::now()).map_err(|wait| Failure::circuit_open(&self.name, wait))
     }
 
-    /// Counts the start of a process or session.
+    /// Counts the start of a child process, or the opening of an HTTP connection, in the metrics.
     pub(super) fn started(&self) {
         self.recorder.metrics.upstream_started(&self.name);
     }
 
-    /// Closes the circuit.
+    /// Closes the circuit after the upstream has responded.
     pub(crate) fn succeeded(&self) {
         self.breaker.succeeded();
         self.recorder.metrics.upstream_is(&self.name, true);
     }
 
-    /// Counts a failure, which may open the circuit.
+    /// Counts a failure of the upstream, which may open the circuit.
     pub(crate) fn failed(&self) {
         self.breaker.failed(Instant::now());
         self.recorder.metrics.upstream_failed(&self.name);
         self.recorder.metrics.upstream_is(&self.name, !self.is_circuit_open());
     }
 
-    /// Returns true if the upstream failed repeatedly and no requests are sent to it.
+    /// Returns true if requests to the upstream are suspended because it failed repeatedly.
     pub(crate) fn is_circuit_open(&self) -> bool {
         self.breaker.is_open() || self.http.as_ref().is_some_and(|http| http.breaker.is_open())
     }

@@ -1,4 +1,5 @@
-//! The Streamable HTTP transport: a session of a stateful upstream, or self-contained requests.
+//! The Streamable HTTP transport to an upstream: a session with a stateful upstream, or
+//! self-contained requests to a stateless one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -21,22 +22,23 @@ use crate::protocol_mode::ProtocolMode;
 use crate::tasks::AbortOnDrop;
 use crate::wire::sse::Framer;
 
-/// The pause before the common stream is opened again after it ended.
+/// The pause before an upstream's common stream is opened again after it ended.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
-/// The session of a stateful upstream, which every later request names.
+/// The session id and protocol version that every request to a stateful upstream carries after the
+/// handshake.
 #[derive(Default)]
 struct UpstreamSession {
     id: Option<HeaderValue>,
     version: Option<HeaderValue>,
 }
 
-/// The sending side of an HTTP connection. Tasks refer to it weakly, so that they end with the
+/// Sends messages to an upstream over HTTP. Its tasks refer to it weakly, so that they end with the
 /// connection.
 pub(super) struct StreamableHttp {
     http: Arc<HttpUpstream>,
     mode: ProtocolMode,
-    /// Headers of the client that every request carries.
+    /// The client's headers that every request to the upstream carries.
     headers: HeaderMap,
     inbox: Arc<Inbox>,
     session: Mutex<UpstreamSession>,
@@ -64,7 +66,7 @@ impl StreamableHttp {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the negotiated version, which every later request names.
+    /// Sets the protocol version from the handshake, which every later request carries.
     pub(super) fn set_version(&self, version: &str) {
         self.session().version = HeaderValue::from_str(version).ok();
     }
@@ -103,7 +105,8 @@ impl StreamableHttp {
         headers
     }
 
-    /// Sends a request and reads its response into the inbox, until the returned task is dropped.
+    /// Sends the request with this id of the gateway, and reads the response into the inbox.
+    /// Dropping the returned task stops the reading.
     pub(super) fn request(self: &Arc<Self>, id: u64, message: Vec<u8>) -> AbortOnDrop {
         let headers = self.headers_for(&message);
         let is_long_lived =
@@ -121,7 +124,7 @@ impl StreamableHttp {
         }))
     }
 
-    /// Sends a notification or an answer.
+    /// Sends a notification, or an answer to a request of the upstream.
     pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
         let headers = self.headers_for(&message);
         let response = self.http.send(Method::POST, None, &headers, message.into()).await?;
@@ -135,7 +138,8 @@ impl StreamableHttp {
         )))
     }
 
-    /// Reads the common stream of a stateful upstream, if it has one.
+    /// Starts to read a stateful upstream's common stream (messages that belong to no request), if
+    /// the upstream has one.
     pub(super) fn listen(self: &Arc<Self>) {
         if self.mode == ProtocolMode::Stateless {
             return;
@@ -177,15 +181,15 @@ impl Drop for StreamableHttp {
     }
 }
 
-/// Reads responses into the inbox.
+/// Reads HTTP responses of the upstream into the inbox.
 struct ResponseReader {
     transport: Weak<StreamableHttp>,
     http: Arc<HttpUpstream>,
     inbox: Arc<Inbox>,
     mode: ProtocolMode,
-    /// The request that the response answers; `None` for the common stream.
+    /// The gateway's id of the request that the response answers. `None` for the common stream.
     request: Option<u64>,
-    /// The stream may be silent for any time.
+    /// True if the stream may be silent for any time, as in a subscription.
     is_long_lived: bool,
 }
 
@@ -201,7 +205,7 @@ impl ResponseReader {
         }
     }
 
-    /// Reads a response to its end.
+    /// Reads a response to its end and delivers each message in it.
     async fn read(&self, response: http::Response<Incoming>) -> Result<(), Failure> {
         let (head, body) = response.into_parts();
         if let (Some(transport), Some(id)) =

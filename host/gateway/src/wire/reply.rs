@@ -1,4 +1,4 @@
-//! Responses that the gateway writes itself.
+//! HTTP responses that the gateway itself writes.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -12,7 +12,7 @@ pub(crate) use context_guard_protocol::response::{
 };
 use http::{HeaderValue, StatusCode, header};
 
-/// A response with a JSON body.
+/// Returns an HTTP response with a JSON body.
 pub(crate) fn json(status: StatusCode, body: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
@@ -22,19 +22,19 @@ pub(crate) fn json(status: StatusCode, body: Vec<u8>) -> Response {
     response
 }
 
-/// A response without a body.
+/// Returns an HTTP response without a body.
 pub(crate) fn empty(status: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
 }
 
-/// A JSON-RPC error as the body of an HTTP response.
+/// Returns an HTTP response whose body is a JSON-RPC error for the request with this id (raw JSON).
 pub(crate) fn refuse(status: StatusCode, id: &str, code: i64, message: &str) -> Response {
     json(status, error(id, code, message))
 }
 
-/// A response with an event stream.
+/// Returns an HTTP response with this body as an event stream.
 pub(crate) fn events(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
