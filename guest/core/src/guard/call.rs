@@ -32,7 +32,8 @@ const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold 
 /// The error message for a resource URI whose cursor only a tool can follow.
 const TOOL_CURSOR_ERROR: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
 
-/// The JSON-RPC error code of a cursor that is not served: outside the reserved range.
+/// The JSON-RPC error code for a cursor that is not served. Lies outside the range that JSON-RPC
+/// reserves.
 const CURSOR_ERROR_CODE: i64 = 1_001;
 
 /// A client's request, with all that the decision about it depends on.

@@ -1,5 +1,5 @@
-//! Tickets: the facts about a request that the guard needs when the upstream's response arrives. The
-//! host carries them as opaque bytes, because the guard keeps no state.
+//! Tickets: the facts about a request that the guard needs when the upstream's response arrives.
+//! The host carries them as opaque bytes, because the guard keeps no state.
 
 use serde::{Deserialize, Serialize};
 

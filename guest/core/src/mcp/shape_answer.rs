@@ -102,7 +102,7 @@ impl<'a> Shaper<'_, 'a> {
         known.map(Cow::Borrowed).or_else(|| locate_json_lists(self.text(at)).map(Cow::Owned))
     }
 
-    /// Returns true if an answer within its budget may still have to be shaped: because of its
+    /// Returns true if an answer within its budget may still have to be shaped. The reason is its
     /// number of items, its length, or a requested range. `texts` are the indices of the text
     /// blocks.
     fn may_need_cut(&self, survey: &DocumentInfo, texts: &[usize]) -> bool {
@@ -170,8 +170,8 @@ impl<'a> Shaper<'_, 'a> {
         Some(shaped)
     }
 
-    /// Returns an entry that names the snapshot of `whole` under the call. With it, the same call
-    /// with other options can be answered from the store.
+    /// Returns a store entry, keyed by the call, that names the snapshot to which `whole` points.
+    /// With it, the same call with other options can be answered from the store.
     fn remember(&self, whole: &Cursor) -> Option<Entry<'static>> {
         let context = self.writer.context;
         let key = context.keys.answer(context.scope, context.arguments).into_iter().next()?;

@@ -157,9 +157,9 @@ impl<'a> RecordSet<'a> {
     }
 }
 
-/// Returns the list of the document whose elements are the records: the one that policy names, or
-/// else the longest, if it makes up at least half of the document. Falls back to the document
-/// itself if that is an array. Otherwise returns none.
+/// Returns the list of the document whose elements are the records. It is the one that policy
+/// names, or else the longest, if it makes up at least half of the document. Falls back to the
+/// document itself if that is an array. Otherwise returns none.
 pub(crate) fn record_list<'s>(
     survey: &'s DocumentInfo,
     limits: &EndpointSettings,
