@@ -6,18 +6,18 @@
 
 use wide::u8x16;
 
-/// The number of bytes of a block.
+/// The number of bytes in a [`ByteBlock`].
 pub const BLOCK_BYTES: usize = 64;
 
-/// The number of bytes of a SIMD vector, a quarter of a block.
+/// The number of bytes in a SIMD vector, a quarter of a [`ByteBlock`].
 pub const PART: usize = 16;
 
-/// A block of 64 bytes. Bytes beyond the end of the text are 0.
+/// A block of 64 bytes of a text. Positions beyond the end of the text contain 0.
 #[derive(Clone, Copy)]
 pub struct ByteBlock(u8x16, u8x16, u8x16, u8x16);
 
 impl ByteBlock {
-    /// Loads the block that begins at `at`.
+    /// Loads the block of `bytes` that begins at the offset `at`.
     #[inline(always)]
     pub fn load(bytes: &[u8], at: usize) -> Self {
         let rest = bytes.get(at..).unwrap_or_default();
@@ -35,33 +35,34 @@ impl ByteBlock {
         }
     }
 
-    /// Returns the positions at which `test` sets the highest bit of its lane.
+    /// Returns the set of positions at which `test` sets the highest bit of the byte's lane. Bit 0
+    /// is the first byte.
     #[inline]
     fn places(self, test: impl Fn(u8x16) -> u8x16) -> u64 {
         let set = |part: u8x16| u64::from(test(part).to_bitmask());
         set(self.0) | set(self.1) << 16 | set(self.2) << 32 | set(self.3) << 48
     }
 
-    /// Returns the positions of `byte`.
+    /// Returns the set of positions of `byte` in the block, with one bit per byte.
     #[inline]
     pub fn positions_of(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.places(|part| part.simd_eq(byte))
     }
 
-    /// Returns the positions of bytes in `first..=last`.
+    /// Returns the set of positions of bytes in `first..=last`, with one bit per byte.
     #[inline]
     pub fn positions_in(self, first: u8, last: u8) -> u64 {
         self.places(|part| in_range(part, first, last))
     }
 
-    /// Returns the positions of non-ASCII bytes.
+    /// Returns the set of positions of non-ASCII bytes, with one bit per byte.
     #[inline]
     pub fn non_ascii(self) -> u64 {
         self.places(|part| part)
     }
 
-    /// Returns true if the block contains one of the two bytes.
+    /// Returns true if the block contains the byte `one` or the byte `other`.
     #[inline]
     pub fn has_any(self, one: u8, other: u8) -> bool {
         let (one, other) = (u8x16::splat(one), u8x16::splat(other));
@@ -69,8 +70,8 @@ impl ByteBlock {
         (found(self.0) | found(self.1) | found(self.2) | found(self.3)).to_bitmask() != 0
     }
 
-    /// Returns the positions of opening and of closing brackets. `[` and `{` differ in one bit, as
-    /// do `]` and `}`.
+    /// Returns two sets of positions: those of `[` and `{`, and those of `]` and `}`. Each pair of
+    /// characters differs in one bit only.
     #[inline]
     pub fn brackets(self) -> (u64, u64) {
         let (fold, open, close) = (u8x16::splat(0x20), u8x16::splat(b'{'), u8x16::splat(b'}'));
@@ -81,7 +82,8 @@ impl ByteBlock {
 
 /// Three blocks, compared position by position.
 pub trait BlockTriple {
-    /// Returns the positions at which `test` sets the highest bit of its lane.
+    /// Returns the set of positions at which `test` sets the highest bit of the lane. `test` gets
+    /// the bytes of all three blocks at the same positions.
     fn places(self, test: impl Fn([u8x16; 3]) -> u8x16) -> u64;
 }
 
@@ -99,7 +101,7 @@ impl BlockTriple for [ByteBlock; 3] {
     }
 }
 
-/// Pads fewer than 64 bytes with zeros.
+/// Copies `rest`, which has fewer than 64 bytes, and pads the copy with zeros.
 #[inline(never)]
 fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     let (whole, rest) = rest.as_chunks();
@@ -115,8 +117,8 @@ fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// Pads fewer than 16 bytes with zeros. It has no loop, because each iteration would check the
-/// deadline.
+/// Loads fewer than 16 bytes into a vector, padded with zeros. It has no loop, because a component
+/// checks its deadline in each iteration.
 #[inline]
 fn part(bytes: &[u8]) -> u8x16 {
     match bytes.split_first_chunk() {
@@ -125,7 +127,8 @@ fn part(bytes: &[u8]) -> u8x16 {
     }
 }
 
-/// Joins two little-endian halves to 16 bytes.
+/// Joins two little-endian numbers to a vector: `first` has its first eight bytes, `second` its
+/// last eight.
 #[inline]
 fn halves(first: u64, second: u64) -> u8x16 {
     let [a, b, c, d, e, f, g, h] = first.to_le_bytes();
@@ -133,7 +136,7 @@ fn halves(first: u64, second: u64) -> u8x16 {
     u8x16::new([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
 }
 
-/// Loads fewer than eight bytes, little-endian.
+/// Loads fewer than eight bytes as a little-endian number, padded with zeros.
 #[inline]
 fn half(bytes: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -148,7 +151,8 @@ fn half(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Returns the next bytes, padded with zeros, and their number, at most 16.
+/// Returns the first 16 bytes as a vector, padded with zeros, and the number of bytes that were
+/// loaded.
 #[inline]
 fn next(bytes: &[u8]) -> (u8x16, usize) {
     match bytes.first_chunk() {
@@ -157,14 +161,15 @@ fn next(bytes: &[u8]) -> (u8x16, usize) {
     }
 }
 
-/// Returns a mask of the lanes whose byte is in `first..=last`.
+/// Returns a mask of the lanes of `part` whose byte is in `first..=last`.
 #[inline]
 pub fn in_range(part: u8x16, first: u8, last: u8) -> u8x16 {
     let above = part - u8x16::splat(first);
     above.min(u8x16::splat(last - first)).simd_eq(above)
 }
 
-/// Returns the first position of one of two bytes.
+/// Returns the first position in `part` of the byte `one` or `other`, or `None` if `part` contains
+/// neither.
 #[inline]
 pub fn first_position(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
     let part = u8x16::new(*part);
@@ -172,8 +177,8 @@ pub fn first_position(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
     Some(found.to_bitmask().trailing_zeros() as usize).filter(|place| *place < PART)
 }
 
-/// Returns the distance from `at` to the first of two bytes, or to the end. O(n), 16 bytes per
-/// step: most strings are too short for blocks of 64.
+/// Returns the distance from `at` to the first byte that is `one` or `other`, or to the end of
+/// `bytes`. O(n), 16 bytes per step: most strings are too short for blocks of 64.
 #[inline]
 pub fn find(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
     let (one, other) = (u8x16::splat(one), u8x16::splat(other));
@@ -181,7 +186,7 @@ pub fn find(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
 }
 
 /// Returns the distance from `at` to the first byte at which `test` sets the highest bit of its
-/// lane, or to the end.
+/// lane, or to the end of `bytes`.
 #[inline]
 pub fn find_where(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usize {
     let mut rest = bytes.get(at..).unwrap_or_default();
@@ -197,8 +202,8 @@ pub fn find_where(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usi
     length - rest.len() + (found.trailing_zeros() as usize).min(rest.len())
 }
 
-/// Appends the bytes before the first one at which `test` sets the highest bit of its lane, and
-/// returns their number.
+/// Appends to `to` the bytes of `from` before the first one at which `test` sets the highest bit of
+/// its lane. Returns their number.
 #[inline]
 pub fn copy_until(to: &mut Vec<u8>, from: &[u8], test: impl Fn(u8x16) -> u8x16) -> usize {
     let length = find_where(from, 0, test);
@@ -209,7 +214,8 @@ pub fn copy_until(to: &mut Vec<u8>, from: &[u8], test: impl Fn(u8x16) -> u8x16) 
 /// The number of bytes that [`ascii_prefix_length`] tests per iteration.
 const STRETCH: usize = 256;
 
-/// Returns the length of the ASCII prefix, rounded down to 256 bytes. O(n), 256 bytes per step.
+/// Returns the length of the ASCII prefix, rounded down to a multiple of 256 bytes. O(n), 256 bytes
+/// per step.
 pub fn ascii_prefix_length(bytes: &[u8]) -> usize {
     let ascii = |stretch: &&[u8; STRETCH]| {
         let parts = stretch.as_chunks::<PART>().0;
@@ -252,16 +258,16 @@ pub fn equal_bytes(left: &[u8], right: &[u8]) -> bool {
     }
 }
 
-/// Compares all whole vectors, and ignores the remaining bytes, fewer than 16. O(n), 16 bytes per
-/// step.
+/// Compares the whole 16-byte vectors of two slices of equal length, and ignores the bytes after
+/// the last whole vector. O(n), 16 bytes per step.
 #[inline(never)]
 fn long_same(left: &[u8], right: &[u8]) -> bool {
     let mut pairs = left.as_chunks::<PART>().0.iter().zip(right.as_chunks::<PART>().0);
     pairs.all(|(one, two)| u8x16::new(*one).simd_eq(u8x16::new(*two)).to_bitmask() == 0xFFFF)
 }
 
-/// Returns the number of bytes that are equal in both slices, up to the first `stop`. O(n), 16
-/// bytes per step.
+/// Returns the length of the longest common prefix of `left[from..]` and `right[other..]` without
+/// the byte `stop`. O(n), 16 bytes per step.
 #[inline]
 pub fn common_prefix_length(
     left: &[u8],
@@ -287,7 +293,7 @@ pub fn common_prefix_length(
     }
 }
 
-/// Iterates over the positions in a set, in ascending order.
+/// Iterates over the positions of the bits that are 1 in `set`, in ascending order.
 #[inline]
 pub fn bit_positions(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -299,8 +305,9 @@ pub fn bit_positions(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Returns the positions inside pairs: from each odd-numbered position of the set up to the next
-/// one, which is excluded. This prefix XOR turns quotes into a mask of string contents.
+/// Pairs the bits of `set` in ascending order. Returns the positions from the first bit of each
+/// pair up to the second, which is excluded. This prefix XOR turns quotes into a mask of string
+/// contents.
 #[inline]
 pub fn inside_mask(set: u64) -> u64 {
     let mut mask = set;
@@ -310,18 +317,21 @@ pub fn inside_mask(set: u64) -> u64 {
     mask
 }
 
-/// The backslashes among the last two bytes of the previous block. Bit 1 is the last byte.
+/// The positions of backslashes among the last two bytes of the previous block. Bit 1 is the last
+/// byte.
 #[derive(Clone, Copy, Default)]
 pub struct BackslashCarry(u64);
 
 impl BackslashCarry {
-    /// Returns the positions directly after a backslash.
+    /// Returns the positions directly after a backslash. `slashes` are the positions of backslashes
+    /// in this block.
     #[inline(always)]
     pub fn before(self, slashes: u64) -> u64 {
         slashes << 1 | self.0 >> 1
     }
 
-    /// Returns the positions one and two bytes after a backslash, and advances to the next block.
+    /// Returns two sets: the positions one byte after a backslash of this block (`slashes`) or the
+    /// previous one, and those two bytes after. Advances to the next block.
     #[inline(always)]
     pub fn next(&mut self, slashes: u64) -> (u64, u64) {
         let two = (self.before(slashes), slashes << 2 | self.0);
@@ -330,13 +340,14 @@ impl BackslashCarry {
     }
 }
 
-/// Counts the backslashes directly before `at`, back to `from`. O(backslashes).
+/// Counts the consecutive backslashes directly before the offset `at`, back to `from` at most.
+/// O(backslashes).
 pub fn count_backslashes_before(bytes: &[u8], from: usize, at: usize) -> usize {
     let before = bytes.get(from..at).unwrap_or_default();
     before.iter().rev().take_while(|byte| **byte == b'\\').count()
 }
 
-/// Finds escaped bytes, block by block.
+/// Finds the bytes that a backslash escapes, block by block.
 #[derive(Clone, Copy, Default)]
 pub struct EscapeState {
     /// 1 if the first byte of the next block is escaped, else 0.
@@ -344,7 +355,8 @@ pub struct EscapeState {
 }
 
 impl EscapeState {
-    /// Returns the escaped positions of a block, given the positions of its backslashes.
+    /// Returns the positions of escaped bytes in the next block, given the positions of its
+    /// backslashes.
     #[inline]
     pub fn next(&mut self, slashes: u64) -> u64 {
         const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;

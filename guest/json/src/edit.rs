@@ -4,14 +4,14 @@ use super::Span;
 use super::scan::{Scan, ScanError, Scanner};
 use super::text::Form;
 
-/// Replacements in a buffer.
+/// A list of replacements of byte ranges in one JSON buffer.
 #[derive(Default)]
 pub struct Edits {
     edits: Vec<(Span, Vec<u8>)>,
 }
 
 impl Edits {
-    /// Replaces `span` by `bytes`. Spans must not overlap. An empty span inserts.
+    /// Adds a replacement of `span` by `bytes`. Spans must not overlap. An empty span inserts.
     pub fn replace(&mut self, span: Span, bytes: impl Into<Vec<u8>>) {
         self.edits.push((span, bytes.into()));
     }
@@ -22,7 +22,7 @@ impl Edits {
         self.edits.is_empty()
     }
 
-    /// Returns the edited copy of the buffer.
+    /// Returns a copy of the buffer `bytes` with all replacements made.
     #[must_use]
     pub fn apply(mut self, bytes: &[u8]) -> Vec<u8> {
         self.edits.sort_by_key(|(span, _)| (span.start, span.end));
@@ -38,8 +38,8 @@ impl Edits {
     }
 }
 
-/// Returns the span of the member `name` with the comma to delete with it, or `None` if the object
-/// at `object` lacks it.
+/// Returns the span to delete to remove the member `name` from the object at `object`: key, value
+/// and one comma. Returns `None` if the object has no such member.
 ///
 /// # Errors
 /// Fails if no object begins at `object`.
@@ -64,8 +64,8 @@ pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
     Ok(found)
 }
 
-/// Returns the insertion that appends a member to the object at `object`. O(white space before the
-/// closing brace).
+/// Returns the arguments of [`Edits::replace`] that append `member`, a key and a value as raw JSON,
+/// to the object at `object`. O(white space before the closing brace).
 ///
 /// # Errors
 /// Fails if `object` does not end with a brace.

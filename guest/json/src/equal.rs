@@ -19,7 +19,8 @@ struct TokenStream<'a> {
     left: u8,
 }
 
-/// A quote that delimits a string. It is no byte, so that it differs from an escaped quote.
+/// The item of [`TokenStream`] for a quote that delimits a string. It is greater than any byte, so
+/// that it differs from an escaped quote.
 const QUOTE: u16 = 0x100;
 
 impl Iterator for TokenStream<'_> {
@@ -108,8 +109,8 @@ pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> boo
     })
 }
 
-/// Compares two documents token by token. Most strings have the same escapes, and are compared
-/// verbatim.
+/// Compares two documents token by token. Most equal strings have the same escapes, and need no
+/// decoding.
 fn side_by_side((mut left, mut right): (Scanner<'_>, Scanner<'_>)) -> Scan<bool> {
     loop {
         match (left.next_byte(), right.next_byte()) {
@@ -132,7 +133,7 @@ fn side_by_side((mut left, mut right): (Scanner<'_>, Scanner<'_>)) -> Scan<bool>
     }
 }
 
-/// Returns true if two texts are equal. O(n).
+/// Returns true if two texts are equal once each is decoded from its form. O(n).
 #[must_use]
 pub fn text(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
     (left_form == right_form && blocks::equal_bytes(left, right))

@@ -5,14 +5,16 @@ use std::cell::Cell;
 
 use crate::blocks::equal_bytes;
 
-/// The number of consecutive keys that a record may lack without a full search.
+/// The number of keys that are compared, from the expected one on, before all keys are searched. A
+/// record may lack all but the last of them.
 const MAX_MISSING_KEYS: usize = 4;
 
-/// Keys and their values in the order of insertion.
+/// A map of keys and values in the order of insertion. A search begins at the key after the last
+/// one that was found.
 #[derive(Clone, Debug)]
 pub struct KeyCache<T> {
     known: Vec<(Vec<u8>, T)>,
-    /// The index that the next search tries first.
+    /// The index of the key that the next search compares first.
     next: Cell<usize>,
 }
 
@@ -23,8 +25,8 @@ impl<T> Default for KeyCache<T> {
 }
 
 impl<T: Copy> KeyCache<T> {
-    /// Returns the value of a key. O(1) if keys are requested in the order of insertion, else
-    /// O(keys).
+    /// Returns the value of `key`, or `None` if the key was not added. O(1) if keys are requested
+    /// in the order of insertion, else O(keys).
     #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<T> {
@@ -51,7 +53,7 @@ impl<T: Copy> KeyCache<T> {
         Some(*value)
     }
 
-    /// Adds a key at the end.
+    /// Adds `key` and its value after all other keys, without a check for duplicates.
     pub fn add(&mut self, key: &[u8], value: T) {
         self.known.push((key.to_vec(), value));
         self.next.set(self.known.len());

@@ -1,9 +1,10 @@
 //! JSON in place: a span scanner, outlines, string text, comparison and edits.
 //!
-//! All of them read raw JSON, and JSON escaped inside a JSON string, without a copy.
+//! All modules read raw JSON, and JSON that is escaped inside a JSON string, without copying the
+//! buffer.
 //!
-//! There is no tree: member order, the spelling of numbers and unknown members are kept, because
-//! their bytes are.
+//! No module builds a tree of values. Values are byte ranges of the buffer, so that member order,
+//! the spelling of numbers and unknown members do not change.
 //!
 //! ```
 //! use context_guard_json::locate_lists::DocumentInfo;

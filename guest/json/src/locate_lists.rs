@@ -4,28 +4,28 @@ use super::Span;
 use super::scan::{Kind, Scan, Scanner};
 use super::text::Form;
 
-/// The maximum number of nested objects that are searched: `{"data":{"page":{"items":[…]}}}` is
-/// found.
+/// The maximum depth of objects that are searched for lists and texts:
+/// `{"data":{"page":{"items":[…]}}}` is found.
 const MAX_DEPTH: usize = 4;
 
 /// The number of elements per list that are validated; the others are skipped unchecked.
 const VALIDATED_ITEMS: usize = 3;
 
-/// An array that is the root, or a member of nested objects.
+/// An array that is the root of a document, or a member of nested objects.
 #[derive(Clone, Debug)]
 pub struct List {
     /// The decoded keys from the root to the list; empty for the root.
     pub path: Vec<String>,
-    /// The span including the brackets.
+    /// The span of the list, including the brackets.
     pub span: Span,
-    /// The spans of the elements.
+    /// The spans of the list's elements.
     pub items: Vec<Span>,
 }
 
-/// A string that is the root, or a member of nested objects.
+/// A string that is the root of a document, or a member of nested objects.
 #[derive(Clone, Debug)]
 pub struct Text {
-    /// The span between the quotes.
+    /// The span of the string's content, without the quotes.
     pub span: Span,
 }
 
@@ -34,16 +34,17 @@ pub struct Text {
 pub struct DocumentInfo {
     /// The span of the document.
     pub root: Span,
-    /// The kind of the root.
+    /// The kind of the document's root value.
     pub kind: Kind,
-    /// The lists, in the order of the document.
+    /// All lists, in the order of the document.
     pub lists: Vec<List>,
-    /// The longest string.
+    /// The longest string outside of lists, or `None` if there is no string.
     pub text: Option<Text>,
 }
 
 impl DocumentInfo {
-    /// Reads the value at the scanner's position, and skips it.
+    /// Locates the lists and the longest text in the value at the scanner's position, and skips the
+    /// value.
     ///
     /// # Errors
     /// Fails on a syntax error.
@@ -56,7 +57,8 @@ impl DocumentInfo {
         Ok(info)
     }
 
-    /// Reads a whole buffer. Returns `None` if it is not one JSON value.
+    /// Locates the lists and the longest text in a whole buffer. Returns `None` if the buffer is
+    /// not one JSON value.
     #[must_use]
     pub fn parse(bytes: &[u8], form: Form) -> Option<Self> {
         let mut scanner = Scanner::new(bytes, form);
@@ -65,7 +67,8 @@ impl DocumentInfo {
         Some(info)
     }
 
-    /// Reads a value. `path` contains the keys from the root.
+    /// Adds the lists and the longest text of the scanner's next value. `path` has the spans of the
+    /// keys from the root to this value.
     fn value(&mut self, scanner: &mut Scanner<'_>, path: &mut Vec<Span>) -> Scan<()> {
         match scanner.kind()? {
             Kind::Object if path.len() < MAX_DEPTH => scanner.object(|scanner, key| {
@@ -106,7 +109,7 @@ impl DocumentInfo {
         }
     }
 
-    /// Shifts all spans for a buffer that begins at `base`.
+    /// Makes all spans relative to the offset `base` of the scanned buffer.
     #[must_use]
     pub fn relative_to(mut self, base: usize) -> Self {
         let shift = |span: &mut Span| *span = span.start - base..span.end - base;
@@ -121,7 +124,7 @@ impl DocumentInfo {
         self
     }
 
-    /// Returns the list with the most bytes.
+    /// Returns the list with the most bytes, or `None` if the document has no list.
     #[must_use]
     pub fn longest(&self) -> Option<&List> {
         self.lists.iter().max_by_key(|list| list.span.len())

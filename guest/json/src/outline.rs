@@ -2,7 +2,7 @@
 //! table.
 //!
 //! Condensing, projections and queries use it. Values are not decoded. Containers beyond the limits
-//! are leaves.
+//! of depth and size are leaves.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use super::Span;
 use super::scan::{Kind, Scan, Scanner};
 use super::text::{Form, convert, is_plain, string, visible};
 
-/// The maximum depth; deeper containers are leaves.
+/// The maximum depth of nodes; deeper containers are leaves.
 const MAX_DEPTH: u16 = 64;
 
-/// The maximum number of nodes; later containers are leaves.
+/// The number of nodes after which containers are leaves.
 const MAX_NODES: usize = 1 << 20;
 
 /// The index of a node in its outline.
@@ -24,28 +24,31 @@ pub type NodeId = usize;
 pub struct Node {
     /// The kind of the value.
     pub kind: Kind,
-    /// The span of the value; that of a string excludes the quotes.
+    /// The span of the value in the buffer; that of a string excludes the quotes.
     pub span: Span,
     /// The span of the member's key without quotes; empty for elements and for the root.
     pub key: Span,
-    /// The index after the last node inside this one.
+    /// The index after the last descendant of this node.
     pub end: NodeId,
-    /// The number of members or elements.
+    /// The number of members or elements of the value.
     pub children: u32,
-    /// True for a container beyond the limits.
+    /// True for a container beyond the limits of depth or size, whose members are not indexed.
     pub closed: bool,
-    /// The path of the value, numbered by the [`PathFilter`].
+    /// The path of the value, as a number that the [`PathFilter`] assigned.
     pub path: u32,
 }
 
-/// Selects the values of an outline by their paths. All others are skipped.
+/// Selects the values of an outline by their paths, to which it assigns numbers. All others are
+/// skipped.
 pub trait PathFilter {
-    /// Returns the path of a container's child, or `None` to skip the child. The path of the
-    /// container is `path`. `key` is the verbatim key of a member, or `None` for an element.
+    /// Returns the path number of a container's child, or `None` to skip the child. `path` is the
+    /// path number of the container. `key` is the verbatim key of a member, or `None` for an
+    /// element.
     fn child(&mut self, path: u32, key: Option<&[u8]>) -> Option<u32>;
 
-    /// Returns the number of distinct paths among the root's selected members, if it is known. The
-    /// rest of the document is skipped when a member was read for each path.
+    /// Returns the number of distinct path numbers that [`PathFilter::child`] returns for members
+    /// of the root object, or `None` if unknown. Members of the root object after one for each
+    /// number are not read.
     fn expected_count(&self) -> Option<u32> {
         None
     }
@@ -61,7 +64,7 @@ impl PathFilter for Everything {
     }
 }
 
-/// Returns the span of a value including quotes.
+/// Returns the span of a node's value, including the quotes of a string.
 #[inline]
 fn whole(node: &Node, form: Form) -> Span {
     match node.kind {
@@ -74,14 +77,15 @@ fn whole(node: &Node, form: Form) -> Span {
 struct Lister<'l, L> {
     nodes: &'l mut Vec<Node>,
     filter: &'l mut L,
-    /// The depth of the next value.
+    /// The depth of the next value to read.
     level: u16,
-    /// The end of the document.
+    /// The offset in the buffer at which the document ends.
     end: usize,
 }
 
 impl<L: PathFilter> Lister<'_, L> {
-    /// Adds the value at the scanner's position, and its descendants.
+    /// Adds nodes for the value at the scanner's position and for its descendants. `key` is the
+    /// span of its key, which may be empty, and `path` its path number.
     #[inline(always)]
     fn value(&mut self, scanner: &mut Scanner<'_>, key: Span, path: u32) -> Scan<()> {
         let kind = scanner.kind()?;
@@ -110,7 +114,7 @@ impl<L: PathFilter> Lister<'_, L> {
         }
     }
 
-    /// Adds the descendants of a container.
+    /// Adds nodes for the selected descendants of the container `id`, and completes its own node.
     fn container(&mut self, scanner: &mut Scanner<'_>, id: NodeId) -> Scan<()> {
         let Some(&Node { kind, path, .. }) = self.nodes.get(id) else { return Ok(()) };
         let start = scanner.position();
@@ -163,7 +167,7 @@ pub struct Outline<'a> {
 }
 
 impl<'a> Outline<'a> {
-    /// Reads the value at `span`. O(n).
+    /// Indexes the value at `span` of `bytes`, with all descendants. O(n).
     ///
     /// # Errors
     /// Fails on a syntax error.
@@ -171,8 +175,8 @@ impl<'a> Outline<'a> {
         Self::parse_filtered(bytes, form, span, 0, &mut Everything)
     }
 
-    /// Reads the selected parts of the value at `span`, whose path is `path`. O(n).
-    /// [`Node::children`] counts skipped children, too.
+    /// Indexes the value at `span`, whose path number is `path`, and the descendants that `filter`
+    /// selects. O(n). [`Node::children`] also counts skipped children, as far as the value is read.
     ///
     /// # Errors
     /// Fails on a syntax error in a selected part.
@@ -190,7 +194,8 @@ impl<'a> Outline<'a> {
         Ok(Self { bytes, form, nodes })
     }
 
-    /// Reads the values at `spans` as the elements of an array that is the root.
+    /// Indexes the values at `spans` of `bytes` as the elements of an array, which is the root
+    /// node.
     ///
     /// # Errors
     /// Fails on a syntax error.
@@ -217,19 +222,19 @@ impl<'a> Outline<'a> {
         Ok(Self { bytes, form, nodes })
     }
 
-    /// Returns the buffer.
+    /// Returns the buffer that contains the indexed values.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Returns the form of the buffer.
+    /// Returns the form of the buffer: raw, or escaped inside a JSON string.
     #[must_use]
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Returns the start of a value including its quote.
+    /// Returns the offset at which a node's value begins. For a string, that is its opening quote.
     #[must_use]
     pub fn start(&self, node: &Node) -> usize {
         whole(node, self.form).start
@@ -247,13 +252,13 @@ impl<'a> Outline<'a> {
         self.nodes.is_empty()
     }
 
-    /// Returns a node.
+    /// Returns the node with the index `id`, or `None` if there is none.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id)
     }
 
-    /// Iterates over the members or elements of a node.
+    /// Iterates over the members or elements of the node `id`, each with its own index.
     pub fn children(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &Node)> {
         let end = self.nodes.get(id).map_or(0, |node| node.end);
         let mut at = id + 1;
@@ -267,7 +272,7 @@ impl<'a> Outline<'a> {
         })
     }
 
-    /// Appends a value as raw JSON.
+    /// Appends the value of `node` to `out` as raw JSON.
     pub fn write(&self, out: &mut Vec<u8>, node: &Node) {
         let bytes = self.bytes.get(node.span.clone()).unwrap_or_default();
         if node.kind == Kind::String {
@@ -279,7 +284,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Appends the key of a member and a colon as raw JSON.
+    /// Appends the key of the member `node` and a colon to `out` as raw JSON.
     pub fn write_key(&self, out: &mut Vec<u8>, node: &Node) {
         let key = self.bytes.get(node.key.clone()).unwrap_or_default();
         out.reserve(key.len() + 3);
@@ -288,7 +293,8 @@ impl<'a> Outline<'a> {
         out.extend_from_slice(b"\":");
     }
 
-    /// Returns a value as raw JSON like [`Outline::raw`], and uses `scratch` if it must be decoded.
+    /// Returns the value of `node` as raw JSON, like [`Outline::raw`]. An escaped value is decoded
+    /// into `scratch` instead of a new vector.
     pub fn raw_in<'s>(&'s self, scratch: &'s mut Vec<u8>, node: &Node) -> &'s [u8] {
         match (self.form, node.kind) {
             (Form::Raw, _) | (_, Kind::Scalar) => {
@@ -302,14 +308,15 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Returns a value as raw JSON.
+    /// Returns the value of `node` as raw JSON; borrowed from the buffer if nothing is escaped.
     #[must_use]
     pub fn raw(&self, node: &Node) -> Cow<'a, [u8]> {
         let whole = whole(node, self.form);
         visible(self.bytes.get(whole).unwrap_or_default(), self.form)
     }
 
-    /// Returns the content of a string as raw JSON, with its escapes.
+    /// Returns the content of the string at `span` as raw JSON: without quotes, but with its
+    /// escapes.
     #[inline]
     #[must_use]
     pub fn inner(&self, span: &Span) -> Cow<'a, [u8]> {
@@ -317,7 +324,7 @@ impl<'a> Outline<'a> {
         if is_plain(self.bytes, span) { Cow::Borrowed(bytes) } else { visible(bytes, self.form) }
     }
 
-    /// Decodes the string or key at `span` to bytes.
+    /// Decodes the string or key at `span`, which excludes the quotes, to bytes.
     #[inline]
     #[must_use]
     pub fn name(&self, span: &Span) -> Cow<'a, [u8]> {
@@ -325,19 +332,20 @@ impl<'a> Outline<'a> {
         if is_plain(self.bytes, span) { Cow::Borrowed(bytes) } else { string(bytes, self.form) }
     }
 
-    /// Decodes the string or key at `span`.
+    /// Decodes the string or key at `span` to a `String`; invalid UTF-8 becomes U+FFFD.
     #[must_use]
     pub fn decoded(&self, span: &Span) -> String {
         String::from_utf8_lossy(&self.name(span)).into_owned()
     }
 
-    /// Returns a key as a segment of a JSON Pointer (RFC 6901).
+    /// Returns the key at the span `key` as a segment of a JSON Pointer (RFC 6901).
     #[must_use]
     pub fn step(&self, key: &Span) -> String {
         self.decoded(key).replace('~', "~0").replace('/', "~1")
     }
 
-    /// Returns a member of an object. Among duplicates the last one counts, as in most parsers.
+    /// Returns the member `name` of the object `id`, or `None` if there is no such object or
+    /// member. Among duplicates the last one counts, as in most parsers.
     #[must_use]
     pub fn member(&self, id: NodeId, name: &str) -> Option<(NodeId, &Node)> {
         if self.node(id)?.kind != Kind::Object {

@@ -1,7 +1,7 @@
 //! The span scanner: a validating pull parser that returns spans of the original buffer.
 //!
-//! The same code reads JSON that is escaped inside a JSON string, where a quote is `\"` and a line
-//! break is `\n`. It skips strings without decoding them.
+//! The scanner also reads JSON that is escaped inside a JSON string, where a quote is `\"` and a
+//! line break is `\n`. It skips strings without decoding them.
 
 mod open_containers;
 mod scalar;
@@ -16,13 +16,13 @@ use super::Span;
 use super::text::{self, Form};
 use crate::blocks;
 
-/// The maximum depth of nesting.
+/// The maximum depth of nested objects and arrays; deeper documents are rejected.
 pub const MAX_DEPTH: usize = 10_000;
 
 /// An error of the scanner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ScanError {
-    /// A syntax error at this byte.
+    /// A syntax error at this byte of the buffer.
     #[error("not JSON at byte {0}")]
     Syntax(usize),
     /// Nesting deeper than [`MAX_DEPTH`].
@@ -43,7 +43,7 @@ pub enum Kind {
     Scalar,
 }
 
-/// A position in a JSON document.
+/// A reader at a position in a JSON document. Most methods read the next value and advance past it.
 #[derive(Clone)]
 pub struct Scanner<'a> {
     bytes: &'a [u8],
@@ -51,7 +51,7 @@ pub struct Scanner<'a> {
     at: usize,
 }
 
-/// The result of a scanner's method.
+/// The result of a method of [`Scanner`].
 pub type Scan<T> = Result<T, ScanError>;
 
 impl<'a> Scanner<'a> {
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
         Self { bytes, form, at }
     }
 
-    /// Returns the offset of the next byte.
+    /// Returns the offset in the buffer of the next byte to read.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
@@ -124,7 +124,7 @@ impl<'a> Scanner<'a> {
         self.kind_here()
     }
 
-    /// Returns the kind of the value at the current position.
+    /// Returns the kind of the value at the current position, or `None` if no value begins there.
     #[inline]
     fn kind_here(&self) -> Option<Kind> {
         match *self.bytes.get(self.at)? {
@@ -133,8 +133,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips white space and `byte`. Returns false if another byte follows. `byte` must be
-    /// unescaped in both forms.
+    /// Skips white space and `byte`. Returns false if another byte follows. `byte` must be one that
+    /// is the same in raw and escaped JSON.
     #[inline]
     fn consume(&mut self, byte: u8) -> bool {
         if self.bytes.get(self.at) != Some(&byte) {
@@ -168,7 +168,8 @@ impl<'a> Scanner<'a> {
         Ok(start..self.at)
     }
 
-    /// Skips an object or array. It does not recurse, so that no message exhausts the stack.
+    /// Skips and validates an object or array. It does not recurse, so that no message exhausts the
+    /// stack.
     fn container(&mut self) -> Scan<()> {
         let mut open = OpenContainers::default();
         loop {
@@ -227,7 +228,8 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Skips an object. `member` must skip the key and the value.
+    /// Skips an object. Calls `member` at the start of each member; `member` must skip the key and
+    /// the value.
     ///
     /// # Errors
     /// Fails if no object follows or `member` fails.
@@ -246,7 +248,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Skips an array. `element` must skip the element.
+    /// Skips an array. Calls `element` at the start of each element; `element` must skip the
+    /// element.
     ///
     /// # Errors
     /// Fails if no array follows or `element` fails.
@@ -264,8 +267,9 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Skips the next element of an array that was entered before. Returns `None` at the end of the
-    /// array or of the buffer. Use it to continue in the middle of a list.
+    /// Skips the next element of an array whose opening bracket was skipped before, and returns its
+    /// span. Returns `None` at the end of the array or of the buffer. Use it to continue in the
+    /// middle of a list.
     ///
     /// # Errors
     /// Fails if the element is incomplete.
@@ -278,7 +282,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Checks that only white space follows.
+    /// Checks that only white space follows in the buffer.
     ///
     /// # Errors
     /// Fails if anything else follows.
@@ -303,7 +307,7 @@ impl<'a> Scanner<'a> {
         meets
     }
 
-    /// Advances to `at`, which must be the end of the next value.
+    /// Advances to the offset `at`, which must be the end of a value. Does nothing if it is behind.
     pub fn advance_to(&mut self, at: usize) {
         self.at = at.max(self.at);
     }
@@ -314,12 +318,13 @@ impl<'a> Scanner<'a> {
         self.at += self.peek().1;
     }
 
-    /// Returns the content of a string as raw JSON, with its escapes.
+    /// Returns the content of the string at `span` as raw JSON: without quotes, but with its
+    /// escapes.
     pub(super) fn inner(&self, span: &Span) -> std::borrow::Cow<'a, [u8]> {
         text::visible(self.bytes(span), self.form)
     }
 
-    /// Returns the bytes of a span.
+    /// Returns the bytes of the buffer at `span`, or an empty slice if it is out of bounds.
     #[must_use]
     pub fn bytes(&self, span: &Span) -> &'a [u8] {
         self.bytes.get(span.clone()).unwrap_or_default()
@@ -341,14 +346,14 @@ impl<'a> Scanner<'a> {
         *text::string(self.bytes(span), self.form) == *name.as_bytes()
     }
 
-    /// Decodes the string at `span`, which excludes the quotes.
+    /// Decodes the string at `span`, which excludes the quotes; invalid UTF-8 becomes U+FFFD.
     #[must_use]
     pub fn decode(&self, span: &Span) -> String {
         String::from_utf8_lossy(&text::string(self.bytes(span), self.form)).into_owned()
     }
 }
 
-/// The kind of value that each byte begins.
+/// The kind of value that begins with each byte, or `None` if no value begins with it.
 static KINDS: [Option<Kind>; 256] = {
     let mut kinds = [None; 256];
     let mut byte = 0;

@@ -7,17 +7,17 @@ use wide::u8x16;
 use super::Span;
 use crate::blocks::{self, PART};
 
-/// The form of bytes in their buffer.
+/// The form in which a buffer contains a text or a JSON document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Form {
-    /// Verbatim.
+    /// The buffer contains the text verbatim.
     Raw,
-    /// Escaped as the content of a JSON string, without its quotes.
+    /// The buffer contains the text escaped as the content of a JSON string, without the quotes.
     Escaped,
 }
 
 impl Form {
-    /// Returns the number of bytes of a quote.
+    /// Returns the number of bytes of a quote of JSON in this form: `"`, or `\"` if escaped.
     #[inline]
     pub(super) fn quote(self) -> usize {
         match self {
@@ -31,13 +31,14 @@ impl Form {
 enum Unit {
     /// An unescaped byte, or part of a UTF-8 sequence.
     Plain,
-    /// An escape sequence.
+    /// An escape sequence for this character.
     Escape(char),
     /// `\u` that encodes no character: a lone surrogate, or missing digits.
     Broken,
 }
 
-/// Returns the unit at `at` and its length in bytes, or `None` at the end.
+/// Returns the unit of escaped text at the offset `at` and its length in bytes, or `None` at the
+/// end.
 fn unit(bytes: &[u8], at: usize) -> Option<(Unit, usize)> {
     let byte = *bytes.get(at)?;
     if byte != b'\\' {
@@ -71,7 +72,7 @@ fn unicode(bytes: &[u8], at: usize) -> (Unit, usize) {
     }
 }
 
-/// Returns the value of the four hexadecimal digits at `at`.
+/// Returns the value of the four hexadecimal digits at `at`, or `None` if there are no such digits.
 pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
     bytes
         .get(at..at + 4)?
@@ -79,7 +80,8 @@ pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
         .try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
 }
 
-/// Returns the decoded text; borrowed if nothing is escaped. A lone surrogate decodes to U+FFFD.
+/// Returns the text that `bytes` contain in this form; borrowed if nothing is escaped. A lone
+/// surrogate decodes to U+FFFD.
 #[inline]
 #[must_use]
 pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
@@ -90,8 +92,8 @@ pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     if first == bytes.len() { Cow::Borrowed(bytes) } else { Cow::Owned(decoded(bytes)) }
 }
 
-/// Returns true if a string of at most 16 bytes contains no escape. May return false for others
-/// near the end of the buffer, so that one vector comparison decides.
+/// Returns true if the string at `span` has at most 16 bytes and no escape. One vector comparison
+/// decides, so that it returns false if the buffer ends less than 16 bytes after the start.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
     let part = bytes.get(span.start..).and_then(|rest| rest.first_chunk::<PART>());
@@ -101,7 +103,8 @@ pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
     })
 }
 
-/// Decodes the content of a JSON string whose document has the given form.
+/// Decodes the content of a JSON string to its value. `form` is the form of the document that
+/// contains the string.
 #[must_use]
 pub(super) fn string(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     match visible(bytes, form) {
@@ -110,7 +113,7 @@ pub(super) fn string(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     }
 }
 
-/// Decodes escaped text.
+/// Decodes escaped text into a new vector.
 #[inline(never)]
 fn decoded(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -141,7 +144,8 @@ fn decode(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Decodes an escape that is not two bytes, and returns its length.
+/// Decodes the escape at the start of `bytes` that is not two bytes, and appends it to `out`.
+/// Returns the length of the escape.
 #[inline(never)]
 fn escape_of(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     let Some((unit, length)) = unit(bytes, 0) else { return bytes.len() };
@@ -180,7 +184,8 @@ static SIMPLE: [u8; 256] = {
     bytes
 };
 
-/// Decodes the longest beginning of a text that has at most `source` bytes before decoding.
+/// Decodes the longest beginning of a text that has at most `source` bytes in the buffer and splits
+/// no character or escape.
 #[must_use]
 pub fn prefix(bytes: &[u8], source: usize, form: Form) -> Cow<'_, [u8]> {
     visible(bytes.get(..boundary(bytes, source, form)).unwrap_or(bytes), form)
@@ -212,8 +217,8 @@ pub fn boundary(bytes: &[u8], at: usize, form: Form) -> usize {
     from
 }
 
-/// Decodes about `length` bytes at `at` without splitting a character or an escape. Returns the
-/// text and its length before decoding.
+/// Decodes about `length` bytes at the offset `at` without splitting a character or an escape.
+/// Returns the decoded text and the number of bytes that it has in the buffer.
 #[must_use]
 pub fn sample(bytes: &[u8], at: usize, length: usize, form: Form) -> (Cow<'_, [u8]>, usize) {
     let (from, to) = (boundary(bytes, at, form), boundary(bytes, at + length, form));
@@ -221,7 +226,7 @@ pub fn sample(bytes: &[u8], at: usize, length: usize, form: Form) -> (Cow<'_, [u
     (visible(part, form), part.len())
 }
 
-/// Appends `bytes`, converted from one form to another.
+/// Appends `bytes` to `out`, converted from the form `from` to the form `to`.
 pub fn convert(out: &mut Vec<u8>, bytes: &[u8], from: Form, to: Form) {
     match (from, to) {
         (Form::Raw, Form::Escaped) => escape(out, bytes),
@@ -230,7 +235,7 @@ pub fn convert(out: &mut Vec<u8>, bytes: &[u8], from: Form, to: Form) {
     }
 }
 
-/// Escapes UTF-8 text as the content of a JSON string.
+/// Appends UTF-8 text to `out`, escaped as the content of a JSON string.
 pub fn escape(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len());
     let mut rest = text;
@@ -250,7 +255,8 @@ fn is_special(part: u8x16) -> u8x16 {
     control | part.simd_eq(u8x16::splat(b'"')) | part.simd_eq(u8x16::splat(b'\\'))
 }
 
-/// Returns the escape of a byte in a fixed array, and its length.
+/// Returns the JSON escape of the byte `special` at the start of a fixed array, and the length of
+/// the escape.
 #[inline]
 fn escape_bytes(special: u8) -> ([u8; 6], usize) {
     let short = |letter: u8| ([b'\\', letter, 0, 0, 0, 0], 2);

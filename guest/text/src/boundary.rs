@@ -1,8 +1,8 @@
-//! The quality of line boundaries as the end of a chunk.
+//! The quality of line boundaries as places to end a chunk of text.
 
 use context_guard_json::text::{self, Form};
 
-/// The quality of a boundary. Greater is better.
+/// The quality of a line boundary as the end of a chunk of text. Greater is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// Inside a log entry, a code fence or a stack trace.
@@ -17,7 +17,7 @@ pub enum Rank {
     Entry,
 }
 
-/// The number of bytes that are read at each end of a line.
+/// The number of bytes that are examined at each end of a line.
 const LINE_SAMPLE_BYTES: usize = 96;
 
 /// Ranks the boundary before each line of a text.
@@ -38,8 +38,8 @@ enum Previous {
 }
 
 impl Ranker {
-    /// Creates a ranker for a text that begins with the lines of `sample`. It is a log if a third
-    /// of them begin log entries.
+    /// Creates a ranker for a text that begins with the lines of `sample`. The text is a log if a
+    /// third of these lines begin log entries.
     #[must_use]
     pub fn new<'a>(sample: impl Iterator<Item = &'a [u8]>, form: Form) -> Self {
         let (mut lines, mut entries) = (0usize, 0usize);
@@ -51,7 +51,8 @@ impl Ranker {
         Self { log: entries >= 2 && entries * 3 >= lines, ..Self::default() }
     }
 
-    /// Ranks the boundary between two lines anywhere in the text. Ignores code fences around them.
+    /// Ranks the boundary between the adjacent lines `before` and `line` anywhere in the text.
+    /// Ignores code fences around them.
     #[must_use]
     pub fn between(&self, before: &[u8], line: &[u8], form: Form) -> Rank {
         if self.log {
@@ -64,7 +65,7 @@ impl Ranker {
         here.before(line, form)
     }
 
-    /// Ranks the boundary before `line`. Call it for all lines in order.
+    /// Ranks the boundary before `line`. Call it for all lines of the text in order.
     pub fn before(&mut self, line: &[u8], form: Form) -> Rank {
         let head = text::prefix(line, LINE_SAMPLE_BYTES, form);
         let tail_from = text::boundary(line, line.len().saturating_sub(LINE_SAMPLE_BYTES), form);
@@ -115,8 +116,8 @@ pub fn is_heading(line: &[u8]) -> bool {
     (1..=6).contains(&marks) && line.get(marks) == Some(&b' ')
 }
 
-/// Returns true if the line begins a log entry: with a time or a level, maybe in brackets.
-/// Continuation lines begin with white space, `at` or `Caused by`.
+/// Returns true if the line begins a log entry: with a time, a level or a JSON object, maybe in
+/// brackets. Continuation lines begin with white space, `at` or `Caused by`.
 #[must_use]
 pub fn begins_entry(line: &[u8]) -> bool {
     let line = line.strip_prefix(b"[").unwrap_or(line);

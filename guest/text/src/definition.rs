@@ -27,7 +27,7 @@ const KEYWORDS: &[&str] = &[
     "proc",
     "macro_rules!",
 ];
-/// Words that may precede the keyword.
+/// Words that may precede one of the keywords in a definition.
 const QUALIFIERS: &[&str] = &[
     "pub",
     "pub(crate)",

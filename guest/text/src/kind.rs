@@ -23,7 +23,7 @@ pub enum Kind {
     Plain,
 }
 
-/// The number of lines that are read.
+/// The number of lines by which the kind of a text is detected.
 const SAMPLE_LINES: usize = 200;
 
 impl Kind {
@@ -76,7 +76,7 @@ fn ends_as_code(line: &[u8]) -> bool {
     matches!(line.trim_ascii_end().last(), Some(b'{' | b'}' | b';' | b':' | b')' | b',' | b'('))
 }
 
-/// Returns true if most lines have the same number of fields, more than one.
+/// Returns true if most of the lines in `head` have the same number of fields, more than one.
 fn is_table(head: &[&[u8]]) -> bool {
     if head.len() < 4 {
         return false;
@@ -91,7 +91,8 @@ fn is_table(head: &[&[u8]]) -> bool {
     })
 }
 
-/// Returns true if most lines end like sentences. Such lines are no rows.
+/// Returns true if most of the lines in `head` end like sentences. Such lines are not rows of a
+/// table.
 fn reads_as_prose(head: &[&[u8]]) -> bool {
     head.iter().filter(|line| line.trim_ascii_end().ends_with(b".")).count() * 2 > head.len()
 }

@@ -11,14 +11,14 @@ const MAX_INITIAL_LINES: usize = 1 << 16;
 /// The line ends of a text, and whether it contains code fences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineIndex {
-    /// The end of each line after its terminator. The last line may lack one.
+    /// The offset after the terminator of each line. The last line may lack a terminator.
     lines: Vec<usize>,
     /// True if the text contains three backticks or tildes in a row.
     fenced: bool,
 }
 
 impl LineIndex {
-    /// Indexes a text. O(n), 64 bytes per step.
+    /// Indexes the lines of a text. O(n), 64 bytes per step.
     #[must_use]
     pub fn build(bytes: &[u8], form: Form) -> Self {
         match form {
@@ -29,21 +29,21 @@ impl LineIndex {
     }
 
     /// Indexes an escaped text up to its closing quote; `bytes` begins after the opening quote.
-    /// Returns the index and the length, or `None` without a closing quote. O(n), 64 bytes per
-    /// step.
+    /// Returns the index and the length of the text, or `None` without a closing quote. O(n), 64
+    /// bytes per step.
     #[must_use]
     pub fn build_to_quote(bytes: &[u8]) -> Option<(Self, usize)> {
         let (ends, end) = index(bytes, &mut Escaped::<true>::default());
         Some((ends, end?))
     }
 
-    /// Returns the end of each line.
+    /// Returns the offset after each line, including its terminator.
     #[must_use]
     pub fn lines(&self) -> &[usize] {
         &self.lines
     }
 
-    /// Returns true if the text contains a code fence.
+    /// Returns true if the text contains a code fence: three backticks or tildes in a row.
     #[must_use]
     pub fn fenced(&self) -> bool {
         self.fenced
@@ -52,12 +52,13 @@ impl LineIndex {
 
 /// Finds line terminators, block by block.
 trait Breaks {
-    /// Returns the last bytes of the terminators in the block at `base`, and the end of the text if
-    /// it is in the block.
+    /// Returns the set of positions of the last byte of each terminator in the block at `base`.
+    /// Also returns the position in the block at which the text ends, or `None` if the text
+    /// continues.
     fn next(&mut self, bytes: &[u8], block: ByteBlock, base: usize) -> (u64, Option<usize>);
 }
 
-/// Terminators of a raw text.
+/// Finds the terminators of a raw text.
 struct Raw;
 
 impl Breaks for Raw {
@@ -67,7 +68,7 @@ impl Breaks for Raw {
     }
 }
 
-/// Terminators of an escaped text. With `QUOTED`, an unescaped quote ends the text.
+/// Finds the terminators of an escaped text. With `QUOTED`, an unescaped quote ends the text.
 #[derive(Default)]
 struct Escaped<const QUOTED: bool>(BackslashCarry);
 
@@ -86,7 +87,8 @@ impl<const QUOTED: bool> Breaks for Escaped<QUOTED> {
     }
 }
 
-/// Returns which of the bytes after two or more backslashes are unescaped.
+/// Returns the positions in `doubtful` whose byte is unescaped. Each of these bytes of the block at
+/// `base` has two or more backslashes before it.
 #[inline(never)]
 fn plain(bytes: &[u8], doubtful: u64, base: usize) -> u64 {
     let is_plain =
@@ -94,7 +96,8 @@ fn plain(bytes: &[u8], doubtful: u64, base: usize) -> u64 {
     bit_positions(doubtful).filter(is_plain).fold(0, |set, place| set | 1 << place)
 }
 
-/// Indexes a text, and returns its end if a quote ends it.
+/// Indexes the lines that `breaks` finds in a text. Also returns the offset of the quote that ends
+/// the text, or `None` if no quote does.
 #[inline(always)]
 fn index(bytes: &[u8], breaks: &mut impl Breaks) -> (LineIndex, Option<usize>) {
     let mut lines = Vec::with_capacity((bytes.len() / 64).min(MAX_INITIAL_LINES));
@@ -119,8 +122,8 @@ fn index(bytes: &[u8], breaks: &mut impl Breaks) -> (LineIndex, Option<usize>) {
     (LineIndex { lines, fenced }, end)
 }
 
-/// Returns true if a code fence ends in the block at `base`. `end` is the end of the text in the
-/// block.
+/// Returns true if a code fence ends in the block at `base`. `end` is the position in the block at
+/// which the text ends, or `None` if the text continues.
 #[inline(never)]
 fn fence(bytes: &[u8], base: usize, end: Option<usize>) -> bool {
     let text = end.and_then(|end| bytes.get(..base + end)).unwrap_or(bytes);

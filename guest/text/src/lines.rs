@@ -6,8 +6,8 @@ use super::line_index::LineIndex;
 use context_guard_json::Span;
 use context_guard_json::text::{Form, prefix, visible};
 
-/// The number of bytes of a line's head. An escape has at most six, so that it has at least 16
-/// characters.
+/// The maximum size of a line's head in the buffer, in bytes. An escape has at most 12, so that the
+/// head has at least eight characters.
 const HEAD_BYTES: usize = 96;
 
 /// A text with its line index.
@@ -24,31 +24,31 @@ impl<'t> IndexedText<'t> {
         Self { bytes, form, ends: Cow::Owned(LineIndex::build(bytes, form)) }
     }
 
-    /// Combines a text with an existing index.
+    /// Combines a text with its existing line index `ends`.
     #[must_use]
     pub fn with_index(bytes: &'t [u8], form: Form, ends: &'t LineIndex) -> Self {
         Self { bytes, form, ends: Cow::Borrowed(ends) }
     }
 
-    /// Returns the text.
+    /// Returns the bytes of the text in the buffer, which may be escaped.
     #[must_use]
     pub fn bytes(&self) -> &'t [u8] {
         self.bytes
     }
 
-    /// Returns the form of the text.
+    /// Returns the form of the text: raw, or escaped inside a JSON string.
     #[must_use]
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Returns the end of each line after its terminator.
+    /// Returns the offset after each line, including its terminator.
     #[must_use]
     pub fn ends(&self) -> &[usize] {
         self.ends.lines()
     }
 
-    /// Returns true if the text contains a code fence.
+    /// Returns true if the text contains a code fence: three backticks or tildes in a row.
     #[must_use]
     pub fn fenced(&self) -> bool {
         self.ends.fenced()
@@ -66,7 +66,8 @@ impl<'t> IndexedText<'t> {
         self.ends().is_empty()
     }
 
-    /// Returns a line verbatim with its terminator, or an empty slice beyond the last line.
+    /// Returns the line with the number `at`, from 0, verbatim with its terminator. Returns an
+    /// empty slice beyond the last line.
     #[must_use]
     pub fn raw(&self, at: usize) -> &'t [u8] {
         let ends = self.ends();
@@ -75,13 +76,14 @@ impl<'t> IndexedText<'t> {
         self.bytes.get(*start..*end).unwrap_or_default()
     }
 
-    /// Decodes the beginning of a line: at least 16 characters, or the whole line. O(1).
+    /// Decodes the beginning of the line with the number `at`: at least eight characters, or the
+    /// whole line. O(1).
     #[must_use]
     pub fn head(&self, at: usize) -> Cow<'t, [u8]> {
         prefix(self.raw(at), HEAD_BYTES, self.form)
     }
 
-    /// Decodes a line without its terminator. O(line).
+    /// Decodes the line with the number `at` without its terminator. O(line).
     #[must_use]
     pub fn line(&self, at: usize) -> Cow<'t, [u8]> {
         match visible(self.raw(at), self.form) {
@@ -93,7 +95,7 @@ impl<'t> IndexedText<'t> {
         }
     }
 
-    /// Iterates over the decoded lines.
+    /// Iterates over the decoded lines, without terminators.
     pub fn lines(&self) -> impl Iterator<Item = Cow<'t, [u8]>> {
         (0..self.len()).map(|at| self.line(at))
     }
@@ -104,7 +106,7 @@ fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// An iterator over the spans of lines.
+/// An iterator over the spans of a text's lines, including terminators.
 pub struct LineSpans<'a> {
     bytes: &'a [u8],
     form: Form,
@@ -118,7 +120,7 @@ impl<'a> LineSpans<'a> {
         Self { bytes, form, at: 0 }
     }
 
-    /// Returns the end of the line at the current position.
+    /// Returns the offset after the line at the current position, including its terminator.
     fn end(&self) -> usize {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         if self.form == Form::Raw {

@@ -6,21 +6,21 @@ use super::definition::is_definition;
 use super::kind::Kind;
 use super::lines::IndexedText;
 
-/// An entry of an outline.
+/// An entry of a text's outline, such as a heading or a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The line number, from 1.
+    /// The number of the line with this entry, from 1.
     pub line: usize,
-    /// The depth. The deepest entries are dropped first.
+    /// The nesting depth of this entry. The deepest entries are dropped first.
     pub depth: usize,
-    /// The text to show.
+    /// The text of this entry, such as the heading.
     pub text: String,
 }
 
-/// The maximum number of characters to show per entry.
+/// The maximum number of characters of an entry's text.
 const MAX_ENTRY_CHARS: usize = 120;
 
-/// Returns the outline of a text. O(n).
+/// Returns the outline of a text, or no entries if texts of this kind have no outline. O(n).
 #[must_use]
 pub fn parts(kind: Kind, text: &IndexedText<'_>) -> Vec<Part> {
     let read = match kind {
@@ -51,7 +51,7 @@ fn headings(lines: &[&[u8]]) -> Vec<Part> {
     parts
 }
 
-/// Lists files with their counts of added and removed lines, and hunks.
+/// Lists the files of a diff with their counts of added and removed lines, and its hunks.
 fn files(lines: &[&[u8]]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut counts: Vec<(usize, usize, usize)> = Vec::new();
@@ -100,7 +100,7 @@ fn items(lines: &[&[u8]]) -> Vec<Part> {
         .collect()
 }
 
-/// Lists titles and headings of a page.
+/// Lists the titles and headings of an HTML page.
 fn tags(lines: &[&[u8]]) -> Vec<Part> {
     const TAGS: [(&str, usize); 5] = [("title", 1), ("h1", 1), ("h2", 2), ("h3", 3), ("h4", 4)];
     let mut parts = Vec::new();

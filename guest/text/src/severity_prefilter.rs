@@ -1,4 +1,5 @@
-//! A quick search for lines that may be errors or warnings, so that only those are read.
+//! A quick search for lines that may be errors or warnings. Only these lines are then checked for
+//! their severity.
 
 use wide::u8x16;
 
@@ -6,8 +7,8 @@ use super::lines::IndexedText;
 use context_guard_json::blocks::{BLOCK_BYTES, BlockTriple as _, ByteBlock, bit_positions};
 use context_guard_json::text::Form;
 
-/// Returns, for each line, true if [`super::severity::severity`] may detect anything in it. O(n),
-/// 64 bytes per step.
+/// Returns an element for each line, true if [`super::severity::severity`] may detect an error or
+/// warning in it. O(n), 64 bytes per step.
 #[must_use]
 pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     let (bytes, ends) = (text.bytes(), text.ends());
@@ -37,8 +38,9 @@ pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     candidates
 }
 
-/// Returns the positions of the prefixes of [`WORDS`], in any case; a superset with
-/// [`HAS_BYTE_SHUFFLE`]. With `ESCAPED` it includes unicode escapes, which may hide a letter.
+/// Returns the positions in the block at `base` at which one of [`WORDS`] begins, in any case; a
+/// superset with [`HAS_BYTE_SHUFFLE`]. With `ESCAPED` it includes unicode escapes, which may hide a
+/// letter.
 #[inline(always)]
 fn beginnings<const ESCAPED: bool>(bytes: &[u8], base: usize) -> u64 {
     let blocks = [0, 1, 2].map(|ahead| ByteBlock::load(bytes, base + ahead));
@@ -62,7 +64,8 @@ fn is(part: u8x16, letter: u8) -> u8x16 {
     part.simd_eq(u8x16::splat(letter))
 }
 
-/// Returns a mask of the positions at which one of [`WORDS`] begins.
+/// Returns a mask of the positions at which one of [`WORDS`] begins. The arguments are the bytes at
+/// each position, and one and two bytes after it.
 #[inline(always)]
 fn begins<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     let [one, two, three] = [first, second, third].map(|part| part | u8x16::splat(0x20));
@@ -96,7 +99,8 @@ const WORDS: [&[&[u8; 3]]; 8] = [
     &[b"lvl", b"exc"],
 ];
 
-/// The sets that contain a letter as the first, second or third one, by its lower four bits.
+/// The sets of [`WORDS`] with a letter as the first, second or third one, as bits. The inner index
+/// is the lower four bits of the letter.
 const NIBBLE_TABLES: [[u8; 16]; 3] = {
     let mut sets = [[0; 16]; 3];
     let mut set = 0;
@@ -116,7 +120,7 @@ const NIBBLE_TABLES: [[u8; 16]; 3] = {
     sets
 };
 
-/// Returns a mask of the positions at which one of [`WORDS`] may begin: all that [`begins`] finds,
+/// Returns a mask of the positions at which one of [`WORDS`] may begin: all that `begins` finds,
 /// and few others.
 #[inline(always)]
 fn may_begin<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {

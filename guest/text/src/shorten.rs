@@ -10,10 +10,11 @@ use context_guard_json::text::Form;
 /// The beginning of every truncation mark.
 pub const TRUNCATION_MARK_PREFIX: &str = " ... [";
 
-/// The number of characters shown of a text that is not prose.
+/// The number of characters to which a text that is not prose is shortened.
 const STUB_CHARS: usize = 24;
 
-/// Returns the truncation mark for omitted text: ` ... [12 more words]`.
+/// Returns the truncation mark for `count` omitted units, of the plural name `what`: ` ... [12 more
+/// words]`.
 #[must_use]
 pub fn truncation_mark(count: usize, what: &str) -> String {
     format!("{TRUNCATION_MARK_PREFIX}{count} more {what}]")
@@ -73,7 +74,7 @@ fn ascii_words(text: &[u8]) -> usize {
 }
 
 /// Shortens a text to about `max_chars` characters and a truncation mark. Prefers sentences with
-/// one of `keywords`.
+/// one of `keywords`. Returns a text that is short enough unchanged.
 #[must_use]
 pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
     let length = text.chars().count();
@@ -130,11 +131,11 @@ pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
     format!("{kept}{}", truncation_mark(words - held, "words"))
 }
 
-/// The number of bytes that determine the script of a text.
+/// The number of bytes at the start of a text by which its script is determined.
 const SCRIPT_SAMPLE_BYTES: usize = 200;
 
-/// Returns true if no sentence can end within the first `max_chars` characters. May return false
-/// for others.
+/// Returns true if surely no sentence of `text` ends within its first `max_chars` characters.
+/// Returns false in case of doubt.
 fn runs_on(text: &str, max_chars: usize) -> bool {
     let bytes = text.as_bytes();
     let ends = |part: u8x16| {
@@ -151,7 +152,7 @@ fn words(text: &str) -> usize {
     if is_ascii(bytes) { ascii_words(bytes) } else { text.split_whitespace().count() }
 }
 
-/// Returns true if the script of a text does not separate words.
+/// Returns true if the script of a text, such as Chinese, does not separate words by spaces.
 fn is_wide(text: &str) -> bool {
     let bytes = text.as_bytes();
     if is_ascii(bytes.get(..SCRIPT_SAMPLE_BYTES).unwrap_or(bytes)) {
@@ -166,8 +167,8 @@ fn has_keyword(sentence: &str, keywords: &[String]) -> bool {
     keywords.iter().any(|keyword| sentence.contains(&keyword.to_lowercase()))
 }
 
-/// Splits the first 64 kB into sentences with the space after them. A line break also ends a
-/// sentence.
+/// Splits the first 64 kB of a text into sentences, each with the space after it. A line break also
+/// ends a sentence.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let head = text
         .get(..context_guard_json::text::boundary(text.as_bytes(), 65_536, Form::Raw))
@@ -175,8 +176,8 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     head.split_inclusive('\n').flat_map(|line| line.split_sentence_bounds())
 }
 
-/// Returns the whole words that fit into `max_chars` characters, or characters if the first word
-/// does not.
+/// Returns the whole words of `text` that fit into `max_chars` characters, or a part of the first
+/// word if it does not fit.
 fn words_within(text: &str, max_chars: usize) -> String {
     let cut = text.char_indices().nth(max_chars).map_or(text.len(), |(at, _)| at);
     let head = text.get(..cut).unwrap_or(text);
@@ -188,7 +189,7 @@ fn words_within(text: &str, max_chars: usize) -> String {
     if whole.is_empty() { String::new() } else { graphemes(whole) }
 }
 
-/// Removes a last grapheme that may be incomplete.
+/// Returns `text` without its last grapheme if that may be incomplete.
 fn graphemes(text: &str) -> String {
     match text.grapheme_indices(true).next_back() {
         Some((at, last)) if last.chars().count() > 1 => text.get(..at).unwrap_or(text).to_owned(),

@@ -1,40 +1,41 @@
-//! The token budget of an answer, and the report on it.
+//! The token budget of a response to the client, and the report on its use.
 
 use serde::{Deserialize, Serialize};
 
 use super::Estimator;
 
-/// The token budget of an answer.
+/// The token budget of a response to the client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// The token estimator.
+    /// The estimator of the response's tokens.
     pub estimator: Estimator,
-    /// The budget of the policy, in tokens.
+    /// The maximum tokens that the policy allows, including the safety margin.
     pub threshold: u64,
 }
 
 impl Budget {
-    /// Returns the estimated tokens that an answer may have.
+    /// Returns the maximum estimated tokens of the response: the threshold without the safety
+    /// margin.
     #[must_use]
     pub fn allowance(&self) -> u64 {
         self.estimator.allowance(self.threshold)
     }
 }
 
-/// The report on a budget (FR-009, FR-012).
+/// The report to the client on the use of a token budget (FR-009, FR-012).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenBudget {
-    /// The estimated tokens of the answer.
+    /// The estimated tokens of the response to the client.
     pub estimated_tokens: u64,
-    /// The used share of the budget: 0 to 1, with two decimals.
+    /// The share of the budget that the response uses: 0 to 1, with two decimals.
     pub budget_used: f64,
-    /// The tokens of the budget that are left.
+    /// The tokens of the budget that the response leaves unused.
     pub budget_remaining: u64,
 }
 
 impl TokenBudget {
-    /// Creates the report on an answer of `estimated` tokens.
+    /// Creates the report on a response of `estimated` tokens under a budget of `threshold` tokens.
     #[must_use]
     pub fn new(estimated: u64, threshold: u64) -> Self {
         // Whole hundredths, so that every host writes the same number.

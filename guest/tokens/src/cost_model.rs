@@ -1,6 +1,8 @@
-//! Cost estimation for many similar texts: some are priced, and the others estimated by their size.
+//! Cost estimation for many similar texts: the tokens of some are computed, and the others are
+//! estimated by their size.
 
-/// The costs of the texts that were priced.
+/// The total size and cost of the texts whose cost was computed. Other costs are estimated from
+/// them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CostModel {
     bytes: u64,
@@ -8,14 +10,14 @@ pub struct CostModel {
 }
 
 impl CostModel {
-    /// Returns the number of bytes that were priced.
+    /// Returns the total bytes of the texts whose cost was computed.
     #[must_use]
     pub fn bytes(self) -> u64 {
         self.bytes
     }
 
-    /// Returns the cost of a text of so many bytes. Prices it if `exactly`, or if none was priced
-    /// before, and remembers the result. Else estimates it in O(1).
+    /// Returns the cost of a text of `bytes` bytes. Computes it by `weigh` if `exactly` is true or
+    /// no cost was computed before, and remembers the result. Otherwise estimates it in O(1).
     pub fn estimate_cost(
         &mut self,
         bytes: usize,

@@ -1,8 +1,8 @@
-//! The default estimator. It reads bytes once and looks up the cost of each lexical event in a
-//! table, without a vocabulary.
+//! The default token estimator. It reads bytes once and looks up the cost of each lexical event,
+//! such as a word, in a table, without a vocabulary.
 //!
-//! Estimates are within 10 % of the real count for more than 95 % of texts. `chars4` reaches that
-//! for a third (SC-008).
+//! Its estimates are within 10 % of the real count for more than 95 % of texts. `chars4` reaches
+//! that for a third (SC-008).
 
 mod classes;
 mod scan;
@@ -46,7 +46,8 @@ impl Profile {
         }
     }
 
-    /// Returns true if this build has the tables. Policies that name another profile are rejected.
+    /// Returns true if this build contains the tables of the profile. A policy is rejected if it
+    /// names a profile without tables.
     #[must_use]
     pub fn is_built_in(self) -> bool {
         self.built_in().is_some()
@@ -60,10 +61,10 @@ impl Profile {
 /// The unrounded estimate of a text, in 1/4096 token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaledEstimate {
-    /// The estimate.
+    /// The estimated tokens of the text, in 1/4096 token.
     pub estimate: u64,
-    /// The estimate, and more for runs that natural text does not have. Budgets are enforced with
-    /// it.
+    /// The estimate with an additional cost for runs that natural text does not have. Budgets are
+    /// enforced with it.
     pub cautious: u64,
 }
 
@@ -77,8 +78,8 @@ pub fn estimate(text: &[u8], profile: Profile) -> u64 {
     (scaled_estimate(text, profile).estimate + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
 }
 
-/// A cache of word costs, because texts of one kind repeat the same words. It changes the speed
-/// only, not the result.
+/// A cache of the costs of words under one profile, because texts of one kind repeat the same
+/// words. It changes the speed only, not the result.
 pub struct WordCache([Word; WORDS]);
 
 impl Default for WordCache {
@@ -87,7 +88,7 @@ impl Default for WordCache {
     }
 }
 
-/// Estimates a text. O(n), one pass.
+/// Returns the unrounded estimate of a text. O(n), one pass.
 #[must_use]
 pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
     // Shorter texts repeat too few words.
@@ -99,7 +100,8 @@ pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
     }
 }
 
-/// Estimates one of many texts. O(n), one pass.
+/// Returns the unrounded estimate of one of many texts that share the cache `words`. O(n), one
+/// pass.
 #[must_use]
 pub fn scaled_estimate_in(words: &mut WordCache, text: &[u8], profile: Profile) -> ScaledEstimate {
     Sum::new(profile.tables(), Some(&mut words.0)).scan(text)

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use context_guard_json::blocks::is_ascii;
 
-/// The units of a token in which the costs of small texts are added up.
+/// The number of units per token in which the costs of small texts are added up.
 pub const COST_SCALE: u64 = 4_096;
 
 /// The estimation method.
@@ -38,7 +38,7 @@ pub struct Estimator {
     pub method: Method,
     /// The tokenizer that the lexical method represents.
     pub profile: Profile,
-    /// A factor on the result, for tokenizers that give more tokens than the profile.
+    /// A factor on the estimated tokens, for tokenizers that give more tokens than the profile.
     pub scale: f64,
 }
 
@@ -52,7 +52,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Returns the sum of two texts that were measured alone.
+    /// Returns the summed tokens and costs of two texts that were measured separately.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { tokens: self.tokens + other.tokens, cost: self.cost + other.cost }
@@ -84,7 +84,8 @@ impl Estimator {
         self.scaled(self.estimate(text, lexical::scaled_estimate).cautious)
     }
 
-    /// Returns the unrounded cost of one of many texts. O(n).
+    /// Returns the unrounded cost, in 1/4096 token, of one of many texts that share the cache
+    /// `words`. O(n).
     #[must_use]
     pub fn scaled_cost_in(&self, words: &mut WordCache, text: &[u8]) -> u64 {
         let weigh = |text: &[u8], profile| lexical::scaled_estimate_in(words, text, profile);
@@ -97,7 +98,8 @@ impl Estimator {
         self.rounded(text, self.estimate(text, lexical::scaled_estimate))
     }
 
-    /// Returns the tokens and the cost of one of many texts. O(n), one pass.
+    /// Returns the tokens and the cost of one of many texts that share the cache `words`. O(n), one
+    /// pass.
     #[must_use]
     pub fn measure_in(&self, words: &mut WordCache, text: &[u8]) -> Measure {
         let weigh = |text: &[u8], profile| lexical::scaled_estimate_in(words, text, profile);
@@ -115,9 +117,9 @@ impl Estimator {
         }
     }
 
-    /// Estimates a text. Adds a margin for characters beyond ASCII, because the tables were
-    /// measured on other texts: estimates were up to 29 % too low if nearly half of the characters
-    /// were not ASCII.
+    /// Estimates a text; `weigh` implements the lexical method. Adds a margin for characters beyond
+    /// ASCII, because the tables were measured on other texts. Without it, estimates were up to 29
+    /// % too low if nearly half of the characters were not ASCII.
     fn estimate(
         &self,
         text: &[u8],
@@ -143,8 +145,8 @@ impl Estimator {
         }
     }
 
-    /// Returns the estimated tokens that may fill `budget`. A sixth of the budget is a safety
-    /// margin (FR-013), unless the formula has its own.
+    /// Returns the maximum estimated tokens of a text under a limit of `budget` tokens. The lexical
+    /// method reserves a sixth as a safety margin (FR-013); the formula of `chars4` has its own.
     #[must_use]
     pub fn allowance(&self, budget: u64) -> u64 {
         match self.method {
@@ -164,7 +166,8 @@ impl Estimator {
     }
 }
 
-/// Returns the number of Unicode scalar values in UTF-8 text: the bytes that do not continue one.
+/// Returns the number of Unicode scalar values in UTF-8 text: of all bytes except continuation
+/// bytes.
 fn characters(text: &[u8]) -> u64 {
     text.iter().filter(|byte| (**byte as i8) >= -0x40).count() as u64
 }

@@ -1,5 +1,5 @@
-//! Comparison of an escaped text with a raw one, for answers with the same JSON as text content and
-//! as structured content.
+//! Comparison of an escaped text with a raw one, for upstream responses with the same JSON as text
+//! content and as structured content.
 
 use wide::u8x16;
 
@@ -12,7 +12,8 @@ const STEP: usize = PART / 2;
 const SLASH: u8 = HIGHEST | b'\\';
 const HIGHEST: u8 = 0x80;
 
-/// The shuffle indices that insert backslashes, for each set of escaped bytes among eight.
+/// The shuffle indices that insert a backslash before each escaped byte. The table index has one
+/// bit for each of eight raw bytes, 1 if it is escaped.
 static SPREAD: [[u8; PART]; 256] = {
     let mut table = [[0; PART]; 256];
     let mut set = 0;
@@ -32,9 +33,10 @@ static SPREAD: [[u8; PART]; 256] = {
     table
 };
 
-/// The number of raw bytes per iteration. The component checks its deadline in each iteration.
+/// The number of raw bytes that [`is_escaped`] compares per iteration. The component checks its
+/// deadline in each iteration.
 const TURN: usize = 2 * PART;
-/// The number of escaped bytes that an iteration may read: twice as many, and one vector.
+/// The number of escaped bytes that an iteration may read: two for each raw byte, and one vector.
 const WINDOW: usize = 2 * TURN + PART;
 
 /// Returns true if `escaped` is `raw` with a backslash before each quote and backslash, and no
@@ -60,8 +62,8 @@ pub(super) fn is_escaped(escaped: &[u8], raw: &[u8]) -> bool {
     escaped.is_empty()
 }
 
-/// Returns the escaped length of `turn`, or `None` if `window` does not begin with its escaped
-/// form.
+/// Returns the length of the escaped form of the raw bytes `turn`, or `None` if the escaped bytes
+/// `window` do not begin with it.
 #[inline(always)]
 fn escaped_length(window: &[u8; WINDOW], turn: &[u8; TURN]) -> Option<usize> {
     let [first, second] = turn.as_chunks::<PART>().0 else { return None };
@@ -77,23 +79,24 @@ fn escaped_length(window: &[u8; WINDOW], turn: &[u8; TURN]) -> Option<usize> {
     (one & two).then_some(end)
 }
 
-/// Returns the positions of the bytes that must be escaped.
+/// Returns the set of positions of quotes and backslashes, which must be escaped, with one bit per
+/// byte.
 #[inline(always)]
 fn positions_to_escape(bytes: u8x16) -> usize {
     let (quote, slash) = (u8x16::splat(b'"'), u8x16::splat(b'\\'));
     (bytes.simd_eq(quote) | bytes.simd_eq(slash)).to_bitmask() as usize
 }
 
-/// Loads the vector at a position of a window. The mask proves to the compiler that it is in
-/// bounds.
+/// Loads the 16 bytes of `window` at the offset `place`. The bit mask in the code proves to the
+/// compiler that they are in bounds.
 #[inline(always)]
 fn load(window: &[u8; WINDOW], place: usize) -> u8x16 {
     let here = window.get(place & (2 * TURN - 1)..).and_then(<[u8]>::first_chunk);
     u8x16::new(here.copied().unwrap_or_default())
 }
 
-/// Compares 16 raw bytes with the window at `start`. Returns the end of their escaped form, and
-/// true if it matches.
+/// Compares the escaped form of 16 raw bytes with `window` from `start` on. `escaped` is the set of
+/// positions to escape. Returns the end of the escaped form, and true if it matches.
 #[inline(always)]
 fn compare_vector(
     window: &[u8; WINDOW],
@@ -114,8 +117,9 @@ fn spread(set: usize) -> u8x16 {
     u8x16::new(SPREAD.get(set).copied().unwrap_or_default())
 }
 
-/// Compares eight raw bytes, spread over `places`, with `here`. Returns their escaped length, and
-/// true if they match.
+/// Compares the escaped form of eight raw bytes with `here`, a part of the window. `places` are
+/// their indices from [`SPREAD`], and `set` has a bit for each byte to escape. Returns the escaped
+/// length, and true if it matches.
 #[inline(always)]
 fn compare_half(here: u8x16, bytes: u8x16, places: u8x16, set: usize) -> (usize, bool) {
     let expected = bytes.shuffle(places) | places.saturating_sub(u8x16::splat(HIGHEST));

@@ -1,13 +1,13 @@
-//! Comparison of escaped JSON with raw JSON, ignoring white space, for answers with pretty-printed
-//! text content.
+//! Comparison of escaped JSON with raw JSON, ignoring white space, for upstream responses with
+//! pretty-printed text content.
 
 use wide::u8x16;
 
 use crate::blocks::{common_prefix_length, find_where};
 
-/// Returns true if decoded `escaped` and `raw` differ only in white space between values. Returns
-/// false if they use different escapes for equal strings. O(n), 16 bytes per step in strings and
-/// white space.
+/// Returns true if `escaped`, once decoded, differs from `raw` only in white space between values.
+/// Returns false if they use different escapes for equal strings. O(n), 16 bytes per step in
+/// strings and white space.
 pub(super) fn equal_ignoring_whitespace(escaped: &[u8], raw: &[u8]) -> bool {
     let (mut left, mut right) = (escaped, raw);
     loop {
@@ -26,8 +26,8 @@ pub(super) fn equal_ignoring_whitespace(escaped: &[u8], raw: &[u8]) -> bool {
     }
 }
 
-/// Skips two strings, both begun, that are equal. Returns the remainders, or `None` if the strings
-/// differ.
+/// Skips two equal strings; both slices begin after the opening quote. Returns the slices after the
+/// closing quotes, or `None` if the strings differ.
 #[inline]
 fn string<'l, 'r>(escaped: &'l [u8], raw: &'r [u8]) -> Option<(&'l [u8], &'r [u8])> {
     let (mut left, mut right) = (escaped, raw);

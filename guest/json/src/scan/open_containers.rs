@@ -1,8 +1,9 @@
-//! The stack of open containers.
+//! The stack of objects and arrays whose closing bracket has not been read.
 
 use super::{MAX_DEPTH, Scan, ScanError};
 
-/// A stack with one bit per open container, 1 for objects. It allocates beyond 64 levels only.
+/// A stack with one bit per open object or array, 1 for objects. It allocates beyond 64 levels
+/// only.
 #[derive(Default)]
 pub(super) struct OpenContainers {
     depth: usize,

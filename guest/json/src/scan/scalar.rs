@@ -3,7 +3,7 @@
 use super::{Scan, Scanner, Span};
 
 impl Scanner<'_> {
-    /// Skips a number, `true`, `false` or `null` at the current position.
+    /// Skips a number, `true`, `false` or `null` at the current position, and returns its span.
     ///
     /// # Errors
     /// Fails if none begins here.

@@ -1,7 +1,7 @@
 //! Skipping of values by brackets and quotes alone, 64 bytes per step.
 //!
-//! It checks only that brackets are balanced. An invalid value reaches the client unchanged, as it
-//! would without the guard.
+//! Skipping checks only that brackets are balanced. An invalid value reaches the client unchanged,
+//! as it would without the guard.
 
 use super::{Kind, MAX_DEPTH, Scan, ScanError, Scanner};
 use crate::Span;
@@ -28,7 +28,7 @@ impl Scanner<'_> {
         Ok(start..self.at)
     }
 
-    /// Skips from an opening bracket to its counterpart.
+    /// Skips the object or array at the current position, up to the bracket that closes it.
     #[inline(never)]
     fn brackets<Q: Quotes>(&mut self) -> Scan<()> {
         let mut quotes = Q::default();
@@ -91,9 +91,11 @@ impl Scanner<'_> {
 
 /// Finds the quotes that delimit strings, block by block.
 trait Quotes: Default {
-    /// Returns the unescaped quotes of the next block, which end the containing string.
+    /// Returns the positions of quotes in the next block that end the string around an escaped
+    /// document; none in raw JSON.
     fn unescaped(&self, block: ByteBlock) -> u64;
-    /// Returns the delimiting quotes of the block at `base`.
+    /// Returns the positions of the quotes that delimit strings in the block at the offset `base`.
+    /// Advances to the next block.
     fn next(&mut self, scanner: &Scanner<'_>, block: ByteBlock, base: usize) -> Scan<u64>;
 }
 
@@ -143,10 +145,10 @@ impl Quotes for EscapedQuotes {
     }
 }
 
-/// Returns which of the quotes with two or more backslashes before them are part of a string.
-/// Escaping twice turns `"` into `\\\"`: 3 of 4 backslashes make it part of the string, 1 of 4
-/// makes it a delimiter. An even number ends the containing string inside of an inner string, which
-/// is an error.
+/// Returns the positions in `quotes` whose quote is part of a string. Each quote has two or more
+/// backslashes before it. Escaping twice turns `"` into `\\\"`. If the number of backslashes modulo
+/// 4 is 3, the quote is part of a string; if 1, it is a delimiter. An even number ends the
+/// containing string inside of an inner string, which is an error.
 #[inline(never)]
 fn quotes_in_strings(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
     let mut inner = 0;
@@ -160,8 +162,9 @@ fn quotes_in_strings(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u6
     Ok(inner)
 }
 
-/// Fails if one of these unicode escapes encodes a quote, a backslash or a control character. No
-/// common serializer writes them, and they cannot be skipped in place.
+/// Fails if a unicode escape in the block at `base` encodes a quote, a backslash or a control
+/// character. `units` are the positions of `u` after a backslash. No common serializer writes such
+/// escapes, and they cannot be skipped in place.
 #[inline(never)]
 fn reject_escaped_syntax(scanner: &Scanner<'_>, units: u64, base: usize) -> Scan<()> {
     for at in bit_positions(units).map(|place| base + place) {

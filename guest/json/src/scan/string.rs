@@ -1,5 +1,5 @@
-//! Scanning of strings. Most are short and without escapes, so that one vector comparison finds
-//! their end.
+//! Scanning of strings. Most strings are short and have no escapes, so that one vector comparison
+//! finds their end.
 
 use super::{Form, Scan, Scanner, Span};
 use crate::blocks;
@@ -26,15 +26,15 @@ impl<'a> Scanner<'a> {
         Ok(start..end)
     }
 
-    /// Returns all bytes after the quote at the current position.
+    /// Returns all bytes of the buffer after the quote at the current position.
     #[must_use]
     pub fn after_quote(&self) -> &'a [u8] {
         self.bytes.get(self.at + self.form.quote()..).unwrap_or_default()
     }
 
-    /// Skips a raw string by `find`, which gets the bytes after the opening quote and returns a
-    /// value and the offset of the closing quote. Returns the span between the quotes and the
-    /// value.
+    /// Skips a raw string whose end `find` determines. `find` gets the bytes after the opening
+    /// quote, and returns a value and the offset of the closing quote, or `None` without one.
+    /// Returns the span between the quotes and the value.
     ///
     /// # Errors
     /// Fails if no string follows or it does not end.
@@ -53,7 +53,7 @@ impl<'a> Scanner<'a> {
 
     /// Skips a string that contains an escaped document, which `read` reads in place. Returns the
     /// span between the quotes and the result of `read`. Returns `None` without advancing if `read`
-    /// fails. This takes one pass instead of two.
+    /// fails or other text follows the document. This takes one pass instead of two.
     pub fn embedded_document<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Scan<T>,
@@ -82,7 +82,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Advances to the closing quote if the next 16 bytes contain it and no escape.
+    /// Advances to the closing quote if the next 16 bytes contain it and no escape before it.
+    /// Returns false otherwise.
     #[inline]
     fn finds_quote(&mut self) -> bool {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -96,7 +97,7 @@ impl<'a> Scanner<'a> {
         ends
     }
 
-    /// Advances to the closing quote. Returns false if there is none.
+    /// Advances from inside a string to its closing quote. Returns false if there is none.
     #[inline(never)]
     fn reach_quote(&mut self) -> bool {
         match self.form {
@@ -109,7 +110,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// Advances to the closing quote of an escaped string. `\"` closes it, `\\` begins an escape in
-    /// it, and an unescaped quote ends the containing string.
+    /// it, and an unescaped quote ends the containing string. Returns false if nothing closes the
+    /// string.
     #[inline]
     fn reach_escaped_quote(&mut self) -> bool {
         loop {

@@ -1,6 +1,6 @@
 //! Byte classes of the event scanner.
 
-/// The class of a byte. The scanner branches on nothing else.
+/// The class of a byte. The event scanner branches on nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Class {
@@ -27,7 +27,7 @@ impl Class {
     }
 }
 
-/// Returns the class of a byte, computed.
+/// Computes the class of a byte, to build tables at compile time.
 pub(super) const fn compute_class(byte: u8) -> Class {
     match byte {
         b'a'..=b'z' => Class::Lower,
@@ -52,7 +52,7 @@ static CLASSES: [Class; 256] = {
     table
 };
 
-/// Returns the class of a byte, from a table.
+/// Returns the class of a byte by a table lookup.
 #[inline]
 pub(super) fn class(byte: u8) -> Class {
     CLASSES.get(byte as usize).copied().unwrap_or(Class::Punctuation)

@@ -2,7 +2,7 @@
 //! characters beyond ASCII.
 //!
 //! Every byte belongs to exactly one event, so sums over events are additive. The tables were
-//! measured with these keys: a change here makes the tables wrong.
+//! measured with the keys of these events: a change here makes the tables wrong.
 
 mod punctuation;
 
@@ -11,74 +11,81 @@ use punctuation::{LETTER, follows, is_escape};
 use super::classes::{Class, class};
 use super::window::{Run, Window};
 
-/// The prefixes of a word: none, space, quote, `_`, `/`, `.`, `-`, other punctuation, camel case,
-/// after a digit, after a character beyond ASCII.
+/// The number of prefixes of a word: none, space, quote, `_`, `/`, `.`, `-`, other punctuation,
+/// camel case, after a digit, after a character beyond ASCII.
 pub(super) const WORD_PREFIXES: usize = 11;
-/// The combinations of prefix and case (lower, Capitalized, UPPER) of a word.
+/// The number of combinations of prefix and case (lower, Capitalized, UPPER) of a word.
 pub(super) const WORD_SHAPES: usize = WORD_PREFIXES * 3;
-/// The lengths of words, up to 16.
+/// The number of lengths of words in keys: 0 to 16, where 16 includes longer words.
 pub(super) const LENGTHS: usize = 17;
-/// The combinations of shape and length of a word.
+/// The number of combinations of shape and length of a word.
 pub(super) const WORD_KEYS: usize = WORD_SHAPES * LENGTHS;
 pub(super) const DIGIT_KEYS: usize = 4 * 16 + 4;
 pub(super) const ESCAPE_KEYS: usize = 16;
 pub(super) const PUNCTUATION_KEYS: usize = 4096;
 pub(super) const SPACE_KEYS: usize = 2 * 3 * 4 * 8 * 4;
 
-/// A receiver of events.
+/// A receiver of the events of a text. `key` is the index of an event in its table.
 pub(super) trait Sink {
-    /// Announces that the next event ends at this byte. It begins at the end of the last one.
+    /// Announces that the next event ends before the offset `end`. The event begins at the end of
+    /// the previous one.
     #[inline]
     fn ends_at(&mut self, _end: usize) {}
 
-    /// Receives a word or a part of one, `text[from..to]`. The key has prefix, case and length.
+    /// Receives a word or a part of one, `text[from..to]`. The key combines prefix, case and
+    /// length.
     fn word(&mut self, key: usize, text: &[u8], from: usize, to: usize);
-    /// Receives a run of up to six punctuation characters, or a rule line.
+    /// Receives a run of up to six punctuation characters, or a long line that mostly repeats one
+    /// character.
     fn punctuation(&mut self, key: usize);
     fn space(&mut self, key: usize);
-    /// Receives a run of up to 15 digits or, if `key >= 64`, a longer one at a rate for each digit.
+    /// Receives a run of `length` digits: up to 15 or, if `key >= 64`, more, with a cost for each
+    /// digit.
     fn digits(&mut self, key: usize, length: usize);
     /// Receives a run of letters and digits that looks like an id.
     fn id(&mut self, run: &[u8]);
     /// Receives `\uXXXX`, keyed by its first digit.
     fn unicode_escape(&mut self, key: usize);
-    /// Receives one character beyond ASCII. `first` is true for the first of its run.
+    /// Receives one character beyond ASCII. `first` is true for the first in a run of such
+    /// characters.
     fn wide(&mut self, first: bool, character: &[u8]);
-    /// Is called after the events of a run of so many punctuation characters. `alike` is true if
-    /// most of them are the same.
+    /// Receives the length of a run of more than 12 punctuation characters, before its events.
+    /// `alike` is true if half of the characters repeat the one before.
     fn long_punctuation(&mut self, length: usize, alike: bool);
-    /// Receives the fixed cost of the tail of a very long run, in 1/256 token.
+    /// Receives the fixed cost of the tail of a very long event, in 1/256 token.
     fn tail(&mut self, cost: usize);
 }
 
-/// The bytes right before an event that belong to it, such as the prefix of a word.
+/// The word prefix that the bytes right before the next event make, counted as in
+/// [`WORD_PREFIXES`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Pending(usize);
 
 impl Pending {
     const NOTHING: Self = Self(0);
     const SPACE: Self = Self(1);
-    /// A character of two bytes, which is an event of its own.
+    /// The prefix after a character of two bytes, which is an event of its own.
     const TWO_BYTES: Self = Self(10);
 
-    /// Returns the prefix of a single punctuation character before a letter.
+    /// Returns the prefix that a single punctuation character makes before a letter.
     #[inline]
     fn mark(mark: u8) -> Self {
         Self(MARKS.get(usize::from(mark)).copied().unwrap_or(OTHER_MARK).into())
     }
 
-    /// Returns true if the bytes are in no event yet.
+    /// Returns true if the prefix bytes are in no event yet, so that the next event includes them.
     #[inline]
     fn is_open(self) -> bool {
         self != Self::NOTHING && self != Self::TWO_BYTES
     }
 }
 
-/// The prefixes of the parts of a run after the first.
+/// The prefix of a word after another word in its run: camel case.
 const AFTER_HUMP: usize = 8;
+/// The prefix of a word after a digit in its run.
 const AFTER_DIGIT: usize = 9;
 
-/// The key of a run of digits that is not the first part of its run.
+/// The value of `before` in `Reader::digits` for digits that are not the first part of their run.
 const INSIDE: usize = 3;
 
 /// Sends the events of `text`, which may be any bytes, to `sink` in order. O(n).
@@ -95,8 +102,8 @@ struct Reader<'t, 's, S> {
 }
 
 impl<S: Sink> Reader<'_, '_, S> {
-    /// Reads the most frequent events without loops: words, digit runs, single spaces, a few
-    /// punctuation characters.
+    /// Reads the whole text. The most frequent events take no loops: words, digit runs, single
+    /// spaces, a few punctuation characters.
     #[inline]
     fn read(&mut self) {
         let text = self.text;
@@ -154,8 +161,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         self.sink.word(shape * LENGTHS + (to - from).min(LENGTHS - 1), self.text, from, to);
     }
 
-    /// Reads a run of digits. The key has what is before it: nothing, a space, punctuation, or
-    /// another part of its run.
+    /// Reads the run of digits `from..to`. `before`, a part of the key, is the context: nothing, a
+    /// space, punctuation, or another part of the run.
     #[inline]
     fn digits(&mut self, from: usize, to: usize, before: usize) {
         self.sink.ends_at(to);
@@ -177,7 +184,7 @@ impl<S: Sink> Reader<'_, '_, S> {
     }
 
     /// Reads a run of letters and digits that is no single word or number: an id, or several parts.
-    /// Returns the end.
+    /// `prefix` is the word prefix of the first part. Returns the offset after the event.
     #[inline(never)]
     fn mixed(&mut self, start: usize, end: usize, prefix: usize) -> usize {
         let window = Window::load(self.text, start);
@@ -191,7 +198,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         }
     }
 
-    /// Reads an id. One of mixed case includes the rest of a base64 text. Returns the end.
+    /// Reads the id `start..end`. If `swallows` is true, the id includes the rest of a base64 text.
+    /// Returns the offset after the id.
     fn id(&mut self, start: usize, end: usize, swallows: bool) -> usize {
         let continues = |byte: &u8| {
             matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_') || class(*byte).is_alphanumeric()
@@ -203,7 +211,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         end + more
     }
 
-    /// Reads the words and digit runs of a mixed run.
+    /// Reads the words and digit runs of the mixed run `start..end`. `prefix` is the word prefix of
+    /// the first one.
     #[inline]
     fn pieces(&mut self, mut window: Window, start: usize, end: usize, mut prefix: usize) {
         let text = self.text;
@@ -230,8 +239,9 @@ impl<S: Sink> Reader<'_, '_, S> {
         }
     }
 
-    /// Reads a run of white space without its last space, which belongs to the next event. Returns
-    /// true if there is such a space.
+    /// Reads a run of white space without its last space, which belongs to the next event.
+    /// `rest_is_blank` is true if spaces follow its first byte. Returns true if there is such a
+    /// last space.
     #[inline(never)]
     fn space(&mut self, start: usize, end: usize, rest_is_blank: bool) -> bool {
         const MAX_MEASURED_SPACES: usize = 128;
@@ -279,7 +289,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         true
     }
 
-    /// Reads a character beyond ASCII. Returns its end, and the prefix that it makes.
+    /// Reads a character beyond ASCII. Returns the offset after it, and the prefix that it makes
+    /// for the next word.
     fn wide(&mut self, at: usize) -> (usize, Pending) {
         let text = self.text;
         let width = match text.get(at) {
@@ -302,7 +313,8 @@ fn class_at(text: &[u8], at: usize) -> Option<Class> {
     text.get(at).map(|byte| class(*byte))
 }
 
-/// Returns `Some` if a run of letters and digits is an id: true if base64 may begin there.
+/// Returns `None` if the run of letters and digits `start..end` is no id, and true if base64 may
+/// begin with it. `run` has its bit sets if it is whole in a window.
 fn is_id(text: &[u8], start: usize, end: usize, run: Option<Run>) -> Option<bool> {
     let length = end - start;
     let (digits, lower, upper, changes) = match run {
@@ -321,7 +333,7 @@ fn is_id(text: &[u8], start: usize, end: usize, run: Option<Run>) -> Option<bool
 
 const OTHER_MARK: u8 = 7;
 
-/// The word prefix that each single punctuation character makes.
+/// The word prefix that each single punctuation character makes before a letter.
 static MARKS: [u8; 128] = {
     let mut marks = [OTHER_MARK; 128];
     let mut mark = 0u8;

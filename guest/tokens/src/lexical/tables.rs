@@ -1,9 +1,9 @@
 //! The measured tables of a tokenizer: mean token starts for each kind of lexical event.
 //!
-//! They were counted with the o200k, cl100k and legacy Claude tokenizers over permissively licensed
-//! text. A file has, in this order, little-endian `i16` in 1/256 token: words by key, words by
-//! shape, digit runs, ids, Unicode escapes; then bytes: punctuation, white space, letter pairs, id
-//! pairs, characters of two, three and four bytes.
+//! The tables were counted with the o200k, cl100k and legacy Claude tokenizers over permissively
+//! licensed text. A file has, in this order, little-endian `i16` in 1/256 token: words by key,
+//! words by shape, digit runs, ids, Unicode escapes; then bytes: punctuation, white space, letter
+//! pairs, id pairs, characters of two, three and four bytes.
 
 use super::scan::{
     DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
@@ -25,10 +25,10 @@ pub(super) const FILE_BYTES: usize = 2 * (WORD_KEYS + WORD_SHAPES + DIGIT_KEYS +
     + THREE_BYTES
     + FOUR_BYTES;
 
-/// One token in the unit of sums.
+/// One token in the unit of [`Sum`], 1/4096 token.
 pub(super) const ONE: i64 = 4096;
 
-/// The tables of a file. Arrays of known lengths need hardly any bounds checks.
+/// The measured tables of one tokenizer. Arrays of known lengths need hardly any bounds checks.
 pub(super) struct Tables {
     words: [i16; WORD_KEYS],
     word_letters: [i16; WORD_SHAPES],
@@ -45,7 +45,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Reads a file. The compiler evaluates it for built-in files.
+    /// Reads the tables from the bytes of a file. The compiler evaluates this for built-in files.
     pub(super) const fn read(file: &[u8; FILE_BYTES]) -> Self {
         let (words, at) = shorts(file, 0);
         let (word_letters, at) = shorts(file, at);
@@ -76,7 +76,7 @@ impl Tables {
     }
 }
 
-/// Returns the next bytes of a file, and their end.
+/// Returns the `N` bytes of a file at `from`, and the offset after them.
 #[allow(clippy::indexing_slicing, reason = "the parts of a file are as long as the file")]
 const fn bytes<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([u8; N], usize) {
     let mut part = [0; N];
@@ -88,7 +88,7 @@ const fn bytes<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([u8; N]
     (part, from + N)
 }
 
-/// Returns the next numbers of a file, and their end.
+/// Returns the `N` little-endian numbers of a file at `from`, and the offset after them.
 #[allow(clippy::indexing_slicing, reason = "the parts of a file are as long as the file")]
 const fn shorts<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([i16; N], usize) {
     let mut part = [0; N];
@@ -110,30 +110,32 @@ fn byte_at<const N: usize>(table: &[u8; N], at: usize) -> i64 {
     table.get(at).copied().unwrap_or(0).into()
 }
 
-/// The cached cost of a short word. Texts repeat words, JSON above all.
+/// A slot of the word cache: the cost of a word of up to eight bytes. Texts repeat words, JSON
+/// above all.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Word {
-    /// The letters, with the first in the lowest byte.
+    /// The letters of the word, with the first in the lowest byte.
     letters: u64,
     key: u32,
     cost: i32,
 }
 
 impl Word {
-    /// Returns the cache slot of a word.
+    /// Returns the slot in the word cache, 0 to 255, for a word of up to eight bytes. `key` is its
+    /// prefix, case and length; `letters` has its first letter in the lowest byte.
     #[inline]
     fn place(key: usize, letters: u64) -> u8 {
         ((letters ^ (key as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
     }
 }
 
-/// The number of cached words.
+/// The number of slots of the word cache.
 pub(super) const WORDS: usize = 256;
 
-/// Adds up the cost of events.
+/// Adds up the costs of the lexical events of a text.
 pub(super) struct Sum<'a> {
     tables: &'a Tables,
-    /// The cache of words. `None` if the text is too short for it to pay.
+    /// The cache of word costs, or `None` if the text is too short for a cache to pay.
     words: Option<&'a mut [Word; WORDS]>,
     /// The cost so far, in 1/4096 token.
     pub(super) total: i64,
@@ -142,7 +144,7 @@ pub(super) struct Sum<'a> {
     pub(super) caution: i64,
 }
 
-/// Calls a function for each byte, four in each iteration: a component checks its deadline in each
+/// Calls `step` for each byte, four in each iteration: a component checks its deadline in each
 /// iteration of a loop.
 #[inline]
 fn in_fours(bytes: &[u8], mut step: impl FnMut(u8)) {
@@ -168,8 +170,9 @@ fn in_fours(bytes: &[u8], mut step: impl FnMut(u8)) {
     }
 }
 
-/// Returns the bucket of each boundary between two letters. The chance of a token boundary depends
-/// on the two letters before it and the two after it.
+/// Calls `bucket` with an index into the table of letter pairs for each boundary between two
+/// letters of a word. The chance of a token boundary depends on the two letters before it and the
+/// two after it.
 #[inline]
 pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
     if let [first, second, rest @ ..] = letters {
@@ -184,7 +187,7 @@ pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
 }
 
 /// Returns the index of a character in the tables of characters beyond ASCII: its width in bytes,
-/// and its row.
+/// and its row. `first` is true for the first in a run of such characters.
 #[inline]
 pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
     let first = usize::from(first);
@@ -196,7 +199,7 @@ pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
     }
 }
 
-/// The minimum number of letters in a run that is not taken for a word.
+/// The maximum number of letters in a run that is taken for a natural word.
 const LONG_WORD: usize = 32;
 
 impl<'a> Sum<'a> {
@@ -214,7 +217,7 @@ impl<'a> Sum<'a> {
             + ((word_at(&self.tables.word_letters, key / LENGTHS) * boundaries) >> 8)
     }
 
-    /// Looks up a short word that is not in the cache.
+    /// Adds the cost of a word of up to eight bytes that is not in the cache, and caches it.
     #[inline(never)]
     fn new_word(&mut self, key: usize, letters: u64) {
         let bytes = letters.to_le_bytes();
@@ -295,8 +298,8 @@ impl Sink for Sum<'_> {
         };
     }
 
-    /// Adds the additional cost of long punctuation. Pairs in a repetition such as `{"{"{"` would
-    /// be far too cheap. Lines of one character are common, and really cheap.
+    /// Adds an extra cost for long punctuation to the cautious estimate. Pairs in a repetition such
+    /// as `{"{"{"` would be far too cheap. Lines of one character are common, and really cheap.
     fn long_punctuation(&mut self, length: usize, alike: bool) {
         if !alike {
             self.caution += length as i64 * ONE / 3;
@@ -308,7 +311,7 @@ impl Sink for Sum<'_> {
     }
 }
 
-/// The row of each byte in the id table: digits, lower case, upper case, then one for all
+/// The row of each byte in the table of id pairs: digits, lower case, upper case, then one for all
 /// separators.
 static ID_ROWS: [u8; 256] = {
     let mut rows = [ID_SYMBOLS as u8 - 1; 256];
@@ -326,7 +329,7 @@ static ID_ROWS: [u8; 256] = {
     rows
 };
 
-/// Returns the index of each pair of neighbors in the table of id pairs.
+/// Calls `pair` with the index in the table of id pairs for each two adjacent bytes of an id.
 #[inline]
 pub(super) fn for_each_pair(run: &[u8], mut pair: impl FnMut(usize)) {
     let row = |byte: u8| usize::from(ID_ROWS.get(usize::from(byte)).copied().unwrap_or_default());

@@ -16,7 +16,7 @@ use super::tables::{
 /// The size of a table file, in bytes.
 pub const TABLE_BYTES: usize = FILE_BYTES;
 
-/// The counts of one kind of event.
+/// The number and sum of the values that were counted for one key of a table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     count: f64,
@@ -29,21 +29,21 @@ impl Mean {
         self.sum += value;
     }
 
-    /// Returns the mean. Few counts are moved towards `usual`.
+    /// Returns the mean of the values. The fewer there are, the closer the result is to `usual`.
     fn value(&self, usual: f64) -> f64 {
         const DRAW: f64 = 2.0;
         (self.sum + DRAW * usual) / (self.count + DRAW)
     }
 }
 
-/// A counted word: its key, its token starts, and the chance of boundaries inside it.
+/// A counted word: its key, its token starts, and the table indices of the boundaries inside it.
 struct WordCount {
     key: usize,
     starts: f64,
     buckets: Vec<usize>,
 }
 
-/// Counts over many texts.
+/// The counts of events and token starts in many texts, from which tables are computed.
 pub struct Trainer {
     letters: Vec<Mean>,
     words: Vec<WordCount>,
@@ -73,7 +73,7 @@ impl Default for Trainer {
     }
 }
 
-/// The events of one text, with the beginnings of its tokens.
+/// A receiver that counts the events of one text, with the beginnings of its tokens.
 struct Count<'t> {
     trainer: &'t mut Trainer,
     /// For each byte, true if a token begins there.
@@ -177,12 +177,13 @@ impl Sink for Count<'_> {
 }
 
 impl Trainer {
-    /// Counts a text. `starts` is true for each byte at which a token begins.
+    /// Counts the events of a text. `starts` has an element for each byte, true if a token begins
+    /// there.
     pub fn add(&mut self, text: &[u8], starts: &[bool]) {
         scan(text, &mut Count { trainer: self, starts, from: 0, to: 0 });
     }
 
-    /// Returns the tables in their stored form.
+    /// Returns the bytes of the table file that the counts result in.
     #[must_use]
     pub fn tables(&self) -> Vec<u8> {
         let usual = |means: &[Mean], otherwise: f64| {
@@ -230,8 +231,9 @@ impl Trainer {
         file
     }
 
-    /// Returns the cost of words without the boundaries inside them, by key, and the share of those
-    /// boundaries, by shape.
+    /// Returns two tables: the cost of words without the boundaries inside them, by key, and the
+    /// factor on those boundaries, by shape. `letters` has the chance of a token start at each
+    /// boundary.
     fn words(&self, letters: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let chance = |word: &WordCount| {
             word.buckets.iter().filter_map(|bucket| letters.get(*bucket)).sum::<f64>()
@@ -280,7 +282,7 @@ fn byte(value: f64) -> u8 {
     value.round().clamp(0.0, 255.0) as u8
 }
 
-/// Returns the estimated tokens of a text by tables that were just trained.
+/// Returns the estimated tokens of `text` by the tables of a file that was just trained.
 #[must_use]
 pub fn estimate_with(tables: &[u8; TABLE_BYTES], text: &[u8]) -> u64 {
     let tables = Tables::read(tables);

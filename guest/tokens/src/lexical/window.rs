@@ -1,13 +1,14 @@
-//! The classes of the next 64 bytes as bit sets. The end of a run is found by counting bits, not by
-//! a loop over bytes.
+//! The byte classes of the next 64 bytes as bit sets. The end of a run is found by counting bits,
+//! not by a loop over bytes.
 
 use context_guard_json::blocks::{BLOCK_BYTES, ByteBlock};
 
-/// The offset in a window at which the next one is loaded. A word of usual length that begins
-/// before it ends inside the window.
+/// The offset in a window after which the next window is loaded. A word of usual length that begins
+/// before this offset ends inside the window.
 const REACH: usize = 40;
 
-/// A bit set of the next 64 bytes for each class. Bytes after the end of the text are in none.
+/// The next 64 bytes of a text as one bit set for each class. Bytes after the end of the text are
+/// in none.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     from: usize,
@@ -55,15 +56,15 @@ impl Window {
         (set >> ((at - self.from) & 63)) & 1 == 1
     }
 
-    /// Returns true if a single space is at `at`, before something else than white space. `at` must
-    /// be in the window.
+    /// Returns true if the byte at `at` is a space directly before a letter, a digit or
+    /// punctuation. `at` must be in the window.
     #[inline]
     pub(super) fn is_single_blank(&self, at: usize) -> bool {
         self.has(self.blank & (self.alphanumeric | self.punctuation) >> 1, at)
     }
 
-    /// Returns the number of bytes from `at` on that are in the set that `of` selects. O(n / 64)
-    /// for long runs.
+    /// Returns the number of consecutive bytes from `at` on that are in the set that `of` selects
+    /// from a window. O(n / 64) for long runs.
     #[inline]
     pub(super) fn run(&self, text: &[u8], at: usize, of: impl Fn(&Self) -> u64) -> usize {
         let offset = at - self.from;
@@ -72,8 +73,8 @@ impl Window {
         if offset + length < BLOCK_BYTES { length } else { beyond(text, at, length, of) }
     }
 
-    /// Returns the bits of `set` for a run, with its first byte in the lowest bit. `None` if the
-    /// run is not whole in this window.
+    /// Returns the bit sets of the `length` bytes from `at` on, with the first byte in the lowest
+    /// bit. Returns `None` if there are no such bytes or not all are in this window.
     #[inline]
     pub(super) fn cut(&self, at: usize, length: usize) -> Option<Run> {
         let offset = at - self.from;
@@ -95,8 +96,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Returns true if the run is one word: lower case, capitalized or upper case, and shorter than
-    /// ids.
+    /// Returns true if the run is one word: lower case, capitalized or upper case, and less than 20
+    /// letters. Longer runs may be ids.
     #[inline]
     pub(super) fn is_word(self) -> bool {
         const SHORTER_THAN_IDS: u64 = 1 << 19;
@@ -120,7 +121,7 @@ impl Run {
         self.lower | self.upper == 0
     }
 
-    /// Returns the number of bytes whose class differs from that of the byte before.
+    /// Returns the number of bytes of the run whose class differs from that of the byte before.
     pub(super) fn changes(self) -> usize {
         let begins = |set: u64| (set & !(set << 1) & !1).count_ones() as usize;
         begins(self.lower) + begins(self.upper) + begins(self.digit)

@@ -1,17 +1,20 @@
-//! Runs of punctuation. Their keys are a hash of the characters, the length, and the class of the
-//! next byte.
+//! Events of punctuation. The key of a run is a hash of its characters, its length, and the class
+//! of the next byte.
 
 use super::super::classes::{self, Class};
 use super::{PUNCTUATION_KEYS, Reader, Sink};
 
 const GOLDEN: u32 = 0x9E37_79B1;
 
-/// The seeds of the hash of a run: after a space, and otherwise.
+/// The seed of the hash of a run after a space.
 const SPACED: u32 = 7;
+/// The seed of the hash of a run that is not after a space.
 const UNSPACED: u32 = 3;
 
 impl<S: Sink> Reader<'_, '_, S> {
-    /// Reads a run of punctuation. Returns its end, which includes the letter of an escape.
+    /// Reads the run of punctuation `start..end`. `follows` is the class of the next byte; `spaced`
+    /// is true after a space. Returns the offset after the event, which includes the letter of an
+    /// escape.
     #[inline(always)]
     pub(super) fn punctuation(
         &mut self,
@@ -51,11 +54,12 @@ impl<S: Sink> Reader<'_, '_, S> {
         end
     }
 
-    /// Reads a run of more than six characters, or one at the end of the text. Returns its hash and
-    /// length.
+    /// Reads a run of more than six characters, or one at the end of the text. Returns the hash and
+    /// length of the characters that are in no event yet, or `None` if there are none.
     ///
-    /// A rule line is one event, with a cost by the logarithm of its length and a token for each 64
-    /// characters. Other long runs are events of six characters each.
+    /// A rule line, which mostly repeats one character, is one event. Its cost depends on the
+    /// logarithm of its length, plus a token for each 64 characters. Other long runs are events of
+    /// six characters each.
     #[inline(never)]
     fn long(&mut self, start: usize, end: usize, hash: u32) -> Option<(u32, usize)> {
         let run = self.text.get(start..end).unwrap_or_default();
@@ -93,8 +97,9 @@ impl<S: Sink> Reader<'_, '_, S> {
         Some((folded(left, hash), left.len()))
     }
 
-    /// Reads an escape such as `
-    /// ` or `\t`, but not `\uXXXX`. Returns its end.
+    /// Reads an escape such as `\n`, `\t` or `\uXXXX`, with the punctuation before it. `at` is the
+    /// offset of its letter; `hash` and `length` are of the run that ends with the backslash.
+    /// Returns the offset after the escape.
     #[inline(never)]
     fn escape(&mut self, at: usize, hash: u32, length: usize) -> usize {
         let letter = self.text.get(at).copied().unwrap_or_default();
@@ -117,11 +122,13 @@ impl<S: Sink> Reader<'_, '_, S> {
     }
 }
 
-/// The classes of the byte after a run, as they are in its key.
+/// The class of a letter after a run, as it is in the run's key.
 pub(super) const LETTER: u32 = 1;
+/// The class of a line break, or of the end of the text, after a run.
 const LINE_END: u32 = 3;
 
-/// The class of each byte. A table, because branches on it would be mispredicted.
+/// The class of each byte that may follow a run, for the run's key. A table, because branches on it
+/// would be mispredicted.
 static FOLLOWERS: [u8; 256] = {
     let mut followers = [0; 256];
     let mut byte = 0;
@@ -145,8 +152,7 @@ pub(super) fn follows(text: &[u8], at: usize) -> u32 {
     follower.map_or(LINE_END, |follower| u32::from(*follower))
 }
 
-/// Returns true if the backslash before `at` begins an escape, such as `
-/// ` in JSON within JSON.
+/// Returns true if the backslash before `at` begins an escape, such as `\n` in JSON within JSON.
 #[inline]
 pub(super) fn is_escape(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'n' | b't' | b'r' | b'u' | b'b' | b'f'))
