@@ -137,7 +137,7 @@ impl ClientSession {
         (number, with_id(request, &format!("\"{QUESTION_ID_PREFIX}{number}\"")))
     }
 
-    /// Returns the message that asks the client a question of the gateway, and the receiver of the
+    /// Returns the request that asks the client a question of the gateway, and the receiver of the
     /// client's answer.
     pub(super) fn ask(&self, method: &str, params: &str) -> (Vec<u8>, oneshot::Receiver<Vec<u8>>) {
         let (sender, receiver) = oneshot::channel();

@@ -26,7 +26,8 @@ use crate::wire::reply;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 impl Aggregator {
-    /// Serves a client's HTTP request: POST runs messages, GET opens a stream, DELETE ends a session.
+    /// Serves a client's HTTP request: POST runs messages, GET opens an event stream, DELETE ends
+    /// the session.
     pub(crate) async fn serve(
         self: &Arc<Self>,
         principal: &Arc<str>,
