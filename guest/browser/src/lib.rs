@@ -1,6 +1,6 @@
-//! The core for JavaScript. The loop around the store is written in JavaScript, because its stores
-//! are asynchronous. It repeats a request with the loaded entries until it is forwarded or
-//! answered.
+//! The core, bound to JavaScript. `js/guard.js` contains the loop that loads and stores entries,
+//! because JavaScript stores are asynchronous. The loop repeats [`Core::request`] with the loaded
+//! entries until the core forwards or answers the request.
 #![allow(
     unsafe_code,
     missing_docs,
@@ -16,7 +16,7 @@ use context_guard_core::{Context, Guard, Plan, Record};
 use context_guard_protocol::fallback;
 use wasm_bindgen::prelude::*;
 
-/// A policy and the live keys.
+/// The guard under a policy and signing keys.
 #[wasm_bindgen]
 pub struct Core {
     guard: Guard,
@@ -24,7 +24,7 @@ pub struct Core {
     warnings: Vec<String>,
 }
 
-/// The caller and the connection.
+/// The caller of a request, its upstream and protocol revision, and the state of the store.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct Caller {
@@ -58,7 +58,7 @@ impl Caller {
     }
 }
 
-/// The entries that were loaded so far for a request.
+/// The store entries that were loaded so far for a request.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct Fetched(Loaded);
@@ -75,7 +75,7 @@ impl Fetched {
     }
 }
 
-/// The next step for a message.
+/// The core's decision on a message: the action that the JavaScript caller takes next.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct Step {
@@ -91,24 +91,25 @@ pub struct Step {
 
 #[wasm_bindgen]
 impl Step {
-    /// `load`, `forward`, `answer` or `shaped`.
+    /// The action: `load` entries, `forward` or `answer` the request, or send the `shaped`
+    /// response.
     #[wasm_bindgen(getter)]
     pub fn kind(&self) -> String {
         self.kind.to_owned()
     }
 
-    /// Keys to load, or keys whose time to live is renewed.
+    /// The store keys to load (`load`), or those whose time to live is renewed (`answer`).
     #[wasm_bindgen(getter)]
     pub fn keys(&self) -> Vec<String> {
         self.keys.clone()
     }
 
-    /// Takes the new message; undefined to send the message unchanged.
+    /// Takes the message to send in place of the original; undefined to send the original.
     pub fn take_message(&mut self) -> Option<Vec<u8>> {
         self.message.take()
     }
 
-    /// Takes the ticket for the response; empty if the guard need not see it.
+    /// Takes the ticket to pass to `response`; empty if the guard need not see the response.
     pub fn take_ticket(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.ticket)
     }
@@ -118,12 +119,12 @@ impl Step {
         self.entries.len()
     }
 
-    /// Returns the key of the next entry to store.
+    /// Returns the key of the next entry to store; undefined after the last entry.
     pub fn next_key(&self) -> Option<String> {
         self.entries.last().map(|(key, _)| key.clone())
     }
 
-    /// Takes the value of that entry, and moves to the next.
+    /// Takes the value of the entry whose key `next_key` returns, and moves to the next entry.
     pub fn take_value(&mut self) -> Option<Vec<u8>> {
         self.entries.pop().map(|(_, value)| value)
     }
@@ -138,7 +139,7 @@ impl Step {
         self.must_be_stored
     }
 
-    /// Returns the record as JSON.
+    /// Returns the record of the decision as JSON; undefined for `load` and `forward`.
     #[wasm_bindgen(getter)]
     pub fn record(&self) -> Option<String> {
         serde_json::to_string(self.record.as_ref()?).ok()
@@ -147,7 +148,7 @@ impl Step {
 
 #[wasm_bindgen]
 impl Core {
-    /// Throws an error that lists the issues of the policy or of the keys.
+    /// Compiles a policy. Throws an error that lists the issues of the policy or of the keys.
     #[wasm_bindgen(constructor)]
     pub fn new(policy: &str, keys: Vec<Secret>) -> Result<Core, JsError> {
         let told = |issue: &policy::Issue| format!("{}: {}", issue.path, issue.reason);
@@ -162,7 +163,7 @@ impl Core {
         Ok(Self { guard, policy: compiled.policy, warnings })
     }
 
-    /// Issues that do not stop the policy.
+    /// The issues of the policy that do not make it invalid.
     #[wasm_bindgen(getter)]
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
@@ -227,13 +228,14 @@ impl Core {
         fallback::limit(message, on_fault, bytes)
     }
 
-    /// Returns the tokens of a text, as the policy estimates them for an endpoint.
+    /// Returns the estimated number of tokens of a text, by the policy's estimator for the endpoint
+    /// `upstream::name`.
     pub fn estimate(&self, upstream: &str, name: &str, text: &[u8]) -> f64 {
         duration(self.policy.settings_for(upstream, name).estimator.price(text))
     }
 }
 
-/// A signing key.
+/// A key that signs cursors.
 #[wasm_bindgen]
 pub struct Secret(Vec<u8>);
 

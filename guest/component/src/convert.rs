@@ -1,4 +1,4 @@
-//! Conversions between the types of the core and those of the contract.
+//! Conversions between the types of the core and those of the WIT contract.
 
 use context_guard_core::policy::{CompiledPolicy, Issue, OnFault};
 use context_guard_core::query::response_mode::ResponseMode;

@@ -1,4 +1,4 @@
-//! The core as a WASI 0.2 component: a loop around the store, and nothing else.
+//! The core as a WASI 0.2 component: a loop that loads and stores entries for the core.
 //!
 //! The core decides what to load and store. Only this crate calls imports.
 

@@ -14,7 +14,7 @@ use talc::wasm::WasmBinning;
 
 /// Size of the initial memory in bytes: with stack and data slightly less than 16 MiB.
 const INITIAL_BYTES: usize = 14 << 20;
-/// Minimum growth in bytes.
+/// Minimum number of bytes by which linear memory grows.
 const MIN_GROWTH_BYTES: usize = 4 << 20;
 /// Size of a WebAssembly page in bytes.
 const PAGE_BYTES: usize = 64 << 10;
@@ -26,7 +26,7 @@ static mut INITIAL_MEMORY: [MaybeUninit<u8>; INITIAL_BYTES] =
 static ALLOCATOR: TalcSyncCell<Memory, WasmBinning> =
     TalcSyncCell::new_wasm(Memory { claimed_initial: false });
 
-/// The source of the allocator's memory.
+/// The source of the allocator's memory: first the initial memory, then growth of linear memory.
 #[derive(Debug)]
 struct Memory {
     claimed_initial: bool,

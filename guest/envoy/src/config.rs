@@ -1,4 +1,4 @@
-//! The configuration of the filter: a JSON document. All its faults are reported at once.
+//! The configuration of the filter: a JSON document. All its errors are reported at once.
 
 use context_guard_core::policy::{self, Policy};
 use context_guard_core::snapshot::Keys;
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 use crate::store::Slots;
 
-/// The variable with the signing keys, separated by white space, if the configuration has none.
-/// `environment_variables` of the VM has to pass it to the filter.
+/// The environment variable with the signing keys, separated by white space, if the configuration
+/// has none. `environment_variables` of the VM has to pass it to the filter.
 const KEYS_VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 /// Members of the configuration beside those of [`Settings`].
 const OWN_MEMBERS: [&str; 4] = ["policy", "signingKeys", "store", "nowMs"];
 
-/// A valid configuration.
+/// A validated configuration of the filter.
 pub(crate) struct Config {
     pub(crate) policy: Policy,
     pub(crate) keys: Keys,
@@ -25,7 +25,7 @@ pub(crate) struct Config {
     pub(crate) now_ms: Option<u64>,
 }
 
-/// The members that only this filter has.
+/// The members of the configuration that other adapters do not have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct EnvoySettings {
@@ -40,18 +40,18 @@ impl Default for EnvoySettings {
     }
 }
 
-/// The cursor store.
+/// The choice of the cursor store.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Store {
-    /// No store: the guard calls the upstream again.
+    /// No store: to continue an answer, the guard calls the upstream again.
     None,
-    /// Envoy's shared data, for all workers, of at most this many bytes.
+    /// A store in Envoy's shared data, for all workers, of at most `bytes` bytes.
     Shared { bytes: usize },
 }
 
 impl Config {
-    /// Reads a configuration.
+    /// Reads a configuration from JSON, or returns all its errors.
     pub(crate) fn read(json: &[u8]) -> Result<Self, Vec<String>> {
         let json = if json.trim_ascii().is_empty() { b"{}" } else { json };
         let document: Map<String, Value> = serde_json::from_slice(json)

@@ -1,4 +1,5 @@
-//! The core as a message filter: it reads and writes the store for the core, and handles faults.
+//! The core as a message filter. This module reads and writes the cursor store for the core, and
+//! handles failures of the core.
 
 use context_guard_core::policy::OnFault;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
@@ -62,7 +63,7 @@ impl Shared {
         }
     }
 
-    /// Passes a request to the core, and loads what it asks for from the store.
+    /// Passes a request to the core, and loads the store entries that the core asks for.
     fn decide(&self, caller: &Caller, message: &[u8]) -> Result<RequestDecision, Fault> {
         let (mut loaded, now_ms) = (Loaded::new(), self.now_ms());
         loop {
@@ -85,7 +86,8 @@ impl Shared {
         }
     }
 
-    /// Passes a response to the core, and stores what it withholds.
+    /// Passes an upstream's response to the core, and stores the entries that the core returns. The
+    /// message is none if the response passes unchanged.
     fn shape(
         &self,
         cx: &Context<'_>,
@@ -122,7 +124,7 @@ impl Shared {
     }
 }
 
-/// Calls the core for one exchange.
+/// A message filter that calls the core. It borrows the state that all exchanges share.
 pub(crate) struct CoreFilter<'a>(pub(crate) &'a Shared);
 
 impl MessageFilter for CoreFilter<'_> {

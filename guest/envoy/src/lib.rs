@@ -36,7 +36,7 @@ mod entry {
     }}
 }
 
-/// The root context of a worker.
+/// The proxy-wasm root context of an Envoy worker, with the current configuration.
 #[derive(Default)]
 struct Root {
     shared: Option<Rc<Shared>>,
@@ -45,7 +45,8 @@ struct Root {
 impl Context for Root {}
 
 impl RootContext for Root {
-    /// Applies a configuration. If it is invalid, the previous one remains in use.
+    /// Applies the configuration of the filter. Returns false if it is invalid: the previous one
+    /// then remains in use.
     fn on_configure(&mut self, size: usize) -> bool {
         let bytes = if size == 0 { None } else { self.get_plugin_configuration() };
         match Config::read(bytes.as_deref().unwrap_or_default()).and_then(Shared::new) {

@@ -9,7 +9,7 @@ use proxy_wasm::types::MetricType;
 /// access log.
 const RECORD_PROPERTY: &str = "context_guard";
 
-/// The ids of the metrics.
+/// The ids of the filter's metrics in Envoy.
 pub(crate) struct Metrics {
     answers: u32,
     shaped: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Defines the metrics.
+    /// Defines the metrics in Envoy.
     pub(crate) fn new() -> Self {
         let define = |kind, name: &str| {
             define_metric(kind, &format!("context_guard_{name}")).unwrap_or(u32::MAX)
@@ -46,7 +46,7 @@ impl Metrics {
         }
     }
 
-    /// Counts an answer that the guard has seen.
+    /// Counts an answer that the guard shaped or passed, and publishes its record for access logs.
     pub(crate) fn answered(&self, record: &Record) {
         let add = |id: u32, by: u64| {
             let _ = increment_metric(id, i64::try_from(by).unwrap_or(0));
@@ -64,7 +64,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a fault of the guard.
+    /// Counts a message on which the guard failed.
     pub(crate) fn fault(&self) {
         let _ = increment_metric(self.faults, 1);
     }
@@ -74,7 +74,7 @@ impl Metrics {
         let _ = increment_metric(self.store_full, 1);
     }
 
-    /// Counts a body that exceeded a limit.
+    /// Counts a body that exceeded `maxBody` or `maxBuffered`.
     pub(crate) fn over_limit(&self) {
         let _ = increment_metric(self.over_limit, 1);
     }

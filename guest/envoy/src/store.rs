@@ -8,23 +8,23 @@
 use proxy_wasm::hostcalls::{get_shared_data, set_shared_data};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The number of sets.
+/// The number of sets in the cache.
 const SETS: usize = 64;
-/// The number of slots of a set.
+/// The number of slots in a set, and of entries in its directory.
 const WAYS: usize = 32;
 /// Bytes of a directory entry: tag (16), then expiry, time of writing and length (8 each).
 const ENTRY_BYTES: usize = 40;
 /// Maximum number of attempts to change a directory that other workers change too.
 const MAX_SWAP_ATTEMPTS: usize = 16;
 
-/// The store.
+/// The cursor store in Envoy's shared data.
 #[derive(Clone, Copy)]
 pub(crate) struct Slots {
     /// Maximum size of the values of a set, in bytes.
     set_bytes: usize,
 }
 
-/// A directory entry. The default marks a free slot.
+/// A directory entry, which describes the value in one slot. The default marks a free slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     tag: u128,
@@ -33,12 +33,13 @@ struct Entry {
     bytes: u64,
 }
 
-/// The value is too large for a set, or other workers change the set too often.
+/// The error of a write: the value is too large for a set, or other workers change the set too
+/// often.
 #[derive(Debug)]
 pub(crate) struct Full;
 
 impl Slots {
-    /// A store of at most this many bytes.
+    /// Creates a store whose values have at most `bytes` bytes in total.
     pub(crate) fn new(bytes: usize) -> Self {
         Self { set_bytes: bytes / SETS }
     }
@@ -85,7 +86,8 @@ impl Slots {
     }
 }
 
-/// Adds an entry to a directory. Returns its slot, and the slots that were emptied for it.
+/// Adds an entry to the directory of a set whose values have at most `bytes` bytes. Returns the
+/// entry's slot, and the other slots that were freed. Returns none if the entry is too large.
 fn make_room(
     directory: &mut [Entry; WAYS],
     entry: Entry,
@@ -118,7 +120,8 @@ fn make_room(
     }
 }
 
-/// Changes a directory by compare-and-swap, and retries if another worker was faster.
+/// Changes the directory of `set` by compare-and-swap, and retries if another worker was faster.
+/// Fails if `update` returns none.
 fn change<T>(
     set: usize,
     mut update: impl FnMut(&mut [Entry; WAYS]) -> Option<T>,
@@ -133,7 +136,7 @@ fn change<T>(
     Err(Full)
 }
 
-/// The set of a key, and its tag.
+/// The set that a key belongs to, and the key's tag: a hash that identifies the key in the set.
 fn locate(key: &str) -> (usize, u128) {
     let tag = xxh3_128(key.as_bytes());
     ((tag % SETS as u128) as usize, tag)

@@ -20,19 +20,19 @@ use proxy_wasm::types::{Action, BufferType, MapType};
 
 use crate::guard::{CoreFilter, Shared};
 
-/// The stream context of one exchange.
+/// The proxy-wasm context of one HTTP request and its response.
 pub(crate) struct Stream {
     shared: Rc<Shared>,
     exchange: Option<HttpExchange>,
-    /// Envoy buffers the request until its end.
+    /// True while Envoy buffers the request, until its body is complete.
     is_request_held: bool,
     response: BodyState,
 }
 
-/// The treatment of the response body.
+/// The treatment of the upstream's response body.
 enum BodyState {
     Pass,
-    /// The filter collects the body.
+    /// The filter collects the body, and shapes it as a whole.
     Collect {
         body: Vec<u8>,
         max_bytes: usize,
@@ -48,7 +48,7 @@ impl Stream {
         Self { shared, exchange: None, is_request_held: false, response: BodyState::Pass }
     }
 
-    /// Forwards or answers the request. `body` is the part that Envoy buffers.
+    /// Forwards or answers the request. `body` is the request body in Envoy's buffer.
     fn finish_request(&mut self, body: &[u8]) -> Action {
         self.is_request_held = false;
         let shared = Rc::clone(&self.shared);
@@ -74,7 +74,7 @@ impl Stream {
         }
     }
 
-    /// Sends a local reply.
+    /// Sends a response of the guard to the client, as a local reply of Envoy.
     fn respond(&mut self, response: &HttpResponse) -> Action {
         self.exchange = None;
         let mut headers = vec![("content-type", response.content_type)];
@@ -96,7 +96,8 @@ impl Stream {
         }
     }
 
-    /// Collects a chunk, and replaces the last one by the shaped body.
+    /// Collects a chunk of the response body, and replaces the last chunk by the shaped body. `end`
+    /// is true for the last chunk.
     fn collect(&mut self, chunk: Vec<u8>, end: bool) -> Action {
         let shared = Rc::clone(&self.shared);
         let (BodyState::Collect { body, max_bytes, with_head }, Some(exchange)) =
@@ -266,7 +267,8 @@ impl HttpContext for Stream {
     }
 }
 
-/// Replaces status and content type, and adds the further headers.
+/// Replaces status and content type of the upstream's response by those of `head`, and adds the
+/// headers of `head`.
 fn change_head(head: &HttpResponse) {
     let map = MapType::HttpResponseHeaders;
     headers::WHOLE_BODY_HEADERS.iter().for_each(|name| remove(map, name));
@@ -277,7 +279,7 @@ fn change_head(head: &HttpResponse) {
     }
 }
 
-/// Reads a header, which may hold any bytes.
+/// Reads the header `name`. Replaces invalid UTF-8, because a header may hold any bytes.
 fn header(map: MapType, name: &str) -> Option<String> {
     let value = get_map_value_bytes(map, name).ok()??;
     Some(String::from_utf8_lossy(&value).into_owned())

@@ -9,35 +9,36 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::filter::ComponentFilter;
 
-/// A body made of an original one.
+/// A request or response body that the middleware sends: the original one, or its replacement.
 pub struct ForwardedBody<B>(Source<B>);
 
 enum Source<B> {
-    /// Bytes in memory.
+    /// Bytes in memory. None once they are sent.
     Whole(Option<Bytes>),
-    /// The bytes that were read already, then the rest of the original.
+    /// The bytes of the original body that were read already, then its unread remainder.
     Rest(Option<Bytes>, B),
-    /// An event stream, shaped event by event. None after its end.
+    /// An event stream, shaped event by event. The original body is none after its end.
     Events(Box<HttpExchange>, ComponentFilter, Option<B>),
 }
 
 impl<B> ForwardedBody<B> {
-    /// A body in memory.
+    /// Creates a body from bytes in memory.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Source::Whole(Some(bytes.into())))
     }
 
-    /// The original body.
+    /// Creates a body that passes the original one unchanged.
     pub(crate) fn original(body: B) -> Self {
         Self(Source::Rest(None, body))
     }
 
-    /// The original body, of which some bytes were read already.
+    /// Creates a body from the bytes of the original that were read already, and its unread
+    /// remainder.
     pub(crate) fn resumed(read: Vec<u8>, rest: B) -> Self {
         Self(Source::Rest(Some(read.into()), rest))
     }
 
-    /// An event stream that the exchange shapes.
+    /// Creates a body that shapes the events of `body`, the original event stream.
     pub(crate) fn events(exchange: HttpExchange, filter: ComponentFilter, body: B) -> Self {
         Self(Source::Events(Box::new(exchange), filter, Some(body)))
     }

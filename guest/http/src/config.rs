@@ -11,19 +11,22 @@ use crate::bindings::context_guard::guard::types::{
     CompiledPolicy, Settings, Severity, SigningKey,
 };
 
-/// The configuration as JSON: `policy`, and the members of [`ProtocolSettings`]. Default: `{}`.
+/// The environment variable with the configuration as JSON: `policy`, and the members of
+/// [`ProtocolSettings`]. Default: `{}`.
 const CONFIG_VARIABLE: &str = "CONTEXT_GUARD_CONFIG";
-/// Secrets that sign cursors, separated by white space: the first signs, all verify.
+/// The environment variable with the secrets that sign cursors, separated by white space: the first
+/// signs, all verify.
 const KEYS_VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 
-/// The configuration of an instance.
+/// The validated configuration of a middleware instance.
 pub(crate) struct Config {
     pub(crate) protocol: ProtocolSettings,
     pub(crate) settings: Settings,
     pub(crate) compiled: CompiledPolicy,
 }
 
-/// Returns the configuration of this instance, which is read once, or all its faults.
+/// Returns the configuration of this instance, or the reason why it is invalid. The environment is
+/// read once.
 pub(crate) fn config() -> Result<&'static Config, &'static str> {
     static CONFIG: OnceLock<Result<Config, String>> = OnceLock::new();
     CONFIG.get_or_init(read).as_ref().map_err(String::as_str)

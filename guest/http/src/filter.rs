@@ -8,7 +8,7 @@ use crate::bindings::context_guard::guard::types::{
 };
 use crate::config::Config;
 
-/// Calls the guard component under a configuration.
+/// A message filter that calls the guard component with this configuration.
 #[derive(Clone, Copy)]
 pub(crate) struct ComponentFilter(pub(crate) &'static Config);
 

@@ -17,7 +17,8 @@ use crate::body::ForwardedBody;
 use crate::config::config;
 use crate::filter::ComponentFilter;
 
-/// Serves a request. `next` forwards it to the next handler.
+/// Serves an HTTP request under the guard. `next` forwards the request to the next handler, whose
+/// response the guard shapes.
 ///
 /// # Errors
 /// Returns the errors of the bodies and of `next`.
@@ -155,11 +156,11 @@ where
 /// The result of reading a body up to a limit.
 enum Read<B> {
     Whole(Vec<u8>),
-    /// The bytes that were read, and the rest of the body.
+    /// The bytes that were read, and the unread remainder of the body.
     TooLong(Vec<u8>, B),
 }
 
-/// Reads a body up to `max_bytes`. Reads nothing of a body that is known to be longer.
+/// Reads a body up to `max_bytes`. Reads nothing of a body whose `content_length` is greater.
 async fn read<B: Body<Data = Bytes> + Unpin>(
     mut body: B,
     content_length: Option<usize>,
@@ -181,7 +182,7 @@ async fn read<B: Body<Data = Bytes> + Unpin>(
     Ok(Read::Whole(read))
 }
 
-/// Turns a response of the guard into the host's type.
+/// Converts a response of the guard to the response type of the `http` crate.
 fn respond<O>(response: HttpResponse) -> Response<ForwardedBody<O>> {
     let (mut head, ()) = Response::new(()).into_parts();
     change_head(&mut head, &response);
@@ -189,7 +190,8 @@ fn respond<O>(response: HttpResponse) -> Response<ForwardedBody<O>> {
     Response::from_parts(head, ForwardedBody::whole(response.body))
 }
 
-/// Replaces status and content type, and adds the further headers.
+/// Replaces status and content type of `head` by those of `response`, and adds the headers of
+/// `response`.
 fn change_head(head: &mut http::response::Parts, response: &HttpResponse) {
     headers::WHOLE_BODY_HEADERS.iter().for_each(|name| drop(head.headers.remove(*name)));
     if let Ok(status) = StatusCode::from_u16(response.status) {
@@ -212,7 +214,7 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// Replaces path and query of a URI.
+/// Replaces path and query of a URI by `target`. Returns none if the result is invalid.
 fn with_target(uri: &Uri, target: &str) -> Option<Uri> {
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(target.parse().ok()?);

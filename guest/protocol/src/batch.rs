@@ -2,17 +2,18 @@
 
 use serde_json::value::RawValue;
 
-/// The messages of a body.
+/// The JSON-RPC messages of an HTTP body: one message, or a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// A single message, or bytes that are no batch.
     Single(&'a [u8]),
-    /// The elements of a JSON array.
+    /// The elements of a JSON array, each one message.
     Batch(Vec<&'a [u8]>),
 }
 
 impl<'a> Body<'a> {
-    /// Splits a body. Never fails: what is no valid array is a single message.
+    /// Splits an HTTP body into its messages. Never fails: a body that is no valid JSON array
+    /// counts as a single message.
     #[must_use]
     pub fn parse(body: &'a [u8]) -> Self {
         if body.trim_ascii_start().first() != Some(&b'[') {
@@ -26,7 +27,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The messages, in order.
+    /// The messages of the body, in order.
     #[must_use]
     pub fn messages(&self) -> &[&'a [u8]] {
         match self {
@@ -42,7 +43,7 @@ pub fn split_batch(body: &[u8]) -> Vec<&[u8]> {
     Body::parse(body).messages().to_vec()
 }
 
-/// Joins messages into one batch.
+/// Joins messages into one batch, a JSON array.
 #[must_use]
 pub fn join_batch<M: AsRef<[u8]>>(messages: &[M]) -> Vec<u8> {
     let mut batch = vec![b'['];

@@ -1,6 +1,6 @@
 //! Error codes of JSON-RPC, of MCP, and of this project.
 
-/// The body is no JSON (JSON-RPC).
+/// The body of the request is no JSON (JSON-RPC).
 pub const PARSE_ERROR: i64 = -32700;
 /// The message is no valid request (JSON-RPC).
 pub const INVALID_REQUEST: i64 = -32600;
@@ -21,7 +21,7 @@ pub const UNSUPPORTED_VERSION: i64 = -32022;
 pub const UPSTREAM_UNAVAILABLE: i64 = -31001;
 /// The upstream did not answer in time.
 pub const UPSTREAM_TIMEOUT: i64 = -31002;
-/// A message is longer than a limit.
+/// A request or an answer exceeds a size limit.
 pub const TOO_LARGE: i64 = -31003;
 /// The message has no equivalent in the protocol revision of the receiver.
 pub const NOT_TRANSLATABLE: i64 = -31004;

@@ -1,4 +1,4 @@
-//! Edits of JSON text in place. Whatever an edit does not name remains verbatim.
+//! Edits of JSON text. Everything that an edit does not change remains verbatim.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::head::Head;
 
-/// Replaces invalid UTF-8 by U+FFFD, so that one bad byte does not lose an answer.
+/// Replaces invalid UTF-8 by U+FFFD, so that one invalid byte does not make an answer unusable.
 #[must_use]
 pub fn replace_invalid_utf8(message: &[u8]) -> Cow<'_, [u8]> {
     match String::from_utf8_lossy(message) {
@@ -16,8 +16,8 @@ pub fn replace_invalid_utf8(message: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Replaces `part`, a slice of `message`, by other text. Returns the message unchanged if `part` is
-/// no slice of it.
+/// Replaces `part`, a slice of `message`, by the text `by`. Returns the message unchanged if `part`
+/// is no slice of `message`.
 #[must_use]
 pub fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
     // The parser returns slices of its input, so the offset is the distance of the two pointers.
@@ -29,7 +29,8 @@ pub fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
     [before, by.as_bytes(), after].concat()
 }
 
-/// Replaces the id of a message. Returns a message without an id unchanged.
+/// Replaces the id of a JSON-RPC message by `id`, which is raw JSON. Returns a message without an
+/// id unchanged.
 #[must_use]
 pub fn with_id(message: &[u8], id: &str) -> Vec<u8> {
     match Head::read(message).and_then(|head| head.id) {
@@ -38,7 +39,8 @@ pub fn with_id(message: &[u8], id: &str) -> Vec<u8> {
     }
 }
 
-/// Appends members to the text of an object: `"name":value`, joined by commas.
+/// Appends members to `object`, the JSON text of an object. `members` is JSON text as well:
+/// `"name":value` pairs, joined by commas.
 #[must_use]
 pub fn append_members(object: &str, members: &str) -> String {
     let body = object.trim().strip_suffix('}').unwrap_or(object).trim_end();
@@ -46,7 +48,7 @@ pub fn append_members(object: &str, members: &str) -> String {
     format!("{body}{comma}{members}}}")
 }
 
-/// The members of an object in order, with verbatim values. Empty if it is no object.
+/// The members of a JSON object in order, with verbatim values. Empty if the text is no object.
 #[must_use]
 pub fn members(object: &str) -> Vec<(String, &RawValue)> {
     struct Members<'a>(Vec<(String, &'a RawValue)>);
@@ -75,7 +77,7 @@ pub fn members(object: &str) -> Vec<(String, &RawValue)> {
     serde_json::from_str::<Members<'_>>(object).map(|members| members.0).unwrap_or_default()
 }
 
-/// The verbatim value of a member of an object.
+/// The verbatim value of the member `name` of a JSON object. None if the object lacks it.
 #[must_use]
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a RawValue> {
     // An object that holds neither the name nor a `\u` escape cannot have the member: no parsing.
@@ -86,7 +88,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a RawValue> {
     members(object).into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
-/// Writes an object of these members.
+/// Writes a JSON object. Each member is a name and the JSON text of its value.
 #[must_use]
 pub fn object<'a>(members: impl IntoIterator<Item = (String, &'a str)>) -> String {
     let members: Vec<String> = members
@@ -96,7 +98,8 @@ pub fn object<'a>(members: impl IntoIterator<Item = (String, &'a str)>) -> Strin
     format!("{{{}}}", members.join(","))
 }
 
-/// Sets, adds or (with none) removes a member of an object. The others keep order and text.
+/// Sets the member `name` of a JSON object to the JSON text `value`, or removes it if `value` is
+/// none. All other members keep their order and text.
 #[must_use]
 pub fn with_member(json: &str, name: &str, value: Option<&str>) -> String {
     let mut found = false;

@@ -12,13 +12,14 @@ use crate::settings::{OverLimit, Settings};
 use crate::sse::{Event, Framer};
 use crate::{glob, header};
 
-/// A request and its response. Host callbacks drive it: see the [crate documentation](crate).
+/// An HTTP request and its response. The host calls a method at each step: see the [crate
+/// documentation](crate).
 #[derive(Debug)]
 pub struct HttpExchange {
     kind: ExchangeKind,
     limits: SizeLimits,
     framer: Framer,
-    /// The incoming event exceeded the limit: bytes are dropped up to its end.
+    /// True while the incoming event is dropped, up to its end, because it exceeded `max_body`.
     is_dropping: bool,
 }
 
@@ -46,7 +47,7 @@ struct SizeLimits {
 }
 
 impl HttpExchange {
-    /// Classifies a request by its head.
+    /// Starts an exchange. Classifies the request by its head: MCP, a plain JSON API, or ignored.
     #[must_use]
     pub fn open(settings: &Settings, head: &RequestHead<'_>) -> Self {
         let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
@@ -80,13 +81,14 @@ impl HttpExchange {
         matches!(self.kind, ExchangeKind::Ignored)
     }
 
-    /// Returns true if [`Self::on_request`] needs the body.
+    /// Returns true if [`Self::on_request`] needs the body of the request.
     #[must_use]
     pub fn needs_request_body(&self) -> bool {
         matches!(self.kind, ExchangeKind::Mcp(_))
     }
 
-    /// Decides on the request. `body` is whole, or empty if it is not needed.
+    /// Decides on the request: forward it, or answer it. `body` is the whole body, or empty if
+    /// [`Self::needs_request_body`] returned false.
     pub fn on_request(&mut self, filter: &mut dyn MessageFilter, body: &[u8]) -> RequestAction {
         match &mut self.kind {
             ExchangeKind::Ignored => {
@@ -108,7 +110,7 @@ impl HttpExchange {
         }
     }
 
-    /// Decides on the response by its head.
+    /// Decides on the upstream's response by its head, before the body is read.
     #[must_use]
     pub fn on_response(&mut self, head: &ResponseHead<'_>) -> ResponseAction {
         let with_head = match &mut self.kind {
@@ -143,7 +145,7 @@ impl HttpExchange {
         ResponseAction::Collect { max_bytes, with_head }
     }
 
-    /// Maximum size of a response body.
+    /// Maximum size, in bytes, of a response body that the guard shapes.
     fn max_bytes(&self) -> usize {
         match self.kind {
             ExchangeKind::Api(_) => self.limits.max_buffered,
@@ -151,7 +153,8 @@ impl HttpExchange {
         }
     }
 
-    /// Shapes a whole body. Returns none if it passes unchanged.
+    /// Shapes `body`, the whole body of the upstream's response. Returns none if the response
+    /// passes unchanged.
     pub fn on_body(&mut self, filter: &mut dyn MessageFilter, body: &[u8]) -> Option<Replacement> {
         match &mut self.kind {
             ExchangeKind::Ignored => None,
@@ -164,8 +167,8 @@ impl HttpExchange {
         }
     }
 
-    /// Replaces a body that is too long. Returns none if it is forwarded, which needs the policy's
-    /// permission and a host that can.
+    /// Replaces a response body that exceeds the size limit by an error. Returns none if the body
+    /// is forwarded: the settings allow it, and `host_can_forward` is true.
     pub fn on_oversized_body(
         &mut self,
         filter: &mut dyn MessageFilter,
@@ -198,8 +201,8 @@ impl HttpExchange {
         )
     }
 
-    /// Shapes a chunk of an event stream and returns the bytes to send instead. `is_last` is true
-    /// at the end of the stream.
+    /// Shapes a chunk of the upstream's event stream. Returns the bytes to send to the client in
+    /// its place. `is_last` is true at the end of the stream.
     pub fn on_events(
         &mut self,
         filter: &mut dyn MessageFilter,
@@ -254,7 +257,7 @@ fn is_mcp(settings: &Settings, head: &RequestHead<'_>, path: &str) -> bool {
         && settings.mcp.iter().any(|pattern| glob::matches(pattern, path))
 }
 
-/// Identifies the caller by a digest of the credentials.
+/// Identifies the caller by the configured principal, or else by a digest of its credentials.
 fn identify_caller(settings: &Settings, head: &RequestHead<'_>) -> Caller {
     let header = |name: &str| (head.header)(name).unwrap_or_default();
     let credentials: Vec<String> =

@@ -1,29 +1,33 @@
-//! The answer when the guard fails: no shaping, only a byte limit and a label that reports it.
+//! The answer to the client when the guard fails. The upstream's answer is not shaped, but cut to a
+//! byte limit, with a text that reports the failure.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// Bytes of a limited answer that are reserved for everything but the shown text.
+/// Bytes of a cut answer that are reserved for everything except the upstream's text.
 const RESERVED_BYTES: usize = 1_600;
-/// Longest text of a retained member. The upstream chooses these, so they must not break the limit.
+/// Maximum size, in bytes, of a URI or a member that is copied from the upstream's answer. The
+/// upstream chooses these, so they must not exceed the byte limit.
 const MAX_MEMBER_BYTES: usize = 256;
-/// Replaces the URI of a resource that is missing or too long.
+/// Placeholder URI in an answer to `resources/read`: for the text that reports the failure, and for
+/// contents whose own URI is missing or too long.
 const FAULT_URI: &str = "context-guard://fault";
 
-/// The policy's decision for answers that the guard failed on.
+/// The policy's decision on upstream answers that the guard failed to shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFault {
     /// Every answer passes, whatever its size.
     Pass,
     /// An answer within the byte limit passes. A longer one is cut and labelled.
     Limit,
-    /// An error replaces every answer.
+    /// An error text replaces every answer.
     Block,
 }
 
-/// As much of an answer as cutting needs. Deeper values are skipped, so no nesting is too deep.
+/// The members of an upstream's answer that cutting needs. Deeper values are skipped, so no nesting
+/// is too deep.
 #[derive(Deserialize)]
 struct Answer<'a> {
     #[serde(borrow)]
@@ -62,10 +66,10 @@ impl Block {
     }
 }
 
-/// Returns the answer to send instead of `message`, of at most `limit` bytes (at least about
-/// 1,600). Returns none if the answer passes unchanged.
+/// Returns the answer to send instead of `message`, the upstream's answer. It has at most `limit`
+/// bytes, or about 1,600 if `limit` is lower. Returns none if `message` passes unchanged.
 ///
-/// Only results of tools and resources are cut. Half of any other message would be of no use.
+/// Only results of tools and resources are replaced. A part of any other message is of no use.
 #[must_use]
 pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>> {
     if on_fault == OnFault::Pass || (message.len() <= limit && on_fault == OnFault::Limit) {
@@ -129,7 +133,8 @@ fn cut(
     reply
 }
 
-/// Writes texts as the content of a tool result or of a resource.
+/// Writes texts as the content of a tool result or of a resource. The URI is that of the first of
+/// `blocks`, the upstream's content.
 fn write_texts(texts: &[&str], is_resource: bool, blocks: &[Block]) -> Map<String, Value> {
     let uri = blocks.first().and_then(|block| block.uri.as_deref());
     let uri = uri.filter(|uri| escaped_bytes(uri) <= MAX_MEMBER_BYTES).unwrap_or(FAULT_URI);
@@ -146,7 +151,7 @@ fn write_texts(texts: &[&str], is_resource: bool, blocks: &[Block]) -> Map<Strin
     Map::from_iter([(name.to_owned(), blocks.into())])
 }
 
-/// The bytes of a character in a JSON string. Control characters grow sixfold.
+/// The number of bytes of a character in a JSON string. Control characters grow sixfold.
 fn escaped_len(character: char) -> usize {
     match character {
         '"' | '\\' => 2,
@@ -159,7 +164,7 @@ fn escaped_bytes(text: &str) -> usize {
     text.chars().map(escaped_len).sum()
 }
 
-/// The longest prefix whose escaped form fits `room` bytes.
+/// The longest prefix of a text that fits `room` bytes as a JSON string.
 fn head(text: &str, mut room: usize) -> &str {
     let end = text.char_indices().find(|(_, character)| {
         let cost = escaped_len(*character);
@@ -170,7 +175,7 @@ fn head(text: &str, mut room: usize) -> &str {
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
-/// The longest suffix whose escaped form fits `room` bytes.
+/// The longest suffix of a text that fits `room` bytes as a JSON string.
 fn tail(text: &str, mut room: usize) -> &str {
     let start = text.char_indices().rev().find(|(_, character)| {
         let cost = escaped_len(*character);

@@ -1,45 +1,48 @@
-//! The guard, as adapters call it.
+//! The interface through which adapters call the guard.
 
-/// The sender of a request, and its context.
+/// The sender of a request, and the session, upstream and protocol revision of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// The owner of snapshots and cursors.
+    /// The identity of the caller, which owns the snapshots and cursors made from its answers.
     pub principal: String,
-    /// The session, or empty.
+    /// The id of the MCP session, or empty if there is none.
     pub session: String,
-    /// The upstream's name, or empty.
+    /// The configured name of the upstream server, or empty.
     pub upstream: String,
-    /// The MCP revision that the transport names, or empty.
+    /// The MCP revision that the transport names (in HTTP, a header), or empty.
     pub protocol_version: String,
 }
 
-/// The treatment of the response to a request.
+/// The treatment of the upstream's response, decided when its request is forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ticket {
     /// The response passes unchanged.
     Pass,
-    /// The guard failed on the request, so only the byte limit applies.
+    /// The guard failed on the request, so [`fallback::limit`](crate::fallback::limit) is applied
+    /// to the response.
     Limit,
-    /// The guard shapes the response, with the ticket that it issued for it.
+    /// The guard shapes the response. The bytes are the ticket that it issued on the request.
     Guard(Vec<u8>),
 }
 
-/// The decision on a request.
+/// The guard's decision on a request of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The request is forwarded, with other bytes if there are any.
+    /// The request is forwarded, with these bytes in place of its own if there are any. The ticket
+    /// is for its response.
     Forward(Option<Vec<u8>>, Ticket),
-    /// The request is answered with this message.
+    /// The guard answers the request with this message, and the upstream does not receive it.
     Answer(Vec<u8>),
 }
 
-/// The guard, as an adapter calls it. Implementations handle the guard's faults: they fall back to
-/// [`fallback::limit`](crate::fallback::limit) and count the fault.
+/// The guard, as an adapter calls it. If the guard fails on a message, an implementation falls back
+/// to [`fallback::limit`](crate::fallback::limit) and counts the failure.
 pub trait MessageFilter {
-    /// Decides on a request, a whole JSON-RPC message.
+    /// Decides on `message`, a whole JSON-RPC message of the client: forward it, or answer it.
     fn on_request(&mut self, caller: &Caller, message: &[u8]) -> Verdict;
 
-    /// Shapes the response to a request. Returns none if it passes unchanged.
+    /// Shapes `message`, the upstream's response to a request that was forwarded with `ticket`.
+    /// Returns none if the response passes unchanged.
     fn on_response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>>;
 
     /// Counts a body that exceeded [`Settings::max_body`](crate::Settings::max_body) or

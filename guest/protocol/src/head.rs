@@ -1,4 +1,4 @@
-//! The head of a JSON-RPC message: the members that routing needs. The rest is not parsed.
+//! The head of a JSON-RPC message: the members that routing needs. Other members are not parsed.
 
 use std::borrow::Cow;
 
@@ -22,9 +22,9 @@ pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 /// The `_meta` member that names the server.
 pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
-/// Shortest message whose head is read from its two ends.
+/// Minimum size, in bytes, of a message whose head [`Head::read_ends`] reads.
 const MIN_END_SCAN_BYTES: usize = 4_096;
-/// Longest member beside a result, in bytes, that the scan of the ends accepts.
+/// Maximum size, in bytes, of a member before or after the result that [`Head::read_ends`] accepts.
 const MAX_END_MEMBER_BYTES: usize = 96;
 
 /// Returns true if a protocol revision is stateless. Revisions are dates, so text order is date
@@ -37,16 +37,16 @@ pub fn is_stateless_version(version: &str) -> bool {
 /// The kind of a JSON-RPC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A method and an id.
+    /// A message with a method and an id.
     Request,
-    /// A method without an id.
+    /// A message with a method and without an id.
     Notification,
-    /// An id without a method, or an error without an id.
+    /// A message without a method, and with an id or an error.
     Response,
 }
 
 /// The id and the method of a message. Unlike [`Head`], it accepts invalid UTF-8 in other members:
-/// the guard decides about content.
+/// their validation is left to the guard.
 #[derive(Debug, Deserialize)]
 pub struct Envelope<'a> {
     #[serde(borrow, default)]
@@ -57,7 +57,7 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads a message. Returns none if it is no JSON object.
+    /// Reads the id and the method of a message. Returns none if the message is no JSON object.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         match Head::read_ends(message) {
@@ -66,17 +66,18 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// The id, unless it is absent or null.
+    /// The id of the message. None if it is absent or null.
     #[must_use]
     pub fn id(&self) -> Option<RequestId> {
         RequestId::parse(self.id?.get())
     }
 }
 
-/// The members of a message that a gateway reads. All values are verbatim JSON.
+/// The members of a JSON-RPC message that a gateway reads. All values except the method are
+/// verbatim JSON.
 #[derive(Debug, Deserialize)]
 pub struct Head<'a> {
-    /// The id.
+    /// The id of a request or response.
     #[serde(borrow, default)]
     pub id: Option<&'a RawValue>,
     /// The method of a request or notification.
@@ -94,15 +95,16 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads a message. Returns none if it is no JSON object. O(n), but of a long response only the
-    /// UTF-8 validity is checked throughout.
+    /// Reads the head of a message. Returns none if the message is no JSON object. Takes O(n) time,
+    /// but only checks the UTF-8 of a long result.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         Self::read_ends(message).or_else(|| serde_json::from_slice(message).ok())
     }
 
-    /// Reads a long response from its two ends, without parsing the result in between. Returns none
-    /// unless the result is an object with nothing but version and id beside it.
+    /// Reads the head of a long response from its two ends, without parsing the result in between.
+    /// Returns none for a short message, and unless the result is an object with only `jsonrpc` and
+    /// `id` beside it.
     #[must_use]
     pub fn read_ends(message: &'a [u8]) -> Option<Self> {
         if message.len() < MIN_END_SCAN_BYTES {
@@ -141,7 +143,7 @@ impl<'a> Head<'a> {
         result.is_some().then_some(Self { id, method: None, params: None, result, error: None })
     }
 
-    /// The kind of the message. Returns none if JSON-RPC has no such message.
+    /// The kind of the message. Returns none if the message has no method, no id and no error.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         let has_id = self.id.is_some_and(|id| id.get() != "null");
@@ -154,25 +156,26 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The id verbatim, or `null`.
+    /// The verbatim JSON of the id, or `null` if the id is absent.
     #[must_use]
     pub fn raw_id(&self) -> &'a str {
         self.id.map_or("null", RawValue::get)
     }
 
-    /// The id for comparisons, unless it is absent or null.
+    /// The id in a form that compares by value. None if the id is absent or null.
     #[must_use]
     pub fn request_id(&self) -> Option<RequestId> {
         RequestId::parse(self.id?.get())
     }
 
-    /// The method, or an empty string.
+    /// The method of a request or notification, or an empty string.
     #[must_use]
     pub fn method(&self) -> &str {
         self.method.as_deref().unwrap_or_default()
     }
 
-    /// The parameters that requests are routed by.
+    /// The members of `params` that requests are routed by. Each is none if `params` is absent or
+    /// invalid.
     #[must_use]
     pub fn parameters(&self) -> Parameters<'a> {
         self.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
@@ -184,7 +187,8 @@ impl<'a> Head<'a> {
         self.parameters().version().is_some_and(|version| is_stateless_version(&version))
     }
 
-    /// The tool, prompt, resource or task of a request: the value of the `Mcp-Name` header.
+    /// The name, URI or id of the request's tool, prompt, resource or task: the value of the
+    /// `Mcp-Name` header. None for other methods.
     #[must_use]
     pub fn subject(&self) -> Option<Cow<'a, str>> {
         let parameters = self.parameters();
@@ -197,14 +201,15 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The text after `"name":` if the member at the start of `member` has this name.
+/// The text after `"name":` if `member` begins with a member of this name.
 fn value_of<'a>(member: &'a str, name: &str) -> Option<&'a str> {
     let rest =
         member.trim_ascii_start().strip_prefix('"')?.strip_prefix(name)?.strip_prefix('"')?;
     Some(rest.trim_ascii_start().strip_prefix(':')?.trim_ascii_start())
 }
 
-/// Reads a member beside a result: the version, or the id. Returns none for any other.
+/// Reads `member`, the JSON text of a member beside the result: `jsonrpc`, or the id, which is
+/// written to `id`. Returns none for any other member.
 fn read_side_member<'a>(member: &'a str, id: &mut Option<&'a RawValue>) -> Option<()> {
     if value_of(member, "jsonrpc").is_some_and(|version| version.trim_ascii_end() == "\"2.0\"") {
         return Some(());
@@ -236,10 +241,10 @@ pub struct Parameters<'a> {
     /// The cursor of a list request.
     #[serde(borrow, default)]
     pub cursor: Option<Cow<'a, str>>,
-    /// The request that a cancellation names.
+    /// The id of the request that a cancellation names.
     #[serde(borrow, default)]
     pub request_id: Option<&'a RawValue>,
-    /// The request that a progress notification belongs to.
+    /// The token of the request that a progress notification belongs to.
     #[serde(borrow, default)]
     pub progress_token: Option<&'a RawValue>,
     /// The `_meta` object.
@@ -248,14 +253,14 @@ pub struct Parameters<'a> {
 }
 
 impl Parameters<'_> {
-    /// A member of `_meta`.
+    /// The member `name` of `_meta`, if there is one.
     #[must_use]
     pub fn meta(&self, name: &str) -> Option<serde_json::Value> {
         let meta: serde_json::Value = serde_json::from_str(self.meta?.get()).ok()?;
         meta.get(name).cloned()
     }
 
-    /// The revision that a stateless request names.
+    /// The MCP revision that a stateless request names in `_meta`. None in other messages.
     #[must_use]
     pub fn version(&self) -> Option<String> {
         self.meta(VERSION_KEY)?.as_str().map(str::to_owned)

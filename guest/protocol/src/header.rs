@@ -7,11 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 
 /// The header that names the tool, prompt, resource or task of a stateless request.
 pub const MCP_NAME: &str = "mcp-name";
-/// Request headers that ask for a part of a body, or for a changed body only. Adapters remove them
-/// from requests to an API: a part cannot be shaped.
+/// Request headers that ask for a part of a body, or for a body only if it has changed. Adapters
+/// remove them from requests to a plain JSON API, because a part cannot be shaped.
 pub const PARTIAL_REQUEST_HEADERS: [&str; 4] =
     ["range", "if-range", "if-none-match", "if-modified-since"];
-/// Response headers that describe the upstream's body. Adapters remove them from a shaped response.
+/// Response headers that describe the exact bytes of the upstream's body. Adapters remove them from
+/// a shaped response.
 pub const WHOLE_BODY_HEADERS: [&str; 7] = [
     "etag",
     "last-modified",
@@ -47,7 +48,8 @@ pub fn is_encoded(content_encoding: Option<&str>) -> bool {
     content_encoding.is_some_and(|encoding| !encoding.trim().eq_ignore_ascii_case("identity"))
 }
 
-/// Media types are case-insensitive (RFC 9110, section 8.3.1).
+/// Returns true if a media type begins with `prefix`. Media types are case-insensitive (RFC 9110,
+/// section 8.3.1).
 fn has_prefix(content_type: &str, prefix: &str) -> bool {
     let start = content_type.trim_start().get(..prefix.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))

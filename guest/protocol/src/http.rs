@@ -1,55 +1,55 @@
-//! HTTP heads, responses of the guard, and the decisions about them.
+//! HTTP heads, responses that the guard sends, and its decisions on requests and responses.
 
 use crate::code::TOO_LARGE;
 use crate::response;
 use crate::settings::{OverLimit, Settings};
 
-/// The head of a request.
+/// The head of a client's HTTP request.
 pub struct RequestHead<'a> {
-    /// The method, such as `POST`.
+    /// The HTTP method, such as `POST`.
     pub method: &'a str,
-    /// The path with its query.
+    /// The path with its query, such as `/rooms?limit=5`.
     pub target: &'a str,
-    /// Looks up a header by its name in lower case.
+    /// Looks up the value of a header by its name in lower case. Returns none if it is absent.
     pub header: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// The head of a response.
+/// The head of the upstream's HTTP response.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'a> {
-    /// The status.
+    /// The HTTP status code of the upstream's response.
     pub status: u16,
-    /// `content-type`, or empty.
+    /// The value of the `content-type` header, or empty.
     pub content_type: &'a str,
     /// True if there is a `content-encoding` other than `identity`: see
     /// [`header::is_encoded`](crate::header::is_encoded).
     pub is_encoded: bool,
-    /// `content-length`, if it is known.
+    /// The value of the `content-length` header, if it is known.
     pub content_length: Option<usize>,
 }
 
-/// A response that the guard writes.
+/// An HTTP response that the guard sends to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// `content-type`.
+    /// The value of the `content-type` header.
     pub content_type: &'static str,
-    /// Further headers. Adapters add them to headers of the same name.
+    /// Further headers. Adapters append them, so existing headers of the same name remain.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// The body of the response.
     pub body: Vec<u8>,
 }
 
 impl HttpResponse {
-    /// A response with a JSON body.
+    /// Creates a response with a JSON body and no further headers.
     #[must_use]
     pub fn json(status: u16, body: Vec<u8>) -> Self {
         Self { status, content_type: "application/json", headers: Vec::new(), body }
     }
 
     /// The response to a request that exceeds [`Settings::max_buffered`]. Returns none if the
-    /// request is forwarded unchanged.
+    /// settings let the request pass unchanged.
     #[must_use]
     pub fn request_too_long(settings: &Settings) -> Option<Self> {
         let reason = format!(
@@ -61,60 +61,62 @@ impl HttpResponse {
     }
 }
 
-/// The decision on a request.
+/// The guard's decision on a client's HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestAction {
-    /// The request is forwarded.
+    /// The request is forwarded to the upstream, with these changes.
     Forward {
-        /// Replaces the body.
+        /// The new body. None if the body remains.
         body: Option<Vec<u8>>,
-        /// Replaces path and query.
+        /// The new path and query. None if both remain.
         target: Option<String>,
-        /// Replaces the value of [`header::MCP_NAME`](crate::header::MCP_NAME), if the request has
-        /// this header.
+        /// The new value of [`header::MCP_NAME`](crate::header::MCP_NAME). Adapters set it only if
+        /// the request has this header. None if the value remains.
         mcp_name: Option<String>,
     },
-    /// The request is answered at once.
+    /// The guard answers the request with this response, and the upstream does not receive it.
     Respond(HttpResponse),
 }
 
-/// The decision on a response, before its body is read.
+/// The guard's decision on the upstream's response, before its body is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponseAction {
-    /// The body passes unchanged.
+    /// The response passes unchanged.
     Pass,
-    /// The body is collected and handed to [`HttpExchange::on_body`](crate::HttpExchange::on_body).
-    /// A longer one is handed to
-    /// [`HttpExchange::on_oversized_body`](crate::HttpExchange::on_oversized_body).
+    /// The adapter collects the body and passes it to
+    /// [`HttpExchange::on_body`](crate::HttpExchange::on_body). If the body exceeds `max_bytes`, it
+    /// calls [`HttpExchange::on_oversized_body`](crate::HttpExchange::on_oversized_body) instead.
     Collect {
-        /// Maximum size of the body.
+        /// Maximum size of the body, in bytes.
         max_bytes: usize,
-        /// True if status and headers may change with the body.
+        /// True if status and headers may change with the body, so the adapter must not send them
+        /// yet.
         with_head: bool,
     },
-    /// The body is an event stream. Its chunks are handed to
-    /// [`HttpExchange::on_events`](crate::HttpExchange::on_events), and it has no known length.
+    /// The body is an event stream. The adapter passes each chunk to
+    /// [`HttpExchange::on_events`](crate::HttpExchange::on_events), and removes the
+    /// `content-length` header.
     Events,
-    /// The body is known to be too long:
-    /// [`HttpExchange::on_oversized_body`](crate::HttpExchange::on_oversized_body) before it is
-    /// read.
+    /// The body is too long by its `content-length` header. The adapter calls
+    /// [`HttpExchange::on_oversized_body`](crate::HttpExchange::on_oversized_body) before it reads
+    /// the body.
     TooLong,
-    /// Another response replaces it.
+    /// This response replaces the upstream's.
     Respond(HttpResponse),
 }
 
-/// The replacement of a response.
+/// The replacement of the upstream's response, or of its body only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// Another body under the same status and headers.
     Body(Vec<u8>),
-    /// Another status, content type and body.
-    /// [`header::WHOLE_BODY_HEADERS`](crate::header::WHOLE_BODY_HEADERS) have to be removed.
+    /// Another status, content type and body. Adapters remove the upstream's
+    /// [`header::WHOLE_BODY_HEADERS`](crate::header::WHOLE_BODY_HEADERS).
     Response(HttpResponse),
 }
 
 impl Replacement {
-    /// The new body.
+    /// The body that replaces the upstream's.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         match self {
@@ -123,7 +125,7 @@ impl Replacement {
         }
     }
 
-    /// The new head, if it changes.
+    /// The response whose status and headers replace the upstream's. None if only the body changes.
     #[must_use]
     pub fn head(&self) -> Option<&HttpResponse> {
         match self {

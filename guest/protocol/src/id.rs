@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Largest exponent, positive or negative, that is normalized. Larger ones are compared verbatim.
+/// Largest exponent of a numeric id, positive or negative, that is normalized. Ids with larger ones
+/// are compared verbatim.
 const MAX_EXPONENT: i64 = 1_000_000;
-/// Longest run of trailing zeros that is written out. More become an exponent.
+/// Maximum number of trailing zeros that a canonical number writes out. An exponent replaces more
+/// zeros.
 const MAX_WRITTEN_ZEROS: i64 = 30;
 
 /// The id of a JSON-RPC request, in a canonical form that equal values share.
@@ -44,13 +46,13 @@ impl RequestId {
         }
     }
 
-    /// The canonical JSON text.
+    /// The canonical JSON text of the id.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The value of a non-negative integer id that fits 64 bits.
+    /// The value of a non-negative integer id that fits 64 bits. None for any other id.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         self.0.parse().ok()
@@ -63,7 +65,8 @@ pub fn is_same_id(left: &str, right: &str) -> bool {
     left == right || RequestId::parse(left).is_some_and(|id| Some(id) == RequestId::parse(right))
 }
 
-/// Writes a number as its significant digits, with trailing zeros or an exponent.
+/// Writes a JSON number as its significant digits, with trailing zeros or an exponent. Returns none
+/// if its exponent exceeds `MAX_EXPONENT`.
 fn canonical_number(raw: &str) -> Option<String> {
     let (sign, number) = raw.strip_prefix('-').map_or(("", raw), |number| ("-", number));
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));

@@ -12,14 +12,15 @@ use crate::pending::PendingRequests;
 use crate::response::FailedRequest;
 use crate::sse::Event;
 
-/// A POST with messages, and the responses that it waits for.
+/// One POST: its requests whose responses are pending, and the answers that the guard gave itself.
 #[derive(Debug, Default)]
 pub(crate) struct McpExchange {
     caller: Caller,
     pending: PendingRequests<PendingRequest>,
-    /// The guard's own answers to a part of a batch.
+    /// Answers that the guard gave itself to requests of a batch, and that are not sent yet.
     own_answers: Vec<Vec<u8>>,
-    /// An event had an id, so the client may resume the stream and receive the rest there.
+    /// True once an event had an id: the client may then resume the stream, and receive pending
+    /// responses there.
     is_resumable: bool,
 }
 
@@ -34,7 +35,7 @@ impl McpExchange {
         Self { caller, ..Self::default() }
     }
 
-    /// Passes each request of a body through the filter.
+    /// Passes each message of the request's body through the filter, and decides on the request.
     pub(crate) fn on_request(
         &mut self,
         filter: &mut dyn MessageFilter,
@@ -83,19 +84,20 @@ impl McpExchange {
         }
     }
 
-    /// Returns true if no part of the response can be of interest.
+    /// Returns true if no response is pending, and no answer of the guard is left to send.
     pub(crate) fn is_done(&self) -> bool {
         self.pending.is_empty() && self.own_answers.is_empty()
     }
 
-    /// The response if the upstream's has no messages, such as 202 on notifications, but the guard
-    /// has answered other parts of the batch.
+    /// Takes the response to send if the upstream's body holds no messages, such as 202 on
+    /// notifications. Returns none if the guard answered nothing itself.
     pub(crate) fn own_response(&mut self) -> Option<HttpResponse> {
         let has_answers = !self.own_answers.is_empty();
         has_answers.then(|| HttpResponse::json(200, self.take_own_body(true)))
     }
 
-    /// Shapes a whole body. Returns none if it passes unchanged.
+    /// Shapes the messages of a whole response body, or of an event's data. Returns none if the
+    /// bytes pass unchanged.
     pub(crate) fn on_body(
         &mut self,
         filter: &mut dyn MessageFilter,
@@ -116,7 +118,8 @@ impl McpExchange {
         is_changed.then(|| join_batch(&all))
     }
 
-    /// Shapes a message of the upstream. Returns none if it passes unchanged.
+    /// Shapes a message of the upstream that answers a pending request. Returns none if the message
+    /// passes unchanged.
     fn on_message(&mut self, filter: &mut dyn MessageFilter, message: &[u8]) -> Option<Vec<u8>> {
         if self.pending.is_empty() {
             return None;
@@ -126,13 +129,13 @@ impl McpExchange {
         filter.on_response(&self.caller, &ticket, message)
     }
 
-    /// The events that precede the first of the upstream: the guard's own answers.
+    /// Takes the guard's own answers, as events to send before the first event of the upstream.
     pub(crate) fn first_events(&mut self) -> Vec<u8> {
         let own = std::mem::take(&mut self.own_answers);
         own.iter().flat_map(|answer| Event::message(None, answer).0).collect()
     }
 
-    /// Shapes the messages of an event.
+    /// Shapes the messages in an upstream event, and returns the bytes of the event to send.
     pub(crate) fn on_event(&mut self, filter: &mut dyn MessageFilter, event: Event) -> Vec<u8> {
         self.is_resumable |= event.id().is_some();
         let shaped = match event.data() {
@@ -142,8 +145,8 @@ impl McpExchange {
         shaped.map_or_else(|| event.0.clone(), |data| event.with_data(&data).0)
     }
 
-    /// Answers the requests that still wait at the end of a stream, unless the client may resume
-    /// it.
+    /// Returns events that answer each request still pending at the end of the stream with a
+    /// failure. Empty if the client may resume the stream.
     pub(crate) fn on_stream_end(&mut self, code: i64, reason: &str) -> Vec<u8> {
         if self.is_resumable {
             return Vec::new();
@@ -152,7 +155,8 @@ impl McpExchange {
         failed.iter().flat_map(|answer| Event::message(None, answer).0).collect()
     }
 
-    /// Answers all requests that still wait with a failure. The guard's own answers come first.
+    /// Returns a failure response to each pending request, after the guard's own answers that are
+    /// not sent yet.
     pub(crate) fn fail(&mut self, code: i64, reason: &str) -> Vec<Vec<u8>> {
         let pending = self.pending.drain().into_iter();
         let failed = pending.map(|(_, request)| request.failed.response(code, reason));

@@ -8,7 +8,7 @@ use crate::id::RequestId;
 /// and its response passes unchanged: a client that never reads must not exhaust the memory.
 pub const MAX_PENDING_REQUESTS: usize = 65_536;
 
-/// A table of requests by id that holds at most [`MAX_PENDING_REQUESTS`].
+/// A table of pending requests by id that holds at most [`MAX_PENDING_REQUESTS`].
 #[derive(Clone, Debug)]
 pub struct PendingRequests<T> {
     by_id: HashMap<RequestId, (u64, T)>,
@@ -42,7 +42,8 @@ impl<T> PendingRequests<T> {
         self.next += 1;
     }
 
-    /// Removes a request whose response has arrived.
+    /// Removes the request whose response has arrived. Returns none if no request with this id is
+    /// pending.
     pub fn remove(&mut self, id: &RequestId) -> Option<T> {
         let (position, request) = self.by_id.remove(id)?;
         self.order.remove(&position);
@@ -56,7 +57,7 @@ impl<T> PendingRequests<T> {
         order.into_values().filter_map(request).collect()
     }
 
-    /// Returns true if no request waits.
+    /// Returns true if no request is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::head::{Head, is_stateless_version};
 
-/// An error.
+/// Writes a JSON-RPC error response. `id` is the raw JSON of the request's id.
 #[must_use]
 pub fn error(id: &str, code: i64, message: &str) -> Vec<u8> {
     let message = Value::from(message);
@@ -12,7 +12,7 @@ pub fn error(id: &str, code: i64, message: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// An error with data.
+/// Writes a JSON-RPC error response with a `data` member. `id` is the raw JSON of the request's id.
 #[must_use]
 pub fn error_with_data(id: &str, code: i64, message: &str, data: &Value) -> Vec<u8> {
     let message = Value::from(message);
@@ -22,13 +22,13 @@ pub fn error_with_data(id: &str, code: i64, message: &str, data: &Value) -> Vec<
     .into_bytes()
 }
 
-/// A result.
+/// Writes a JSON-RPC response with a result. `id` and `result` are raw JSON.
 #[must_use]
 pub fn result(id: &str, result: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into_bytes()
 }
 
-/// A request, as far as the response to its failure depends on it.
+/// The properties of a request that determine the response if the request fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedRequest {
     id: String,
@@ -37,7 +37,8 @@ pub struct FailedRequest {
 }
 
 impl FailedRequest {
-    /// Reads a request. `header_version` is the revision that the transport names, or empty.
+    /// Reads the properties from the head of a request. `header_version` is the MCP revision that
+    /// the transport names, or empty.
     #[must_use]
     pub fn new(head: &Head<'_>, header_version: &str) -> Self {
         Self {
@@ -47,8 +48,8 @@ impl FailedRequest {
         }
     }
 
-    /// Writes the response. The model has to see why a tool failed, so a tool's failure is a
-    /// result. Any other failure is an error.
+    /// Writes the response that reports the failure. For a tool call it is a result, because the
+    /// model has to see the reason. For any other request it is an error.
     #[must_use]
     pub fn response(&self, code: i64, reason: &str) -> Vec<u8> {
         if !self.is_tool_call {
@@ -66,7 +67,8 @@ impl FailedRequest {
     }
 }
 
-/// The response to a request that the upstream failed: see [`FailedRequest::response`].
+/// Writes the response to a raw request that the upstream did not answer: see
+/// [`FailedRequest::response`].
 #[must_use]
 pub fn failure(request: &[u8], code: i64, reason: &str) -> Vec<u8> {
     match Head::read(request) {

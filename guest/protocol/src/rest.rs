@@ -1,5 +1,5 @@
-//! Plain JSON APIs, mapped to MCP. To the guard an endpoint is a tool named `GET /path`, and a body
-//! is the text that this tool answers with.
+//! Plain JSON APIs, mapped to MCP. To the guard an endpoint is a tool named `GET /path`, and a
+//! response body is the text that this tool answers with.
 
 use percent_encoding::percent_decode_str;
 use serde::de::IgnoredAny;
@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::header;
 use crate::http::{HttpResponse, ResponseHead};
 
-/// Parameters of the guard that need no prefix, unless an endpoint has its own of that name.
+/// Query parameters of the guard that need no `_guard_` prefix, unless the endpoint has a parameter
+/// of the same name.
 const UNPREFIXED_PARAMETERS: [&str; 9] = [
     "cursor",
     "limit",
@@ -20,11 +21,13 @@ const UNPREFIXED_PARAMETERS: [&str; 9] = [
     "filter_ids",
     "min_score",
 ];
-/// The prefix that every parameter of the guard can have.
+/// The prefix that marks a query parameter as the guard's. Every parameter of the guard can have
+/// it.
 const PARAMETER_PREFIX: &str = "_guard_";
-/// The result's metadata in an answer of the guard.
+/// JSON pointer to the guard's metadata in a message that the guard wrote.
 const RESULT_METADATA: &str = "/result/_meta/dev.context-guard~1result";
-/// The metadata that accompanies a body which is no JSON.
+/// Members of the guard's metadata that are copied into the response body if the content is no
+/// JSON.
 const CHUNK_METADATA: [&str; 4] = ["chunkIndex", "totalChunks", "nextCursor", "metadata"];
 
 /// A request to an API, split into the guard's parameters and the API's own.
@@ -44,13 +47,13 @@ pub struct RestRequest {
     query: String,
     guard_arguments: Map<String, Value>,
     own_arguments: Map<String, Value>,
-    /// The parameter that continues a list.
+    /// The name of the query parameter with the cursor, for links to the next page.
     cursor_parameter: &'static str,
 }
 
 impl RestRequest {
-    /// Splits a request. `own` names the parameters that belong to the API although the guard has
-    /// some of that name.
+    /// Splits the query of `target`. `own` names query parameters of the API that the guard must
+    /// not interpret although it has parameters of the same names.
     #[must_use]
     pub fn parse(method: &str, target: &str, own: &[String]) -> Self {
         let (path, raw_query) = target.split_once('?').unwrap_or((target, ""));
@@ -85,7 +88,7 @@ impl RestRequest {
         &self.endpoint
     }
 
-    /// The tool call that represents the request.
+    /// The MCP `tools/call` message that represents the request to the guard.
     #[must_use]
     pub fn tool_call(&self) -> Vec<u8> {
         let mut arguments = self.own_arguments.clone();
@@ -96,14 +99,15 @@ impl RestRequest {
             .into_bytes()
     }
 
-    /// Path and query for the upstream.
+    /// Path and query to send to the upstream, without the guard's parameters.
     #[must_use]
     pub fn target(&self) -> String {
         let mark = if self.query.is_empty() { "" } else { "?" };
         format!("{}{mark}{}", self.path, self.query)
     }
 
-    /// Turns an answer of the guard into a response. `status` is the upstream's, or 200.
+    /// Turns `answer`, a JSON-RPC message of the guard, into an HTTP response to the client.
+    /// `status` is that of the upstream's response, or 200 without one.
     #[must_use]
     pub fn response(&self, status: u16, answer: &[u8]) -> HttpResponse {
         let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
@@ -142,7 +146,8 @@ impl RestRequest {
     }
 }
 
-/// Returns true if the guard can shape a body: successful, whole, text, and not compressed.
+/// Returns true if the guard can shape the body of a response: successful, not partial, textual,
+/// and not compressed.
 #[must_use]
 pub fn can_shape(head: &ResponseHead<'_>) -> bool {
     // 206 is a part of a body, so its text is no document.
@@ -152,7 +157,8 @@ pub fn can_shape(head: &ResponseHead<'_>) -> bool {
         && header::is_text(head.content_type)
 }
 
-/// Wraps a body as the answer of a tool. Returns none if the body is no UTF-8.
+/// Wraps the body of the upstream's response as a tool result in a JSON-RPC message. Returns none
+/// if the body is no UTF-8.
 #[must_use]
 pub fn wrap_body(body: &[u8]) -> Option<Vec<u8>> {
     let text = serde_json::to_string(std::str::from_utf8(body).ok()?).ok()?;
@@ -162,7 +168,8 @@ pub fn wrap_body(body: &[u8]) -> Option<Vec<u8>> {
     Some(message.into_bytes())
 }
 
-/// The guard's refusal of a request, classified by the code that its text contains.
+/// The response to a request that the guard refused. An error code in the text `detail` determines
+/// the status.
 fn refusal(detail: &str) -> HttpResponse {
     let codes = [("cursor_expired", 410), ("cursor_invalid", 400), ("data_changed", 409)];
     let code = codes.into_iter().find(|(code, _)| detail.contains(code));
@@ -170,7 +177,7 @@ fn refusal(detail: &str) -> HttpResponse {
     problem(status, code, detail)
 }
 
-/// An error response (RFC 9457).
+/// An error response with a problem document (RFC 9457). `code` names the error for programs.
 #[must_use]
 pub fn problem(status: u16, code: &str, detail: &str) -> HttpResponse {
     let body = json!({
@@ -186,7 +193,7 @@ pub fn problem(status: u16, code: &str, detail: &str) -> HttpResponse {
     }
 }
 
-/// The reason phrase of a status (RFC 9110) that this project sends.
+/// The reason phrase (RFC 9110) of a status that this project sends. Empty for any other status.
 fn reason_phrase(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
@@ -206,7 +213,8 @@ fn reason_phrase(status: u16) -> &'static str {
     }
 }
 
-/// An argument of the guard: a number if it can be read as one.
+/// Converts the value of a query parameter to an argument of the guard: a number if it parses as
+/// one, else a string.
 fn argument(value: String) -> Value {
     let number = value.parse::<i64>().map(Value::from);
     let number = number.or_else(|_| value.parse::<f64>().map(Value::from));

@@ -12,18 +12,19 @@ pub struct Settings {
     /// Request headers whose values identify callers. Answers of one caller are never shown to
     /// another. Default: `authorization`, `cookie`, `x-api-key`.
     pub principal_headers: Vec<String>,
-    /// The only caller, whatever its headers. Default: none.
+    /// The identity of every caller, whatever its headers. Default: none.
     pub principal: Option<String>,
     /// Globs of the paths that speak MCP. Default: all.
     pub mcp: Vec<String>,
     /// Endpoints of plain JSON APIs. Default: none.
     pub apis: Vec<Api>,
-    /// Maximum size, in bytes, of an MCP answer and of an event. Default: 10 MiB.
+    /// Maximum size, in bytes, of the body of an MCP answer, and of an event in a stream. Default:
+    /// 10 MiB.
     pub max_body: usize,
     /// Maximum size, in bytes, of a body that the host buffers: a request, or an answer of an API,
     /// whose status and headers may change with it. Default: 512 KiB, half of Envoy's default.
     pub max_buffered: usize,
-    /// The treatment of longer bodies.
+    /// The treatment of bodies that exceed `maxBody` or `maxBuffered`. Default: `refuse`.
     pub over_max_body: OverLimit,
 }
 
@@ -60,10 +61,10 @@ impl Default for Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OverLimit {
-    /// An error replaces it.
+    /// An error replaces the body.
     #[default]
     Refuse,
-    /// It passes unchanged, whatever it costs.
+    /// The body passes unchanged, whatever its size.
     Forward,
 }
 
@@ -71,13 +72,13 @@ pub enum OverLimit {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Api {
-    /// The method, or `*` for any. Default: `GET`.
+    /// The HTTP method, or `*` for any. Default: `GET`.
     #[serde(default = "default_method")]
     pub method: String,
-    /// The glob of the path.
+    /// A glob that the path of a request must match, without its query.
     pub path: String,
-    /// Query parameters that belong to the API although the guard has some of that name. The
-    /// guard's then need the prefix `_guard_`.
+    /// Query parameters that belong to the API although the guard has parameters of the same names.
+    /// The guard's then need the prefix `_guard_`.
     #[serde(default)]
     pub own: Vec<String>,
     /// If false, answers pass unchanged: this exempts endpoints from a later rule. Default: true.

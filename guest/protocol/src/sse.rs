@@ -1,6 +1,6 @@
-//! Event streams (`text/event-stream`), by event and never by chunk.
+//! Event streams (`text/event-stream`), split into whole events, however they arrive in chunks.
 //!
-//! Bytes of an event pass verbatim unless its data is replaced.
+//! The bytes of an event remain verbatim unless its data is replaced.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// Adds bytes.
+    /// Appends the next chunk of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -36,7 +36,8 @@ impl Framer {
         self.buffer.len()
     }
 
-    /// Removes the next complete event, with the empty line that ends it.
+    /// Removes the next complete event, with the empty line that ends it. Returns none if more
+    /// bytes are needed.
     pub fn next_event(&mut self) -> Option<Event> {
         let end = self.event_end()?;
         let rest = self.buffer.split_off(end);
@@ -44,15 +45,15 @@ impl Framer {
         Some(Event(std::mem::replace(&mut self.buffer, rest)))
     }
 
-    /// Removes what is left when the stream has ended. It may be an event: a trailing `\r` ends a
-    /// line only once it is known that no `\n` follows.
+    /// Removes the bytes left when the stream has ended, if there are any. They may be an event: a
+    /// trailing `\r` ends a line only once it is known that no `\n` follows.
     pub fn finish(&mut self) -> Option<Event> {
         self.scanned = 0;
         let rest = std::mem::take(&mut self.buffer);
         (!rest.is_empty()).then_some(Event(rest))
     }
 
-    /// Drops the incomplete event, except for its last bytes, in which its end may begin.
+    /// Drops the bytes of the incomplete event, except for the last three: its end may begin there.
     pub fn discard_partial(&mut self) {
         // The longest end is `\r\n\r\n`. Three of its bytes may be here already.
         let dropped = self.buffer.len().saturating_sub(3);
@@ -60,7 +61,8 @@ impl Framer {
         self.scanned = 0;
     }
 
-    /// The offset after the first event: after two line ends in a row, each `\n`, `\r\n` or `\r`.
+    /// The offset after the first event of the buffer: after two line ends in a row, each `\n`,
+    /// `\r\n` or `\r`. None if the event is incomplete.
     fn event_end(&mut self) -> Option<usize> {
         let mut from = self.scanned;
         loop {
@@ -92,12 +94,13 @@ impl Framer {
     }
 }
 
-/// An event, verbatim.
+/// The verbatim bytes of one event of an event stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event(pub Vec<u8>);
 
 impl Event {
-    /// Writes an event that carries a message, with an event id if there is one.
+    /// Writes an event whose data is `data`, a JSON-RPC message, with the event id `id` if there is
+    /// one.
     #[must_use]
     pub fn message(id: Option<&str>, data: &[u8]) -> Self {
         let mut event = Vec::with_capacity(data.len() + 64);
@@ -109,7 +112,8 @@ impl Event {
         Self(event)
     }
 
-    /// The fields in order. A comment is a field with an empty name.
+    /// The names and values of the event's fields, in order. A comment is a field with an empty
+    /// name.
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let lines = self.0.split(|byte| matches!(byte, b'\n' | b'\r'));
         lines.filter(|line| !line.is_empty()).map(|line| {
@@ -120,7 +124,8 @@ impl Event {
         })
     }
 
-    /// The data: the values of all `data` fields, joined by line feeds. None without such a field.
+    /// The data of the event: the values of all `data` fields, joined by line feeds. None without
+    /// such a field.
     #[must_use]
     pub fn data(&self) -> Option<Cow<'_, [u8]>> {
         let mut lines = self.fields().filter(|(name, _)| *name == b"data").map(|(_, data)| data);
@@ -133,13 +138,13 @@ impl Event {
         Some(Cow::Owned(all.join(&b'\n')))
     }
 
-    /// The event id.
+    /// The value of the event's `id` field, if there is one.
     #[must_use]
     pub fn id(&self) -> Option<&[u8]> {
         self.fields().find(|(name, _)| *name == b"id").map(|(_, id)| id)
     }
 
-    /// Replaces the data. Ids, names and comments remain.
+    /// Returns the event with other data. Its id, name and comments remain.
     #[must_use]
     pub fn with_data(&self, data: &[u8]) -> Self {
         let mut event = Vec::with_capacity(data.len() + 64);
@@ -151,8 +156,8 @@ impl Event {
     }
 }
 
-/// Writes data and the empty line that ends the event. Every line of the data needs a field of its
-/// own: a line break inside a field would end the field, and an empty line the event.
+/// Appends `data` and the empty line that ends the event. Every line of the data needs a field of
+/// its own, because a line break ends a field, and an empty line the event.
 fn push_data(event: &mut Vec<u8>, data: &[u8]) {
     let mut rest = data;
     loop {

@@ -1,5 +1,6 @@
-//! Regression tests for the time when hosts and guests had protocol layers of their own. Each test
-//! runs one table of bodies through the crate. The comment names the difference.
+//! Regression tests for differences between the former separate protocol layers of hosts and
+//! guests. Each test runs a table of message bodies through this crate. The comment above it names
+//! the difference.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -18,7 +19,8 @@ use context_guard_protocol::{
 };
 use serde_json::{Value, json};
 
-/// Forwards every request with a ticket, answers `own` itself, and pretty-prints every response.
+/// A filter that answers the method `own` itself, forwards all other requests with a ticket, and
+/// pretty-prints every response.
 struct PrettyPrinter;
 
 impl MessageFilter for PrettyPrinter {
@@ -54,7 +56,7 @@ fn response(content_type: &str) -> ResponseHead<'_> {
     ResponseHead { status: 200, content_type, is_encoded: false, content_length: None }
 }
 
-/// The messages of a stream, in chunks of three bytes.
+/// Passes a stream through the exchange in chunks of three bytes. Returns the messages sent.
 fn through_events(exchange: &mut HttpExchange, stream: &str) -> Vec<Value> {
     assert_eq!(exchange.on_response(&response("text/event-stream")), ResponseAction::Events);
     let mut framer = Framer::default();

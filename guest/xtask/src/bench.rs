@@ -72,7 +72,7 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    /// Returns the quality bench of the captures of the tests.
+    /// Returns the quality bench over the captured MCP messages of the tests.
     pub(crate) fn captures() -> Self {
         Bench::Quality { corpus: None, budgets: "4000,1000".to_owned(), files: false, show: None }
     }
@@ -106,8 +106,8 @@ impl Bench {
     }
 }
 
-/// Measures in the release profile, and checks in the profile of the tests, which is compiled
-/// anyway.
+/// Runs the speed bench: in the release profile, or with `check` in the profile of the tests, which
+/// is compiled anyway.
 fn speed(compare: Option<PathBuf>, filter: Option<String>, check: bool) -> Result<()> {
     let component = build::component()?;
     let mut command = build::embed(cargo(), &component);
@@ -142,7 +142,7 @@ fn run_with_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
     build::run(&mut command)
 }
 
-/// Runs a bench that starts the binary of the tests.
+/// Runs a bench that starts the same binary as the tests.
 fn run_with_program(bench: &str, arguments: &[(&str, u32)]) -> Result<()> {
     let built = build::for_tests()?;
     let mut command = build::embed(cargo(), &built.component);
@@ -179,8 +179,8 @@ fn quality(
     build::run(&mut command)
 }
 
-/// Computes tables from texts. Fails unless they estimate `least` percent of the other texts within
-/// a tenth.
+/// Computes the tables of the `lexical` estimator from a folder of texts. Fails unless they
+/// estimate `least` percent of the texts left out within a tenth.
 pub(crate) fn train(texts: &Path, tokenizer: &str, out: &Path, least: u32) -> Result<()> {
     let mut command = cargo();
     command.args([

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// The files that a build made.
+/// The paths of the guard component and the binary that a build made.
 pub(crate) struct Built {
     pub(crate) component: PathBuf,
     pub(crate) binary: PathBuf,
@@ -73,7 +73,7 @@ pub(crate) fn install_targets() -> Result<()> {
 }
 
 /// The crates that are built for wasm only, each with its target and the features to check it with.
-/// Native linkers do not know what they import and export.
+/// Native linkers cannot resolve their imports and exports.
 pub(crate) const GUESTS: [(&str, &str, &str); 7] = [
     ("context-guard-component", "wasm32-unknown-unknown", ""),
     ("context-guard-browser", "wasm32-unknown-unknown", ""),
@@ -111,9 +111,9 @@ fn guest_in(
     Ok(folder.join(triple).join(profile).join(file))
 }
 
-/// Makes the linker of the guard component write a component instead of a core module. The
-/// toolchain ships it for wasm32-wasip2. It encodes the world that wit-bindgen embeds. Without the
-/// adapter, it leaves the versions of the imports as they are.
+/// Compiler arguments that make the linker write the guard as a component instead of a core module.
+/// The toolchain ships this linker for wasm32-wasip2. It encodes the world that wit-bindgen embeds.
+/// Without the adapter, it does not change the versions of the imports.
 const LINK_COMPONENT: [&str; 5] =
     ["--", "-C", "linker=wasm-component-ld", "-C", "link-arg=--wasi-adapter=none"];
 
@@ -138,8 +138,8 @@ pub(crate) fn faulty_filter() -> Result<PathBuf> {
     with_faults("context-guard-envoy", "wasm32-wasip1", &["--features", "fault-injection"])
 }
 
-/// Builds a guest with fault injection, in a folder of its own, so that neither build replaces the
-/// other.
+/// Builds a guest with fault injection, in a separate folder, so that it does not replace the
+/// released build.
 fn with_faults(package: &str, triple: &str, options: &[&str]) -> Result<PathBuf> {
     eprintln!("Building {package} with fault injection.");
     guest_in(&target().join("fault-injection"), package, "guest", triple, options)
@@ -156,7 +156,7 @@ fn copy_changed(from: &Path, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The packages of the binary and of the example server beside it.
+/// Cargo arguments that select the packages of the binary and of the example server.
 const PROGRAMS: [&str; 4] =
     ["--package", "context-guard", "--package", "context-guard-property-server"];
 
@@ -165,8 +165,8 @@ pub(crate) fn all(release: bool) -> Result<Built> {
     binary(release, &PROGRAMS)
 }
 
-/// Builds the binary quickly: without the optional features, except for these and the tokenizer,
-/// with which the demo counts.
+/// Builds the binary quickly: without the optional features, except for `features` and the
+/// tokenizer that the demo uses.
 pub(crate) fn lean(features: &[String]) -> Result<Built> {
     let mut all = "context-guard/exact-tokens".to_owned();
     for feature in features {
@@ -176,20 +176,21 @@ pub(crate) fn lean(features: &[String]) -> Result<Built> {
     binary(false, &[PROGRAMS.as_slice(), &lean].concat())
 }
 
-/// Builds the same with the programs of the tests. Another selection of packages than that of the
-/// tests would have other features, and compile wasmtime a second time.
+/// Builds the component, the binary and the programs that the tests start. Selects the same
+/// packages as the tests: others would enable other features, and compile wasmtime a second time.
 pub(crate) fn for_tests() -> Result<Built> {
     binary(false, &[&["--examples"], native().as_slice()].concat())
 }
 
-/// Selects the packages of tests and benches: all but the guests and the fuzz targets.
+/// Returns cargo arguments that select the packages of tests and benches: all but the guests and
+/// the fuzz targets.
 pub(crate) fn native() -> Vec<&'static str> {
     let mut packages = without_guests();
     packages.extend(["--exclude", "context-guard-fuzz"]);
     packages
 }
 
-/// Selects all packages but the guests.
+/// Returns cargo arguments that select all packages but the guests.
 pub(crate) fn without_guests() -> Vec<&'static str> {
     let guests = GUESTS.iter().flat_map(|(guest, ..)| ["--exclude", *guest]);
     ["--workspace"].into_iter().chain(guests).collect()
@@ -205,7 +206,8 @@ fn binary(release: bool, selection: &[&str]) -> Result<Built> {
     Ok(Built { component, binary: folder.join(file) })
 }
 
-/// Names the component to the host's build script, which embeds it in the binary.
+/// Passes the path of the component to the host's build script, which embeds the component in the
+/// binary.
 pub(crate) fn embed(mut cargo: Command, component: &Path) -> Command {
     cargo.env("CONTEXT_GUARD_EMBED", component);
     cargo

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::build::{self, cargo, root};
 use crate::{docs, lint, tools, workflows};
 
-/// Runs every check that needs no test. `offline` leaves out the database of advisories.
+/// Runs every check that needs no test. With `offline`, leaves out the security advisories.
 pub(crate) fn run(offline: bool) -> Result<()> {
     lint::run(&[])?;
     eprintln!("Checking format, lints and documentation.");
@@ -36,8 +36,8 @@ pub(crate) fn run(offline: bool) -> Result<()> {
     dependencies(offline)
 }
 
-/// Checks licences, sources and duplicate versions, and advisories if their database is reachable.
-/// `offline` does not try to reach it.
+/// Checks the dependencies: licences, sources and duplicate versions, and advisories if their
+/// database is reachable. With `offline`, leaves out the advisories.
 pub(crate) fn dependencies(offline: bool) -> Result<()> {
     let tool = tools::install("cargo-deny", "0.20.2", &[])?;
     let deny = |checks: &[&str]| {

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::build::{self, cargo, target};
 
-/// Builds the artifacts and returns their folder.
+/// Builds the release artifacts and returns their folder.
 pub(crate) fn run() -> Result<PathBuf> {
     build::install_targets()?;
     let program = ["--package", "context-guard-xtask", "--features", "dist", "--bin", "dist"];

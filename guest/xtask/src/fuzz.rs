@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::build::{self, cargo, target};
 
 const TARGETS: [&str; 5] = ["scanner", "message", "payload", "cursor", "imports"];
-/// Set if cargo called this program instead of the compiler.
+/// The environment variable that is set if cargo calls this program instead of the compiler.
 const WRAPPER: &str = "CONTEXT_GUARD_FUZZ_COMPILER";
 
 pub(crate) fn run(seconds: u32) -> Result<()> {
@@ -43,8 +43,8 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Runs the compiler if cargo called this program instead of it. Adds coverage unless the crate
-/// runs at build time.
+/// Runs the compiler if cargo called this program instead of it, and returns none otherwise. Adds
+/// coverage unless the crate runs at build time.
 pub(crate) fn compile_if_wrapper() -> Option<Result<()>> {
     std::env::var_os(WRAPPER)?;
     let mut arguments = std::env::args_os().skip(1);

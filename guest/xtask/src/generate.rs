@@ -4,10 +4,11 @@ use anyhow::Result;
 
 use crate::{build, command_line, test};
 
-/// The variable that makes a test write its file instead of comparing it.
+/// The environment variable, with its value, that makes a test write its expected file instead of
+/// comparing it.
 const BLESS: (&str, &str) = ("CONTEXT_GUARD_BLESS", "1");
 
-/// Writes the files and names them.
+/// Writes the generated files and prints their paths.
 pub(crate) fn run() -> Result<()> {
     let environment = [(BLESS.0, BLESS.1.as_ref())];
     // The component embeds the schema, so the schema comes first.

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use crate::build::root;
 use source::Source;
 
-/// One violation of a rule.
+/// A violation of a language rule.
 struct Finding {
     rule: &'static str,
     /// File and line, or a commit.
@@ -62,7 +62,7 @@ fn report(findings: &[Finding]) -> Result<()> {
     bail!("{} violations ({})", findings.len(), counts.join(", "))
 }
 
-/// Reads the tracked files, and the new ones that git does not ignore.
+/// Reads the files at or below `paths`: tracked ones, and new ones that git does not ignore.
 fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", "--full-name", "--"]);
@@ -82,7 +82,7 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
         .collect())
 }
 
-/// Returns the rules that a text violates as a file of this name.
+/// Returns the names of the rules that `check` finds violated by `text` in a file called `name`.
 #[cfg(test)]
 fn rules(name: &str, text: &str, check: fn(&Source, &mut Vec<Finding>)) -> Vec<String> {
     let mut findings = Vec::new();

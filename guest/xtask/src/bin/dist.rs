@@ -41,7 +41,7 @@ fn run() -> Result<()> {
     manifest::write(&folder)
 }
 
-/// Copies a file unless the copy has the same bytes: a copy that somebody watches keeps its time of
+/// Copies a file unless `to` has the same bytes already, so that a watched file keeps its time of
 /// modification.
 fn copy_changed(from: &Path, to: &Path) -> Result<()> {
     let bytes = std::fs::read(from).with_context(|| from.display().to_string())?;

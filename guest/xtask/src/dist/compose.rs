@@ -8,17 +8,20 @@ use wac_graph::{CompositionGraph, EncodeOptions, plug};
 
 use crate::{build, write};
 
-/// The target of the parts that use WASI.
+/// The compilation target of middleware and stores, which use WASI.
 const TRIPLE: &str = "wasm32-wasip2";
 
-/// The versions of the middleware.
+/// The versions of the middleware: for WASI 0.2 and WASI 0.3.
 const FORMS: [&str; 2] = ["p2", "p3"];
-/// The suffix of the file name for each store, and the features that select the store.
+/// The cursor stores: the suffix of the artifact's file name, and the cargo feature that selects
+/// the store.
 const STORES: [(&str, &str); 3] = [("", "draft"), ("-spin", "draft2"), ("-replay", "")];
-/// The last component of a chain of handlers, for hosts that provide none.
+/// The package of the component that ends a chain of handlers, for hosts that provide no last
+/// handler.
 const FORWARD: &str = "context-guard-http-forward";
 
-/// Composes every combination of middleware and store.
+/// Composes the guard with every combination of middleware and store, and writes the components to
+/// `folder`.
 pub(crate) fn all(guard: &Path, folder: &Path) -> Result<()> {
     let guard = std::fs::read(guard)?;
     let forward = part(FORWARD, "")?;
@@ -46,8 +49,8 @@ fn part(package: &str, features: &str) -> Result<Vec<u8>> {
     Ok(std::fs::read(built)?)
 }
 
-/// Connects the imports of `socket` to the exports of `plug`. The result exports what `socket`
-/// does.
+/// Connects the imports of the component `socket` to the exports of the component `plugged`. The
+/// result has the exports of `socket`.
 fn plugged(socket: &[u8], plugged: &[u8]) -> Result<Vec<u8>> {
     let mut graph = CompositionGraph::new();
     let package = Package::from_bytes("guard:plug", None, plugged.to_vec(), graph.types_mut())?;

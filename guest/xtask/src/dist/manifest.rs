@@ -1,4 +1,5 @@
-//! Writes the manifest of the artifacts: sizes and digests. Fails if one exceeds its budget.
+//! Writes the manifest of the artifacts: sizes and digests. Fails if an artifact exceeds its
+//! maximum size.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -25,7 +26,8 @@ const BUDGETS: [(&str, u64); 13] = [
     ("context-guard-0.1.0.tgz", 405_000),
 ];
 
-/// Writes `manifest.json` and `SHA256SUMS`, and prints them.
+/// Writes `manifest.json` and `SHA256SUMS` of the artifacts in `folder`, and prints sizes and
+/// digests.
 pub(crate) fn write(folder: &Path) -> Result<()> {
     let (mut artifacts, mut sums, mut over) = (Vec::new(), String::new(), Vec::new());
     for (name, budget) in BUDGETS {

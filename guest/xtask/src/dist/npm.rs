@@ -21,7 +21,7 @@ const FEATURES: [&str; 7] = [
     "multivalue",
 ];
 
-/// Builds the folder `npm/context-guard` and its package.
+/// Builds the folder `npm/context-guard` below `folder`, and packs it as an npm package.
 pub(crate) fn package(folder: &Path) -> Result<()> {
     let module = build::guest("context-guard-browser", "small", "wasm32-unknown-unknown", &[])?;
     let package = folder.join("npm/context-guard");

@@ -49,7 +49,8 @@ fn broken_links(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> boo
     broken
 }
 
-/// Resolves `..` and `.` without the file system. Returns none outside the root.
+/// Resolves `..` and `.` in a path without the file system. Returns none if the path leaves the
+/// root.
 fn normalize(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for component in path.components() {
@@ -62,7 +63,7 @@ fn normalize(path: &Path) -> Option<PathBuf> {
     Some(normal)
 }
 
-/// Returns the lines outside fenced code, with their numbers.
+/// Returns the lines of a Markdown text outside fenced code, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
@@ -72,7 +73,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the targets of the links within the repository.
+/// Returns the link targets of a Markdown text that are in the repository, with their line numbers.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -90,7 +91,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Returns the anchors of the headings, as GitHub and mdBook make them.
+/// Returns the anchors of the headings of a Markdown text, as GitHub and mdBook make them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in prose(text) {

@@ -5,12 +5,12 @@ use super::source::{Language, Source};
 
 const LIST: &str = include_str!("idioms.txt");
 
-/// An entry of the list.
+/// An entry of `idioms.txt`: a phrase to avoid.
 struct Idiom {
     phrase: &'static str,
     /// The words to use instead.
     instead: &'static str,
-    /// Files in which the phrase is right.
+    /// Prefixes of the paths in which the phrase is allowed.
     exceptions: Vec<&'static str>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn check(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Parses lines of the form `phrase => instead [path path]`.
+/// Parses the lines of `idioms.txt`, which have the form `phrase => instead [path path]`.
 fn parse(list: &'static str) -> Vec<Idiom> {
     let lines = list.lines().filter(|line| !line.starts_with('#'));
     lines

@@ -8,7 +8,7 @@ pub(super) enum Language {
     Markdown,
 }
 
-/// The class of a character.
+/// The class of a character in a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Code,
@@ -25,14 +25,14 @@ pub(super) struct Source {
     pub(super) lines: Vec<Line>,
 }
 
-/// One line, and its parts.
+/// A line of a file, and the text of each class in it.
 pub(super) struct Line {
     /// The number of the line, from 1.
     pub(super) number: usize,
     /// The whole line.
     pub(super) text: String,
     pub(super) code: String,
-    /// Comments of Rust and WIT; the prose of Markdown.
+    /// The comments of Rust and WIT, or the prose of Markdown.
     pub(super) comment: String,
     pub(super) literal: String,
     /// True from the first `#[cfg(test)]` of a file on.
@@ -40,7 +40,8 @@ pub(super) struct Line {
 }
 
 impl Source {
-    /// Returns none for files of other languages.
+    /// Splits the text of the file `name` into lines. Returns none if the lints do not check its
+    /// language.
     pub(super) fn parse(name: &str, text: &str) -> Option<Self> {
         let (language, classes) = match name.rsplit('.').next()? {
             "rs" => (Language::Rust, rust(text)),
@@ -51,7 +52,7 @@ impl Source {
         Some(Self { name: name.to_owned(), language, lines: lines(text, &classes) })
     }
 
-    /// Returns the place of a line, for messages.
+    /// Returns the path of the file and the number of a line, for messages.
     pub(super) fn place(&self, line: &Line) -> String {
         format!("{}:{}", self.name, line.number)
     }
@@ -143,13 +144,14 @@ impl Scanner<'_> {
             == expected.chars().count()
     }
 
-    /// Returns true if hashes and a quote follow the `r`.
+    /// Returns true if the `r` at the current position begins a raw string.
     fn starts_raw_string(&self) -> bool {
         let hashes = self.rest.iter().skip(1).take_while(|next| **next == '#').count();
         self.rest.get(hashes + 1) == Some(&'"')
     }
 
-    /// Takes everything before `end`, or all. `escape` makes the next character an ordinary one.
+    /// Assigns `class` to everything before `end`, or to the rest of the file. The character after
+    /// `escape` cannot begin `end`.
     fn until(&mut self, class: Class, end: &str, escape: Option<char>) {
         while !self.rest.is_empty() && !self.follows(end) {
             let is_escape = escape.is_some_and(|escape| self.rest.first() == Some(&escape));
@@ -188,7 +190,7 @@ impl Scanner<'_> {
         self.take(Class::Code, hashes + 1);
     }
 
-    /// Takes a character literal, or the quote of a lifetime.
+    /// Classifies the character literal at the current position, or the quote of a lifetime.
     fn quote(&mut self) {
         let is_literal = self.rest.get(1) == Some(&'\\') || self.rest.get(2) == Some(&'\'');
         self.take(Class::Code, 1);

@@ -23,8 +23,8 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the crate that a file belongs to: the folder of its package, and the target that is
-/// compiled on its own.
+/// Returns a name of the crate that a file belongs to: the folder of its package, and its target
+/// (a binary or a test).
 fn crate_of(name: &str) -> String {
     let parts: Vec<&str> = name.split('/').collect();
     let is_package = |depth: &usize| {
@@ -45,7 +45,7 @@ fn crate_of(name: &str) -> String {
     format!("{} {target}", package.join("/"))
 }
 
-/// Returns the types that a file defines outside its tests, with their places.
+/// Returns the names of the types that a file defines outside its tests, each with path and line.
 fn definitions(source: &Source) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut previous = "";
