@@ -1,4 +1,4 @@
-//! A client of the operators' endpoint of a running gateway.
+//! An HTTP client of a running gateway's endpoint for operators.
 
 use bytes::Bytes;
 use http::Request;
@@ -11,7 +11,7 @@ pub use http::Method;
 use crate::access::{HttpClient, http_client};
 use crate::{Error, Result};
 
-/// A client of one gateway.
+/// A client of one gateway's endpoint for operators.
 pub struct AdminClient {
     base: String,
     token: Option<String>,
@@ -19,17 +19,20 @@ pub struct AdminClient {
 }
 
 impl AdminClient {
-    /// Returns a client of the endpoint at this URL.
+    /// Returns a client of the endpoint at the URL `base`. `token` is sent as a bearer token, if
+    /// given.
     #[must_use]
     pub fn new(base: &str, token: Option<&str>) -> Self {
         let base = base.trim_end_matches('/').to_owned();
         Self { base, token: token.map(str::to_owned), client: http_client() }
     }
 
-    /// Sends a request and returns the answer.
+    /// Sends a request to `path` of the endpoint and returns the answer in JSON. A `body` of null
+    /// is not sent.
     ///
     /// # Errors
-    /// [`Error::Setup`] if the gateway cannot be reached; [`Error::Refused`] with its reason.
+    /// [`Error::Setup`] if the gateway cannot be reached; [`Error::Refused`] with the gateway's
+    /// reason.
     pub async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let url = format!("{}{path}", self.base);
         let setup = |error: &dyn std::fmt::Display| {

@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand.
 
-/// Prints a line. A closed pipe, such as that of `head`, ends the program without an error.
+/// Prints a line to standard output. If the pipe is closed, as by `head`, the program ends without
+/// an error.
 macro_rules! say {
     ($($text:tt)*) => {
         $crate::cli::say(format_args!($($text)*))
@@ -116,7 +117,7 @@ impl Arguments {
     }
 }
 
-/// Prints a line; see the macro `say!`.
+/// Prints a line to standard output for the macro `say!`.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
@@ -125,7 +126,8 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Starts logging to standard error. Standard output belongs to the protocol.
+/// Starts logging to standard error, because standard output belongs to the protocol. `verbose`
+/// logs every decision.
 pub(crate) fn start_log(verbose: bool) {
     let default = if verbose { "info" } else { "warn" };
     let filter =
@@ -139,7 +141,7 @@ pub(crate) fn start_log(verbose: bool) {
         .init();
 }
 
-/// The refusal of a cursor or limit by the guard.
+/// The guard's refusal of a cursor, limit or argument, with its message. The exit code is 4.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) String);
@@ -152,7 +154,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Returns the error of an operator's file that caused an error.
+/// Returns the configuration error that caused `error`, or `None` if it has another cause.
 pub(crate) fn config_error(error: &anyhow::Error) -> Option<&config::Error> {
     if let Some(error) = error.downcast_ref() {
         return Some(error);

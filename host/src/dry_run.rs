@@ -11,22 +11,22 @@ use crate::filter::{Filter, Request};
 use crate::key_facts::KeyFacts;
 use crate::recording::Exchange;
 
-/// The answers under one policy.
+/// The totals of the answers that one side of a comparison sends: one policy and component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Side {
-    /// The tokens of the sent answers.
+    /// The number of o200k tokens of the sent answers.
     pub tokens: u64,
-    /// The bytes of the sent answers.
+    /// The total length of the sent answers, in bytes.
     pub bytes: u64,
-    /// The key facts that are still present.
+    /// The number of key facts of the original answers that the sent answers contain.
     #[serde(rename = "needles")]
     pub key_facts: u64,
-    /// The number of guard faults.
+    /// The number of guard calls that failed.
     pub faults: u64,
-    /// The number of changed answers.
+    /// The number of answers that the guard changed.
     pub shaped: u64,
-    /// The tokens of the largest answer.
+    /// The number of tokens of the largest sent answer.
     pub largest: u64,
 }
 
@@ -55,24 +55,26 @@ impl Side {
     }
 }
 
-/// The comparison for an endpoint, or for one answer.
+/// The comparison of two policies or components, for an endpoint, for one answer or for all
+/// answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
     /// The endpoint, `upstream::tool`.
     pub endpoint: String,
-    /// The number of answers.
+    /// The number of compared answers.
     pub answers: u64,
-    /// The tokens of the original answers.
+    /// The number of o200k tokens of the original answers.
     pub original: u64,
-    /// The key facts in the original answers.
+    /// The number of key facts in the original answers.
     #[serde(rename = "needles")]
     pub key_facts: u64,
-    /// The answers before the change.
+    /// The answers under the old policy or component.
     pub before: Side,
-    /// The answers after the change.
+    /// The answers under the new policy or component.
     pub after: Side,
-    /// The time of the recording, for a single answer.
+    /// The time of the recorded exchange in milliseconds since 1970, if the row describes one
+    /// answer; else 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub timestamp: u64,
 }
@@ -91,13 +93,14 @@ impl Row {
         self.after.add(&one.after);
     }
 
-    /// Returns the growth of the answers in percent.
+    /// Returns the growth of the tokens from `before` to `after`, in percent.
     #[must_use]
     pub fn growth(&self) -> f64 {
         ratio(self.after.tokens, self.before.tokens).map_or(0.0, |ratio| (ratio - 1.0) * 100.0)
     }
 
-    /// Returns the share of key facts that a side retains; 1 if there are none.
+    /// Returns the share of key facts that the answers of `side` retain; 1 if the original answers
+    /// have none.
     #[must_use]
     pub fn recall(&self, side: &Side) -> f64 {
         ratio(side.key_facts, self.key_facts).unwrap_or(1.0)
@@ -113,19 +116,19 @@ fn ratio(part: u64, of: u64) -> Option<f64> {
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The comparison by endpoint.
+    /// The comparison for each endpoint, in the order of their names.
     pub endpoints: Vec<Row>,
     /// The comparison of all answers.
     pub total: Row,
-    /// The answers with the largest growth or the largest loss of key facts.
+    /// The single answers with the most faults, growth or loss of key facts, the worst first.
     pub worst: Vec<Row>,
 }
 
-/// Replays traffic in its order through both filters, which need separate stores. `see` receives
-/// the number of finished exchanges.
+/// Replays traffic in its order through both filters, which need separate stores. The report lists
+/// the `worst` worst answers. `see` receives the number of finished exchanges.
 ///
-/// The clock of both filters is set to the time of each recording, so that the same traffic gives
-/// the same report.
+/// `clock`, which both filters must use, is set to the time of each exchange. Therefore the same
+/// traffic gives the same report.
 #[must_use]
 pub fn compare(
     before: &Filter,
@@ -184,7 +187,8 @@ pub fn compare(
     report
 }
 
-/// Returns the answer that a filter sends, if it differs, and the number of faults.
+/// Passes an exchange through a filter. Returns the answer it sends, or `None` if that is the
+/// upstream's, and the number of guard faults.
 fn send(
     filter: &Filter,
     exchange: &Exchange,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::answer;
 
-/// The names of members that identify records.
+/// The names of JSON members that identify records.
 const NAMES: &[&str] = &[
     "id",
     "_id",
@@ -28,7 +28,7 @@ const NAMES: &[&str] = &[
     "subject",
     "path",
 ];
-/// The length to which a value or line is compared, in characters.
+/// The length in characters to which a key fact is truncated before it is compared.
 const MAX_FACT_CHARS: usize = 80;
 
 /// Matches log lines that report a problem.
@@ -36,8 +36,8 @@ static GRAVE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"\b(ERROR|FATAL|CRITICAL|PANIC|WARN|WARNING|[A-Z]\w*(?:Error|Exception))\b").ok()
 });
 
-/// Returns the ids, names and titles of the records of a JSON text in compact JSON; none if it is
-/// not JSON.
+/// Returns the ids, names and titles of the records in a JSON text, each as `"name":value`. `None`
+/// if the text is not JSON.
 #[must_use]
 pub fn members(text: &str) -> Option<Vec<String>> {
     let json = serde_json::from_str::<Value>(text).ok()?;
@@ -49,7 +49,8 @@ pub fn members(text: &str) -> Option<Vec<String>> {
     Some(members)
 }
 
-/// Collects from list elements; without lists, from the document and its sections.
+/// Appends the identifying members of a JSON value to `members`. `level` is the number of objects
+/// around the value; objects inside two others are skipped.
 fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
     match value {
         Value::Array(elements) => {
@@ -72,14 +73,15 @@ fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
     }
 }
 
-/// Returns the log lines that report a problem, without digits, each once.
+/// Returns the lines of a text that report an error or warning, without digits. Lines that are then
+/// equal count once.
 #[must_use]
 pub fn problem_lines(text: &str) -> BTreeSet<String> {
     let grave = |line: &&str| GRAVE.as_ref().is_some_and(|grave| grave.is_match(line));
     text.lines().filter(grave).map(plain).collect()
 }
 
-/// The key facts of a message.
+/// The key facts of an answer: identifying members of records, and problem lines of logs.
 #[derive(Clone, Debug, Default)]
 pub struct KeyFacts {
     members: BTreeSet<String>,
@@ -87,7 +89,8 @@ pub struct KeyFacts {
 }
 
 impl KeyFacts {
-    /// Returns the key facts of all texts and of the structured content of an answer.
+    /// Returns the key facts of the JSON-RPC response `message`: of all texts and of the structured
+    /// content.
     #[must_use]
     pub fn extract(message: &[u8]) -> Self {
         let answer: Value = serde_json::from_slice(message).unwrap_or_default();
@@ -102,19 +105,19 @@ impl KeyFacts {
         facts
     }
 
-    /// Returns their number.
+    /// Returns the number of key facts.
     #[must_use]
     pub fn len(&self) -> u64 {
         (self.members.len() + self.lines.len()) as u64
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no key facts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of key facts that a text contains.
+    /// Returns the number of these key facts that the text `shown` contains.
     #[must_use]
     pub fn count_in(&self, shown: &str) -> u64 {
         // A text may contain JSON with white space, but key facts contain none.
@@ -130,7 +133,8 @@ fn plain(line: &str) -> String {
     plain_text(line.trim()).chars().take(MAX_FACT_CHARS).collect()
 }
 
-/// Returns a text without digits, because folded lines differ in times and numbers.
+/// Returns a text without digits, because lines that the guard folds into one differ in times and
+/// numbers.
 fn plain_text(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

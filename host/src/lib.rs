@@ -1,5 +1,5 @@
-//! Runs the guard component in a native process: the library for embedders, which re-exports all
-//! parts.
+//! Runs the guard component in a native process. Programs that embed the guard use this library,
+//! which re-exports the other crates of the host.
 //!
 //! Create an [`engine::Engine`], load a [`engine::Component`] and create a [`Filter`] with a store
 //! and a policy. Its `request` and `response` take whole JSON-RPC messages and return the messages
@@ -21,7 +21,7 @@ pub use context_guard_revision::{self as revision, keys};
 pub use context_guard_telemetry::{self as telemetry, recording, sampler};
 pub use store::{Clock, clock};
 
-/// The parts of an answer that a model sees, and their exact cost.
+/// Functions that return the texts of an answer that a model sees, and count their tokens.
 pub mod answer {
     pub use context_guard_filter::{self as filter, Filter, cache};
     pub use context_guard_gateway::{self as gateway, Error, Result};

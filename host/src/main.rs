@@ -1,4 +1,4 @@
-//! The `context-guard` program.
+//! The command line program `context-guard`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -17,11 +17,12 @@ use super::Refusal;
 use crate::config::Jwt as Config;
 use crate::{Error, HttpClient, Result, config};
 
-/// The minimum time between two fetches of the keys. An unknown key name triggers a fetch.
+/// The minimum time between two fetches of the key set. A token with an unknown key id (`kid`)
+/// triggers a fetch.
 const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(30);
 /// The maximum length of the key set, in bytes.
 const MAX_KEY_SET_BYTES: usize = 1 << 20;
-/// Only algorithms with public keys are accepted: a token must not choose a shared secret.
+/// The accepted signature algorithms. All use public keys: a token must not choose a shared secret.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -100,7 +101,8 @@ impl Jwt {
         Arc::clone(&self.keys.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Fetches the keys again if they have a URL and the last fetch is long enough ago.
+    /// Returns the key set of tokens, fetched again if it has a URL and the last fetch is older
+    /// than [`MIN_FETCH_INTERVAL`].
     async fn fetch(&self) -> Arc<JwkSet> {
         let Some(url) = &self.url else { return self.known() };
         {

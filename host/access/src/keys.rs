@@ -1,4 +1,5 @@
-//! API keys: created once, stored as SHA-256 digests, and looked up by the part that is no secret.
+//! API keys, `cg_ID_SECRET`: stored as SHA-256 digests and looked up by their id, which is no
+//! secret.
 //!
 //! A key has 256 random bits, so nobody can guess it from its digest, and a slow password hash
 //! would add nothing.
@@ -19,9 +20,9 @@ use crate::{Error, Result, config};
 
 /// The first characters of every key.
 pub const PREFIX: &str = "cg_";
-/// Minimum time between two checks of the file for changes.
+/// Minimum time between two checks of the key file for changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// The first characters of every digest in the file.
+/// The first characters of every digest in the key file.
 const DIGEST_PREFIX: &str = "sha256:";
 
 /// The contents of a key file: digests, no secrets.
@@ -34,7 +35,7 @@ pub struct KeyFile {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// The part of the key after its prefix that is no secret.
+    /// The id of the key: the part between `cg_` and the secret.
     id: String,
     /// The owner of the key: the principal.
     name: String,
@@ -61,7 +62,7 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Creates a key for a principal and adds its digest to the file.
+/// Creates an API key for the principal `name` and adds its digest to the key file at `path`.
 ///
 /// The file is created if it does not exist, readable by its owner alone. The digest does not
 /// reveal the key, so the returned value is the only copy.
@@ -89,7 +90,7 @@ pub fn create(path: &Path, name: &str) -> Result<Secret> {
     Ok(key)
 }
 
-/// Replaces the file in one step: a reader sees the old file or the new one, never a part.
+/// Replaces the key file in one step: a reader sees the old contents or the new ones, never a part.
 fn write(path: &Path, file: &KeyFile) -> Result<()> {
     let fault = |source| config::Error::File { path: path.to_owned(), source };
     let text = serde_json::to_string_pretty(file).map_err(|error| fault(error.into()))?;
@@ -111,7 +112,7 @@ fn parse(path: &Path, text: &str) -> Result<KeyFile> {
     Ok(file)
 }
 
-/// Parses a file for use: every entry must have a digest that this version reads.
+/// Parses a key file for checking keys. Fails if an entry has an outdated hash.
 fn parse_current(path: &Path, text: &str) -> Result<KeyFile> {
     let file = parse(path, text)?;
     match file.keys.iter().find(|key| key.is_outdated()) {
@@ -128,8 +129,8 @@ fn parse_current(path: &Path, text: &str) -> Result<KeyFile> {
     }
 }
 
-/// The keys that are accepted. The file is read again when it changes; while it has faults, the
-/// entries that were read last remain in force.
+/// The accepted API keys. The key file is read again when it changes. While it is invalid, the last
+/// valid entries apply.
 pub(super) struct Keys {
     path: PathBuf,
     file: Mutex<(KeyFile, Option<SystemTime>, Instant)>,
@@ -158,7 +159,7 @@ impl Keys {
         file.0.keys.iter().find(|entry| entry.id == id).cloned()
     }
 
-    /// Returns the principal of a key.
+    /// Returns the principal of an API key, `key:NAME`, or refuses an unknown key.
     pub(super) fn check(&self, key: &Secret) -> Result<Arc<str>, Refusal> {
         let id = key.expose().strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
         let entry = id.and_then(|(id, _)| self.entry(id));

@@ -23,7 +23,7 @@ use ipnet::IpNet;
 pub use error::{Error, Result};
 pub use http_client::{HttpClient, http_client};
 
-/// The header of an API key.
+/// The name of the HTTP header that carries an API key.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The principal of all callers if no authentication is configured.
@@ -32,11 +32,13 @@ pub const ANONYMOUS: &str = "anonymous";
 /// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Status 403: the address, the Host or the Origin. With the name of the reason in metrics.
+    /// Status 403: the address, Host or Origin is not allowed. Contains the reason as a metric
+    /// label and the message for the caller.
     Forbidden(&'static str, String),
-    /// Status 401.
+    /// Status 401: the caller is not authenticated. Contains the message for the caller.
     Unauthorized(String),
-    /// Status 429, with the time to wait.
+    /// Status 429: the rate limit is exceeded. Contains the time until the next request is
+    /// admitted.
     TooMany(Duration),
 }
 
@@ -50,8 +52,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Returns the rules of a configuration. `loopback` is true if the gateway listens on loopback
-    /// only.
+    /// Returns the access rules of a configuration. Paths in it start from `folder`; `client`
+    /// fetches signing keys. `loopback` is true if the gateway listens on loopback only.
     pub fn new(
         config: &Config,
         folder: &std::path::Path,
@@ -76,7 +78,8 @@ impl Access {
         self.keys.is_some() || self.jwt.is_some()
     }
 
-    /// Admits a request and returns its principal.
+    /// Admits a request and returns its principal. `peer` is the address of the caller, and `parts`
+    /// has the headers.
     ///
     /// # Errors
     /// The reason of the refusal.

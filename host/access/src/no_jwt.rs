@@ -1,4 +1,4 @@
-//! Takes the place of `jwt` in a build without the cargo feature of that name.
+//! Replaces the module `jwt` in a build without the cargo feature `jwt`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::Refusal;
 use crate::config::Jwt as Config;
 use crate::{HttpClient, Result};
 
-/// No value of this type exists.
+/// A type without values: without the cargo feature `jwt`, `new` always fails.
 #[cfg(not(feature = "jwt"))]
 pub(super) enum Jwt {}
 

@@ -13,10 +13,10 @@ use lru::LruCache;
 use super::Refusal;
 use crate::config::RateLimit;
 
-/// Maximum number of principals, and of addresses, that are tracked.
+/// Maximum number of keys that one limiter tracks: principals or addresses.
 const MAX_KEYS: usize = 65_536;
 
-/// The limits of one gateway.
+/// The rate limiters of one gateway: one for principals and one for addresses.
 pub(super) struct Rate {
     start: Instant,
     principals: Limiter<Arc<str>>,
@@ -24,7 +24,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Returns none if the configuration sets no limit.
+    /// Returns the limiters of a configuration, or `None` if it sets no limit.
     pub(super) fn new(config: &RateLimit) -> Option<Self> {
         if config.per_minute == 0 {
             return None;
@@ -50,10 +50,10 @@ impl Rate {
 struct Limiter<K: Hash + Eq> {
     /// Time in which one request drains from the bucket.
     interval: Duration,
-    /// Maximum time by which the arrival time of a key may be ahead of the clock: the burst without
-    /// its last request.
+    /// Maximum time by which the theoretical arrival time of a key may be ahead of the clock. It is
+    /// the time in which a whole burst but its last request drains.
     tolerance: Duration,
-    /// Theoretical arrival time of each key, since the start of the gateway.
+    /// Theoretical arrival time of each key, measured from the start of the gateway.
     arrivals: Mutex<LruCache<K, Duration>>,
 }
 

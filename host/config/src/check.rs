@@ -1,4 +1,4 @@
-//! Checks a configuration and reports all its errors at once.
+//! Checks a gateway file and reports all its errors at once.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,8 @@ use super::schema;
 use super::upstream::Upstream;
 use crate::document::{Issue, Issues};
 
-/// Checks a document against the schema, then the rules beyond the schema, and parses it.
+/// Checks the document of a gateway file against the schema, then the rules beyond the schema, and
+/// parses it. Relative paths start from `folder`.
 pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
     let mut issues = schema::check(&super::schema(), &document);
     if !issues.is_empty() {
@@ -32,7 +33,7 @@ pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
     if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
 }
 
-/// Returns the document without the invalid members.
+/// Returns the document without the members that `issues` report as invalid.
 fn without(mut document: Value, issues: &[Issue]) -> Value {
     for issue in issues {
         let Some((last, way)) = issue.steps.split_last() else { continue };

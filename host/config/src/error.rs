@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::document::Issues;
 
-/// The result of reading a file.
+/// The result of reading a file that operators write.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The reason why a file cannot be used.
@@ -20,7 +20,7 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file has another format than expected.
+    /// A file cannot be parsed in its format.
     #[error("{}: {reason}", path.display())]
     Format {
         /// The path of the file.
@@ -28,7 +28,7 @@ pub enum Error {
         /// The first error, with its position if the format reports it.
         reason: String,
     },
-    /// A policy that is not in a file of its own is invalid; all errors of the policy.
+    /// A policy that is not in a file of its own is invalid. Contains all errors of the policy.
     #[error("invalid policy:\n{0}")]
     Policy(Issues),
     /// A configuration or policy file is invalid.

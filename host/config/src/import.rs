@@ -1,9 +1,10 @@
-//! Converts a client's `mcpServers` to upstreams.
+//! Converts the `mcpServers` of an MCP client's configuration to upstreams of a gateway file.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The configuration of a client, as Claude Desktop, Claude Code, Cursor and VS Code share it.
+/// The configuration file of an MCP client, as Claude Desktop, Claude Code, Cursor and VS Code
+/// share it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Client {
@@ -25,8 +26,8 @@ struct Server {
     headers: Map<String, Value>,
 }
 
-/// Returns a gateway file with the servers of a client, and the reasons for those that are left
-/// out.
+/// Returns a gateway file in YAML with the servers of a client configuration. Also returns one
+/// message for each server that is left out.
 ///
 /// # Errors
 /// The reason why the text is not a client configuration.
@@ -69,7 +70,8 @@ pub fn import(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((yaml, left))
 }
 
-/// Returns a valid upstream name.
+/// Returns an upstream name for the name of a server: invalid characters become `-`, and the length
+/// is at most 32.
 fn plain(name: &str) -> String {
     let mut plain: String = name
         .chars()

@@ -48,7 +48,8 @@ pub fn read(path: &Path) -> Result<Config> {
     parse(path, &text, environment)
 }
 
-/// Validates the text of a gateway file with these overrides.
+/// Validates `text` as the contents of the gateway file at `path`. `overrides` are names and values
+/// of environment variables.
 ///
 /// # Errors
 /// As [`read`].

@@ -13,14 +13,14 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// The published schema, with defaults and ranges.
+/// The published JSON Schema of policies, with defaults and ranges.
 pub const SCHEMA: &str = include_str!("../../../docs/reference/policy.schema.json");
 
-/// The parsed schema.
+/// The parsed [`SCHEMA`].
 static PARSED: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());
 
-/// Returns all settings of the schema with their defaults, or null for settings that depend on the
-/// answer.
+/// Returns the names of all settings in the schema with their defaults. A default is null if it
+/// depends on the answer.
 fn settings() -> impl Iterator<Item = (&'static String, &'static Value)> {
     let properties = PARSED.get("properties").and_then(Value::as_object);
     properties

@@ -1,12 +1,12 @@
-//! Checks a document against the generated JSON Schema and reports every fault with its path.
+//! Checks a document against the generated JSON Schema and reports every violation with its path.
 //!
-//! Values are never part of a message: they may be secrets.
+//! Error messages never contain values of the document: they may be secrets.
 
 use serde_json::Value;
 
 use crate::document::Issue;
 
-/// Returns everything in the document that the schema does not allow.
+/// Returns an issue for every value in the document that violates the schema.
 pub(super) fn check(schema: &Value, document: &Value) -> Vec<Issue> {
     let mut checker = Checker { root: schema, steps: Vec::new(), issues: Vec::new() };
     checker.value(schema, document);
@@ -15,7 +15,7 @@ pub(super) fn check(schema: &Value, document: &Value) -> Vec<Issue> {
 
 struct Checker<'a> {
     root: &'a Value,
-    /// The path of the value that is checked.
+    /// The path of the value that is being checked.
     steps: Vec<String>,
     issues: Vec<Issue>,
 }
@@ -68,7 +68,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks a value that has to fit one of several schemas.
+    /// Checks a value that must match one of several schemas, which are `branches`.
     fn branches(&mut self, branches: &'a [Value], value: &Value) {
         let mut expected = Vec::new();
         for branch in branches {
@@ -148,8 +148,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Keywords that [`check`] enforces, and those that enforce nothing. `const` is only known
-    /// in branches, and `format` only names the size of an integer, which `minimum` covers.
+    /// Keywords of JSON Schema that [`check`] supports, and annotations. `const` is only supported
+    /// in branches; `format` only names the size of an integer, which `minimum` covers.
     const KEYWORDS: [&str; 20] = [
         "$defs",
         "$ref",

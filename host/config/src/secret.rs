@@ -1,4 +1,4 @@
-//! Texts that are never printed.
+//! Texts with secrets, which are never printed.
 
 use std::path::{Path, PathBuf};
 
@@ -23,28 +23,29 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Returns a secret with a known value.
+    /// Returns a secret with this value, in which no references are replaced.
     #[must_use]
     pub fn new(value: &str) -> Self {
         Self(value.to_owned(), Vec::new())
     }
 
-    /// Returns the text.
+    /// Returns the text of the secret, for use but not for printing.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Returns the files that were read for it.
+    /// Returns the paths of the files that `${file:PATH}` references read.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.1
     }
 
-    /// Replaces the references by their values. A line break at the end of a file is dropped.
+    /// Replaces `${env:NAME}` and `${file:PATH}` by their values. Relative paths start from
+    /// `folder`. A line break at the end of a file is dropped.
     ///
     /// # Errors
-    /// The reference that cannot be resolved, without resolved values.
+    /// A message with the reference that cannot be resolved, without resolved values.
     pub(super) fn resolve(&mut self, folder: &Path) -> Result<(), String> {
         let mut resolved = String::new();
         let text = std::mem::take(&mut self.0);

@@ -163,13 +163,13 @@ impl Default for UpstreamLimits {
 }
 
 impl UpstreamLimits {
-    /// Returns the timeout of an answer.
+    /// Returns the time until an answer of the upstream must begin, and between its parts.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
     }
 
-    /// Returns the timeout of a start.
+    /// Returns the time for starting the upstream and negotiating the protocol version.
     #[must_use]
     pub fn start(&self) -> Duration {
         Duration::from_secs(self.start_seconds)

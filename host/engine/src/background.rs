@@ -6,7 +6,8 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{Error, Result};
 
-/// Returns the pool of one thread. Parallel compilation runs on the same thread.
+/// Returns the thread pool of background work, which has one thread. Parallel compilation runs on
+/// the same thread.
 fn pool() -> Result<&'static ThreadPool> {
     static POOL: OnceLock<Result<ThreadPool, String>> = OnceLock::new();
     let made = POOL.get_or_init(|| {
@@ -20,8 +21,8 @@ fn pool() -> Result<&'static ThreadPool> {
     made.as_ref().map_err(|error| Error::Engine(error.clone()))
 }
 
-/// Lowers the priority of this thread, so that requests come first. Ignores a refusal by the
-/// system.
+/// Lowers the priority of the calling thread, so that requests come first. Ignores a refusal by the
+/// operating system.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 19);

@@ -1,4 +1,4 @@
-//! Rust bindings of the contract, generated from wit/.
+//! Rust bindings of the interface between guard component and host, generated from wit/.
 #![allow(missing_docs, unreachable_pub, clippy::all, reason = "generated from wit/")]
 
 wasmtime::component::bindgen!({

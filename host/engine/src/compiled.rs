@@ -1,11 +1,11 @@
-//! The cache of compiled components. Compiling takes most of the time of a start.
+//! The cache of compiled guard components on disk. Compiling takes most of the time of a start.
 
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
 use wasmtime::{Cache, CacheConfig};
 
-/// Returns the cache folder of this user, or none if its path is not absolute.
+/// Returns the folder of compiled components for this user, or `None` if its path is not absolute.
 ///
 /// It is `context-guard/compiled` in `XDG_CACHE_HOME` or in `.cache` of `HOME`.
 #[must_use]
@@ -17,8 +17,8 @@ pub fn compiled_folder() -> Option<PathBuf> {
         .filter(|folder| folder.is_absolute())
 }
 
-/// Opens the cache in a folder. Returns none if others can write to the folder, because its
-/// contents are executed.
+/// Opens the cache of compiled components in a folder. Returns `None` if other users can write to
+/// the folder, because its contents are executed.
 pub(super) fn cache(folder: &Path) -> Option<Cache> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);

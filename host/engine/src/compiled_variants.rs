@@ -1,4 +1,5 @@
-//! The compiled component, which is compiled a second time after the first long message.
+//! The guard component in machine code, which is compiled a second time after the first long
+//! message.
 //!
 //! The pool keeps the pages that an instance has written resident and zeroes them for the next
 //! instance. It prefers a slot of the same compiled copy. With one copy, a short message would pay
@@ -18,16 +19,18 @@ use crate::background;
 /// The size from which a message counts as long, in bytes.
 const LONG_MESSAGE_BYTES: usize = 128 << 10;
 
-/// A compiled and linked component.
+/// A guard component that is compiled and linked: one copy, or one for long and one for short
+/// messages.
 pub(super) struct CompiledVariants {
     first: ContextGuardPre<State>,
     short: Arc<OnceLock<ContextGuardPre<State>>>,
-    /// The engine and the bytes for the second compilation, until it starts.
+    /// The engine and the bytes of the component for the second compilation; `None` once it has
+    /// started.
     source: Mutex<Option<(wasmtime::Engine, Vec<u8>)>>,
 }
 
 impl CompiledVariants {
-    /// Compiles and links a component. Also returns the names of its imports.
+    /// Compiles and links the component in `bytes`. Also returns the names of its imports.
     pub(super) fn compile(
         engine: &wasmtime::Engine,
         bytes: &[u8],
@@ -37,7 +40,8 @@ impl CompiledVariants {
         Ok((Self { first, short: Arc::default(), source }, imports))
     }
 
-    /// Returns the copy for a message of this size.
+    /// Returns the compiled copy for a message of this length. The first long message starts the
+    /// second compilation.
     pub(super) fn for_message(&self, bytes: usize) -> &ContextGuardPre<State> {
         if bytes < LONG_MESSAGE_BYTES {
             return self.short.get().unwrap_or(&self.first);
@@ -48,12 +52,12 @@ impl CompiledVariants {
         &self.first
     }
 
-    /// Returns true if the second copy serves short messages.
+    /// Returns true if the second compiled copy exists and serves short messages.
     pub(super) fn has_second(&self) -> bool {
         self.short.get().is_some()
     }
 
-    /// Compiles the second copy in the background, once.
+    /// Compiles the second copy in the background. Does nothing if called again.
     fn compile_another(&self) {
         let source = self.source.lock().ok().and_then(|mut source| source.take());
         let Some((engine, bytes)) = source else { return };
@@ -89,7 +93,8 @@ fn linked(
     Ok((pre, imports))
 }
 
-/// Returns true if this host provides the interface: a store or a clock.
+/// Returns true if this host provides the interface with the name `import`: a store, types or a
+/// clock.
 fn is_provided(import: &str) -> bool {
     let Some((interface, _version)) = import.split_once('@') else { return false };
     matches!(

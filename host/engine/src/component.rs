@@ -1,4 +1,4 @@
-//! A guard component: loaded once, and called in a fresh instance each time.
+//! A guard component: compiled once, and called in a fresh instance each time.
 
 use wasmtime::Store;
 
@@ -12,7 +12,7 @@ use crate::{
     ResponseVerdict, Result, Settings, Severity, digest,
 };
 
-/// A compiled and linked component.
+/// A compiled and linked guard component.
 pub struct Component {
     engine: Engine,
     digest: String,
@@ -24,7 +24,7 @@ impl Component {
     /// Compiles a component and checks that its imports and exports match this host.
     ///
     /// # Errors
-    /// [`Error::Load`] with the mismatch.
+    /// [`Error::Load`] if the bytes are not a component or do not match this host.
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
         let (variants, imports) = CompiledVariants::compile(&engine.inner, bytes).map_err(load)?;
@@ -37,13 +37,13 @@ impl Component {
         &self.engine
     }
 
-    /// Returns the SHA-256 digest of the component in hex.
+    /// Returns the SHA-256 digest of the component's bytes in hex.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Returns the names of the imports.
+    /// Returns the names of the interfaces that the component imports.
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.imports
@@ -55,7 +55,8 @@ impl Component {
         self.variants.has_second()
     }
 
-    /// Returns a new instance with its own memory. `bytes` is the length of the message.
+    /// Returns a new instance with its own memory. `bytes` is the length of the message it is for.
+    /// The instance reads and writes store entries of `principal` only.
     ///
     /// # Errors
     /// [`Error::Trap`] if the pool is full.
@@ -75,7 +76,8 @@ impl Component {
         Ok(Instance { store, guard, ticks: self.engine.deadline_ticks() })
     }
 
-    /// Calls the component in a new instance.
+    /// Runs `call` in a new instance. `bytes` is the length of the message; store entries are those
+    /// of `principal`.
     fn call<T>(
         &self,
         services: &HostServices,
@@ -86,7 +88,8 @@ impl Component {
         self.instance(services, principal, bytes)?.call(call)
     }
 
-    /// Returns the name, version and schema of the component.
+    /// Returns the description of the component: its name, its version and the digest of its policy
+    /// schema.
     ///
     /// # Errors
     /// [`Error::Trap`].
@@ -94,7 +97,8 @@ impl Component {
         self.call(services, "", 0, |guard, store| guard.call_describe(store))
     }
 
-    /// Validates and resolves a policy in JSON.
+    /// Validates a policy in JSON and resolves it to the settings that calls need. Empty JSON is
+    /// the default policy.
     ///
     /// # Errors
     /// [`Error::Policy`] with all errors of the policy, [`Error::Trap`].
@@ -108,7 +112,8 @@ impl Component {
         })
     }
 
-    /// Calls the guard on a request.
+    /// Calls the guard on the JSON-RPC request of a client. The guard answers it or forwards it,
+    /// perhaps changed.
     ///
     /// # Errors
     /// [`Error::Trap`], [`Error::Fault`].
@@ -125,7 +130,8 @@ impl Component {
         verdict.map_err(failed)
     }
 
-    /// Calls the guard on a response.
+    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is that of the verdict on its
+    /// request.
     ///
     /// # Errors
     /// [`Error::Trap`], [`Error::Fault`].
@@ -161,7 +167,8 @@ impl Instance {
         call(self.guard.context_guard_guard_guard(), &mut self.store).map_err(trap)
     }
 
-    /// Calls the guard on a response.
+    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is that of the verdict on its
+    /// request.
     ///
     /// # Errors
     /// [`Error::Trap`], after which the instance is unusable; [`Error::Fault`].
@@ -182,7 +189,8 @@ fn trap(error: wasmtime::Error) -> Error {
     Error::Trap(format!("{:#}", error.root_cause()))
 }
 
-/// Converts a fault to an error by its origin: the message, the store or the guard.
+/// Converts a fault that the guard reports to an error by its origin: the message, the store or the
+/// guard.
 fn failed(fault: Fault) -> Error {
     match fault {
         Fault::Malformed(at) => Error::Fault(format!("not JSON at byte {at}")),

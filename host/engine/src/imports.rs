@@ -1,4 +1,4 @@
-//! The imports of the guard: a store and a clock.
+//! The interfaces that the guard component imports: a cursor store and a clock.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::bindings::context_guard::guard::types::{
 use super::bindings::wasi::clocks::wall_clock::{Datetime, Host as WallClockHost};
 use super::services::HostServices;
 
-/// The state of one instance.
+/// The host state of one guard instance: its store, clock, principal and memory limit.
 pub(super) struct State {
     services: HostServices,
     principal: String,

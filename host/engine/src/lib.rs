@@ -32,19 +32,20 @@ use std::time::Duration;
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// The length of an epoch, and thereby the resolution of deadlines.
+/// The length of an epoch of wasmtime, and thereby the resolution of deadlines.
 const EPOCH_TICK: Duration = Duration::from_millis(10);
 
-/// The limits of the guard.
+/// The limits of guard calls, and the cache of compiled components.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// The maximum memory of one call, in bytes.
+    /// The maximum memory of one guard call, in bytes.
     pub max_memory: usize,
-    /// The maximum duration of one call.
+    /// The maximum duration of one guard call.
     pub deadline: Duration,
-    /// The maximum number of concurrent calls.
+    /// The maximum number of concurrent guard calls.
     pub max_calls: u32,
-    /// The cache folder of compiled components; see [`compiled_folder`].
+    /// The cache folder of compiled components, such as [`compiled_folder`]; `None` disables the
+    /// cache.
     pub compiled: Option<PathBuf>,
 }
 
@@ -59,7 +60,7 @@ impl Default for EngineOptions {
     }
 }
 
-/// A configured engine. Clones share it.
+/// A configured WebAssembly engine. Clones share it.
 #[derive(Clone)]
 pub struct Engine {
     inner: wasmtime::Engine,
@@ -91,8 +92,8 @@ impl Engine {
         Ok(Self { inner, options })
     }
 
-    /// Returns the number of epochs until a call is interrupted. One epoch is added because the
-    /// current one has already begun.
+    /// Returns the number of epochs until a guard call is interrupted. One epoch is added because
+    /// the current one has already begun.
     fn deadline_ticks(&self) -> u64 {
         u64::try_from(self.options.deadline.as_millis() / EPOCH_TICK.as_millis())
             .unwrap_or(u64::MAX - 1)
@@ -124,7 +125,7 @@ fn config(options: &EngineOptions, pooled: bool) -> Config {
 }
 
 impl Default for CallContext {
-    /// Returns the context of a caller of which nothing is known.
+    /// Returns the context of an unknown caller: empty names, and `None` for optional members.
     fn default() -> Self {
         Self {
             principal: String::new(),
@@ -168,7 +169,7 @@ impl Default for Decision {
 }
 
 impl CacheTier {
-    /// Returns the tier of an answer.
+    /// Returns the tier of the answer cache for an answer, by the response mode of its call.
     #[must_use]
     pub fn of_answer(decision: &Decision) -> Self {
         match decision.response_mode {
@@ -178,7 +179,7 @@ impl CacheTier {
         }
     }
 
-    /// Returns its name in metrics.
+    /// Returns the name of the cache tier in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -7,14 +7,14 @@ use context_guard_cursor_store::{Clock, CursorStore};
 /// The services that a guard may use: a store and a clock.
 #[derive(Clone)]
 pub struct HostServices {
-    /// The store of snapshots.
+    /// The store of snapshots, which cursors refer to.
     pub store: Arc<dyn CursorStore>,
     /// The source of time.
     pub clock: Arc<dyn Clock>,
 }
 
 impl HostServices {
-    /// Returns the milliseconds since 1970.
+    /// Returns the current time in milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)

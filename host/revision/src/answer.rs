@@ -1,8 +1,8 @@
-//! Reads the parts of an answer that a model sees.
+//! Reads the parts of an answer that a model sees. An answer is a JSON-RPC response to the client.
 
 use serde_json::Value;
 
-/// Returns the texts of all content blocks of an answer.
+/// Returns the texts of all content blocks of an answer: of a tool result or of a read resource.
 #[must_use]
 pub fn texts(answer: &Value) -> Vec<String> {
     let blocks = answer.pointer("/result/content").or(answer.pointer("/result/contents"));
@@ -22,34 +22,38 @@ pub fn visible(message: &[u8]) -> String {
     texts.join("\n")
 }
 
-/// Returns the content texts of an answer, without the result notice.
+/// Returns the content texts of an answer, without the guard's result notice.
 #[must_use]
 pub fn content(message: &[u8]) -> Vec<String> {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();
     texts(&answer).into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
 }
 
-/// Returns the result notice.
+/// Returns the result notice of a shaped answer: the text `[context-guard] …` that says what is
+/// omitted. `None` if the answer has none.
 #[must_use]
 pub fn notice(message: &[u8]) -> Option<String> {
     let answer: Value = serde_json::from_slice(message).ok()?;
     texts(&answer).into_iter().find(|text| text.starts_with("[context-guard]"))
 }
 
-/// Returns the result metadata of a shaped answer, which is in `_meta`.
+/// Returns the result metadata of a shaped answer, which is in `_meta`. `None` if the answer has
+/// none.
 #[must_use]
 pub fn contract(message: &[u8]) -> Option<Value> {
     let answer: Value = serde_json::from_slice(message).ok()?;
     answer.pointer("/result/_meta/dev.context-guard~1result").cloned()
 }
 
-/// Returns the cursor of the next part.
+/// Returns the cursor that reads the next page or chunk of a shaped answer, or `None` after the
+/// last one.
 #[must_use]
 pub fn next_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("nextCursor")?.as_str()?.to_owned())
 }
 
-/// Returns the cursor of the whole answer, if there is no next part.
+/// Returns the cursor that reads an answer in full which has no next page or chunk, such as a
+/// condensed one. `None` if it has no such cursor.
 #[must_use]
 pub fn whole_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("cursor")?.as_str()?.to_owned())

@@ -29,7 +29,7 @@ pub enum ChangeEvent {
 }
 
 impl ChangeEvent {
-    /// Returns its name in logs and metrics.
+    /// Returns the name of the event in logs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,22 +44,23 @@ impl ChangeEvent {
     }
 }
 
-/// A change with old and new values, without secrets.
+/// A change of revisions or signing keys, with old and new values but without secrets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// The kind of the change.
     pub event: ChangeEvent,
-    /// The revision before.
+    /// The number of the revision before the change.
     pub from: u64,
-    /// The revision after. If a candidate was rejected, the active revision.
+    /// The number of the revision after the change. If a candidate was rejected, the active
+    /// revision.
     pub to: u64,
-    /// The origin of the candidate.
+    /// The origin of the new revision, candidate or keys: a file, an admin call or the start.
     pub source: String,
-    /// The reason.
+    /// The reason of the change or of the rejection; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The differences between the two revisions.
+    /// The differences between the policies and components of both revisions, or between the keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
 }
@@ -102,7 +103,8 @@ impl Change {
         }
     }
 
-    /// Describes a change of keys by the first digits of their digests.
+    /// Describes a change of signing keys, each by the first digits of its digest. `number` is the
+    /// active revision.
     pub(super) fn keys(number: u64, before: &[SigningKey], after: &[SigningKey]) -> Self {
         let told = |keys: &[SigningKey]| -> Value {
             keys.iter().map(|key| digest(&key.secret).chars().take(8).collect::<String>()).collect()

@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The reason why a revision cannot serve.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The engine, the component or a call failed.
+    /// The WebAssembly engine, the guard component or a call of it failed.
     #[error(transparent)]
     Engine(engine::Error),
     /// A policy or another file of the operator cannot be used.
@@ -34,7 +34,8 @@ impl From<engine::Error> for Error {
     }
 }
 
-/// Converts the issues that the guard reports on a policy to issues of a file.
+/// Converts the issues that the guard component reports on a policy to issues of a file, without
+/// line numbers.
 #[must_use]
 pub fn policy_issues(issues: &[engine::PolicyIssue]) -> Issues {
     Issues(issues.iter().map(|issue| Issue::at_path(&issue.path, &issue.reason)).collect())

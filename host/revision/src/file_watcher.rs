@@ -1,4 +1,4 @@
-//! Watches the files of a gateway and reloads them.
+//! Watches the policy, component and key files of a gateway and reloads them when they change.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,17 @@ use tracing::{debug, warn};
 use super::{Revisions, Sources};
 use crate::Result;
 
-/// The time without events after which files are read. Editors write in several steps.
+/// The time without file events after which files are read. Editors write in several steps.
 const QUIET_PERIOD: Duration = Duration::from_millis(10);
-/// The maximum time to wait for quiet.
+/// The maximum time to wait for a [`QUIET_PERIOD`].
 const MAX_WAIT: Duration = Duration::from_millis(60);
-/// The interval of reads without events. Some file systems report none.
+/// The interval at which files are read without a file event. Some file systems report no events.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The interval at which trials advance.
 const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts the thread that watches files and advances trials. It ends with the revisions.
+/// Starts the thread that watches the files of `sources` and advances trials. It ends when
+/// `revisions` is dropped.
 ///
 /// It watches folders, not files. Editors replace files, and Kubernetes replaces a symlink some
 /// levels up. Therefore it watches the folder of every link on the way to a file.
@@ -71,20 +72,20 @@ pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if an event can change contents. Opening and reading do not count: this thread
+/// Returns true if a file event can change contents. Opening and reading do not count: this thread
 /// reads the files itself, and would react to its own reads forever.
 fn is_change(kind: EventKind) -> bool {
     !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
 
-/// Waits until there are no more events.
+/// Waits until no file events arrive for [`QUIET_PERIOD`], but at most [`MAX_WAIT`]. Returns true.
 fn settle(told: &Receiver<()>) -> bool {
     let since = Instant::now();
     while since.elapsed() < MAX_WAIT && told.recv_timeout(QUIET_PERIOD).is_ok() {}
     true
 }
 
-/// Watches the current folders of the files.
+/// Updates the watched folders to those of the current files. `watched` has the folders so far.
 fn follow(
     watcher: Option<&mut RecommendedWatcher>,
     watched: &mut BTreeSet<PathBuf>,
@@ -104,7 +105,7 @@ fn follow(
     }
 }
 
-/// Returns the folder of a file and the folders of all links on the way to it.
+/// Returns the folder of a file and the folders of all symlinks on the way to it.
 fn folders(file: &Path) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
     let Ok(mut at) = std::path::absolute(file) else { return folders };

@@ -1,4 +1,4 @@
-//! Signing keys from the environment or a file, or random for this run.
+//! Signing keys of cursors: from the environment or a file, or random for this run.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,10 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use crate::engine::SigningKey;
 use crate::{Error, Result, config};
 
-/// The environment variable with the keys, separated by commas. The first key signs, all verify.
+/// The environment variable with the signing keys, separated by commas. The first key signs
+/// cursors, all verify them.
 pub const VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 
-/// Returns the keys of the environment variable, if it is set.
+/// Returns the signing keys in the environment variable [`VARIABLE`], or `None` if it has none.
 #[must_use]
 pub fn from_environment() -> Option<Vec<SigningKey>> {
     let value = std::env::var(VARIABLE).ok()?;
@@ -30,7 +31,7 @@ fn named(id: &str, secret: &str) -> SigningKey {
     SigningKey { id: id.to_owned(), secret: secret.as_bytes().to_vec() }
 }
 
-/// Returns a new random key.
+/// Returns a new random signing key.
 ///
 /// # Errors
 /// If the operating system has no randomness.
@@ -41,7 +42,8 @@ pub fn random() -> Result<SigningKey> {
     Ok(SigningKey { id: "random".to_owned(), secret: secret.to_vec() })
 }
 
-/// Reads the key in a file. Creates the file if it is missing, readable by its owner only.
+/// Reads the signing key in a file. Creates the file with a random key if it is missing, readable
+/// by its owner only.
 ///
 /// # Errors
 /// [`config::Error::File`].

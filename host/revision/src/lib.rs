@@ -1,4 +1,4 @@
-//! Revisions of the guard: a component under a policy.
+//! Revisions of the guard. A revision is a guard component with the policy it applies.
 //!
 //! A candidate is read, compiled and tested in the background. Then one pointer changes, and a
 //! failing revision is rolled back. One revision serves a request from its begin to its end.
@@ -43,15 +43,15 @@ use context_guard_engine::{
     ResponseVerdict, Settings, SigningKey, digest,
 };
 
-/// A component under a policy.
+/// A guard component with the policy it applies.
 pub struct Revision {
-    /// The number, counted from 1.
+    /// The number of the revision, counted from 1.
     pub number: u64,
-    /// The origin of its parts.
+    /// The origin of the component and of the policy.
     pub origin: Origin,
     /// The policy in JSON as it was given; empty for the default policy.
     pub policy: String,
-    /// The statistics of its calls.
+    /// The statistics of guard calls under this revision.
     pub stats: RevisionStats,
     component: Arc<Component>,
     settings: ArcSwap<Settings>,
@@ -98,12 +98,13 @@ impl Revision {
         }
     }
 
-    /// Returns the treatment of an answer that the guard fails on, and its byte limit.
+    /// Returns the policy's treatment of an answer that the guard fails on, and the maximum length
+    /// of such an answer in bytes.
     pub fn on_fault(&self) -> (OnFault, usize) {
         (self.on_fault, self.hard_byte_limit)
     }
 
-    /// Calls the guard on a request.
+    /// Calls the guard on a JSON-RPC request of a client.
     ///
     /// # Errors
     /// As [`Component::on_request`].
@@ -116,7 +117,8 @@ impl Revision {
         self.component.on_request(services, &self.settings.load(), cx, message)
     }
 
-    /// Calls the guard on a response.
+    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is the result of the guard call
+    /// on its request.
     ///
     /// # Errors
     /// As [`Component::on_response`].
@@ -130,7 +132,8 @@ impl Revision {
         self.component.on_response(services, &self.settings.load(), cx, ticket, message)
     }
 
-    /// Replaces the compiled policy by one with corrected estimates. The operator's policy remains.
+    /// Compiles `policy`, which has corrected token estimates, and applies it from now on. The
+    /// reported policy remains that of the operator.
     ///
     /// # Errors
     /// Those of [`Component::compile_policy`].
@@ -146,7 +149,8 @@ impl Revision {
         self.settings.store(Arc::new(Settings { policy, keys: keys.to_vec() }));
     }
 
-    /// Returns a report in JSON.
+    /// Returns a report of the revision in JSON. `state` is its state, such as `active` or
+    /// `standby`.
     #[must_use]
     pub fn json(&self, state: &str) -> Value {
         let Origin { source, version, component, policy, since_ms } = &self.origin;

@@ -11,40 +11,40 @@ use super::{Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest
 use crate::engine::{CallContext, Component, HostServices, SigningKey};
 use crate::{Error, Result};
 
-/// The revisions that serve now.
+/// The revisions that serve requests now.
 pub struct Deployment {
-    /// The revision that serves everybody but the sessions of the trial.
+    /// The revision that serves all callers but those of the trial.
     pub active: Arc<Revision>,
-    /// The revision before, which repeats calls that the active one fails on. None if it was rolled
-    /// back itself.
+    /// An earlier revision, which repeats calls that the active one fails on. `None` if there is no
+    /// earlier one that was never rolled back.
     pub standby: Option<Arc<Revision>>,
-    /// The revision on trial.
+    /// The running trial of a new revision, if there is one.
     pub trial: Option<Arc<Trial>>,
 }
 
 type Observer = Box<dyn Fn(&Change) + Send + Sync>;
 
-/// All retained revisions.
+/// All retained revisions of the guard, and the changes between them.
 pub struct Revisions {
     pub(super) services: HostServices,
     pub(super) options: RolloutOptions,
     pub(super) current: ArcSwap<Deployment>,
     ledger: Mutex<Ledger>,
-    /// Serializes changes.
+    /// Serializes changes of revisions: its holder may change the deployment.
     changing: Mutex<()>,
     observer: OnceLock<Observer>,
 }
 
 pub(super) struct Ledger {
     pub(super) last: u64,
-    /// The retained revisions, the oldest first, each with true if it was rolled back.
+    /// The retained revisions, the oldest first, each with false if it was rolled back.
     pub(super) kept: VecDeque<(Arc<Revision>, bool)>,
     pub(super) keys: Vec<SigningKey>,
 }
 
 impl Revisions {
-    /// Creates the set with its first revision, without a self-test: a faulty one fails at the
-    /// start.
+    /// Creates the set with its first revision, which becomes active. It runs no self-test: a
+    /// faulty component fails at the start.
     ///
     /// # Errors
     /// [`Error::Config`] if the policy is invalid, [`Error::Engine`].
@@ -76,12 +76,12 @@ impl Revisions {
         })
     }
 
-    /// Registers an observer of all changes.
+    /// Registers the observer that is called after each change. Only the first call has an effect.
     pub fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
         let _ = self.observer.set(Box::new(observer));
     }
 
-    /// Returns the services of guard calls.
+    /// Returns the store and the clock that guard calls use.
     pub fn services(&self) -> &HostServices {
         &self.services
     }
@@ -92,12 +92,13 @@ impl Revisions {
         &self.options
     }
 
-    /// Returns the revisions that serve now.
+    /// Returns the revisions that serve requests now.
     pub fn current(&self) -> arc_swap::Guard<Arc<Deployment>> {
         self.current.load()
     }
 
-    /// Returns the revision that serves this caller. A trial serves a fixed share of the sessions.
+    /// Returns the revision that serves this caller: the one on trial for its share of sessions,
+    /// else the active one.
     pub fn choose(&self, cx: &CallContext) -> Arc<Revision> {
         let current = self.current.load();
         match &current.trial {
@@ -106,7 +107,8 @@ impl Revisions {
         }
     }
 
-    /// Returns the revision that repeats a failed call, if there is a reliable one.
+    /// Returns the revision that repeats a call which `failed` could not serve. It is the standby
+    /// if `failed` is active, else the active one.
     pub fn fallback_for(&self, failed: &Revision) -> Option<Arc<Revision>> {
         let current = self.current.load();
         if current.active.number == failed.number {
@@ -130,7 +132,8 @@ impl Revisions {
         }
     }
 
-    /// Makes a revision the active one. Requests in flight end on the revision that began them.
+    /// Makes a revision the active one. The one before becomes the standby if `before_is_sound`,
+    /// else an earlier one. Requests in flight end on the revision that began them.
     pub(super) fn activate(&self, revision: &Arc<Revision>, before_is_sound: bool) {
         let active = Arc::clone(&self.current.load().active);
         let standby = if before_is_sound {
@@ -200,20 +203,20 @@ impl Revisions {
         Ok(())
     }
 
-    /// Returns the active revision.
+    /// Returns the active revision, which serves all callers but those of a trial.
     #[must_use]
     pub fn active(&self) -> Arc<Revision> {
         Arc::clone(&self.current.load().active)
     }
 
-    /// Returns the running trial.
+    /// Returns the running trial, or `None` if none is running.
     #[must_use]
     pub fn trial(&self) -> Option<Arc<Trial>> {
         self.current.load().trial.clone()
     }
 
-    /// Rolls back to the revision before, or to the retained one with this number. Ends a trial
-    /// first.
+    /// Rolls back to the retained revision with the number `to`. With `None`, ends the running
+    /// trial, or rolls back to the standby. Returns the active revision.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is no such revision.
@@ -248,7 +251,7 @@ impl Revisions {
         Ok(target)
     }
 
-    /// Promotes the revision on trial.
+    /// Promotes the revision on trial to the active one and returns it.
     ///
     /// # Errors
     /// [`Error::Refused`] if no trial is running.
@@ -283,8 +286,8 @@ impl Revisions {
         self.tell(&Change::between(ChangeEvent::RolledBack, from, to, reason));
     }
 
-    /// Counts a failed call and rolls back after repeated failures. Never blocks a call: if another
-    /// change is in progress, the next failure triggers the rollback.
+    /// Rolls back `revision`, or ends its trial, if too many of its recent calls failed. Never
+    /// blocks a call: if another change is in progress, the next failure triggers the rollback.
     pub fn failed(&self, revision: &Revision) {
         let Some(reason) = revision.stats.is_bad(&self.options.limits) else { return };
         let Ok(_turn) = self.changing.try_lock() else { return };
@@ -299,15 +302,15 @@ impl Revisions {
         }
     }
 
-    /// Activates an earlier revision.
+    /// Rolls back from `bad` to `target`: marks `bad` as rolled back and activates `target`.
     fn take_back(&self, bad: &Revision, target: &Arc<Revision>, reason: &str) {
         self.condemn(bad.number);
         self.activate(target, false);
         self.tell(&Change::between(ChangeEvent::RolledBack, bad, target, reason));
     }
 
-    /// Advances the trial: its next step, its promotion or its end. The file watcher calls it every
-    /// second.
+    /// Advances the running trial: to its next step, its promotion or its end. The file watcher
+    /// calls this every second.
     pub fn tick(&self) {
         let current = self.current.load_full();
         let Some(trial) = &current.trial else { return };

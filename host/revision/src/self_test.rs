@@ -1,7 +1,8 @@
-//! The self-test of a candidate: answers of known content, read to their end.
+//! The self-test of a candidate component: it shapes answers of known content, which are read to
+//! their end.
 //!
-//! A new version may shape differently. It must not lose, invent or reveal anything, and it must
-//! accept the cursors of the active version.
+//! A new component may shape differently. It must not lose, invent or reveal anything, and it must
+//! accept the cursors of the active component.
 
 use std::sync::Arc;
 
@@ -16,18 +17,20 @@ use crate::engine::{
 use crate::store::{MemoryLimits, MemoryStore};
 use crate::{Error, Result};
 
-/// The time during the test.
+/// The time of the clock during the self-test, in milliseconds since 1970.
 const TEST_TIME_MS: u64 = 1_790_000_000_000;
-/// The number of records in the list.
+/// The number of records in the list that the self-test shapes.
 const RECORDS: u64 = 400;
 const LINES: u64 = 3_000;
-/// The number of reads after which cursors are considered a cycle.
+/// The maximum number of reads of one answer. More reads mean that its cursors form a cycle.
 const MAX_READS: usize = 500;
 
-/// Tests a component, and that it and the active one accept each other's cursors.
+/// Tests the candidate component. Also tests that it and `running`, the active one, accept each
+/// other's cursors.
 ///
 /// # Errors
-/// [`Error::Refused`] with the first failure; later ones would follow from it.
+/// [`Error::Refused`] with the first failure. The test ends there, because later failures would
+/// follow from it.
 pub(super) fn run(candidate: &Component, running: Option<&Component>) -> Result<()> {
     let bench = Bench::new();
     let subject = Subject::new(candidate, &bench)?;
@@ -46,7 +49,8 @@ pub(super) fn run(candidate: &Component, running: Option<&Component>) -> Result<
     Ok(())
 }
 
-/// Tests a component under its policy: an answer must result, whatever the policy says.
+/// Tests a component with the settings it will serve: shaping a list must return a valid answer,
+/// whatever the policy says.
 pub(super) fn under_policy(component: &Component, settings: &Settings) -> Result<()> {
     let bench = Bench::new();
     let subject = Subject { component, bench: &bench, settings: settings.clone() };
@@ -62,7 +66,7 @@ fn wrong(vector: &str, what: impl std::fmt::Display) -> Error {
     Error::Refused(format!("the component failed its self-test: {vector}: {what}"))
 }
 
-/// A store and a clock for the test.
+/// The store and the clock that components use during the self-test.
 struct Bench(HostServices);
 
 impl Bench {
@@ -73,7 +77,7 @@ impl Bench {
     }
 }
 
-/// A component under test.
+/// A component under test with its settings.
 struct Subject<'b> {
     component: &'b Component,
     bench: &'b Bench,
@@ -120,7 +124,8 @@ fn text() -> String {
     })
 }
 
-/// Parses the answer to the request of the test.
+/// Parses a message that must be the answer to the self-test's request. `vector` names the test
+/// case in errors.
 fn is_answer(vector: &str, message: &[u8]) -> Result<Value> {
     let answer: Value = serde_json::from_slice(message)
         .map_err(|error| wrong(vector, format!("the answer is not JSON: {error}")))?;
@@ -140,7 +145,8 @@ impl<'b> Subject<'b> {
         self.component.on_request(&self.bench.0, &self.settings, &cx(principal), message)
     }
 
-    /// Shapes an answer.
+    /// Passes `message`, an upstream's response, through the component. Returns the shaped answer,
+    /// or `None` if it is unchanged, and the decision.
     fn shape(&self, message: &[u8]) -> Result<(Option<Vec<u8>>, Decision)> {
         let RequestVerdict::Forward(forward) = self.request("self-test", &call("t", &json!({})))?
         else {
@@ -166,7 +172,8 @@ impl<'b> Subject<'b> {
         ))
     }
 
-    /// Returns the answer to a read call.
+    /// Returns the answer to a call of `context_guard_read`. `vector` names the test case in
+    /// errors.
     fn read(&self, vector: &str, principal: &str, arguments: &Value) -> Result<Vec<u8>> {
         match self.request(principal, &call("context_guard_read", arguments))? {
             RequestVerdict::Answer(answer) => {
@@ -257,7 +264,8 @@ impl<'b> Subject<'b> {
         }
     }
 
-    /// Reads all parts of an answer to its end.
+    /// Follows the cursors of the answer `first` to the end and calls `see` with each content text.
+    /// `vector` names the test case in errors.
     fn walk(&self, vector: &str, first: &[u8], mut see: impl FnMut(&str)) -> Result<()> {
         // The first answer may be condensed: `fields: all` reads its page again in full.
         let mut message = first.to_vec();
@@ -304,7 +312,8 @@ impl<'b> Subject<'b> {
         Ok(())
     }
 
-    /// Returns an error if `to` does not read what `from` has cut as `from` reads it.
+    /// Checks that a cursor of `from` reads the same page with `from` and with `to`. `otherwise` is
+    /// the message if it does not.
     fn hands_over(from: &Self, to: &Self, otherwise: &str) -> Result<()> {
         let arguments = json!({"cursor": from.cursor()?, "fields": "all"});
         let read = |subject: &Self| {

@@ -1,4 +1,5 @@
-//! A shadow revision: it shapes copies of answers, and the differences are reported.
+//! A shadow revision: it shapes copies of the upstreams' answers, which nobody receives. The
+//! differences from the sent answers are reported.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,23 +14,24 @@ use crate::Result;
 use crate::engine::{CallContext, Decision, HostServices, Outcome, RequestVerdict};
 use crate::store::{CursorStore, StoreError};
 
-/// The maximum number of queued answers. Further ones are skipped, so that the shadow never delays
-/// a request.
+/// The maximum number of answers that wait for the shadow. Further ones are skipped, so that the
+/// shadow never delays a request.
 const MAX_QUEUED: usize = 32;
-/// The maximum number of endpoints in the report.
+/// The maximum number of endpoints in the report of a shadow.
 const MAX_ENDPOINTS: usize = 1_000;
 
-/// An answer that was sent.
+/// An exchange that the active revision served, to be shaped again by the shadow.
 pub struct ShadowExchange {
     /// The context of the call.
     pub cx: CallContext,
-    /// The request as the client sent it.
+    /// The client's request as the guard received it.
     pub request: Arc<[u8]>,
     /// The answer of the upstream.
     pub response: Vec<u8>,
     /// The decision of the active revision.
     pub decision: Decision,
-    /// The answer as it was sent, if it was changed.
+    /// The answer for the client, or `None` if the active revision did not change that of the
+    /// upstream.
     pub shaped: Option<Vec<u8>>,
 }
 
@@ -40,18 +42,19 @@ struct Compared {
     faults: u64,
     active_tokens: u64,
     candidate_tokens: u64,
-    /// The largest growth of one answer, in tokens.
+    /// The largest excess of a candidate answer over the active one, in estimated tokens.
     worst: i64,
 }
 
-/// A running comparison.
+/// A running comparison of a shadow revision with the active one.
 pub struct Shadow {
     queue: SyncSender<ShadowExchange>,
     compared: Arc<Mutex<BTreeMap<String, Compared>>>,
 }
 
 impl Shadow {
-    /// Starts the thread that shapes the copies. It ends with the shadow.
+    /// Starts the thread that shapes copies of answers with `revision`. The thread ends when the
+    /// shadow is dropped.
     pub(super) fn start(revision: Arc<Revision>, services: &HostServices) -> Result<Arc<Self>> {
         let (queue, sent) = sync_channel(MAX_QUEUED);
         let compared = Arc::new(Mutex::new(BTreeMap::new()));
@@ -64,7 +67,7 @@ impl Shadow {
         Ok(Arc::new(Self { queue, compared }))
     }
 
-    /// Queues an exchange for comparison.
+    /// Queues an exchange for comparison. If the queue is full, the exchange is skipped.
     pub fn offer(&self, sent: ShadowExchange) {
         let _ = self.queue.try_send(sent);
     }
@@ -116,7 +119,8 @@ fn compare(
     }
 }
 
-/// Shapes an answer with the shadow revision. Returns none if it fails.
+/// Shapes an answer with the shadow revision. Returns the decision and the shaped answer, if it was
+/// changed. Returns `None` if the revision fails.
 fn shape(
     revision: &Revision,
     services: &HostServices,
@@ -140,7 +144,8 @@ fn shape(
     Some((verdict.decision, shaped))
 }
 
-/// A read-only store: nobody can read what a shadow stores.
+/// A store that ignores writes: nobody receives the cursors of a shadow, so nobody would read its
+/// entries.
 struct ReadOnly(Arc<dyn CursorStore>);
 
 impl CursorStore for ReadOnly {

@@ -8,20 +8,20 @@ use context_guard_config::Requirement;
 
 use crate::{Error, Result, config, digest};
 
-/// The proof that a component needs.
+/// The proof of authenticity that a component file needs.
 #[derive(Clone, Debug, Default)]
 pub enum VerificationPolicy {
-    /// None.
+    /// No proof.
     #[default]
     Any,
-    /// The SHA-256 digest in `FILE.sha256`, as `sha256sum` writes it.
+    /// The SHA-256 digest of the component `FILE` in `FILE.sha256`, as `sha256sum` writes it.
     Checksum,
-    /// A signature by one of these minisign keys in `FILE.minisig`.
+    /// A signature of the component `FILE` by one of these minisign keys, in `FILE.minisig`.
     Signed(Vec<PublicKey>),
 }
 
 impl VerificationPolicy {
-    /// Returns the policy of a configuration.
+    /// Returns the verification policy of a configuration.
     ///
     /// # Errors
     /// [`Error::Refused`] if a public key is invalid.
@@ -33,7 +33,8 @@ impl VerificationPolicy {
         }
     }
 
-    /// Returns a policy that requires a signature by one of these minisign keys, each in base64.
+    /// Returns a verification policy that requires a signature by one of these minisign keys, each
+    /// in base64.
     ///
     /// # Errors
     /// [`Error::Refused`] if a key is invalid.
@@ -46,7 +47,8 @@ impl VerificationPolicy {
         Ok(Self::Signed(keys.collect::<Result<_>>()?))
     }
 
-    /// Returns the path of the proof for a component.
+    /// Returns the path of the checksum or signature file for a component file, or `None` if no
+    /// proof is needed.
     #[must_use]
     pub fn sidecar(&self, component: &Path) -> Option<PathBuf> {
         let ending = match self {
@@ -59,10 +61,11 @@ impl VerificationPolicy {
         Some(name.into())
     }
 
-    /// Verifies a component against its proof.
+    /// Verifies the bytes of a component against `proof`, the contents of its checksum or signature
+    /// file.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the mismatch.
+    /// [`Error::Refused`] if they do not match.
     pub fn verify(&self, bytes: &[u8], proof: &str) -> Result<()> {
         match self {
             Self::Any => Ok(()),

@@ -9,23 +9,23 @@ use crate::engine::SigningKey;
 use crate::policy::Source;
 use crate::{Error, Result, config};
 
-/// The current contents of the files.
+/// The contents of the files of a gateway at one point in time.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     /// The policy.
     pub policy: Source,
-    /// The component's file and the proof it needs; none for the embedded component.
+    /// The path of the component file and the proof it needs; `None` for the embedded component.
     pub component: Option<(PathBuf, VerificationPolicy)>,
-    /// The signing keys; none if the program created a random key.
+    /// The signing keys; `None` if none are configured, so that those in use remain.
     pub keys: Option<Vec<SigningKey>>,
-    /// All files that were read.
+    /// The paths of all files that were read. The file watcher watches them.
     pub files: Vec<PathBuf>,
 }
 
 type Read = dyn Fn() -> Result<Content> + Send + Sync;
 
-/// Reads the files and remembers the last contents: rejected contents are not tried again until
-/// they change.
+/// Reads the files of a gateway and remembers their last contents. Contents that were rejected are
+/// not tried again until they change.
 pub struct Sources {
     read: Box<Read>,
     seen: Mutex<Seen>,
@@ -40,7 +40,7 @@ struct Seen {
 }
 
 impl Sources {
-    /// Returns sources that `read` reads. The current contents count as deployed.
+    /// Returns sources whose files `read` reads. Their contents at this call count as deployed.
     pub fn new(read: impl Fn() -> Result<Content> + Send + Sync + 'static) -> Self {
         let sources = Self { read: Box::new(read), seen: Mutex::default() };
         if let Ok(content) = (sources.read)() {
@@ -56,15 +56,16 @@ impl Sources {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the watched files.
+    /// Returns the paths of the files that the last read used.
     #[must_use]
     pub fn files(&self) -> BTreeSet<PathBuf> {
         self.seen().files.clone()
     }
 
-    /// Reads all files again and deploys changes. Returns none if nothing changed.
+    /// Reads all files again and deploys changes. Returns the new revision, or `None` if nothing
+    /// changed.
     ///
-    /// With `again`, contents that were rejected before are tried again.
+    /// If `again` is true, contents that were rejected before are tried again.
     ///
     /// # Errors
     /// Those of [`Revisions::deploy`], or a file that cannot be read. The active revision continues
@@ -135,13 +136,13 @@ fn is_written(policy: &Source) -> Result<()> {
     }
 }
 
-/// Returns the bytes of the component after verification.
+/// Returns the verified bytes of the component file, or `None` for the embedded component.
 fn load(content: &Content) -> Result<Option<Vec<u8>>> {
     let Some((path, trust)) = &content.component else { return Ok(None) };
     read_component(path, trust).map(Some)
 }
 
-/// Reads and verifies a component.
+/// Reads a component file and verifies it as `trust` requires.
 ///
 /// # Errors
 /// [`Error::Config`] if a file cannot be read, [`Error::Refused`] if the proof does not match.

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use crate::config::RollbackLimits;
 use crate::engine::{Decision, LossClass};
 
-/// The number of latency buckets: powers of two of microseconds, up to half a minute.
+/// The number of latency buckets. Their bounds are powers of two in microseconds, up to half a
+/// minute.
 const LATENCY_BUCKETS: usize = 26;
 
-/// The statistics of one revision.
+/// The statistics of the guard calls of one revision.
 #[derive(Debug, Default)]
 pub struct RevisionStats {
     calls: AtomicU64,
@@ -26,7 +27,7 @@ pub struct RevisionStats {
     window: Mutex<Window>,
 }
 
-/// The calls of the current and of the previous time span.
+/// The calls of the current and of the previous time span, each as (calls, failed calls).
 #[derive(Debug, Default)]
 struct Window {
     since: Option<Instant>,
@@ -34,27 +35,28 @@ struct Window {
     before: (u64, u64),
 }
 
-/// The statistics at one point in time.
+/// The statistics of a revision at one point in time, counted since its deployment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatsSnapshot {
-    /// The number of calls.
+    /// The number of guard calls.
     pub calls: u64,
-    /// The number of failed calls.
+    /// The number of failed guard calls.
     pub faults: u64,
-    /// The number of answers.
+    /// The number of answers that the guard decided on.
     pub answers: u64,
-    /// The number of changed answers.
+    /// The number of answers that the guard changed.
     pub shaped: u64,
     /// The tokens of the original answers.
     pub original_tokens: u64,
     /// The tokens of the sent answers.
     pub sent_tokens: u64,
-    /// The time in the component, in microseconds.
+    /// The total time of guard calls, in microseconds.
     pub micros: u64,
 }
 
 impl RevisionStats {
-    /// Counts a call.
+    /// Counts a guard call that lasted `took`. `span` is the time for which failures count towards
+    /// a rollback.
     pub fn called(&self, took: Duration, failed: bool, span: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -78,7 +80,7 @@ impl RevisionStats {
         window.now.1 += u64::from(failed);
     }
 
-    /// Counts an answer.
+    /// Counts an answer with the decision of the guard on it.
     pub fn answered(&self, decision: &Decision) {
         self.answers.fetch_add(1, Ordering::Relaxed);
         self.shaped.fetch_add(u64::from(decision.loss != LossClass::None), Ordering::Relaxed);
@@ -86,7 +88,7 @@ impl RevisionStats {
         self.sent_tokens.fetch_add(decision.estimated_tokens, Ordering::Relaxed);
     }
 
-    /// Returns the reason for a rollback, if too many calls fail.
+    /// Returns the reason for a rollback if too many recent calls failed, else `None`.
     pub fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {
         let window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let (calls, faults) = (window.now.0 + window.before.0, window.now.1 + window.before.1);
@@ -115,7 +117,8 @@ impl RevisionStats {
         }
     }
 
-    /// Returns the latency quantile in thousandths, in microseconds, rounded up to a power of two.
+    /// Returns the duration in microseconds below which `per_mille` thousandths of all calls
+    /// remain, rounded up to a power of two.
     fn quantile(&self, per_mille: u64) -> u64 {
         let counts: Vec<u64> =
             self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();
@@ -130,7 +133,7 @@ impl RevisionStats {
         0
     }
 
-    /// Returns a report in JSON.
+    /// Returns a report of the statistics in JSON.
     pub(super) fn json(&self) -> Value {
         let StatsSnapshot { calls, faults, answers, shaped, original_tokens, sent_tokens, micros } =
             self.snapshot();

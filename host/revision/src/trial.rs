@@ -1,4 +1,4 @@
-//! The trial of a new revision: its sessions and its verdict.
+//! The trial of a new revision: the share of sessions it serves, and the verdict on it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -17,18 +17,18 @@ use crate::engine::CallContext;
 pub struct Trial {
     /// The revision on trial.
     pub revision: Arc<Revision>,
-    /// The mode of the rollout.
+    /// The rollout mode: canary, A/B comparison or shadow.
     pub mode: Mode,
     percent: AtomicU8,
     step: AtomicUsize,
     began: Mutex<(Instant, StatsSnapshot)>,
-    /// The statistics of the active revision at the begin of the trial.
+    /// The statistics of the active revision when the trial began.
     before: StatsSnapshot,
-    /// The comparison, if the revision runs as a shadow.
+    /// The comparison with the active revision, if the mode is shadow.
     pub shadow: Option<Arc<Shadow>>,
 }
 
-/// The verdict on a trial.
+/// The verdict on a running trial: to wait, to take a larger share, to promote or to end.
 pub(super) enum Verdict {
     Wait,
     Step(u8),
@@ -60,14 +60,14 @@ impl Trial {
         }
     }
 
-    /// Returns the percentage of sessions that it serves.
+    /// Returns the percentage of sessions that the revision on trial serves.
     #[must_use]
     pub fn percent(&self) -> u8 {
         self.percent.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the trial serves this caller, by session or by principal. A growing
-    /// share retains its sessions.
+    /// Returns true if the revision on trial serves this caller, which is identified by session or
+    /// by principal. When the share grows, the trial retains its sessions.
     pub(super) fn takes(&self, cx: &CallContext) -> bool {
         session_percentile(cx, self.revision.number) < self.percent()
     }
@@ -106,7 +106,7 @@ impl Trial {
         }
     }
 
-    /// Returns a report of both revisions since the begin of the trial in JSON.
+    /// Returns a report in JSON that compares both revisions since the trial began.
     pub(super) fn json(&self, active: &Revision) -> Value {
         let side = |now: StatsSnapshot, before: StatsSnapshot| {
             let answers = now.answers.saturating_sub(before.answers);
@@ -135,8 +135,8 @@ impl Trial {
     }
 }
 
-/// Returns the position of a caller among all, from 0 to 99. It is the same for all calls of a
-/// session.
+/// Returns a number from 0 to 99 that is the same for all calls of a session, or of a principal
+/// without a session. Another `salt` gives independent numbers.
 pub fn session_percentile(cx: &CallContext, salt: u64) -> u8 {
     let mut hasher = DefaultHasher::new();
     salt.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Validates a candidate: reads, compiles and tests it before it serves requests.
+//! Validates a candidate: compiles and tests it before it serves requests.
 
 use std::sync::Arc;
 
@@ -12,24 +12,25 @@ use crate::engine::background;
 use crate::policy::Source;
 use crate::{Error, Result, config};
 
-/// A candidate for a new revision.
+/// A candidate for a new revision: a component, a policy or both.
 #[derive(Clone, Debug, Default)]
 pub struct Candidate {
-    /// The source, for the report.
+    /// The source in logs and reports: a file or an admin call.
     pub source: String,
-    /// The component; none for the active one.
+    /// The bytes of the component; `None` for that of the active revision.
     pub component: Option<Vec<u8>>,
-    /// The policy; none for the active one.
+    /// The policy; `None` for that of the active revision.
     pub policy: Option<Source>,
-    /// The rollout mode, if it differs from the options.
+    /// The rollout mode; `None` for that of the rollout options.
     pub mode: Option<Mode>,
 }
 
 impl Revisions {
-    /// Validates a candidate and starts its rollout. Returns none if it equals the active revision.
+    /// Validates a candidate and starts its rollout. Returns the new revision, or `None` if it
+    /// equals the active one.
     ///
     /// Compiles the component, checks its imports, compiles the policy and runs the self-test.
-    /// Requests do not wait for it. If anything fails, the active revision continues to serve.
+    /// Requests do not wait meanwhile. If a check fails, the active revision continues to serve.
     ///
     /// # Errors
     /// [`Error::Engine`], [`Error::Config`] or [`Error::Refused`] with all reasons that were found.
@@ -49,7 +50,7 @@ impl Revisions {
         }
     }
 
-    /// Reports a rejected candidate.
+    /// Reports that the candidate from `source` was rejected because of `error`.
     pub(super) fn refuse(&self, source: &str, error: &Error) {
         self.tell(&Change::refused(self.active().number, source, &error.to_string()));
     }
@@ -91,8 +92,8 @@ impl Revisions {
         Ok(Some(Arc::new(revision)))
     }
 
-    /// Returns the component with these bytes: a retained one, or a new one that passed the
-    /// self-test.
+    /// Returns the component with these bytes: that of a retained revision, or a new one that
+    /// passed the self-test.
     fn component(&self, bytes: &[u8]) -> Result<Arc<Component>> {
         let digest = digest(bytes);
         let kept = {

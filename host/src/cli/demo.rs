@@ -103,7 +103,7 @@ fn beside(program: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the result notice without its cursor, which is long.
+/// Returns the first clause of the result notice in an answer, without its long cursor.
 fn notice_summary(answer: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let blocks =
@@ -123,7 +123,8 @@ fn items(answer: &[u8]) -> Result<Vec<Value>> {
     page.get("bookings").and_then(Value::as_array).cloned().context("a page has no bookings")
 }
 
-/// Follows cursors to the end and calls `page` for each answer.
+/// Calls a tool, follows the cursors to the end and calls `page` with each answer. Returns the
+/// number of answers and the tokens of the largest.
 fn walk(
     guarded: &mut Client,
     tool: &str,

@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use super::Refused;
 
-/// The result of a call.
+/// The result of a call through the guard.
 pub(crate) struct Answer {
     /// The answer that a client receives.
     pub(crate) message: Vec<u8>,
-    /// The decision of the guard, if it was called.
+    /// The decision of the guard; `None` if it was not called.
     pub(crate) decision: Option<Decision>,
 }
 
-/// A call with a known answer.
+/// A tool call whose upstream answer is given in advance.
 pub(crate) struct Payload {
     filter: Arc<Filter>,
     tool: String,
@@ -26,8 +26,8 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Returns a payload: bytes are the text of a tool's answer, and a JSON-RPC response is used
-    /// unchanged.
+    /// Returns a payload in which `bytes` are the upstream's answer: a JSON-RPC response, or else
+    /// the text of a tool result.
     pub(crate) fn new(filter: Arc<Filter>, tool: &str, bytes: &[u8]) -> Result<Self> {
         let is_answer = |value: &Value| {
             value.get("jsonrpc").is_some() && value.get("result").is_some_and(Value::is_object)
@@ -44,12 +44,13 @@ impl Payload {
         Ok(Self { filter, tool: tool.to_owned(), message })
     }
 
-    /// Returns the original payload.
+    /// Returns the upstream's answer before shaping, as a JSON-RPC response.
     pub(crate) fn original(&self) -> &[u8] {
         &self.message
     }
 
-    /// Returns the answer to a call with these arguments of the guard.
+    /// Returns the answer to a call with the arguments `guard`, which are for the guard: cursor,
+    /// limit, fields and so on.
     pub(crate) fn call(&self, guard: &Value) -> Result<Answer> {
         let cx = CallContext {
             principal: "local".to_owned(),

@@ -196,13 +196,13 @@ fn show(report: &Value) {
     }
 }
 
-/// Returns a time of day in UTC.
+/// Returns the time of day in UTC, as `HH:MM:SSZ`, of a time in milliseconds since 1970.
 fn time(ms: u64) -> String {
     let seconds = ms / 1_000 % 86_400;
     format!("{:02}:{:02}:{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Returns the value at a JSON Pointer, or null.
+/// Returns the member of `value` at the JSON Pointer `path`, or null.
 fn value_at<'v>(value: &'v Value, path: &str) -> &'v Value {
     value.pointer(path).unwrap_or(&Value::Null)
 }

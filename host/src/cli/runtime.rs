@@ -22,7 +22,7 @@ use tracing::warn;
 
 use super::GuardOptions;
 
-/// Returns the engine options of a configuration.
+/// Returns the options of the WebAssembly engine that a gateway file's `component` sets.
 pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
     EngineOptions {
         max_memory: component.memory_bytes,
@@ -31,7 +31,7 @@ pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
     }
 }
 
-/// Returns the component of a file, or the embedded one.
+/// Loads the guard component: that of the file in `content`, or the embedded one.
 fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>> {
     let engine = Engine::new(EngineOptions { compiled: compiled_folder(), ..options })?;
     let component = match &content.component {
@@ -46,7 +46,8 @@ fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>
     Ok(Arc::new(component))
 }
 
-/// Deploys the first revision.
+/// Creates the revisions of a gateway with a first one, made from the policy and component in
+/// `content`.
 pub(crate) fn revisions(
     content: &Content,
     engine: EngineOptions,
@@ -72,7 +73,7 @@ fn in_memory(clock: Arc<dyn Clock>) -> HostServices {
 }
 
 impl GuardOptions {
-    /// Reads the contents that the options name.
+    /// Reads the policy and component files that the command line options name.
     fn content(&self) -> Result<Content, Error> {
         let policy = match &self.policy {
             Some(path) => Source::read(path)?,
@@ -83,12 +84,12 @@ impl GuardOptions {
         Ok(Content { policy, component, keys: None, files })
     }
 
-    /// Builds a filter.
+    /// Builds a filter that runs the guard with these options. `keys` sign its cursors.
     pub(crate) fn build(&self, keys: Vec<SigningKey>, clock: Arc<dyn Clock>) -> Result<Filter> {
         Ok(Filter::with_options(self.revisions(keys, clock)?, FilterOptions::default()))
     }
 
-    /// Builds the revisions with their first one.
+    /// Builds the revisions with a first one, made from these options. `keys` sign its cursors.
     pub(crate) fn revisions(
         &self,
         keys: Vec<SigningKey>,
@@ -98,7 +99,7 @@ impl GuardOptions {
         revisions(&content, EngineOptions::default(), in_memory(clock), keys, options)
     }
 
-    /// Reloads the files when they change, as long as the filter exists.
+    /// Reloads the policy and component files when they change, as long as the filter exists.
     pub(crate) fn watch(&self, filter: &Filter) -> Result<()> {
         let options = self.clone();
         let sources = Arc::new(Sources::new(move || options.content()));
@@ -108,13 +109,13 @@ impl GuardOptions {
         Ok(())
     }
 
-    /// Returns the warnings about the policy.
+    /// Validates the policy that the options name and returns its warnings.
     pub(crate) fn check(&self) -> Result<Issues> {
         check(&self.content()?)
     }
 }
 
-/// Validates a policy and returns its warnings.
+/// Validates the policy in `content` with its component and returns the warnings.
 pub(crate) fn check(content: &Content) -> Result<Issues> {
     let compiled = component(content, EngineOptions::default())?
         .compile_policy(&in_memory(Arc::new(SystemClock)), &content.policy.json())
@@ -125,17 +126,17 @@ pub(crate) fn check(content: &Content) -> Result<Issues> {
 /// The files of a gateway, which are read again at each reload.
 pub(crate) struct GatewayFiles {
     pub(crate) config: PathBuf,
-    /// The component of the command line, if it names one.
+    /// The component file that the command line names instead of the gateway file.
     pub(crate) component: Option<PathBuf>,
 }
 
 impl GatewayFiles {
-    /// Reads the current contents.
+    /// Reads the gateway file and the files it names.
     pub(crate) fn content(&self) -> Result<Content, Error> {
         self.content_for(&config::read(&self.config)?)
     }
 
-    /// Reads the contents of a parsed gateway file.
+    /// Reads the files that a parsed gateway file names.
     pub(crate) fn content_for(&self, config: &Config) -> Result<Content, Error> {
         let mut files = vec![self.config.clone()];
         let policy = match &config.policy {
@@ -162,7 +163,8 @@ impl GatewayFiles {
     }
 }
 
-/// Returns the signing keys of the configuration or of the environment.
+/// Returns the signing keys of the configuration, else those of the environment. `None` if neither
+/// has any.
 fn signing_keys(config: &Config) -> Option<Vec<SigningKey>> {
     let keys = config.signing_keys.iter().enumerate().map(|(at, key)| SigningKey {
         id: at.to_string(),
@@ -172,7 +174,7 @@ fn signing_keys(config: &Config) -> Option<Vec<SigningKey>> {
     if keys.is_empty() { keys::from_environment() } else { Some(keys) }
 }
 
-/// Returns these keys, or a random one for this run.
+/// Returns these signing keys, or a random one for this run if they are `None`.
 pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<SigningKey>> {
     match keys {
         Some(keys) => Ok(keys),
@@ -186,7 +188,7 @@ pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<Signin
     }
 }
 
-/// Opens the store of a configuration.
+/// Opens the cursor store that a configuration names.
 pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn CursorStore>> {
     let options = StoreOptions {
         url: config.store.url.expose(),

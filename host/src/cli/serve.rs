@@ -113,7 +113,7 @@ impl Serve {
     }
 }
 
-/// Reloads the files on SIGHUP, as daemons do.
+/// Reloads the files of `sources` on the signal SIGHUP, as daemons do.
 fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
     #[cfg(unix)]
     {
@@ -132,7 +132,7 @@ fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
     }
 }
 
-/// Resolves when the process is asked to stop.
+/// Completes when a signal asks the process to stop.
 async fn stopped() {
     #[cfg(unix)]
     {

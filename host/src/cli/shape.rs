@@ -89,7 +89,7 @@ struct Query {
 }
 
 impl Query {
-    /// Returns the arguments of the guard.
+    /// Returns the names and values of the guard arguments that the command line sets.
     fn arguments(&self) -> Vec<(String, Value)> {
         let texts = [
             ("fields", &self.fields),
@@ -208,7 +208,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
         .map_err(|source| config::Error::File { path: path.to_owned(), source })?)
 }
 
-/// Returns the folder for state between runs.
+/// Returns the folder for files that later runs use, such as the signing key.
 fn state_folder() -> PathBuf {
     let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || {

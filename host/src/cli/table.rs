@@ -3,7 +3,8 @@
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 
-/// Returns a table with this header; all columns but the first are numbers.
+/// Returns an empty table with the column titles `head`. All columns but the first are aligned
+/// right, for numbers.
 pub(crate) fn new(head: &[&str]) -> Table {
     let mut table = texts(head);
     for column in table.column_iter_mut().skip(1) {
@@ -12,14 +13,14 @@ pub(crate) fn new(head: &[&str]) -> Table {
     table
 }
 
-/// Returns a table of texts.
+/// Returns an empty table with the column titles `head`. All columns are aligned left, for texts.
 pub(crate) fn texts(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header(head.iter().copied());
     table
 }
 
-/// Returns a number with thousands separators.
+/// Formats a number with thousands separators, such as `12,345`.
 pub(crate) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -32,7 +33,7 @@ pub(crate) fn number(number: u64) -> String {
     grouped
 }
 
-/// Returns the reduction from `before` to `after` in percent.
+/// Formats the reduction from `before` to `after` in percent, or returns `-` if `before` is 0.
 pub(crate) fn saved(before: u64, after: u64) -> String {
     if before == 0 {
         return "-".to_owned();

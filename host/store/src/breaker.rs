@@ -1,18 +1,19 @@
 //! A circuit breaker for an upstream or a store.
 //!
-//! It opens after several failures in a row. When its pause is over, one request is tried.
+//! It opens after several failures in a row and refuses requests for a pause. Then it admits one
+//! request as a trial.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest pause.
+/// The longest time for which the breaker refuses requests.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Failures in a row.
+    /// The number of failures since the last success.
     failures: u32,
-    /// The end of the pause, if the breaker is open.
+    /// The time until which requests are refused; `None` if the breaker is closed.
     until: Option<Instant>,
 }
 
@@ -27,7 +28,8 @@ pub struct Breaker {
 impl Breaker {
     /// Returns a breaker that opens after `max_failures` failures in a row.
     ///
-    /// The first pause lasts `pause`. Each further failure doubles it, up to one minute.
+    /// It refuses requests for the time `pause` first. Each further failure doubles this time, up
+    /// to one minute.
     pub fn new(max_failures: u32, pause: Duration) -> Self {
         Self { max_failures, pause, state: Mutex::new(State::default()) }
     }
@@ -36,8 +38,8 @@ impl Breaker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a request, or returns the time to wait. After a pause, one request is admitted and
-    /// the others wait for its result.
+    /// Admits a request at the time `now`, or refuses it. After a pause, one request is admitted;
+    /// the others are refused until its result is recorded.
     ///
     /// # Errors
     /// The time until the next request is admitted.
@@ -54,12 +56,12 @@ impl Breaker {
         }
     }
 
-    /// Records a success, which closes the breaker.
+    /// Records a successful request, which closes the breaker.
     pub fn succeeded(&self) {
         *self.state() = State::default();
     }
 
-    /// Records a failure.
+    /// Records a failed request, which may open the breaker.
     pub fn failed(&self, now: Instant) {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
@@ -69,7 +71,8 @@ impl Breaker {
         }
     }
 
-    /// Returns true if the breaker is open.
+    /// Returns true if the breaker is open: since the last success, failures have reached the
+    /// maximum.
     pub fn is_open(&self) -> bool {
         self.state().until.is_some()
     }

@@ -1,11 +1,11 @@
-//! The clock, which tests can set.
+//! The clock of stores and guard calls. Tests can set it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A source of time.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// Returns the time since 1970-01-01T00:00:00Z.
+    /// Returns the current time, measured from 1970-01-01T00:00:00Z.
     fn now(&self) -> Duration;
 }
 
@@ -24,18 +24,18 @@ impl Clock for SystemClock {
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// Returns a clock at this time, in milliseconds.
+    /// Returns a clock at the time `now`, in milliseconds since 1970.
     #[must_use]
     pub fn at_ms(now: u64) -> Self {
         Self(AtomicU64::new(now))
     }
 
-    /// Sets the time, in milliseconds.
+    /// Sets the clock to the time `now`, in milliseconds since 1970.
     pub fn set_ms(&self, now: u64) {
         self.0.store(now, Ordering::SeqCst);
     }
 
-    /// Advances the time by milliseconds.
+    /// Advances the clock by this number of milliseconds.
     pub fn advance_ms(&self, by: u64) {
         self.0.fetch_add(by, Ordering::SeqCst);
     }

@@ -8,20 +8,20 @@ use bytes::Bytes;
 use crate::Clock;
 use crate::{CursorStore, MemoryStore, StoreError};
 
-/// The age up to which a local copy of a mutable entry is current.
+/// The age up to which a local copy of a mutable entry counts as current, in milliseconds.
 const FRESH_FOR_MS: u64 = 2_000;
-/// The lifetime of a local copy of an entry that was read.
+/// The lifetime of a local copy of an entry that was read from the shared store.
 const COPY_TTL: Duration = Duration::from_secs(600);
-/// The number of bytes before each value: the time of the copy.
+/// The length of the time stamp before the value of each local copy, in bytes.
 const STAMP_BYTES: usize = 8;
 
-/// The local copies.
+/// The local copies of entries of the shared store, each with the time of copying.
 struct LocalCopies {
     store: MemoryStore,
     clock: Arc<dyn Clock>,
 }
 
-/// A shared store with local copies.
+/// A shared store with local copies of its entries in memory.
 pub struct LayeredStore<S> {
     remote: S,
     near: Arc<LocalCopies>,
@@ -35,7 +35,8 @@ impl<S: CursorStore> LayeredStore<S> {
     }
 }
 
-/// A local copy. It is fresh if it equals the shared entry.
+/// A local copy of a shared entry. `fresh` is true if it can be used without asking the shared
+/// store.
 struct LocalCopy {
     value: Bytes,
     fresh: bool,
@@ -143,7 +144,7 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
     }
 }
 
-/// The local copies alone, used while the shared store is down.
+/// A store that consists of the local copies alone, used while the shared store is down.
 struct LocalOnly(Arc<LocalCopies>);
 
 impl CursorStore for LocalOnly {

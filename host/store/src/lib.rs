@@ -1,4 +1,4 @@
-//! Cursor stores, which keep snapshots until their cursors expire.
+//! Cursor stores. They keep snapshots of answers, which cursors refer to, until the cursors expire.
 #![forbid(unsafe_code)]
 
 mod breaker;
@@ -23,19 +23,19 @@ pub use memory::{MemoryLimits, MemoryStore};
 pub use none::NoStore;
 pub use open::{StoreOptions, open};
 
-/// The reason why a store cannot serve.
+/// The reason why a cursor store cannot serve a call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// The store cannot be reached or does not answer in time.
     #[error("the store cannot be reached")]
     Unavailable,
-    /// The entries exceed the quota of the principal or of the store.
+    /// The entries to store exceed the quota of the principal or of the store.
     #[error("the entries exceed the quota")]
     QuotaExceeded,
-    /// The URL names no supported store.
+    /// The URL names no supported store. Contains the message.
     #[error("{0}")]
     InvalidUrl(String),
-    /// Any other reason.
+    /// Any other reason, as a message.
     #[error("{0}")]
     Other(String),
 }
@@ -43,13 +43,14 @@ pub enum StoreError {
 /// Stores bytes under keys for a limited time. Each principal has its own keys and cannot read
 /// those of others.
 pub trait CursorStore: Send + Sync {
-    /// Returns the values of the keys in the same order. Values share memory with the store.
+    /// Returns the values of the keys in the same order, `None` for a missing key. Values share
+    /// memory with the store.
     ///
     /// # Errors
     /// [`StoreError`].
     fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError>;
 
-    /// Stores all entries for `ttl`, or fails.
+    /// Stores all entries, which are keys and values, for the time `ttl`.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -66,18 +67,19 @@ pub trait CursorStore: Send + Sync {
     /// [`StoreError`].
     fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError>;
 
-    /// Deletes the keys.
+    /// Deletes the entries of these keys. Missing keys are ignored.
     ///
     /// # Errors
     /// [`StoreError`].
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError>;
 
-    /// Returns true if a call may wait for another machine.
+    /// Returns true if a call of this store may wait for another machine.
     fn may_block(&self) -> bool {
         false
     }
 
-    /// Returns the store that replaces this one for this process while it is down, if there is one.
+    /// Returns the local store that replaces this one while it cannot be reached, or `None` if
+    /// there is none.
     fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
         None
     }

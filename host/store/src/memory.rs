@@ -10,15 +10,16 @@ use lru::LruCache;
 use crate::Clock;
 use crate::{CursorStore, StoreError};
 
-/// The cost of an entry beside its key and value, in bytes: the overhead of the maps.
+/// The estimated memory of an entry in addition to its key and value, in bytes: the overhead of the
+/// maps.
 const ENTRY_OVERHEAD_BYTES: usize = 160;
 
 /// The quotas of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLimits {
-    /// The maximum number of bytes of one principal.
+    /// The maximum size of the entries of one principal, in bytes.
     pub principal_bytes: usize,
-    /// The maximum number of bytes of all principals.
+    /// The maximum size of all entries, in bytes.
     pub total_bytes: usize,
 }
 
@@ -42,7 +43,8 @@ struct StoreState {
     /// All entries by expiry: (time, principal, key).
     expiry: BTreeSet<(Duration, String, String)>,
     bytes: usize,
-    /// A counter of uses, which orders the partitions by their last use.
+    /// The number of uses of entries so far. Each use stamps its entry, so that partitions can be
+    /// compared by their last use.
     uses: u64,
 }
 
@@ -64,7 +66,7 @@ impl MemoryStore {
         Self { clock, limits, state: Mutex::default() }
     }
 
-    /// Returns the number of bytes in use, with keys and overhead.
+    /// Returns the size of all entries in bytes, including keys and overhead.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.lock().bytes
@@ -103,7 +105,7 @@ impl StoreState {
         self.expiry.remove(&(slot.expires, principal.to_owned(), key.to_owned()));
     }
 
-    /// Evicts the least recently used entry of the principal. Returns false if there is none.
+    /// Evicts the least recently used entry of the principal. Returns false if it has no entry.
     fn evict_from(&mut self, principal: &str) -> bool {
         let Some((key, _)) =
             self.partitions.get(principal).and_then(|partition| partition.entries.peek_lru())
@@ -115,7 +117,7 @@ impl StoreState {
         true
     }
 
-    /// Evicts the least recently used entry of all principals.
+    /// Evicts the least recently used entry of all principals. Returns false if the store is empty.
     fn evict(&mut self) -> bool {
         let oldest = |partition: &Partition| {
             partition.entries.peek_lru().map_or(u64::MAX, |(_, slot)| slot.used)

@@ -1,4 +1,5 @@
-//! The absence of a store. A cursor leads to a repeated call if the tool allows it.
+//! A cursor store without storage. To serve a cursor, the gateway repeats the tool's call if that
+//! is allowed.
 
 use std::time::Duration;
 

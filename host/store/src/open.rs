@@ -1,4 +1,4 @@
-//! Opens a store by its URL.
+//! Opens a cursor store by its URL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::redis::{RedisOptions, RedisStore};
 use crate::{Clock, CursorStore, MemoryLimits, MemoryStore, NoStore, StoreError};
 
-/// The options of a store.
+/// The options of a cursor store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions<'a> {
     /// The URL: `memory:`, `none:`, `redis://…` or a variant of it.
     pub url: &'a str,
-    /// The prefix of every key of a shared store.
+    /// The prefix of every key in a shared store.
     pub prefix: &'a str,
-    /// The timeout of one operation of a shared store.
+    /// The timeout of one operation on a shared store.
     pub timeout: Duration,
     /// The quota of a store in memory, in bytes.
     pub memory_bytes: usize,
@@ -22,7 +22,8 @@ pub struct StoreOptions<'a> {
     pub local_bytes: usize,
 }
 
-/// The supported URL schemes: the name, the scheme of the client library, and true for a cluster.
+/// The URL schemes of shared stores: the scheme in the configuration, that of the client library,
+/// and true for a cluster.
 const SCHEMES: [(&str, &str, bool); 8] = [
     ("redis", "redis", false),
     ("rediss", "rediss", false),
@@ -34,7 +35,7 @@ const SCHEMES: [(&str, &str, bool); 8] = [
     ("valkeys-cluster", "rediss", true),
 ];
 
-/// Opens the store of a URL. Does not connect yet.
+/// Opens the cursor store that the URL in `options` names. Does not connect yet.
 ///
 /// # Errors
 /// [`StoreError::InvalidUrl`] if the URL names no supported store.

@@ -1,4 +1,4 @@
-//! Redis and Valkey, as one server or as a cluster.
+//! A cursor store in Redis or Valkey, on one server or a cluster.
 //!
 //! The server expires entries. The keys of one principal share a hash slot, so that one call needs
 //! one round trip.
@@ -21,9 +21,10 @@ use tracing::{info, warn};
 
 use crate::{Breaker, CursorStore, StoreError};
 
-/// The first pause after a failure. It grows to 64 times this value.
+/// The time without requests to the server after its first failure. It grows to 64 times this
+/// value.
 const INITIAL_PAUSE: Duration = Duration::from_millis(25);
-/// The maximum number of bytes of one round trip.
+/// The size of values from which a batch is sent and the next one begins, in bytes.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// The options of a [`RedisStore`].
@@ -31,11 +32,11 @@ const MAX_BATCH_BYTES: usize = 4 << 20;
 pub struct RedisOptions {
     /// The URL of the server, or those of several cluster nodes.
     pub urls: Vec<String>,
-    /// True for a cluster.
+    /// True if the URLs are nodes of a cluster.
     pub cluster: bool,
-    /// The prefix of every key.
+    /// The prefix of every key on the server.
     pub prefix: String,
-    /// The timeout of one operation.
+    /// The timeout of connecting and of one operation.
     pub timeout: Duration,
 }
 
@@ -83,7 +84,7 @@ struct Remote {
     connection: tokio::sync::Mutex<Option<Connection>>,
     breaker: Breaker,
     timeout: Duration,
-    /// True if the last call reached the server. A change is logged.
+    /// True if the last call reached the server. A change of this state is logged.
     up: Mutex<bool>,
 }
 
@@ -92,12 +93,13 @@ struct Remote {
 pub struct RedisStore {
     remote: Arc<Remote>,
     prefix: String,
-    /// The runtime of the connection. Calls are synchronous and may come from any thread.
+    /// The asynchronous runtime of the connection. Calls of the store are synchronous and may come
+    /// from any thread.
     runtime: Option<Runtime>,
 }
 
 impl RedisStore {
-    /// Returns a store for these URLs. Does not connect yet.
+    /// Returns a store for the URLs of `options`. Does not connect yet.
     ///
     /// # Errors
     /// [`StoreError::InvalidUrl`] if a URL is invalid.
@@ -140,13 +142,13 @@ impl RedisStore {
         })
     }
 
-    /// Returns the key on the server. The braces put all keys of a principal into one hash slot;
-    /// the principal's name is not visible.
+    /// Returns the key on the server for `key` of the principal with the hash tag `tag`. Braces
+    /// around the tag put all keys of a principal into one hash slot.
     fn key(&self, tag: &str, key: &str) -> String {
         format!("{}:{{{tag}}}:{key}", self.prefix)
     }
 
-    /// Sends commands and waits for their results.
+    /// Sends a pipeline of commands to the server and waits for their results.
     fn run<T: FromRedisValue + Send + 'static>(&self, pipeline: Pipeline) -> Result<T, StoreError> {
         let remote = Arc::clone(&self.remote);
         if remote.breaker.admit(Instant::now()).is_err() {
@@ -253,7 +255,7 @@ impl Remote {
     }
 }
 
-/// Returns the hash tag of a principal.
+/// Returns the hash tag of a principal: a digest, so that the server does not see its name.
 fn tag(principal: &str) -> String {
     use std::fmt::Write as _;
     Sha256::digest(principal.as_bytes()).iter().take(10).fold(String::new(), |mut hex, byte| {

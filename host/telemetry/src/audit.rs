@@ -14,30 +14,31 @@ use crate::{Result, config};
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry<'a> {
-    /// The time in milliseconds since 1970.
+    /// The time of the event, in milliseconds since 1970.
     pub timestamp: u64,
     /// The event: `request`, `refused` or `change`.
     pub event: &'a str,
-    /// The principal.
+    /// The principal of the request, or the source of a change.
     pub principal: &'a str,
-    /// The endpoint.
+    /// The endpoint of the request: `upstream::tool`, a resource URI or the method. May be empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub endpoint: &'a str,
-    /// The outcome, or the reason of the refusal.
+    /// The outcome of the request, the reason of its refusal, or the kind of the change.
     pub outcome: &'a str,
-    /// Further details.
+    /// The message of the refusal, or the change in JSON. May be empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub detail: &'a str,
 }
 
-/// The audit log. A separate thread writes it.
+/// The audit log of a gateway. A separate thread writes it.
 pub struct AuditLog {
     to: Mutex<NonBlocking>,
     _guard: WorkerGuard,
 }
 
 impl AuditLog {
-    /// Opens the log in a folder, which is created if it is missing.
+    /// Opens the audit log in a folder, which is created if it is missing. Files older than
+    /// `retention_days` are deleted.
     ///
     /// # Errors
     /// [`crate::Error::Config`] if the folder cannot be written.
@@ -55,7 +56,8 @@ impl AuditLog {
         Ok(Self { to: Mutex::new(to), _guard: guard })
     }
 
-    /// Adds an entry. If the disk is too slow, entries are dropped instead of delaying requests.
+    /// Adds an entry to the audit log. If the disk is too slow, entries are dropped instead of
+    /// delaying requests.
     pub fn write(&self, entry: &AuditEntry<'_>) {
         if let Ok(mut line) = serde_json::to_vec(entry) {
             line.push(b'\n');

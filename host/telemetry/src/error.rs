@@ -12,7 +12,7 @@ pub enum Error {
     /// A file cannot be read, written or parsed.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// A setting cannot be used.
+    /// A setting has an invalid value. Contains the message.
     #[error("{0}")]
     Setup(String),
     /// The operating system refused a thread or random bytes.

@@ -33,9 +33,9 @@ use tracing::info;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The answer was sent unchanged.
+    /// The upstream's answer was sent to the client unchanged.
     Passed,
-    /// The answer was shortened.
+    /// The client received a shaped answer instead of the upstream's.
     Shaped,
     /// The guard refused a cursor, a limit or an argument.
     Refused,
@@ -46,7 +46,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome of an answer: a fault if the guard had to decide on it and did not.
+    /// Returns the outcome of an answer. It is a fault if `is_guarded` but the guard made no
+    /// decision, else [`Outcome::Passed`].
     #[must_use]
     pub fn of_answer(is_guarded: bool, decision: Option<&Decision>) -> Self {
         if decision.is_none() && is_guarded { Self::Fault } else { Self::Passed }
@@ -63,15 +64,15 @@ pub struct TelemetryRecord {
     pub endpoint: String,
     /// The time of the answer, in milliseconds since 1970.
     pub timestamp: u64,
-    /// The estimated tokens of the sent answer; 0 without an estimate.
+    /// The estimated tokens of the answer sent to the client; 0 without an estimate.
     pub estimated_tokens: u64,
-    /// The bytes of the sent answer.
+    /// The length of the answer sent to the client, in bytes.
     pub response_bytes: u64,
-    /// The number of items, if the answer is a list.
+    /// The number of items of the list in the upstream's answer; `None` if there is no list.
     pub item_count: Option<u64>,
-    /// The time from request to answer.
+    /// The time from request to answer, in milliseconds.
     pub latency_ms: u64,
-    /// True if a page was sent.
+    /// True if a page of a list was sent.
     pub pagination_used: bool,
     /// True if fields or values were omitted.
     pub summarization_used: bool,
@@ -79,24 +80,25 @@ pub struct TelemetryRecord {
     pub chunking_used: bool,
     /// Further details of the reduction.
     pub optimization_metadata: OptimizationMetadata,
-    /// The tokens of the original answer.
+    /// The estimated tokens of the upstream's answer; 0 without an estimate.
     pub original_tokens: u64,
-    /// The bytes of the original answer.
+    /// The length of the upstream's answer, in bytes.
     pub original_bytes: u64,
-    /// The mode: `full`, `page`, `chunk` and so on; empty if the guard was not called.
+    /// The guard's rendering of the answer: `full`, `page`, `chunk` and so on; empty if the guard
+    /// was not called.
     pub mode: String,
-    /// The outcome.
+    /// The outcome of the request.
     pub outcome: Outcome,
-    /// The principal.
+    /// The principal that sent the request.
     pub principal: String,
     /// The name of the upstream.
     pub upstream: String,
     /// The revision that shaped the answer; 0 if none did.
     #[serde(rename = "generation")]
     pub revision: u64,
-    /// The cache tier that served the answer; empty if the upstream did.
+    /// The tier of the answer cache that served the answer; empty if the upstream did.
     pub cache: String,
-    /// The cache tier of a tool's answer.
+    /// The tier of the answer cache that a tool's answer belongs to. `None` for other answers.
     #[serde(skip)]
     pub tier: Option<CacheTier>,
 }
@@ -105,35 +107,37 @@ pub struct TelemetryRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OptimizationMetadata {
-    /// The loss: `none`, `lossless`, `partial`, `condensed` or `described`.
+    /// The loss against the original answer: `none`, `lossless`, `partial`, `condensed` or
+    /// `described`.
     pub loss: &'static str,
-    /// The budget in tokens.
+    /// The maximum number of tokens that the policy allowed for the answer.
     pub budget: u64,
-    /// The share of tokens saved, from 0 to 1.
+    /// The share of tokens that the reduction saved, from 0 to 1.
     pub reduction: f64,
 }
 
-/// The facts about an answer that its record needs.
+/// The facts about an answer from which its telemetry record is made.
 pub struct AnswerEvent<'a> {
-    /// The context of the call.
+    /// The context of the call: principal, session, upstream and request id.
     pub cx: &'a CallContext,
-    /// The endpoint, if the guard names none.
+    /// The endpoint to record if the guard's decision names none.
     pub endpoint: &'a str,
-    /// The decision of the guard.
+    /// The decision of the guard on the answer; `None` if it made none.
     pub decision: Option<&'a Decision>,
     /// The time from request to answer.
     pub latency: Duration,
-    /// The bytes of the sent answer.
+    /// The length of the answer sent to the client, in bytes.
     pub bytes: usize,
-    /// The outcome, as far as the gateway knows it.
+    /// The outcome that the gateway observed. If it is [`Outcome::Passed`], the decision refines
+    /// it.
     pub outcome: Outcome,
 }
 
-/// Records requests and changes.
+/// Records requests and changes of revisions as logs, metrics, records in memory and audit entries.
 pub struct Recorder {
     ring: Mutex<VecDeque<Arc<TelemetryRecord>>>,
     capacity: usize,
-    /// The Prometheus metrics.
+    /// The Prometheus metrics of this gateway.
     pub metrics: Metrics,
     audit: Option<AuditLog>,
     clock: Arc<dyn Clock>,
@@ -141,7 +145,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Returns a recorder that retains this number of records.
+    /// Returns a recorder that retains the last `capacity` records in memory. `audit` is the audit
+    /// log, if one is configured.
     #[must_use]
     pub fn new(capacity: usize, audit: Option<AuditLog>, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -154,12 +159,12 @@ impl Recorder {
         }
     }
 
-    /// Returns a new request number.
+    /// Returns a new request id: a number that counts the requests of this process.
     pub fn next_request(&self) -> String {
         (self.last_request.fetch_add(1, Ordering::Relaxed) + 1).to_string()
     }
 
-    /// Records an answer.
+    /// Records a request that was answered.
     pub fn answered(&self, answered: &AnswerEvent<'_>) {
         let AnswerEvent { cx, endpoint, decision, latency, bytes, outcome } = *answered;
         let record = TelemetryRecord {
@@ -225,7 +230,8 @@ impl Recorder {
         }
     }
 
-    /// Records a refused request.
+    /// Records a request that was refused. `reason` is a metric label, and `detail` is the message
+    /// for the caller.
     pub fn refused(&self, principal: &str, reason: &'static str, detail: &str) {
         self.metrics.refused(reason);
         info!(principal, reason, detail, "request refused");
@@ -260,7 +266,7 @@ impl Recorder {
         u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the matching records, the newest first.
+    /// Returns the records in memory that match a query, the newest first.
     #[must_use]
     pub fn query(&self, query: &RecordQuery) -> Vec<Arc<TelemetryRecord>> {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -294,19 +300,19 @@ fn outcome_of(decision: &Decision) -> Outcome {
     }
 }
 
-/// A query for records.
+/// A query for telemetry records. `None` does not restrict a member.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordQuery {
-    /// A pattern of endpoints; `*` matches any characters.
+    /// The pattern that endpoints must match; `*` matches any characters.
     pub endpoint: Option<String>,
-    /// The earliest time, in milliseconds since 1970.
+    /// The earliest time of the answer, in milliseconds since 1970.
     pub from: Option<u64>,
-    /// The latest time.
+    /// The latest time of the answer, in milliseconds since 1970.
     pub to: Option<u64>,
     /// The outcome: `passed`, `shaped`, `refused`, `fault` or `upstream_error`.
     pub outcome: Option<String>,
-    /// The maximum number of records; 100 by default.
+    /// The maximum number of returned records; 100 by default.
     pub limit: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The Prometheus metrics. Labels have few values: upstreams are configured, outcomes are known.
+//! The Prometheus metrics. Labels have few values: the configured upstreams and fixed names.
 
 use std::fmt::Write as _;
 
@@ -57,7 +57,7 @@ struct Kept {
     hit: &'static str,
 }
 
-/// All metrics. Their names begin with `context_guard_`.
+/// All metrics of a gateway. Their names begin with `context_guard_`.
 pub struct Metrics {
     registry: Registry,
     requests: Family<Request, Counter>,
@@ -196,7 +196,7 @@ impl Metrics {
         self.changes.get_or_create(&Changed { event: change.event.name() }).inc();
     }
 
-    /// Sets the state of the cursor store.
+    /// Sets the gauge of the cursor store: `up` is true if the store is reachable.
     pub fn store_is(&self, up: bool) {
         self.store.set(i64::from(up));
     }
@@ -210,7 +210,7 @@ impl Metrics {
         self.failures.get_or_create(&Upstream { upstream: upstream.to_owned() }).inc();
     }
 
-    /// Sets the state of an upstream.
+    /// Sets the gauge of an upstream: `up` is true if the upstream is reachable.
     pub fn upstream_is(&self, upstream: &str, up: bool) {
         self.up.get_or_create(&Upstream { upstream: upstream.to_owned() }).set(i64::from(up));
     }
@@ -220,7 +220,7 @@ impl Metrics {
         self.restarts.get_or_create(&Upstream { upstream: upstream.to_owned() }).inc();
     }
 
-    /// Sets the number of sessions.
+    /// Sets the gauge of client sessions.
     pub fn sessions(&self, sessions: usize) {
         self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
     }

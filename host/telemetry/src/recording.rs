@@ -18,37 +18,38 @@ use crate::engine::digest;
 use crate::engine::{CallContext, Decision};
 use crate::{Clock, Error, Result};
 
-/// The maximum number of queued answers.
+/// The maximum number of exchanges that wait to be written.
 const MAX_QUEUED: usize = 64;
 /// The replacement for redacted text.
 const REDACTED: &str = "[redacted]";
-/// Parts of member names whose values are always redacted.
+/// Words that mark a secret: the value of a JSON member is redacted if its name contains one of
+/// them.
 const SECRET_NAMES: [&str; 8] =
     ["password", "passwd", "secret", "token", "apikey", "authorization", "credential", "cookie"];
 
-/// A recorded exchange, which is one line of the file.
+/// A recorded exchange, which is one line of the recording file.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Exchange {
-    /// The time in milliseconds since 1970.
+    /// The time of the upstream's answer, in milliseconds since 1970.
     pub timestamp: u64,
     /// A digest of the principal, which distinguishes principals without naming them.
     pub principal: String,
     /// The name of the upstream.
     pub upstream: String,
-    /// The protocol version in use.
+    /// The MCP protocol version of the exchange.
     #[serde(default)]
     pub protocol_version: String,
     /// The endpoint, `upstream::tool`, as policy rules name it.
     pub endpoint: String,
-    /// The request as it was sent to the upstream, with the guard's own arguments.
+    /// The client's request as the guard received it, with the arguments for the guard itself.
     pub request: Value,
-    /// The answer of the upstream.
+    /// The answer of the upstream, before shaping.
     pub response: Value,
 }
 
 impl Exchange {
-    /// Reads the exchanges of a file.
+    /// Reads all exchanges of a recording file.
     ///
     /// # Errors
     /// [`Error::Config`] if the file cannot be read, or with the number of an invalid line.
@@ -87,7 +88,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens the file, relative to `folder`, and starts the thread that writes it.
+    /// Opens the recording file, relative to `folder`, and starts the thread that writes it.
+    /// Returns `None` if the share of recorded answers is 0.
     ///
     /// # Errors
     /// [`Error::Config`]; [`Error::Setup`] if a pattern is not a regular expression.
@@ -117,7 +119,7 @@ impl Recording {
         Ok(Some(Self { every, seen: AtomicU64::new(0), queue, clock }))
     }
 
-    /// Records the exchange if it is sampled. Costs one copy then.
+    /// Records an exchange if it is sampled, which copies it. `response` is the upstream's answer.
     pub fn offer(&self, cx: &CallContext, request: &[u8], response: &[u8], decision: &Decision) {
         if !self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every) {
             return;
@@ -210,7 +212,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts a text, which may be JSON itself.
+    /// Redacts secrets in a string of a message. If the string is JSON itself, its members are
+    /// redacted.
     fn text(&self, text: &mut String) {
         if text.trim_start().starts_with(['{', '['])
             && let Ok(mut inner) = serde_json::from_str::<Value>(text)

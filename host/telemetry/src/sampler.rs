@@ -14,29 +14,29 @@ use crate::engine::Decision;
 use crate::revision::answer::visible;
 use crate::tokenizer::{o200k, require_exact_tokens};
 
-/// The maximum number of queued answers.
+/// The maximum number of sampled answers that wait for the tokenizer.
 const MAX_QUEUED: usize = 16;
-/// The bounds of a correction.
+/// The smallest and the largest factor that corrects token estimates.
 const CORRECTION_BOUNDS: (f64, f64) = (0.8, 1.5);
-/// The minimum number of samples for a correction.
+/// The minimum number of samples of an endpoint before its estimates are corrected.
 const MIN_SAMPLES: u64 = 5;
-/// The weight of a new sample in the running correction.
+/// The weight of a new sample in the running ratio of exact to estimated tokens.
 const SAMPLE_WEIGHT: f64 = 0.2;
 
-/// The accuracy of the estimates of an endpoint.
+/// The accuracy of the token estimates for the answers of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// The number of samples.
+    /// The number of sampled answers.
     pub samples: u64,
-    /// The sum of their exact counts.
+    /// The sum of the exact token counts of all samples.
     pub actual: u64,
-    /// The sum of their estimates.
+    /// The sum of the estimated token counts of all samples.
     pub estimated: u64,
     /// The number of estimates that were off by more than 30 %.
     pub off: u64,
     /// The running ratio of exact to estimated tokens.
     ratio: f64,
-    /// The last reported correction.
+    /// The correction that was reported last.
     reported: f64,
 }
 
@@ -47,7 +47,7 @@ impl Default for Accuracy {
 }
 
 impl Accuracy {
-    /// Returns the factor that corrects the estimates, within bounds; 1 with too few samples.
+    /// Returns the factor that corrects token estimates, from 0.8 to 1.5; 1 with too few samples.
     #[must_use]
     pub fn correction(&self) -> f64 {
         if self.samples < MIN_SAMPLES {
@@ -72,7 +72,8 @@ impl Accuracy {
     }
 }
 
-/// Returns true if an estimate is off by more than 30 % of the exact count.
+/// Returns true if the estimated token count differs from the actual one by more than 30 % of the
+/// latter.
 fn is_off(actual: u64, estimated: u64) -> bool {
     actual.abs_diff(estimated) * 10 > actual * 3
 }
@@ -86,14 +87,15 @@ struct Sample {
 #[derive(Default)]
 struct Known {
     endpoints: Mutex<BTreeMap<String, Accuracy>>,
-    /// True if a correction changed since the last report.
+    /// True if a correction changed by more than [`MIN_CHANGE`] since the last call of
+    /// [`Sampler::moved`].
     moved: AtomicBool,
 }
 
 /// The minimum change of a correction that is reported.
 const MIN_CHANGE: f64 = 0.05;
 
-/// Samples a share of the answers.
+/// Counts the tokens of a share of the sent answers exactly, to correct the estimates.
 pub struct Sampler {
     every: u64,
     seen: AtomicU64,
@@ -102,7 +104,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts a sampler for a `share` of the answers, from 0 to 1. Returns none for a share of 0.
+    /// Starts a sampler for a `share` of the answers, from 0 to 1. Returns `None` for a share of 0
+    /// or in a build without the tokenizer.
     ///
     /// # Errors
     /// If the thread cannot start.
@@ -126,7 +129,7 @@ impl Sampler {
         Ok(Some(Arc::new(Self { every, seen: AtomicU64::new(0), queue, known })))
     }
 
-    /// Samples a sent answer. Costs one copy if it is chosen.
+    /// Samples `message`, an answer sent to the client, if it is its turn, which copies it.
     pub fn offer(&self, decision: &Decision, message: &[u8]) {
         let turn = self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every);
         // Extrapolated counts of long answers have another kind of error and would distort the
@@ -145,13 +148,14 @@ impl Sampler {
         }
     }
 
-    /// Returns the accuracy by endpoint.
+    /// Returns the accuracy of token estimates by endpoint.
     #[must_use]
     pub fn report(&self) -> BTreeMap<String, Accuracy> {
         self.known.endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the corrections of all endpoints if one changed since the last call.
+    /// Returns the correction factors of all endpoints if one changed since the last call, else
+    /// `None`.
     #[must_use]
     pub fn moved(&self) -> Option<BTreeMap<String, f64>> {
         let moved = self.known.moved.swap(false, Ordering::AcqRel);

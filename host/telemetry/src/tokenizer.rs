@@ -1,11 +1,11 @@
-//! Exact token counts.
+//! Exact token counts with the o200k tokenizer.
 
 use crate::{Result, config};
 
 /// True if [`o200k`] counts with the real tokenizer, which needs the cargo feature `exact-tokens`.
 pub const COUNTS_EXACTLY: bool = cfg!(feature = "exact-tokens");
 
-/// Refuses a setting that needs exact counts in a build that only estimates them.
+/// Fails in a build without the real tokenizer. `setting` is the name of the setting that needs it.
 ///
 /// # Errors
 /// [`config::Error::Feature`] without the cargo feature `exact-tokens`.

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::{Error, Result};
 
-/// Parses a text as the contents of this file.
+/// Parses `text` as the contents of the file at `path`, whose extension selects the format.
 ///
 /// # Errors
-/// [`Error::Format`].
+/// [`Error::Format`] if the text is not valid in that format.
 pub fn parse(path: &Path, text: &str) -> Result<Value> {
     let format = |reason: String| Error::Format { path: path.to_owned(), reason };
     let value = match path.extension().and_then(|ending| ending.to_str()) {

@@ -1,26 +1,26 @@
-//! The errors of a file.
+//! The errors of a file that an operator writes.
 
 use std::fmt;
 
-/// An error of a file.
+/// An error of one value in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// The line, from 1, if known.
+    /// The line of the value, counted from 1; `None` if unknown.
     pub line: Option<usize>,
-    /// The path of the value: member names and list positions.
+    /// The path of the value: member names, and list positions counted from 0.
     pub steps: Vec<String>,
-    /// The reason, and the valid values.
+    /// The reason why the value is invalid, and the valid values.
     pub reason: String,
 }
 
 impl Issue {
-    /// Returns an error of the value at these steps.
+    /// Returns an error of the value at the path `steps`, without a line.
     pub fn new(steps: &[&str], reason: impl Into<String>) -> Self {
         let steps = steps.iter().map(|step| (*step).to_owned()).collect();
         Self { line: None, steps, reason: reason.into() }
     }
 
-    /// Returns an error at a path such as `endpoints[2].hardCap`.
+    /// Returns an error of the value at a path such as `endpoints[2].hardCap`, without a line.
     pub fn at_path(path: &str, reason: &str) -> Self {
         let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']').to_owned());
         Self {
@@ -30,7 +30,7 @@ impl Issue {
         }
     }
 
-    /// Returns the path in the form `upstreams[0].name`.
+    /// Returns the path of the value as text, such as `upstreams[0].name`.
     #[must_use]
     pub fn path(&self) -> String {
         self.steps.iter().fold(String::new(), |path, step| {

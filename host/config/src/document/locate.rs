@@ -1,4 +1,4 @@
-//! Finds the lines of errors.
+//! Finds the lines of errors in a file.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use marked_yaml::Node;
 
 use super::Issues;
 
-/// Adds lines to errors. Supports YAML and JSON, which is a subset of YAML.
+/// Adds lines to the errors of a file at `path` with the contents `text`. Supports YAML and JSON;
+/// errors in TOML remain without lines.
 pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
     if path.extension().is_some_and(|ending| ending == "toml") {
         return issues;
@@ -19,7 +20,8 @@ pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
     issues
 }
 
-/// Returns the line of a value, if known.
+/// Returns the line of the value at the path `steps` in a file with the contents `text`. `None` if
+/// the file is TOML or cannot be parsed.
 pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
     if path.extension().is_some_and(|ending| ending == "toml") {
         return None;
@@ -27,8 +29,8 @@ pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
     line(&marked_yaml::parse_yaml(0, text).ok()?, steps)
 }
 
-/// Returns the line of the deepest existing part of a path. The line of a member is that of its
-/// name.
+/// Returns the line of the value at the path `steps`, or of its innermost parent that exists. The
+/// line of a member is that of its name.
 fn line(root: &Node, steps: &[String]) -> Option<usize> {
     let mut at = root;
     let mut line = at.span().start().map(|mark| mark.line());

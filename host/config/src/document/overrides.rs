@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-/// The prefix of variables that override a file: `CONTEXT_GUARD__LIMITS__CONCURRENCY=64` sets
-/// `limits.concurrency`.
+/// The prefix of environment variables that override the gateway file:
+/// `CONTEXT_GUARD__LIMITS__CONCURRENCY=64` sets `limits.concurrency`.
 pub const OVERRIDE: &str = "CONTEXT_GUARD__";
-/// The prefix of variables that override the policy: `CONTEXT_GUARD__POLICY__HARD_CAP=9000` sets
-/// its `hardCap`.
+/// The prefix of environment variables that override the policy:
+/// `CONTEXT_GUARD__POLICY__HARD_CAP=9000` sets its `hardCap`.
 pub const POLICY_OVERRIDE: &str = "CONTEXT_GUARD__POLICY__";
 
-/// Sets the member that a name such as `A__B__C` selects.
+/// Sets the member of a document that a name such as `A__B__C` selects, which is `a.b.c`.
 ///
 /// Names match without case and underscores, and numbers select list entries. A value is parsed as
 /// JSON if possible.
@@ -36,7 +36,7 @@ pub fn override_with(document: &mut Value, name: &str, value: &str) {
     *at = value;
 }
 
-/// Converts `REQUEST_BYTES` to `requestBytes`.
+/// Converts a name such as `REQUEST_BYTES` to camel case, `requestBytes`.
 fn camel(name: &str) -> String {
     let mut words = name.split('_').filter(|word| !word.is_empty()).map(str::to_lowercase);
     let first = words.next().unwrap_or_default();

@@ -3,21 +3,22 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// A difference between two documents.
+/// A value that differs between two documents.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The path, such as `endpoints[crm::list_*].hardCap`. Rules are identified by their pattern.
+    /// The path of the value, such as `endpoints[crm::list_*].hardCap`. Rules are identified by
+    /// their pattern.
     pub path: String,
-    /// The old value; null if there was none.
+    /// The value in the old document; null if there is none.
     pub old: Value,
-    /// The new value; null if there is none.
+    /// The value in the new document; null if there is none.
     pub new: Value,
 }
 
-/// Returns all differences in the order of their paths.
+/// Returns all differences between two documents in the order of their paths.
 ///
-/// Rules with the same pattern are compared with each other. A changed order is reported because
-/// later rules override earlier ones.
+/// Endpoint rules with the same pattern are compared with each other. A changed order of rules is
+/// reported because later rules override earlier ones.
 #[must_use]
 pub fn diff(old: &Value, new: &Value) -> Vec<Difference> {
     let mut differences = Vec::new();
@@ -77,7 +78,8 @@ fn rules(old: &[Value], new: &[Value], into: &mut Vec<Difference>) {
     }
 }
 
-/// Returns the pattern of each rule, with a number if several rules share one.
+/// Returns the pattern of each endpoint rule. If rules share a pattern, all but the first get a
+/// number.
 fn names(rules: &[Value]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for rule in rules {

@@ -1,4 +1,4 @@
-//! Explains the settings of an endpoint and their origin.
+//! Explains a policy's effective settings for an endpoint and their origin.
 
 use std::fmt;
 
@@ -7,16 +7,17 @@ use serde_json::{Map, Value};
 
 use super::{Source, settings};
 
-/// The origin of a value.
+/// The origin of the effective value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The default.
+    /// The default of the policy schema.
     Default,
-    /// The top level of the policy, in this line.
+    /// The top level of the policy. Contains the line, if known.
     Top(Option<usize>),
-    /// The rule with this number and pattern, in this line.
+    /// An endpoint rule. Contains its position from 0, its pattern, and the line of the setting, if
+    /// known.
     Rule(usize, String, Option<usize>),
-    /// An environment variable.
+    /// An environment variable with this name.
     Environment(String),
 }
 
@@ -35,20 +36,23 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The effective value of a setting.
+/// A setting with its effective value for an endpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
-    /// The name; members of an object have a dot.
+    /// The name of the setting, such as `hardCap`. A member of an object is named like
+    /// `estimator.scale`.
     pub setting: String,
-    /// The value; null if it depends on the answer.
+    /// The effective value; null if it depends on the answer.
     pub value: Value,
     /// The origin of the value.
     pub origin: Origin,
 }
 
-/// Returns all settings of an endpoint, which is `upstream::tool` or the name of a tool.
+/// Returns all settings of a policy for an endpoint, which is `upstream::tool` or the name of a
+/// tool.
 ///
-/// Settings at the top apply first, then all matching globs in their order, then exact names.
+/// Later values override earlier ones: first the top level, then all matching glob rules in their
+/// order, then rules with the exact name.
 #[must_use]
 pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
     let mut all: Vec<Explained> = settings()
@@ -77,7 +81,8 @@ pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
     all
 }
 
-/// Returns true if a rule applies to an endpoint. It may name it with or without the upstream.
+/// Returns true if a rule with this pattern applies to an endpoint. The pattern may match the name
+/// with or without the upstream.
 fn applies(pattern: &str, endpoint: &str) -> bool {
     let name = endpoint.split_once("::").map_or(endpoint, |(_, name)| name);
     if glob::is_pattern(pattern) {
@@ -108,7 +113,8 @@ fn apply_overrides(
     }
 }
 
-/// Returns the rows of a setting: one per member if members are overridden individually.
+/// Returns the names and values to explain for a setting. These are its members if they can be
+/// overridden individually, else the setting itself.
 fn members(name: &str, value: &Value) -> Vec<(String, Value)> {
     match value {
         Value::Object(members) if name == "estimator" => members
@@ -119,7 +125,8 @@ fn members(name: &str, value: &Value) -> Vec<(String, Value)> {
     }
 }
 
-/// Returns the variable that overrides a member.
+/// Returns the environment variable that sets the member `name` of the object at the path `steps`,
+/// if there is one.
 fn environment(source: &Source, steps: &[String], name: &str) -> Option<Origin> {
     let plain = |name: &str| name.replace('_', "").to_lowercase();
     let way: Vec<String> = steps.iter().map(String::as_str).chain([name]).map(plain).collect();

@@ -1,4 +1,5 @@
-//! The source of a policy: a file, a part of another file, the environment.
+//! The source of a policy: a file of its own or the gateway file, with overrides by the
+//! environment.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +8,21 @@ use serde_json::{Map, Value};
 use crate::document::{self, Issues, OVERRIDE, POLICY_OVERRIDE, override_with};
 use crate::{Error, Result};
 
-/// A policy with its source.
+/// A policy document with its source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
-    /// The path, if the policy has its own file.
+    /// The path of the policy file; `None` if the policy is part of another file.
     pub path: Option<PathBuf>,
-    /// The text of the file.
+    /// The text of the policy file; empty without a file.
     pub text: String,
-    /// The environment variables that override members.
+    /// The names of the environment variables that override members of the policy.
     pub overridden: Vec<String>,
     document: Value,
 }
 
 impl Source {
-    /// Reads a .yaml, .json or .toml file and applies overrides. An empty file is an empty policy.
+    /// Reads a policy from a .yaml, .json or .toml file and applies overrides by the environment.
+    /// An empty file is an empty policy.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Format`] with line and column if the format reports them.
@@ -30,16 +32,18 @@ impl Source {
         Self::parse(path, text)
     }
 
-    /// Parses a text as the contents of this file.
+    /// Parses `text` as the contents of the policy file at `path` and applies overrides by the
+    /// environment.
     ///
     /// # Errors
-    /// [`Error::Format`].
+    /// [`Error::Format`] if the text is not valid in the format of the file.
     pub fn parse(path: &Path, text: String) -> Result<Self> {
         let document = document::parse(path, &text)?;
         Ok(Self { path: Some(path.to_owned()), text, ..Self::default() }.with(document))
     }
 
-    /// Returns a policy from another file; none is the default policy.
+    /// Returns a policy that is part of another file, with overrides by the environment. `None` is
+    /// the default policy.
     #[must_use]
     pub fn inline(policy: Option<Map<String, Value>>) -> Self {
         Self::default().with(policy.map(Value::Object).unwrap_or_default())
@@ -57,24 +61,25 @@ impl Source {
         self
     }
 
-    /// Returns the whole document.
+    /// Returns the policy document after overrides.
     #[must_use]
     pub fn document(&self) -> &Value {
         &self.document
     }
 
-    /// Returns the policy in JSON for the guard.
+    /// Returns the policy in JSON, as the guard component takes it; empty for the default policy.
     #[must_use]
     pub fn json(&self) -> String {
         if self.document.is_null() { String::new() } else { self.document.to_string() }
     }
 
-    /// Returns the line of a value, if known.
+    /// Returns the line of the value at the path `steps` in the policy file. `None` if unknown.
     pub(super) fn line(&self, steps: &[String]) -> Option<usize> {
         document::line_of(self.path.as_ref()?, &self.text, steps)
     }
 
-    /// Returns the errors with file and lines.
+    /// Returns the errors of this policy as one error, with the path of its file and lines if it
+    /// has a file.
     #[must_use]
     pub fn located(&self, issues: Issues) -> Error {
         match &self.path {

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// A client of a server that it started.
+/// An MCP client of a server process that it started.
 pub(super) struct Client {
     child: Child,
     input: Option<ChildStdin>,
@@ -17,7 +17,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Starts a server and initializes the session.
+    /// Starts the server `program` with these arguments and initializes the session.
     pub(super) fn start(program: &Path, arguments: &[&OsStr]) -> Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
@@ -36,7 +36,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Calls a tool and returns the raw response.
+    /// Calls a tool and returns the JSON-RPC response as it was sent.
     pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Result<Vec<u8>> {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
@@ -62,7 +62,7 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// Closing its input ends the server.
+    /// Ends the server by closing its standard input, and waits for its end.
     fn drop(&mut self) {
         drop(self.input.take());
         let _ = self.child.wait();
