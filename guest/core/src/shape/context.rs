@@ -1,4 +1,4 @@
-//! The context of one call: policy, keys, caller, and the caller's wishes.
+//! The context of one call: policy, keys, caller, and the options that the caller requests.
 
 use super::condense::CondenseOptions;
 use super::list::PageRequest;
@@ -8,18 +8,20 @@ use crate::policy::EndpointSettings;
 use crate::query::Query;
 use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope};
 
-/// The guard's own arguments of a call that set the size of the answer.
+/// The arguments of a tool call that are for the guard, not the upstream, and set the size of the
+/// result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RequestOptions {
-    /// The number of items on a page. 0: as policy says.
+    /// The number of items on a page. 0: the default of the policy.
     pub limit: u64,
-    /// The number of pages or chunks in one answer. 0: one.
+    /// The number of pages or chunks in one result. 0: one.
     pub pages: u64,
-    /// The first line, counted from 1. 0: no range of lines is requested.
+    /// The first requested line of a text, counted from 1. 0: the first line of the text or, if
+    /// `end_line` is 0 too, no range of lines.
     pub start_line: u64,
-    /// The last line. 0: the last line of the text.
+    /// The last requested line of a text. 0: the last line of the text.
     pub end_line: u64,
-    /// If true, nothing is condensed (`fields=all`).
+    /// If true, no fields are removed and no values shortened (`fields=all`).
     pub whole: bool,
 }
 
@@ -31,45 +33,48 @@ impl RequestOptions {
     }
 }
 
-/// Everything besides the payload that determines how an answer is shaped.
+/// Everything besides the payload that determines how an upstream's answer is shaped.
 #[derive(Clone, Copy)]
 pub struct ShapeContext<'a> {
-    /// The policy for the endpoint.
+    /// The policy settings for the called endpoint.
     pub limits: &'a EndpointSettings,
-    /// The live keys.
+    /// The currently valid keys, which sign cursors and name snapshots.
     pub keys: &'a Keys,
     /// The principal and endpoint that snapshots and cursors are bound to.
     pub scope: Scope<'a>,
-    /// The endpoint without its upstream.
+    /// The name of the called endpoint, without that of its upstream.
     pub name: &'a str,
     /// A hash of the arguments of the call.
     pub arguments: u128,
-    /// The requested size.
+    /// The page size, range of lines and level of detail that the caller requests.
     pub options: RequestOptions,
-    /// The requested selection.
+    /// The query that the caller requests on the answer, such as a selection of fields. May be
+    /// empty.
     pub query: &'a Query,
-    /// The token budget that the caller states for this answer.
+    /// The token budget that the caller states for this answer. `None`: the budget of the policy.
     pub budget: Option<u64>,
     /// True if the payload is the result of a transformation, not the upstream's answer.
     pub is_transformed: bool,
     /// The current time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// The name of the tool that reads the rest of an answer.
+    /// The name of the guard's tool that reads the rest of an answer.
     pub read_tool: &'a str,
     /// The members that the tool's output schema accepts in structured content.
     pub schema_constraint: SchemaConstraint,
-    /// The call that cursors repeat, if the answer is not stored.
+    /// The upstream call that a cursor repeats to get the answer again. `None` if the answer is
+    /// stored.
     pub replay: Option<&'a Replay>,
 }
 
 impl ShapeContext<'_> {
-    /// Returns the same context with other options.
+    /// Returns this context with `options` and `is_transformed` replaced.
     #[must_use]
     pub fn with(&self, options: RequestOptions, is_transformed: bool) -> Self {
         ShapeContext { options, is_transformed, ..*self }
     }
 
-    /// Returns a cost that no fitting answer reaches, so that pricing can stop there.
+    /// Returns a cost, in tokens, that is above every limit of this call. Pricing of an answer
+    /// stops there, because the answer cannot fit.
     #[must_use]
     pub fn surely_over(&self) -> u64 {
         let limits = self.limits;
@@ -80,14 +85,15 @@ impl ShapeContext<'_> {
         token_limit.saturating_mul(2).max(limits.estimator.allowance(cap).saturating_mul(2))
     }
 
-    /// The expiry time of entries that are stored now, in milliseconds since 1970.
+    /// The expiry time of snapshot entries that are stored now, in milliseconds since 1970.
     #[must_use]
     pub fn expires_ms(&self) -> u64 {
         // A cursor that is issued at the end of the first lifetime must live for a full one.
         self.now_ms + 2 * self.limits.cursor_ttl_ms
     }
 
-    /// Returns the pricer for excerpts that go into these parts of a result.
+    /// Returns the pricer for excerpts that may cost `token_limit`. They are written as text
+    /// content if `text`, and as structured content at `structured` if given.
     #[must_use]
     pub fn pricer<'f>(
         &'f self,
@@ -108,19 +114,19 @@ impl ShapeContext<'_> {
         ExcerptPricer::new(self.limits.estimator, context)
     }
 
-    /// Signs a cursor.
+    /// Signs a cursor for the principal of this call.
     #[must_use]
     pub fn sign(&self, cursor: &Cursor) -> String {
         self.pricer(0, true, None).context.sign(cursor)
     }
 
-    /// The number of items on a page.
+    /// The number of items on a page: as the caller requests, or else the default of the policy.
     #[must_use]
     pub fn page_size(&self) -> u64 {
         if self.options.limit > 0 { self.options.limit } else { self.limits.default_page_size }
     }
 
-    /// The page that a call without a cursor requests.
+    /// The request for the first items of a payload's lists, for a call without a cursor.
     pub(super) fn first_page(&self) -> PageRequest {
         let page_size = self.page_size();
         PageRequest {
@@ -134,7 +140,7 @@ impl ShapeContext<'_> {
         }
     }
 
-    /// The options for condensing, or `None` if policy or caller forbid it.
+    /// The options for condensing records, or `None` if policy or caller forbid it.
     #[must_use]
     pub fn condense_options(&self) -> Option<CondenseOptions<'_>> {
         (self.limits.summarization && !self.options.whole).then(|| CondenseOptions {

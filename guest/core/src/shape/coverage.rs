@@ -1,37 +1,38 @@
-//! Result metadata, for programs: the extent of an excerpt, and how to get the rest. `notice` has
-//! the same for models.
+//! Result metadata, for programs: the part of a payload that an excerpt shows, and how to read the
+//! rest. The module `notice` writes the same for models.
 
 use serde_json::{Map, Value, json};
 
 use super::condense::Condensed;
 use crate::record::Loss;
 
-/// The maximum number of field names that are listed.
+/// The maximum number of field names that are listed in the result metadata.
 const MAX_LISTED_FIELDS: usize = 24;
 
-/// The extent of an excerpt.
+/// The part of a payload that an excerpt shows, and the size of the whole.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Coverage {
-    /// Items of a list.
+    /// The excerpt shows items of one or several lists.
     Page {
-        /// The number of the first item, from 0.
+        /// The number of the first item shown, from 0.
         first: u64,
         /// The number of items shown.
         shown: u64,
-        /// The number of items in the list.
+        /// The number of items in the list, or in all lists together.
         total: u64,
         /// The maximum number of items on a page.
         page_size: u64,
-        /// For each of several lists: its path, the items shown, and the items in all.
+        /// For each list, its path, the number of items shown, and its number of items. Empty if
+        /// there is only one list.
         lists: Vec<(String, u64, u64)>,
-        /// The fields that are missing, if the items are condensed.
+        /// The fields shown and omitted if the items are condensed. `None` if they are whole.
         condensed: Option<FieldCoverage>,
     },
-    /// Lines of a text.
+    /// The excerpt shows lines of a text.
     Chunk {
         /// The number of the chunk, from 0.
         index: u64,
-        /// The number of chunks.
+        /// The number of chunks in the text.
         total: u64,
         /// The first line shown, from 1.
         start_line: u64,
@@ -41,47 +42,47 @@ pub enum Coverage {
         lines: u64,
         /// The number of bytes shown.
         bytes: u64,
-        /// True if these are requested lines, not a chunk.
+        /// True if the caller requested these lines, false if they are a chunk.
         range: bool,
     },
-    /// A part of an item that is larger than a page.
+    /// The excerpt shows a part of one item that is larger than a page.
     Part {
-        /// The number of the item, from 0.
+        /// The number of the item in the list, from 0.
         item: u64,
         /// The number of items in the list.
         total: u64,
-        /// The first byte shown.
+        /// The offset in the item of the first byte shown.
         from: u64,
-        /// The byte after the last one shown.
+        /// The offset in the item after the last byte shown.
         to: u64,
         /// The number of bytes in the item.
         bytes: u64,
     },
-    /// A document with fewer fields and shorter values.
+    /// The excerpt shows a document with fewer fields and shorter values.
     Summary(FieldCoverage),
-    /// The result of a query.
+    /// The excerpt shows the result of a query.
     Found {
-        /// A description of the result.
+        /// A description of the query result, for notices.
         what: String,
     },
-    /// The whole, in fewer bytes.
+    /// The excerpt shows the whole payload, in fewer bytes.
     Lossless {
-        /// A description of what was removed.
+        /// A description of the change, such as the removal of white space.
         what: String,
     },
-    /// A description of data that has no short form.
+    /// The excerpt only describes data that has no readable short form, such as binary data.
     Described {
-        /// The description.
+        /// The description of the data, for notices.
         what: String,
-        /// The number of bytes described.
+        /// The number of bytes of the described data.
         bytes: u64,
     },
 }
 
-/// The fields that an excerpt has and lacks.
+/// The fields of records or a document that a condensed excerpt shows and omits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldCoverage {
-    /// The number of fields in the original.
+    /// The number of fields before condensing.
     pub total: u64,
     /// The paths of the fields shown.
     pub kept: Vec<String>,
@@ -106,7 +107,8 @@ impl From<&Condensed> for FieldCoverage {
 }
 
 impl FieldCoverage {
-    /// Returns the top-level names of the fields left out, which a caller can request as sections.
+    /// Returns up to `most` top-level names of the omitted fields, separated by commas. A caller
+    /// can request them as sections.
     #[must_use]
     pub fn sections(&self, most: usize) -> String {
         let mut names: Vec<&str> = Vec::new();
@@ -122,7 +124,7 @@ impl FieldCoverage {
 }
 
 impl Coverage {
-    /// Returns the mode that is reported.
+    /// Returns the name of the kind of reduction, as reported in the result metadata.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -136,7 +138,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the kind of loss.
+    /// Returns the kind of information loss in comparison with the original payload.
     #[must_use]
     pub fn loss(&self) -> Loss {
         match self {
@@ -150,7 +152,8 @@ impl Coverage {
         }
     }
 
-    /// Returns the number of items shown, if this is a list.
+    /// Returns the number of items shown, which is 0 for a part of an item. `None` if the excerpt
+    /// is not of a list.
     #[must_use]
     pub fn items(&self) -> Option<u64> {
         match self {
@@ -160,8 +163,8 @@ impl Coverage {
         }
     }
 
-    /// Returns the result metadata, under its public names. `cursor` leads to the rest if `more`,
-    /// else to the whole.
+    /// Returns the result metadata, under its public names. `cursor` leads to the rest of the
+    /// payload if `more`, else to the whole. `read_tool` is the tool that takes it.
     #[must_use]
     pub fn json(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> Map<String, Value> {
         let mut json = match self {
@@ -205,7 +208,8 @@ impl Coverage {
     }
 
     /// Returns the value of `structuredContent.context_guard`. It is short, because a model may
-    /// read it. `beside` is true if paging fields are also written beside the list.
+    /// read it. `beside` is true if paging fields are also written beside the list. The other
+    /// parameters are those of [`Coverage::json`].
     #[must_use]
     pub fn structured(
         &self,
@@ -231,7 +235,9 @@ impl Coverage {
         json
     }
 
-    /// Returns the shortest metadata, for small limits: loss, cursor and, with `counts`, counts.
+    /// Returns the shortest result metadata, for small token limits: loss, cursor and, if `counts`,
+    /// the numbers of items shown and in total. `cursor` leads to the rest if `more`, else to the
+    /// whole.
     #[must_use]
     pub fn brief(&self, cursor: Option<&str>, more: bool, counts: bool) -> Map<String, Value> {
         let mut json = self.json(None, more, "");
@@ -251,7 +257,7 @@ impl Coverage {
     }
 }
 
-/// Returns the metadata of omitted fields (FR-011).
+/// Returns the result metadata on omitted fields, and how to read them with `cursor` (FR-011).
 fn details(fields: &FieldCoverage, cursor: Option<&str>, read_tool: &str) -> Map<String, Value> {
     let mut details = Map::new();
     details.insert("totalFields".to_owned(), fields.total.into());

@@ -1,4 +1,4 @@
-//! An item of a list, as received and as shown.
+//! An item of a list, as received from the upstream and as written to the client.
 
 use std::cell::OnceCell;
 
@@ -6,34 +6,37 @@ use crate::fields::minify;
 use crate::json::scan::is_json;
 use crate::json::text::{Form, escape, visible};
 
-/// The number of items that decide whether white space is removed from all.
+/// The number of first items that are tested to decide if white space is removed from all items.
 const SAMPLE_ITEMS: usize = 3;
 
-/// An item of a list.
+/// An item of a payload's list, which may be minified.
 #[derive(Clone, Debug)]
 pub struct Item<'i> {
-    /// The number of the list that the item is in.
+    /// The index of the item's list among the paged lists of the payload.
     pub list: usize,
-    /// The bytes as received.
+    /// The bytes of the item before minifying.
     pub original: &'i [u8],
     form: Form,
-    /// True if insignificant white space is removed.
+    /// True if the item is written without insignificant white space.
     compact: bool,
-    /// The minified item, unescaped.
+    /// The minified item as raw JSON. Computed on first use.
     raw: OnceCell<Vec<u8>>,
-    /// The minified item, in the original form.
+    /// The minified item, escaped again if `original` is escaped as in a JSON string. Computed on
+    /// first use.
     shown: OnceCell<Vec<u8>>,
 }
 
 impl<'i> Item<'i> {
-    /// Creates an item.
+    /// Creates an item that is not minified. `original` is in `form`: raw, or escaped as in a JSON
+    /// string.
     #[must_use]
     pub fn new(list: usize, original: &'i [u8], form: Form) -> Self {
         let (raw, shown) = (OnceCell::new(), OnceCell::new());
         Self { list, original, form, compact: false, raw, shown }
     }
 
-    /// Returns the bytes that are shown, in the original form. O(item), once.
+    /// Returns the bytes to send to the client, raw or escaped like `original`. O(item) on first
+    /// use.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match (self.read(), self.form) {
@@ -46,8 +49,8 @@ impl<'i> Item<'i> {
         }
     }
 
-    /// Returns the bytes in the form that is cheapest to read, which is the same for all items of a
-    /// list. O(item), once.
+    /// Returns the bytes to parse or price, with their form: the minified item, which is raw, or
+    /// else `original`. The form is the same for all items of a list. O(item) on first use.
     #[must_use]
     pub fn read(&self) -> (&[u8], Form) {
         if !self.compact {
@@ -62,7 +65,8 @@ impl<'i> Item<'i> {
     }
 }
 
-/// Removes insignificant white space from items if the first ones have much of it. O(3 items).
+/// Removes insignificant white space from all items if that makes the first ones more than a
+/// twentieth shorter. O(3 items).
 pub fn minify_items(items: &mut [Item<'_>]) {
     let (mut before, mut after) = (0, 0);
     for item in items.iter().take(SAMPLE_ITEMS) {

@@ -1,4 +1,4 @@
-//! Lists: the items that a page may show.
+//! Lists: selects the items that a page shows by their cost.
 
 use std::cell::OnceCell;
 
@@ -14,59 +14,60 @@ use crate::snapshot::Cursor;
 use crate::snapshot::index::ListIndex;
 use crate::tokens::CostModel;
 
-/// A request for items of a list.
+/// A request for a page of items, which are numbered through all paged lists of a payload.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest {
-    /// The number of the first item, from 0.
+    /// The number of the first requested item, from 0.
     pub first: u64,
-    /// The bytes of the first item that were shown before.
+    /// The number of bytes of the first item that an earlier result showed. 0 for a whole item.
     pub within: u64,
-    /// The maximum number of items.
+    /// The maximum number of items to show.
     pub limit: u64,
-    /// The number of items on a page, as reported.
+    /// The number of items on a page, for the result metadata. `limit` may be several pages.
     pub page_size: u64,
-    /// The limit that later cursors carry. 0: as policy says.
+    /// The page size that cursors to later pages carry. 0: the default of the policy.
     pub carried_limit: u64,
-    /// If true, items are shown whole: those that do not fit are left to the next page.
+    /// If true, items are never condensed: those that do not fit are left to the next page.
     pub whole: bool,
     /// If true, all items are shown if they fit when condensed, even if they are more than a page.
     pub all: bool,
 }
 
-/// Number of items that are priced for a rough estimate.
+/// Number of items that are priced for a rough estimate of how many fit.
 const ROUGHLY_PRICED_ITEMS: usize = 4;
 
-/// Minimum cost of an item, however short it is.
+/// Minimum cost of an item, in tokens, however short it is.
 pub(super) const MIN_ITEM_TOKENS: u64 = 3;
 
-/// Items of lists that are to be shown.
+/// The task of showing a page of items: the items, the request, and their estimated costs.
 pub(super) struct ListTask<'t> {
     pricer: &'t ExcerptPricer<'t>,
     base: &'t Cursor,
-    /// The index of the lists.
+    /// The positions of the paged lists in the payload.
     pub index: &'t ListIndex,
     /// The form of the items: raw, or escaped as in a JSON string.
     pub form: Form,
-    /// The items, from the first requested one.
+    /// The items from the first requested one on. The page may show fewer.
     pub items: Vec<Item<'t>>,
-    /// The request.
+    /// The requested page: its first item, its limit, and the treatment of items that do not fit.
     pub request: PageRequest,
     options: Option<CondenseOptions<'t>>,
     whole_items: OnceCell<CountEstimate>,
     records: OnceCell<Option<RecordCondenser<'t>>>,
 }
 
-/// The estimated number of whole items that fit.
+/// The estimated number of items that fit the token limit without condensing.
 #[derive(Clone, Copy)]
 pub(super) struct CountEstimate {
-    /// The number.
+    /// The estimated number of items.
     pub count: usize,
-    /// True if only a few items were priced.
+    /// True if only the first few items were priced.
     is_rough: bool,
 }
 
 impl<'t> ListTask<'t> {
-    /// Creates a task. Much white space inside the items is removed. O(3 items).
+    /// Creates a task. Items with much white space are minified. `options` is `None` if items must
+    /// not be condensed. O(3 items).
     pub(super) fn new(
         pricer: &'t ExcerptPricer<'t>,
         base: &'t Cursor,
@@ -90,23 +91,24 @@ impl<'t> ListTask<'t> {
         usize::try_from(self.request.limit).unwrap_or(usize::MAX).min(self.items.len())
     }
 
-    /// Returns true if so many items nearly fill the page.
+    /// Returns true if `count` items are at least nine tenths of the maximum on the page.
     pub(super) fn is_nearly_full(&self, count: usize) -> bool {
         count * 10 >= self.limit() * 9
     }
 
-    /// Returns a page of the first `count` items.
+    /// Returns a page of the first `count` items, without condensing.
     pub(super) fn page(&self, count: usize) -> Excerpt {
         page(self.index, self.form, self.items.iter().take(count), self.request, self.base)
     }
 
-    /// The fields of the items, if they may be condensed. O(32 items), once.
+    /// Returns the condenser for the items. `None` if they must not be condensed, or are invalid.
+    /// O(32 items), once.
     pub(super) fn records(&self) -> Option<&RecordCondenser<'t>> {
         let new = || RecordCondenser::new(&self.items, self.options?);
         self.records.get_or_init(new).as_ref()
     }
 
-    /// Estimates how many whole items fit.
+    /// Estimates how many items fit the token limit without condensing, once.
     pub(super) fn whole_items(&self) -> CountEstimate {
         *self.whole_items.get_or_init(|| {
             // If far from all items fit, they are condensed, and a rough estimate is enough.
@@ -123,13 +125,15 @@ impl<'t> ListTask<'t> {
         })
     }
 
-    /// Returns the number of whole items that fit.
+    /// Returns the exact number of items that fit the token limit without condensing, from an
+    /// estimate.
     pub(super) fn exact_count(&self, estimate: CountEstimate) -> usize {
         let count = if estimate.is_rough { self.estimate_fit(usize::MAX) } else { estimate.count };
         self.fit(count)
     }
 
-    /// Estimates how many items fit by their single costs, of which the first `priced` are exact.
+    /// Estimates how many items fit the token limit by the sum of their costs. Only the first
+    /// `priced` items are priced, and the costs of the others estimated.
     fn estimate_fit(&self, priced: usize) -> usize {
         let mut sum = self.pricer.cost(&self.page(0));
         let fits = |cost: &u64| {
@@ -139,7 +143,8 @@ impl<'t> ListTask<'t> {
         self.item_costs(priced).take_while(fits).count()
     }
 
-    /// The costs of the first items. Those after `priced` are estimated by the costs before them.
+    /// Returns the cost of each item in all copies of the content. Items after the first `priced`
+    /// are estimated from the cost of earlier ones.
     fn item_costs(&self, priced: usize) -> impl Iterator<Item = u64> {
         let mut model = CostModel::default();
         let items = self.items.iter().take(self.limit()).enumerate();
@@ -154,7 +159,8 @@ impl<'t> ListTask<'t> {
         })
     }
 
-    /// Returns how many of `count` items fit, by the cost of whole pages. 0 if not one does.
+    /// Returns the number of first items, up to `count`, whose rendered page fits the token limit.
+    /// 0 if not one does.
     fn fit(&self, mut count: usize) -> usize {
         let limit = self.pricer.token_limit();
         while count > 0 {
@@ -170,7 +176,8 @@ impl<'t> ListTask<'t> {
     }
 }
 
-/// Returns a page of these items.
+/// Returns an excerpt that shows `items`, which begin with the first requested one. Its cursor,
+/// made from `base`, leads to the item after them.
 pub(super) fn page<'i>(
     list: &ListIndex,
     form: Form,

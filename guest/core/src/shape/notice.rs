@@ -1,24 +1,26 @@
-//! Result notices, for models. Their wording prevents that a part is taken for the whole.
+//! Result notices: sentences for models on the parts that a result omits. Their wording prevents
+//! that a part is taken for the whole.
 
 use super::coverage::{Coverage, FieldCoverage};
 use crate::query::names::join_names;
 
-/// The name of the tool that reads the rest of an answer.
+/// The name of the guard's tool that reads the rest of an answer.
 pub const READ_TOOL: &str = "context_guard_read";
 
-/// The maximum number of field names in a sentence.
+/// The maximum number of field names in the sentence of a notice.
 const MAX_NAMES: usize = 8;
-/// The maximum number of field names in a sentence under small limits.
+/// The maximum number of field names in the sentence of a notice under small token limits.
 const MAX_NAMES_BRIEF: usize = 3;
 
 impl Coverage {
-    /// Returns a sentence about what is shown and what is not.
+    /// Returns a sentence on the part of the payload that the result shows, and the part that it
+    /// omits.
     #[must_use]
     pub fn sentence(&self) -> String {
         self.sentence_of(MAX_NAMES)
     }
 
-    /// Returns the sentence with at most `names` field names.
+    /// Returns the sentence of [`Coverage::sentence`] with at most `names` names of omitted fields.
     fn sentence_of(&self, names: usize) -> String {
         match self {
             Coverage::Page { first, shown, total, lists, condensed, .. } => {
@@ -85,8 +87,9 @@ impl Coverage {
         }
     }
 
-    /// Returns the sentence, and how to continue. `cursor` leads to the rest if `more`, else to the
-    /// whole.
+    /// Returns the notice: a sentence on the omitted part, and how to continue with `read_tool`.
+    /// `cursor` leads to the rest of the payload if `more`, else to the whole. If `roomy`, the
+    /// notice has more field names and examples.
     #[must_use]
     pub fn text(&self, cursor: Option<&str>, more: bool, read_tool: &str, roomy: bool) -> String {
         let sentence = self.sentence_of(if roomy { MAX_NAMES } else { MAX_NAMES_BRIEF });
@@ -134,7 +137,8 @@ impl Coverage {
         }
     }
 
-    /// Returns the notice in the fewest words.
+    /// Returns the notice in the fewest words, for small token limits. `cursor` leads to the rest
+    /// of the payload if `more`, else to the whole.
     #[must_use]
     pub fn brief_text(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> String {
         let json = self.json(None, more, "");
@@ -160,7 +164,8 @@ impl Coverage {
         }
     }
 
-    /// Returns the hint on how to get condensed content whole, for structured content.
+    /// Returns a hint on how to read condensed content with all fields, for structured content.
+    /// `cursor` is the name of the member that holds the cursor. Empty if nothing is condensed.
     pub(super) fn whole_hint(&self, cursor: Option<&str>, read_tool: &str) -> String {
         match (self, cursor) {
             (Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_), Some(name)) => {

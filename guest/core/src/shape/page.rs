@@ -1,4 +1,4 @@
-//! The body of a page: the document around its lists, with some of their items.
+//! The body of a page: the payload's document around its lists, with some of their items.
 
 use serde_json::Value;
 
@@ -8,15 +8,15 @@ use crate::blocks::equal_bytes;
 use crate::json::text::{Form, convert, quoted};
 use crate::snapshot::index::ListIndex;
 
-/// A page, divided at the end of its main list. Paging fields are added there, and differ between
-/// text and structured content.
+/// The JSON of a page, divided after its main list, which is the longest one. Paging fields are
+/// inserted there, and differ between text and structured content.
 #[derive(Clone, Debug)]
 pub struct Pieces {
-    /// The form of the bytes: raw, or escaped as in a JSON string.
+    /// The form of `head` and `tail`: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The document up to and including the closing bracket of the main list.
     pub head: Vec<u8>,
-    /// The document after that bracket.
+    /// The document after the closing bracket of the main list.
     pub tail: Vec<u8>,
     /// True if the document may have members with the names of paging fields.
     pub clash: bool,
@@ -32,7 +32,8 @@ impl PartialEq for Pieces {
 }
 
 impl Pieces {
-    /// Creates the page of these items. Each item names its list.
+    /// Creates a page of a document. Each of `items` is the index of its list, and its bytes in
+    /// `form`.
     #[must_use]
     pub fn new<'i>(
         list: &ListIndex,
@@ -75,7 +76,8 @@ impl Pieces {
         Self { form, head, tail, clash }
     }
 
-    /// Returns the page, with paging fields after the main list if given.
+    /// Returns the JSON of the page. If `coverage` and cursor of a page are given, paging fields
+    /// are inserted after the main list.
     #[must_use]
     pub fn beside(&self, coverage: Option<(&Coverage, CursorLink<'_>)>) -> Vec<u8> {
         let mut out = self.head.clone();
@@ -90,7 +92,8 @@ impl Pieces {
     }
 }
 
-/// Returns `,"nextCursor":…,"meta":{…}`, under `_guard` if the names are taken (FR-033).
+/// Returns the paging fields, `,"nextCursor":…,"meta":{…}`. They are under `_guard` if `clash`: the
+/// document may have members with these names (FR-033).
 fn fields(coverage: &Coverage, link: CursorLink<'_>, clash: bool) -> Vec<u8> {
     let json = coverage.json(None, link.more, link.read_tool);
     let mut fields = Vec::new();

@@ -1,4 +1,5 @@
-//! Reduces a payload: selects what is stored, walks the strategies, and renders the excerpt.
+//! Reduction of a payload: divides it into pages or chunks, tries the strategies, and renders the
+//! excerpt.
 
 use super::condense::CondenseOptions;
 use super::context::ShapeContext;
@@ -25,29 +26,32 @@ const MAX_ITEMS_AT_ONCE: usize = 2_000;
 
 /// A payload after its reduction.
 pub struct ShapedPayload<'a> {
-    /// The part that is shown.
+    /// The part of the payload that the client receives.
     pub excerpt: Excerpt,
-    /// The excerpt as it is sent.
+    /// The excerpt as it is written in the result for the client.
     pub rendered: Rendered,
-    /// The entries to store.
+    /// The snapshot entries to store, from which later calls read the rest.
     pub entries: Vec<Entry<'a>>,
-    /// A cursor to the upstream's answer, if the payload was made from it.
+    /// A cursor to the upstream's answer, if the payload is a transformation of it.
     pub whole: Option<Cursor>,
 }
 
 /// The way in which a payload is divided.
 enum Division<'s> {
-    /// Into pages of these lists.
+    /// The payload is divided into pages of these lists.
     Pages(Vec<&'s List>),
-    /// Into chunks of its text.
+    /// The payload is divided into chunks of its text.
     Chunks,
-    /// Not at all: a document is summarized, and stored in chunks of its text.
+    /// The payload is a document that is summarized, not divided. It is stored in chunks of its
+    /// text.
     Document,
 }
 
-/// Reduces a payload to `token_limit` in all its copies. Returns `None` if it passes through.
+/// Reduces a payload until its copies in the result cost at most `token_limit` together. Returns
+/// `None` if the payload is sent unchanged.
 ///
-/// `cost` is the cost of one copy. `text` and `placement` say where the copies go.
+/// `cost` is the cost of one copy. A copy goes into text content if `text`, and into structured
+/// content if `placement` is given.
 #[must_use]
 pub fn shape_payload<'a>(
     context: &ShapeContext<'_>,
@@ -122,8 +126,9 @@ pub fn shape_payload<'a>(
     Some(ShapedPayload { excerpt, rendered, entries, whole: None })
 }
 
-/// Shows a page of a list. `items` begin with the first requested one: all of them if
-/// [`PageRequest::all`], else at most as many as the limit. `base` is a cursor into the snapshot.
+/// Returns the excerpt for a page of lists. `items` begin with the first requested one: all of them
+/// if [`PageRequest::all`], else at most as many as the limit. The cursor to the next page is made
+/// from `base`. `options` is `None` if items must not be condensed.
 #[must_use]
 pub fn show_items(
     index: &ListIndex,
@@ -138,7 +143,8 @@ pub fn show_items(
     reduce(&Task { pricer, base, content: Content::List(list), whole: None })
 }
 
-/// Shows these bytes of a text, or as many of them as fit.
+/// Returns the excerpt for a part of a stored text: all of `bytes`, or as many as fit. They begin
+/// at `position`, and the cursor to the next part is made from `base`.
 #[must_use]
 pub fn show_text(
     index: &TextIndex,
@@ -152,8 +158,8 @@ pub fn show_text(
     reduce(&Task { pricer, base, content: Content::Text(text), whole: None })
 }
 
-/// Selects how a payload is divided; `None` if it passes through. `tokens` are those of one copy,
-/// `total` is the cost of all.
+/// Selects how a payload is divided. `None` if it is sent unchanged. `tokens` are those of one copy
+/// of the payload, and `total` is the cost of all copies.
 fn divide<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, 's>,
@@ -188,13 +194,14 @@ fn divide<'s>(
     ((limits.chunking || is_capped) && must_divide).then_some(Division::Chunks)
 }
 
-/// Returns true if all items are shown if they fit when condensed: the caller chose no number.
+/// Returns true if the page may show all items of `lists`, condensed: the caller chose no number of
+/// items, and they are not too many.
 fn shows_all_at_once(context: &ShapeContext<'_>, lists: &[&List]) -> bool {
     let items: usize = lists.iter().map(|list| list.items.len()).sum();
     context.condense_options().is_some() && context.first_page().all && items <= MAX_ITEMS_AT_ONCE
 }
 
-/// The first items of these lists.
+/// Returns the first `limit` items of these lists of a payload.
 fn first_items<'a>(payload: &Payload<'a, '_>, lists: &[&List], limit: u64) -> Vec<Item<'a>> {
     let spans = lists
         .iter()
@@ -206,7 +213,7 @@ fn first_items<'a>(payload: &Payload<'a, '_>, lists: &[&List], limit: u64) -> Ve
     spans.take(usize::try_from(limit).unwrap_or(usize::MAX)).map(item).collect()
 }
 
-/// Returns true if a page shows every item whole.
+/// Returns true if the excerpt is a page that shows every item of its lists, none condensed.
 fn shows_all_items(excerpt: &Excerpt) -> bool {
     matches!(
         excerpt.coverage,

@@ -1,4 +1,4 @@
-//! Ranges of a text: the lines that an answer shows, and where its chunks begin.
+//! Ranges of a text: selects the lines that a result shows, and divides the text into chunks.
 
 use super::chunk::{self, ChunkLimits};
 use super::context::ShapeContext;
@@ -8,32 +8,32 @@ use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::lines::{IndexedText, LineSpans};
 
-/// Tokens for each copy that are reserved for the notice of a chunk.
+/// Tokens that are reserved for the notice of a chunk, for each copy of the chunk in the result.
 const NOTICE_TOKENS: u64 = 190;
 
-/// Limit, in tokens for each copy, from which highlights are shown.
+/// Minimum token limit, for each copy of a chunk in the result, at which highlights are shown.
 const MIN_HIGHLIGHT_TOKENS: u64 = 350;
 
-/// A text of which a part is to be shown.
+/// The task of showing a part of a text.
 pub(super) struct TextTask<'t> {
-    /// The index of the text.
+    /// The positions of the chunks in the whole text.
     pub index: &'t TextIndex,
-    /// The bytes of the part.
+    /// The bytes of the part to show. The excerpt has as many of them as fit.
     pub bytes: &'t [u8],
     /// The form of the bytes: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The position of the bytes in the text.
     pub position: TextPosition,
-    /// The highlights of the whole text, if they are shown.
+    /// The important lines of the whole text. `None` if no highlights are shown.
     pub highlights: Option<&'t Highlights<'t>>,
 }
 
-/// A position in a text, and the limits of what is shown from there.
+/// The position in a text at which the part to show begins, and the end of the requested range.
 #[derive(Clone, Copy, Debug)]
 pub struct TextPosition {
-    /// The byte offset.
+    /// The byte offset in the text at which the part begins.
     pub from: u64,
-    /// The number of the line at that offset, from 1.
+    /// The number of the line at `from`, counted from 1.
     pub line: u64,
     /// The number of bytes in the text.
     pub total: u64,
@@ -42,7 +42,8 @@ pub struct TextPosition {
 }
 
 impl<'t> TextTask<'t> {
-    /// The part of a payload that a call without a cursor requests.
+    /// Creates the task for a call without a cursor: the lines that it requests, or the first
+    /// chunks.
     pub(super) fn first(
         context: &ShapeContext<'_>,
         payload: &Payload<'t, '_>,
@@ -69,8 +70,9 @@ impl<'t> TextTask<'t> {
     }
 }
 
-/// Returns true if the first chunk of a text is shown with highlights of the others.
-/// `token_limit` is for each copy.
+/// Returns true if the first chunk of a text is shown with highlights of the other chunks.
+/// `is_over_limit` is true if the whole text does not fit. `token_limit` is for each copy of the
+/// chunk in the result.
 pub(super) fn has_highlights(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -84,7 +86,8 @@ pub(super) fn has_highlights(
     wanted && token_limit >= MIN_HIGHLIGHT_TOKENS && (is_over_limit || is_long())
 }
 
-/// Returns the index of a text. The first chunk leaves room for highlights of the others.
+/// Returns the positions of the chunks of a text. The first chunk leaves room for `highlights` of
+/// the others, if given. `token_limit` is for each copy of a chunk in the result.
 pub(super) fn text_index(
     context: &ShapeContext<'_>,
     text: &IndexedText<'_>,
@@ -105,8 +108,8 @@ pub(super) fn text_index(
     chunk::plan_chunks(text, &context.limits.estimator, ChunkLimits { lines, tokens, first })
 }
 
-/// The tokens that the first chunk keeps beside highlights: enough for all its lines if they fit
-/// into three quarters, else a fifth.
+/// Returns the tokens that highlights must leave to the first chunk. They are the cost of all its
+/// lines if that is within three quarters of `tokens`, else a fifth of `tokens`.
 fn least_first(context: &ShapeContext<'_>, text: &IndexedText<'_>, tokens: u64) -> u64 {
     let lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let last = lines.min(text.len()).checked_sub(1);
@@ -126,20 +129,21 @@ fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
     bytes.get(index(from)..index(to)).unwrap_or_default()
 }
 
-/// Returns the byte offset of a line. The end of the text if it has fewer lines.
+/// Returns the byte offset of a line, counted from 1, or the end of the text if it has fewer lines.
 fn line_offset(bytes: &[u8], form: Form, index: &TextIndex, line: u64) -> u64 {
     let mark = index.before_line(line);
     mark.offset + skip_lines(slice(bytes, mark.offset, u64::MAX), form, mark.line, line)
 }
 
-/// Returns the number of the line at a byte offset.
+/// Returns the number of the line at a byte offset, counted from 1.
 fn line_number(bytes: &[u8], form: Form, index: &TextIndex, offset: u64) -> u64 {
     let mark = index.chunks.get(index.chunk_at(offset)).copied();
     let mark = mark.unwrap_or(ChunkMark { offset: 0, line: 1 });
     mark.line + count_line_ends(slice(bytes, mark.offset, offset), form)
 }
 
-/// Returns the number of bytes from a place in line `from` to the beginning of line `to`.
+/// Returns the number of bytes from the start of `bytes`, which is in line `from`, to the beginning
+/// of line `to`.
 #[must_use]
 pub fn skip_lines(bytes: &[u8], form: Form, from: u64, to: u64) -> u64 {
     let count = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
@@ -157,7 +161,7 @@ pub fn count_line_ends(bytes: &[u8], form: Form) -> u64 {
     lines - u64::from(is_open && lines > 0)
 }
 
-/// Returns true if the last byte ends a line.
+/// Returns true if `bytes` end with a line feed, which is raw or escaped according to `form`.
 pub(super) fn ends_line(bytes: &[u8], form: Form) -> bool {
     match form {
         Form::Raw => bytes.ends_with(b"\n"),

@@ -1,7 +1,8 @@
-//! Rendering: an excerpt, written as text content and structured content of a result.
+//! Rendering: writes an excerpt as text content and structured content of the result for the
+//! client.
 //!
 //! Text content is what models read. Structured content is what programs and some models read. Each
-//! has the content of the excerpt, and a notice that says what is missing and how to get it.
+//! has the content of the excerpt, and a notice: which parts are missing and how to read them.
 
 use serde_json::Value;
 
@@ -9,33 +10,36 @@ use super::{Coverage, Excerpt, ExcerptBody};
 use crate::json::text::{Form, convert, escape};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
 
-/// Minimum limit, in tokens, for paging fields beside a list as well as in the notice. Below it a
-/// cursor costs too much to be written twice.
+/// Minimum token limit for paging fields (`nextCursor`, `meta`) beside the list that they page.
+/// Below it, only the notice has the cursor, which is too long to be written twice.
 const MIN_FULL_NOTICE_TOKENS: u64 = 1_200;
-/// Limit, in tokens for each copy, below which notices are brief.
+/// Token limit, for each of text and structured content, below which notices are brief.
 const MAX_BRIEF_TOKENS: u64 = 400;
-/// Limit, in tokens, below which content is not sent twice.
+/// Token limit below which the excerpt is sent as text content only, not as structured content too.
 const MAX_TEXT_ONLY_TOKENS: u64 = 440;
-/// Limit, in tokens, below which two cursors leave no room for counts.
+/// Token limit below which structured content omits the counts of items, because the cursor is
+/// written twice.
 const MAX_SINGLE_CURSOR_TOKENS: u64 = 220;
 
-/// Everything besides the excerpt that determines the rendering.
+/// The settings of a call that determine how excerpts are rendered in the result for the client.
 pub struct RenderContext<'a> {
-    /// The tokens that the rendering may cost. Small limits get brief notices.
+    /// The maximum cost of a rendered excerpt, in tokens. Small limits get brief notices.
     pub token_limit: u64,
     /// If true, the excerpt is written as text content.
     pub text: bool,
-    /// The place of the excerpt in structured content, if it is written there.
+    /// The position in `structuredContent` at which the excerpt is written. `None` if it is not
+    /// written there.
     pub structured: Option<&'a Placement>,
     /// The members that the tool's output schema accepts in structured content.
     pub schema_constraint: SchemaConstraint,
-    /// The live keys, which sign cursors.
+    /// The currently valid keys, which sign cursors.
     pub keys: &'a Keys,
-    /// The principal that cursors are bound to.
+    /// The principal that cursors are bound to: no other caller can use them.
     pub principal: &'a str,
-    /// The name of the tool that reads the rest.
+    /// The name of the guard's tool that a client calls with a cursor to read the rest.
     pub read_tool: &'a str,
-    /// The call that cursors repeat, if the answer is not stored.
+    /// The upstream call that a cursor repeats to get the answer again. `None` if the answer is
+    /// stored.
     pub replay: Option<&'a Replay>,
 }
 
@@ -44,77 +48,83 @@ pub struct RenderContext<'a> {
 pub enum SchemaConstraint {
     /// Any: the tool has no output schema.
     None,
-    /// Additional members. Named members must have their types.
+    /// Additional members. The members that the schema names must have their declared types.
     AllowsExtra,
-    /// Only the members that the schema names, and the guard's own.
+    /// Only the members that the schema names, and the guard's `context_guard`.
     Closed,
 }
 
-/// An excerpt as it is sent.
+/// An excerpt as it is written in the result for the client.
 #[derive(Clone, Debug, Default)]
 pub struct Rendered {
-    /// The text of one text block, JSON-escaped.
+    /// The text of one text block, JSON-escaped. `None` if the excerpt consists of whole content
+    /// blocks, or is structured content only.
     pub text: Option<Vec<u8>>,
-    /// Whole content blocks, separated by commas.
+    /// The content blocks of an excerpt that consists of whole blocks, separated by commas.
     pub blocks: Option<Vec<u8>>,
-    /// The result notice, for the last text block.
+    /// The result notice, for the last text block: which parts are missing and how to read them.
     pub notice: String,
-    /// The value of `structuredContent`.
+    /// The new value of `structuredContent`. `None` if the excerpt is text content only.
     pub structured: Option<Vec<u8>>,
-    /// The signed cursor.
+    /// The signed form of the excerpt's cursor, if it has one.
     pub cursor: Option<String>,
-    /// The estimated tokens of all parts.
+    /// The estimated tokens of text, blocks, notice and structured content together.
     pub tokens: u64,
 }
 
 impl RenderContext<'_> {
-    /// The number of times that the content is sent, and paid for.
+    /// The number of times that the content of an excerpt is in the result: as text, as structured
+    /// content, or both.
     #[must_use]
     pub fn copies(&self) -> u64 {
         if self.is_text_only() { 1 } else { self.targets() }
     }
 
-    /// The number of times that text about the content is sent: in the notice, and in structured
-    /// content if the content is there too.
+    /// The number of times that highlights are in the result: once in the notice, and again in
+    /// structured content if that has the content of the excerpt too.
     #[must_use]
     pub fn notices(&self) -> u64 {
         1 + u64::from(self.structured.is_some() && !self.is_text_only())
     }
 
-    /// The number of times that a cursor is written.
+    /// The number of times that the cursor is written in the result.
     pub(super) fn cursor_copies(&self) -> u64 {
         self.targets() + u64::from(self.has_paging_fields())
     }
 
-    /// The number of parts of the result that the excerpt goes into.
+    /// The number of parts of the result that an excerpt is written to: text content, structured
+    /// content, or both. At least 1.
     pub(super) fn targets(&self) -> u64 {
         (u64::from(self.text) + u64::from(self.structured.is_some())).max(1)
     }
 
-    /// Returns true if paging fields are written beside a list too.
+    /// Returns true if the token limit allows paging fields beside a list, not in the notice alone.
     fn has_paging_fields(&self) -> bool {
         self.token_limit >= MIN_FULL_NOTICE_TOKENS
     }
 
-    /// Returns true if there is no room for full notices.
+    /// Returns true if the token limit is too small for full notices, so that brief ones are
+    /// written.
     fn is_brief(&self) -> bool {
         self.token_limit < MAX_BRIEF_TOKENS * self.targets()
     }
 
-    /// Returns true if there is no room for two copies: structured content gets the metadata alone.
+    /// Returns true if the token limit is too small for the content in both text and structured
+    /// content. Structured content then has the result metadata alone.
     fn is_text_only(&self) -> bool {
         self.token_limit < MAX_TEXT_ONLY_TOKENS && self.text && self.structured.is_some()
     }
 
-    /// Returns true if the content must be a member of `context_guard`, because the output schema
-    /// would reject it in its own place.
+    /// Returns true if the content must be a member of `context_guard` in structured content,
+    /// because the tool's output schema would reject it at `placement`.
     fn is_nested(&self, placement: &Placement, excerpt: &Excerpt) -> bool {
         *placement == Placement::Document
             || (matches!(excerpt.coverage, Coverage::Page { condensed: Some(_), .. })
                 && self.schema_constraint != SchemaConstraint::None)
     }
 
-    /// Signs a cursor.
+    /// Signs a cursor for the principal. If the answer is not stored, adds the upstream call to
+    /// repeat.
     #[must_use]
     pub fn sign(&self, cursor: &Cursor) -> String {
         match self.replay {
@@ -124,8 +134,8 @@ impl RenderContext<'_> {
         }
     }
 
-    /// Writes an excerpt. `known` is the rendering of an excerpt with the same content and cursor,
-    /// whose text is used again. O(excerpt).
+    /// Renders an excerpt. `known` is an earlier rendering of an excerpt with the same content and
+    /// cursor, whose text and blocks are reused. O(excerpt).
     pub(super) fn render(&self, excerpt: &Excerpt, known: Option<Rendered>) -> Rendered {
         let reuse = known.is_some();
         let known = known.unwrap_or_default();
@@ -147,7 +157,7 @@ impl RenderContext<'_> {
         Rendered { text, blocks, notice, structured, cursor, tokens: 0 }
     }
 
-    /// The notice of an excerpt, with its highlights.
+    /// Returns the result notice of an excerpt, followed by its highlights.
     fn notice(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> String {
         let CursorLink { cursor, more, read_tool } = link;
         let mut notice = if self.is_brief() {
@@ -167,7 +177,8 @@ impl RenderContext<'_> {
         notice
     }
 
-    /// The structured content of an excerpt.
+    /// Returns the value of `structuredContent` for an excerpt. If `beside` is given, paging fields
+    /// are written beside the list, if the output schema accepts them.
     fn structured(
         &self,
         placement: &Placement,
@@ -239,18 +250,19 @@ impl RenderContext<'_> {
     }
 }
 
-/// A signed cursor, and what it leads to.
+/// A signed cursor, and the information on its use that notices contain.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorLink<'l> {
-    /// The signed cursor.
+    /// The signed cursor. `None` if there is nothing else to read.
     pub cursor: Option<&'l str>,
-    /// True if it leads to the rest; false if it leads to the whole.
+    /// True if the cursor leads to the rest of the payload, false if it leads to the whole payload.
     pub more: bool,
-    /// The tool that takes it.
+    /// The name of the tool that takes the cursor as an argument.
     pub read_tool: &'l str,
 }
 
-/// `{"summary":…,"meta":{…}}` (FR-011). Without paging fields, only the notice says how to read on.
+/// Returns the text content of a summary, `{"summary":…,"meta":{…}}` (FR-011). `json` is the
+/// summarized document. If `beside` is `None`, `meta` does not say how to read on: the notice does.
 fn summary(
     json: &[u8],
     beside: Option<(&Coverage, CursorLink<'_>)>,
@@ -277,21 +289,21 @@ fn summary(
     .concat()
 }
 
-/// Appends the metadata to an object, as its last member `context_guard`.
+/// Returns a JSON object with the result metadata `contract` as its last member, `context_guard`.
 #[must_use]
 pub fn with_contract(object: &[u8], contract: &[u8]) -> Vec<u8> {
     with_member(object, "context_guard", contract)
 }
 
-/// Appends a member to an object.
+/// Returns a JSON object with a member added at its end. `value` is JSON.
 fn with_member(object: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
     let open = object.trim_ascii_end().strip_suffix(b"}").unwrap_or(object).trim_ascii_end();
     let comma: &[u8] = if open.ends_with(b"{") { b"" } else { b"," };
     [open, comma, b"\"", name.as_bytes(), b"\":", value, b"}"].concat()
 }
 
-/// The text content of an excerpt: the text of one block, or whole blocks. `beside` are the paging
-/// fields, if they are written beside a list too.
+/// Returns the text content of an excerpt: the escaped text of one block, or else whole content
+/// blocks. If `beside` is given, paging fields are written beside the list.
 fn text_content(
     excerpt: &Excerpt,
     beside: Option<(&Coverage, CursorLink<'_>)>,
