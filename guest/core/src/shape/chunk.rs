@@ -19,11 +19,11 @@ const MAX_EXACT_BYTES: usize = 64 * 1024;
 /// The limits of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkLimits {
-    /// The maximum number of lines.
+    /// The maximum number of lines in a chunk.
     pub lines: u64,
-    /// The maximum number of tokens.
+    /// The maximum number of tokens in a chunk.
     pub tokens: u64,
-    /// The maximum number of tokens of the first chunk.
+    /// The maximum number of tokens in the first chunk, which may leave room for highlights.
     pub first: u64,
 }
 
@@ -55,8 +55,8 @@ pub fn plan_chunks(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLim
     TextIndex { lines, chunks: plan.chunks }
 }
 
-/// Returns the beginning of the second chunk, with every line of the first priced. `None` if one
-/// chunk holds all.
+/// Returns the position of the second chunk of a text, with every line of the first priced. `None`
+/// if one chunk holds all `bytes`.
 fn second_chunk(
     bytes: &[u8],
     form: Form,
@@ -74,7 +74,7 @@ struct ChunkPlanner<'a> {
     estimator: &'a Estimator,
     size: ChunkLimits,
     chunks: Vec<ChunkMark>,
-    /// The lines that will be in the next chunks.
+    /// The lines that were read, but are in no chunk yet.
     open: VecDeque<OpenLine>,
     cost: u64,
 }
@@ -84,7 +84,7 @@ impl<'a> ChunkPlanner<'a> {
         Self { bytes, form, estimator, size, chunks: Vec::new(), open: VecDeque::new(), cost: 0 }
     }
 
-    /// Reads lines until `enough` returns true, or the text ends. Returns the number of lines.
+    /// Reads lines until `enough` returns true, or the text ends. Returns the number of lines read.
     /// O(n).
     fn read(&mut self, enough: impl Fn(&Self) -> bool) -> u64 {
         let (bytes, form) = (self.bytes, self.form);
@@ -104,7 +104,7 @@ impl<'a> ChunkPlanner<'a> {
         number
     }
 
-    /// The beginning of the second chunk, if enough lines were read.
+    /// Returns the position of the second chunk. `None` if too few lines were read to know it.
     fn second(&self) -> Option<ChunkMark> {
         let open = || {
             let line = self.open.front().filter(|_| !self.chunks.is_empty())?;
@@ -113,7 +113,7 @@ impl<'a> ChunkPlanner<'a> {
         self.chunks.get(1).copied().or_else(open)
     }
 
-    /// The maximum cost of the current chunk.
+    /// The maximum cost of the current chunk, in 1/[`COST_SCALE`] token.
     fn max_cost(&self) -> u64 {
         let tokens = if self.chunks.is_empty() { self.size.first } else { self.size.tokens };
         tokens.max(1).saturating_mul(COST_SCALE)
@@ -155,7 +155,7 @@ impl<'a> ChunkPlanner<'a> {
         }
     }
 
-    /// Divides a line that is larger than a chunk.
+    /// Divides a line that is larger than a chunk into several chunks. The line ends at byte `end`.
     fn split(&mut self, line: &OpenLine, end: usize) {
         let mut start = line.start;
         while start < end {
@@ -177,8 +177,8 @@ impl<'a> ChunkPlanner<'a> {
     }
 }
 
-/// Returns the length of the longest beginning of `bytes` that fits. It ends at a line, or inside
-/// the first line if that is too large.
+/// Returns the length of the longest beginning of `bytes` that costs at most `token_limit`. It ends
+/// at a line, or inside the first line if that is too large.
 #[must_use]
 pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, token_limit: u64) -> usize {
     let allowed = token_limit.saturating_mul(COST_SCALE);

@@ -15,10 +15,10 @@ use crate::fields::Mask;
 use crate::json::outline::Outline;
 use crate::tokens::{COST_SCALE, Estimator};
 
-/// Maximum number of fitting iterations.
+/// Maximum number of selections of fields that are tried to meet a token limit.
 const MAX_FIT_ITERATIONS: usize = 5;
 
-/// The options for condensing.
+/// The options for condensing records or documents.
 #[derive(Clone, Copy, Debug)]
 pub struct CondenseOptions<'a> {
     /// The token estimator.
@@ -42,30 +42,30 @@ impl CondenseOptions<'_> {
     }
 }
 
-/// Condenses a document to any size.
+/// Condenses a JSON document to a token limit.
 pub struct DocumentCondenser<'c, 'a> {
     outline: &'c Outline<'a>,
     schema: Schema,
     leaves: Vec<SelectableField>,
     options: CondenseOptions<'c>,
-    /// The renderings so far. Another size may select the same fields.
+    /// The renderings so far, for reuse: another token limit may select the same fields.
     rendered: Vec<RenderedDocument>,
 }
 
 /// A rendering of a document.
 struct RenderedDocument {
-    /// The fields it has.
+    /// The fields in the rendering, with the maximum lengths of their values.
     selection: Selection,
     value: Vec<u8>,
     written: WriteStats,
 }
 
-/// A condensed document.
+/// Condensed records or a condensed document, with the losses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condensed {
     /// The records of a list, or the document alone, each as unescaped JSON.
     pub values: Vec<Vec<u8>>,
-    /// The number of fields in the document.
+    /// The number of fields before condensing.
     pub total_fields: u64,
     /// The paths of the fields kept, from the nearest record.
     pub kept: Vec<String>,
@@ -78,7 +78,7 @@ pub struct Condensed {
 }
 
 impl<'c, 'a> DocumentCondenser<'c, 'a> {
-    /// Reads the fields of a document. O(n).
+    /// Creates a condenser, and reads the fields of the document. O(n).
     #[must_use]
     pub fn new(outline: &'c Outline<'a>, options: CondenseOptions<'c>) -> Self {
         let schema = Schema::new(outline, options.estimator);
@@ -86,7 +86,7 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
         Self { outline, schema, leaves, options, rendered: Vec::new() }
     }
 
-    /// Returns the document in about `token_limit` tokens. `None` if no field fits.
+    /// Returns the document, condensed to about `token_limit` tokens. `None` if no field fits.
     ///
     /// Lists of records are shortened if all their elements do not fit, or if that keeps fields
     /// that identify records.
@@ -106,7 +106,7 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
     }
 
     /// Returns the document with at most `records` elements of each list of records, and the number
-    /// of identifying fields that were removed.
+    /// of identifying fields that were removed. `None` if no field fits.
     fn within(&mut self, token_limit: u64, records: usize) -> Option<(Condensed, usize)> {
         let Self { outline, schema, leaves, options, rendered } = self;
         let choose = |target| select(schema, leaves, target, records, usize::MAX);
@@ -148,13 +148,14 @@ struct WriteStats {
     cost: u64,
 }
 
-/// Returns the cost of a value and the separator after it.
+/// Returns the cost of a value and the separator after it, in 1/[`COST_SCALE`] token.
 fn cost(estimator: &Estimator, value: &[u8]) -> u64 {
     estimator.scaled_cost(value) + COST_SCALE / 4
 }
 
-/// Finds the selection whose rendering fills the limit best. `write` renders a selection, and is
-/// called again for the same one.
+/// Returns the selection whose rendering fills the token limit best. `None` if none fits. `choose`
+/// selects fields for a target cost. `write` renders a selection, and may be called again for the
+/// same one.
 fn fit_to_budget(
     token_limit: u64,
     choose: impl Fn(u64) -> Option<Selection>,
@@ -186,7 +187,7 @@ fn fit_to_budget(
     best.map(|(best, _)| best)
 }
 
-/// Returns the requested fields that have values of their own, with their paths.
+/// Returns the fields for which `asked` returns true and that have plain values, with their paths.
 fn paths(
     schema: &Schema,
     asked: impl Fn(FieldId) -> bool,

@@ -6,13 +6,13 @@ use crate::json::Span;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, escape, visible};
 
-/// Returns a text block with this escaped text.
+/// Returns the JSON of a text block. `escaped` is its text, escaped as in a JSON string.
 #[must_use]
 pub fn text_block(escaped: &[u8]) -> Vec<u8> {
     [b"{\"type\":\"text\",\"text\":\"".as_slice(), escaped, b"\"}"].concat()
 }
 
-/// Returns a text block with this text, which is escaped.
+/// Returns the JSON of a text block with this unescaped text.
 #[must_use]
 pub fn plain_block(text: &str) -> Vec<u8> {
     let mut escaped = Vec::new();
@@ -27,7 +27,8 @@ pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
     visible(block.get(span).unwrap_or_default(), Form::Escaped)
 }
 
-/// Returns the span of a block's text: its own, or that of the resource in it.
+/// Returns the span of the text in a content block: its own, or that of its embedded resource.
+/// `None` if it has neither.
 fn text_span(scanner: &mut Scanner<'_>) -> Scan<Option<Span>> {
     let mut text = None;
     scanner.object(|scanner, key| {

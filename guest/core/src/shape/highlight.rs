@@ -17,7 +17,7 @@ use crate::tokens::Estimator;
 
 /// The maximum number of lines shown of a log entry with its stack trace.
 const MAX_TRACE_LINES: usize = 8;
-/// The maximum number of bytes shown of a line.
+/// The maximum number of bytes shown of a highlighted line.
 const MAX_LINE_BYTES: usize = 400;
 /// The number of bytes shown of the end of a text that is one line.
 const TAIL_BYTES: usize = 240;
@@ -45,13 +45,14 @@ impl<'t> Highlights<'t> {
         Self { text, kind, errors, parts }
     }
 
-    /// Returns the number of lines.
+    /// Returns the number of lines in the text.
     #[must_use]
     pub fn lines(&self) -> usize {
         self.text.len()
     }
 
-    /// Returns the tokens that highlights of the lines from `from` on, counted from 0, should get.
+    /// Returns the tokens to reserve for highlights of the lines from `from` on, counted from 0.
+    /// `token_limit` is that of a chunk with its highlights.
     #[must_use]
     pub fn wanted_tokens(&self, from: usize, estimator: &Estimator, token_limit: u64) -> u64 {
         let rest = self.text.len().saturating_sub(from);
@@ -85,7 +86,7 @@ impl<'t> Highlights<'t> {
     }
 
     /// Returns the highlights of the lines from `from` on, counted from 0. `errors` are those of
-    /// the same lines.
+    /// the same lines. `None` if nothing fits `token_limit`.
     #[must_use]
     pub fn excerpt(
         &self,
@@ -109,7 +110,8 @@ impl<'t> Highlights<'t> {
         (!lines.is_empty()).then(|| format!("Elsewhere, in lines {first}-{last}:\n{lines}"))
     }
 
-    /// Returns the end of the last line, for texts without line breaks.
+    /// Returns the end of the last line, for texts without line breaks. `None` if it exceeds
+    /// `token_limit`.
     #[must_use]
     pub fn tail(&self, estimator: &Estimator, token_limit: u64) -> Option<String> {
         let last = self.text.line(self.text.len().checked_sub(1)?);
@@ -125,7 +127,7 @@ impl<'t> Highlights<'t> {
         shortened(&self.text.line(at))
     }
 
-    /// Formats an entry with at most `trace` lines.
+    /// Formats a log entry with at most `trace` of its lines.
     fn entry(&self, entry: &LogEntry<'_>, trace: usize) -> String {
         let shown = entry.length.min(trace.max(1));
         let mut text = format!("{}: {}", entry.line + 1, shortened(&entry.says));
@@ -213,7 +215,7 @@ impl<'t> Highlights<'t> {
         text.push_lines("a sample between", &lines);
     }
 
-    /// Returns the first of these lines, as many as fit.
+    /// Formats the first of these lines, as many as fit `token_limit`.
     fn fitting(
         &self,
         lines: impl Iterator<Item = usize>,
@@ -230,7 +232,7 @@ impl<'t> Highlights<'t> {
     }
 }
 
-/// Shortens a line to the maximum length.
+/// Returns a line as text, cut after [`MAX_LINE_BYTES`] with a truncation mark.
 fn shortened(line: &[u8]) -> String {
     let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
     let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
@@ -241,7 +243,7 @@ fn shortened(line: &[u8]) -> String {
     }
 }
 
-/// Text that is written within a token limit.
+/// A writer of highlights, with the tokens that are left for them.
 struct HighlightWriter<'e> {
     out: String,
     room: u64,

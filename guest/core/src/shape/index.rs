@@ -1,4 +1,4 @@
-//! Indexes: where the pages and chunks of a payload begin, as they are stored.
+//! Indexes of stored payloads: the positions at which their pages and chunks begin.
 
 use super::context::ShapeContext;
 use super::payload::Payload;
@@ -9,7 +9,8 @@ use crate::snapshot::Placement;
 use crate::snapshot::index::{Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, SnapshotBody};
 use crate::tokens::OriginalCost;
 
-/// Returns the snapshot and index of a payload that is stored but not shown itself.
+/// Returns the snapshot name and index of a payload that is stored, but not sent itself.
+/// `placement` is its position in structured content, if it is there.
 #[must_use]
 pub(super) fn payload_index(
     context: &ShapeContext<'_>,
@@ -28,7 +29,8 @@ pub(super) fn payload_index(
     snapshot_index(context, payload, cost, placement, body)
 }
 
-/// Returns the snapshot and index of a payload with this body.
+/// Returns the snapshot name and index of a payload. `body` has the positions of its lists or
+/// chunks.
 pub(super) fn snapshot_index(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -46,7 +48,7 @@ pub(super) fn snapshot_index(
     (snapshot, Index { structured: placement, ..index(context, payload, cost, body) })
 }
 
-/// Returns the index of a payload that is not in structured content.
+/// Returns the index of a payload, without a placement in structured content.
 pub(super) fn index(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -65,8 +67,8 @@ pub(super) fn index(
     }
 }
 
-/// Returns the lists that are paged: the one that policy names, or the dominant ones. Empty if the
-/// document around them would leave too little room.
+/// Returns the lists of a payload that are paged: the one that policy names, or those that make up
+/// most of it. Empty if the document around them is too large to be on every page.
 pub(super) fn pageable_lists<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,

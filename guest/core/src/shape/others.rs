@@ -1,4 +1,4 @@
-//! Identity summaries of the items after a page, as highlights.
+//! Highlights of a page: the names and ids of the items after it.
 
 use super::Excerpt;
 use super::condense::records::{IdentitySummary, RecordCondenser};
@@ -6,25 +6,27 @@ use super::item::Item;
 use super::list::MIN_ITEM_TOKENS;
 use super::pricing::ExcerptPricer;
 
-/// Limit, in tokens for each copy, from which other items are summarized.
+/// Minimum token limit, for each copy of a page in the result, at which items after it are
+/// summarized.
 const MIN_TOKENS_FOR_OTHERS: u64 = 400;
 
-/// Minimum number of other items that are summarized, if there are as many.
+/// Minimum number of items after a page that are summarized, unless fewer follow.
 pub(super) const MIN_OTHERS: usize = 5;
 
-/// Tokens for the words before the summaries.
+/// Tokens that are reserved for the words before the summaries.
 const HEADING_TOKENS: u64 = 24;
 
-/// Number of tries close to the estimated number of items. Later tries take larger steps.
+/// Number of tries close to the estimated number of items that fit. Later tries take larger steps.
 const MAX_CLOSE_TRIES: usize = 3;
 
-/// The number of items from which the cost of the others is estimated.
+/// The number of items that are summarized first, to estimate how many fit.
 const PROBE_ITEMS: usize = 24;
 
-/// More tokens than the probed items can cost.
+/// More tokens than summaries of the [`PROBE_ITEMS`] can cost.
 const UNLIMITED_TOKENS: u64 = 1_000_000;
 
-/// Adds to a page what identifies the items after it: all of them, or as many as fit.
+/// Adds highlights to a page: the identifying fields of `others`, the items after it, as many as
+/// fit. Returns the page unchanged if too few fit.
 pub(super) fn with_others(
     page: Excerpt,
     others: &[Item<'_>],

@@ -1,4 +1,4 @@
-//! A payload: a document or a text of an answer, and what is known of it.
+//! A payload: a JSON document or a text in an answer, with its located lists and lines.
 
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::Kind;
@@ -6,22 +6,23 @@ use crate::json::text::Form;
 use crate::text::line_index::LineIndex;
 use crate::text::lines::IndexedText;
 
-/// A document or text that may be reduced.
+/// A JSON document or a text that may be reduced: a part of an upstream's answer, or a
+/// transformation of it.
 pub struct Payload<'a, 's> {
-    /// The bytes.
+    /// The bytes of the document or text.
     pub bytes: &'a [u8],
     /// The form of the bytes: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The structure of the document, if the bytes are JSON.
     pub survey: Option<&'s DocumentInfo>,
-    /// The ends of the lines, if they are known.
+    /// The positions of the line ends in `bytes`, if they were located before.
     pub ends: Option<&'s LineIndex>,
-    /// True if the items are content blocks.
+    /// True if `bytes` are the content blocks of a result, as a JSON array.
     pub blocks: bool,
 }
 
 impl Payload<'_, '_> {
-    /// Returns the lines. O(n) if their ends are not known.
+    /// Returns the text with its line ends located. O(n) if `ends` is `None`.
     #[must_use]
     pub fn lined(&self) -> IndexedText<'_> {
         match self.ends {
@@ -30,7 +31,7 @@ impl Payload<'_, '_> {
         }
     }
 
-    /// Returns true if this is a text: no JSON, or a JSON scalar.
+    /// Returns true if the payload is a text: it is no JSON, or a JSON scalar.
     #[must_use]
     pub fn is_text(&self) -> bool {
         self.survey.is_none_or(|survey| survey.kind == Kind::Scalar)

@@ -1,7 +1,7 @@
-//! Pricing: the cost of an excerpt against the budget.
+//! Pricing: the cost of an excerpt, as rendered for the client, against the token budget.
 //!
-//! Strategies ask the pricer for costs only. The excerpt that is priced last is rendered already,
-//! so the chosen one is written once.
+//! The pricer renders an excerpt to price it, and keeps the last rendering. So the excerpt that a
+//! strategy selects is usually not rendered again.
 
 use std::cell::RefCell;
 
@@ -29,61 +29,64 @@ pub struct ExcerptPricer<'a> {
 struct PricedExcerpt {
     excerpt: Excerpt,
     rendered: Rendered,
-    /// The measure of the text content.
+    /// The tokens and cost of the text content, with those of content blocks.
     text: Measure,
     cost: u64,
 }
 
 impl<'a> ExcerptPricer<'a> {
-    /// Creates a pricer.
+    /// Creates a pricer for excerpts that are rendered in `context`.
     #[must_use]
     pub fn new(estimator: Estimator, context: RenderContext<'a>) -> Self {
         Self { estimator, context, last: RefCell::default() }
     }
 
-    /// The tokens that an answer may cost.
+    /// The maximum cost of a rendered excerpt, in tokens.
     #[must_use]
     pub fn token_limit(&self) -> u64 {
         self.context.token_limit
     }
 
-    /// The number of times that content is sent, and paid for.
+    /// The number of times that the content of an excerpt is in the result, and paid for.
     #[must_use]
     pub fn copies(&self) -> u64 {
         self.context.copies()
     }
 
-    /// The number of parts of the result that an excerpt goes into.
+    /// The number of parts of the result that an excerpt is written to: text content, structured
+    /// content, or both.
     pub(super) fn targets(&self) -> u64 {
         self.context.targets()
     }
 
-    /// Returns what an excerpt counts against the budget. O(excerpt); O(1) for the last one.
+    /// Returns the cost of a rendered excerpt against the token budget. O(excerpt); O(1) for the
+    /// excerpt priced last.
     #[must_use]
     pub fn cost(&self, excerpt: &Excerpt) -> u64 {
         self.priced(excerpt, |priced| priced.cost)
     }
 
-    /// Returns true if an excerpt fits the limit.
+    /// Returns true if the rendered excerpt costs at most the token limit.
     #[must_use]
     pub fn fits(&self, excerpt: &Excerpt) -> bool {
         self.cost(excerpt) <= self.token_limit()
     }
 
-    /// Returns the tokens that remain beside an excerpt.
+    /// Returns the tokens of the limit that a rendered excerpt leaves unused.
     #[must_use]
     pub fn remaining(&self, excerpt: &Excerpt) -> u64 {
         self.token_limit().saturating_sub(self.cost(excerpt))
     }
 
-    /// Returns the rendering of an excerpt.
+    /// Returns the rendering of an excerpt. O(1) for the excerpt priced last.
     #[must_use]
     pub fn render(&self, excerpt: &Excerpt) -> Rendered {
         self.priced(excerpt, |priced| priced.rendered.clone())
     }
 
-    /// Returns the longest beginning of `bytes` that fits as `make` shows it, at least one
-    /// character. `trim` cuts bytes to a number of tokens.
+    /// Returns the excerpt with the longest beginning of a text that fits, at least one character.
+    /// `make` creates the excerpt for a number of bytes. `trim` returns the number of bytes for a
+    /// number of tokens.
     pub(super) fn longest_prefix(
         &self,
         make: impl Fn(usize) -> Excerpt,
@@ -100,8 +103,9 @@ impl<'a> ExcerptPricer<'a> {
         }
     }
 
-    /// Returns the first excerpt that costs at most `limit`. `make` gets the tokens for the
-    /// content, reduced by the excess after each attempt.
+    /// Returns the first excerpt that costs at most `limit`. `make` creates one for a number of
+    /// content tokens: `tokens`, reduced by the excess after each attempt. `None` if `make` fails,
+    /// or no attempt fits.
     pub(super) fn shrink(
         &self,
         limit: u64,
@@ -122,7 +126,7 @@ impl<'a> ExcerptPricer<'a> {
         None
     }
 
-    /// The tokens that each copy of the content must lose.
+    /// Returns the tokens that each copy of the content must lose for `cost` to meet `limit`.
     fn excess(&self, cost: u64, limit: u64) -> u64 {
         (cost - limit).div_ceil(self.copies())
     }
@@ -135,8 +139,8 @@ impl<'a> ExcerptPricer<'a> {
         }
     }
 
-    /// Renders and prices an excerpt. `same` is an excerpt with the same content and cursor: only
-    /// what is said beside the content is written and priced again.
+    /// Renders and prices an excerpt. `same` is an earlier excerpt with the same content and
+    /// cursor, whose text is reused. Only its notice and structured content are written again.
     fn price(&self, excerpt: &Excerpt, same: Option<PricedExcerpt>) -> PricedExcerpt {
         let (known, text) = match same {
             Some(same) => (Some(same.rendered), Some(same.text)),

@@ -1,5 +1,5 @@
-//! Pages of a list that have selected fields only. The whole list is stored, and each page is read
-//! from it (FR-015, FR-017).
+//! Pages of a list whose records have only the fields that the caller selected. The whole list is
+//! stored, and each page is read from it (FR-015, FR-017).
 
 use super::Excerpt;
 use super::context::ShapeContext;
@@ -21,7 +21,8 @@ use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::OriginalCost;
 
 impl ProjectedList {
-    /// Creates the projected list of a payload that is not stored yet.
+    /// Creates a projection of `list` to the fields in `part`. Its `source` is empty, because the
+    /// payload is not stored yet.
     #[must_use]
     pub fn new(payload: &Payload<'_, '_>, list: &List, part: PartialProjection) -> Self {
         // Nothing around the list is selected, so each page is a bare list.
@@ -30,8 +31,8 @@ impl ProjectedList {
     }
 }
 
-/// Returns the first page. `first` has the fields of the first records, as a JSON array, and `cost`
-/// is that of the payload. O(page).
+/// Returns the first page of a projected list, and its index to store. `first` has the selected
+/// fields of the first records, as a JSON array. `cost` is that of the payload. O(page).
 #[must_use]
 pub fn first(
     context: &ShapeContext<'_>,
@@ -62,10 +63,11 @@ pub fn first(
     ShapedPayload { excerpt, rendered, entries: vec![entry], whole: None }
 }
 
-/// Returns a later page. O(records on it).
+/// Returns a later page of a projected list, read from the snapshot. The cursor to the next page is
+/// made from `base`. O(records on the page).
 ///
-/// # Errors
-/// Returns [`Missing`] if segments must be loaded first, or no longer exist.
+/// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
+/// exist.
 pub fn page(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,
@@ -80,10 +82,10 @@ pub fn page(
     Ok(show_items(&list_page.list, Form::Raw, items, request, base, pricer, None))
 }
 
-/// Returns all records, as unescaped JSON. O(list).
+/// Returns the selected fields of all records as an unescaped JSON array. O(list).
 ///
-/// # Errors
-/// Returns [`Missing`] if segments must be loaded first, or no longer exist.
+/// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
+/// exist.
 pub fn whole(stored: &StoredSnapshot<'_>, list_page: &ProjectedList) -> Result<Vec<u8>, Missing> {
     let total = list_page.list.total();
     let request = PageRequest {
@@ -99,7 +101,8 @@ pub fn whole(stored: &StoredSnapshot<'_>, list_page: &ProjectedList) -> Result<V
     Ok([b"[".as_slice(), &items.join(&b','), b"]"].concat())
 }
 
-/// Returns the requested items, up to `most` bytes of them.
+/// Returns the selected fields of each requested record. Stops when they have more than `most`
+/// bytes.
 fn items(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,

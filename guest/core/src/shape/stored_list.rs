@@ -1,4 +1,4 @@
-//! Reading the items of a list from a snapshot.
+//! Reading the items of a list from a stored snapshot.
 
 use super::list::PageRequest;
 use crate::json::Span;
@@ -7,10 +7,10 @@ use crate::json::text::Form;
 use crate::snapshot::index::{ItemMark, ListIndex, SEGMENT_BYTES};
 use crate::snapshot::{Missing, StoredSnapshot};
 
-/// A part of a snapshot, and the spans of the items in it, each with the number of its list.
+/// Bytes of a snapshot, and the spans of the items in them, each with the index of its list.
 pub type StoredItems = (Vec<u8>, Vec<(usize, Span)>);
 
-/// A part of a snapshot, from an item on.
+/// The bytes of a snapshot from the beginning of an item on.
 struct Window<'w> {
     bytes: &'w [u8],
     form: Form,
@@ -20,10 +20,10 @@ struct Window<'w> {
     is_last: bool,
 }
 
-/// Reads the requested items from a snapshot, no more than a page can hold.
+/// Reads the requested items from a snapshot, not many more than fit `token_limit`.
 ///
-/// # Errors
-/// Returns [`Missing`] if segments must be loaded first, or no longer exist.
+/// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
+/// exist.
 pub fn read_items(
     stored: &StoredSnapshot<'_>,
     list: &ListIndex,
@@ -48,7 +48,8 @@ pub fn read_items(
 }
 
 impl Window<'_> {
-    /// Returns the requested items, until they have `max_bytes`. `None` if the window ends before.
+    /// Returns the list index and span of each requested item, until they have `max_bytes`. `None`
+    /// if the window ends before.
     fn items(
         &self,
         list: &ListIndex,

@@ -45,15 +45,16 @@ pub(super) struct Task<'t> {
     pub pricer: &'t ExcerptPricer<'t>,
     /// A cursor to the beginning of the stored payload.
     pub base: &'t Cursor,
-    /// The content.
+    /// The items or lines from which the excerpt is selected.
     pub content: Content<'t>,
-    /// The whole payload. `None` for a later part of a stored payload.
+    /// The whole payload if it is reduced for the first time. `None` for a later part of a stored
+    /// payload.
     pub whole: Option<WholePayload<'t>>,
 }
 
-/// The content of a task.
+/// The items or lines from which an excerpt is selected.
 pub(super) enum Content<'t> {
-    /// Items of lists.
+    /// Items of a payload's lists.
     List(ListTask<'t>),
     /// Lines of a text.
     Text(TextTask<'t>),
@@ -63,14 +64,14 @@ pub(super) enum Content<'t> {
 pub(super) struct WholePayload<'t> {
     pub context: &'t ShapeContext<'t>,
     pub payload: &'t Payload<'t, 't>,
-    /// True if the payload costs more than the limit. False if it is only longer than policy
-    /// allows.
+    /// True if the copies of the payload cost more than the token limit. False if it is only longer
+    /// than policy allows.
     pub is_over_limit: bool,
     /// True if the payload is a document that is summarized.
     pub is_document: bool,
 }
 
-/// Applies the first strategy that has a result.
+/// Returns the excerpt of the first strategy that has one.
 pub(super) fn reduce(task: &Task<'_>) -> Excerpt {
     STRATEGIES.iter().find_map(|strategy| strategy.reduce(task)).unwrap_or_else(|| {
         // Part and chunk always have a result. Should neither, nothing is shown.
@@ -81,7 +82,7 @@ pub(super) fn reduce(task: &Task<'_>) -> Excerpt {
 }
 
 impl<'t> Task<'t> {
-    /// The list of the task, if it is one.
+    /// Returns the items to show. `None` if the content is a text.
     fn list(&self) -> Option<&ListTask<'t>> {
         match &self.content {
             Content::List(list) => Some(list),
@@ -89,7 +90,8 @@ impl<'t> Task<'t> {
         }
     }
 
-    /// The list of the task, unless a part of its first item was shown before.
+    /// Returns the items to show, unless an earlier result showed a part of the first one. `None`
+    /// if the content is a text.
     fn list_of_whole_items(&self) -> Option<&ListTask<'t>> {
         self.list().filter(|list| list.request.within == 0)
     }

@@ -1,5 +1,5 @@
-//! Removal of what policy strips: nulls, empty containers, repeated objects. Numbers and order are
-//! kept.
+//! Removal of values that policy strips from JSON: nulls, empty values, repeated objects, named
+//! members. Numbers and order are kept.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::policy::Strip;
 /// The minimum size, in bytes, of a repeated object that is replaced by a reference.
 const MIN_REPEAT_BYTES: usize = 64;
 
-/// Returns a document without what policy strips, as unescaped JSON. O(n).
+/// Returns a document as unescaped JSON, without the kinds of values in `strip` and the members
+/// whose names match `fields`. O(n).
 #[must_use]
 pub fn strip(outline: &Outline<'_>, strip: &[Strip], fields: &[String]) -> Vec<u8> {
     let mut stripper = Stripper {
@@ -73,7 +74,7 @@ struct Stripper<'s, 'a> {
     empty: bool,
     repeats: bool,
     fields: &'s [String],
-    /// The path of the first object with each hash.
+    /// The path of the first object with each content, by the hash of the content.
     seen: BTreeMap<u128, String>,
     path: String,
 }

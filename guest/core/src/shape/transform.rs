@@ -1,6 +1,6 @@
-//! Transformations of an answer: query results, sorted lists, stripped documents.
+//! Transformations of a payload: query results, sorted lists, stripped documents.
 //!
-//! The result is reduced as any payload. The original is stored too.
+//! The transformed payload is reduced like any other. The upstream's original is stored too.
 
 use super::content_block::block_text;
 use super::context::{RequestOptions, ShapeContext};
@@ -25,19 +25,19 @@ use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
 use crate::tokens::OriginalCost;
 
-/// The result of a transformation.
+/// A payload after a query by the caller, or a transformation by policy.
 pub struct Transformed {
-    /// The bytes: unescaped JSON, or text.
+    /// The transformed payload: unescaped JSON, or text.
     pub bytes: Vec<u8>,
-    /// True if the bytes are text.
+    /// True if `bytes` are text, false if they are JSON.
     pub text: bool,
-    /// The coverage that is reported if the result is shown whole.
+    /// The coverage that is reported if `bytes` are sent whole.
     pub coverage: Coverage,
-    /// True if the caller requested exactly this, so that it must not be condensed.
+    /// True if the caller requested exactly this by a query, so that it must not be condensed.
     pub is_requested: bool,
     /// True if the values still match the output schema of the tool.
     pub keeps_types: bool,
-    /// The list that this is the first page of, if more pages of the same fields follow.
+    /// The projected list whose first page is in `bytes`. `None` if it has no more pages.
     pub list_page: Option<ProjectedList>,
 }
 
@@ -55,9 +55,9 @@ impl From<QueryResult> for Transformed {
 }
 
 impl Transformed {
-    /// Runs the query of the context. A list of selected fields ends where more would exceed
-    /// `token_limit`. A query that fails has an empty result that states the reason: a tool result
-    /// is never made an error.
+    /// Runs the caller's query on a payload, for a result with this number of `copies`. A list of
+    /// selected fields ends where more would exceed `token_limit`. If the query fails, the result
+    /// is empty and states the reason: a tool result is never made an error.
     #[must_use]
     pub fn by_query(
         context: &ShapeContext<'_>,
@@ -94,14 +94,15 @@ impl Transformed {
         }
     }
 
-    /// Returns the context for reducing the result. Requested content is not condensed, and line
-    /// numbers refer to the original.
+    /// Returns the context for reducing the transformed payload. Requested content is not
+    /// condensed. The requested lines are cleared, because they refer to the original.
     fn context<'s>(&self, context: &ShapeContext<'s>) -> ShapeContext<'s> {
         let whole = context.options.whole || self.is_requested;
         context.with(RequestOptions { whole, start_line: 0, end_line: 0, ..context.options }, true)
     }
 
-    /// Adds the description of the result to an excerpt of it, if that fits.
+    /// Adds the description of the query result to the excerpt of it, if that still fits the token
+    /// limit.
     fn name_source(
         &self,
         mut shaped: ShapedPayload<'static>,
@@ -117,7 +118,7 @@ impl Transformed {
         shaped
     }
 
-    /// Applies the transformations of policy. `None` if they change nothing.
+    /// Applies the transformations that policy configures. `None` if they change nothing.
     #[must_use]
     pub fn by_policy(context: &ShapeContext<'_>, payload: &Payload<'_, '_>) -> Option<Self> {
         let limits = context.limits;
@@ -185,7 +186,8 @@ fn blocks(content: &[u8]) -> Vec<u8> {
     [b"[".as_slice(), &texts.join(&b','), b"]"].concat()
 }
 
-/// Returns the document with its list sorted. `None` if it has no list, or no item has the field.
+/// Returns a JSON document with its list of records sorted. `None` if it has no such list, or no
+/// record has the field to sort by.
 fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Vec<u8>> {
     let records = RecordSet::locate(bytes, limits).filter(|records| records.is_list)?;
     let keys = split_path(&order.field);
@@ -215,14 +217,15 @@ fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Ve
     Some(edits.apply(bytes))
 }
 
-/// Returns the span of a value with its quotes.
+/// Returns the span of a value in the document, with the quotes of a string.
 fn whole_span(records: &RecordSet<'_>, id: NodeId) -> Option<crate::json::Span> {
     let node = records.outline.node(id)?;
     let quote = usize::from(node.kind == Kind::String);
     Some(node.span.start - quote..node.span.end + quote)
 }
 
-/// Returns a cursor to the original, and the entries that store it.
+/// Returns a cursor to the payload as the upstream sent it, and the snapshot entries to store.
+/// `placement` is its position in structured content, if it is there.
 #[must_use]
 pub fn store_original<'a>(
     context: &ShapeContext<'_>,
@@ -235,8 +238,9 @@ pub fn store_original<'a>(
     (whole, entries(&snapshot, &index, payload.bytes))
 }
 
-/// Reduces a result to `token_limit`. `whole` leads to the original, if the caller does not have
-/// such a cursor yet.
+/// Reduces a transformed payload to `token_limit`. `whole` is a cursor to the original, or `None`
+/// if the caller has one already. The excerpt goes into text content if `text`, and into structured
+/// content if `placement` is given.
 #[must_use]
 pub fn fit(
     context: &ShapeContext<'_>,
@@ -286,8 +290,8 @@ pub fn fit(
     }
 }
 
-/// Returns the first page of a list of selected fields that has more pages. `cost` is that of the
-/// payload that the fields are selected from, and `whole` leads to it.
+/// Returns the first page of `list_page`, a list of selected fields that has more pages. `payload`
+/// is the original, `cost` is its cost, and `whole` is a cursor to it.
 #[must_use]
 pub fn fit_page(
     transformed: &Transformed,

@@ -5,10 +5,11 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::json::text::{self, Form};
 use crate::tokens::{COST_SCALE, Estimator};
 
-/// The bytes before a cut that are searched for a better one.
+/// The number of bytes before a cut that are searched for the end of a sentence or word.
 const MAX_LOOKBACK_BYTES: usize = 400;
 
-/// Returns the length of the longest beginning of `bytes` that fits. O(result).
+/// Returns the length of the longest beginning of `bytes` that costs at most `allowance` tokens.
+/// O(result).
 ///
 /// The text has no usable line ends. The beginning ends after a sentence or else a word, never
 /// inside a grapheme or an escape. It is empty only if `bytes` is.
@@ -50,7 +51,8 @@ pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u6
     if good > 0 { good } else { first_character(bytes, form) }
 }
 
-/// Returns the best end at or shortly before `end`. 0 if there is none.
+/// Returns the best place to cut `bytes` at or shortly before `end`: after a sentence, word or
+/// grapheme. 0 if there is none.
 pub(super) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     let from = text::boundary(bytes, end.saturating_sub(MAX_LOOKBACK_BYTES.min(end / 2)), form);
     let window = bytes.get(from..end).unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::text::boundary::{Rank, Ranker};
 use crate::text::lines::IndexedText;
 use crate::tokens::{COST_SCALE, Estimator, WordCache};
 
-/// The bytes that one sample represents.
+/// The number of bytes of a text whose cost one sample represents.
 const STRIDE_BYTES: usize = 64 * 1024;
 /// The size of a sample, in bytes.
 const SAMPLE_BYTES: usize = 512;
@@ -118,7 +118,8 @@ impl SampledPlanner<'_> {
         best.1
     }
 
-    /// Returns the end of a chunk inside a line that is larger than a chunk.
+    /// Returns the offset at which a chunk ends inside a line that is larger than a chunk. The
+    /// chunk begins at byte `at` and ends at byte `most` at the latest.
     fn end_inside_line(&self, at: usize, most: usize) -> usize {
         let form = self.text.form();
         let rest = self.text.bytes().get(at..).unwrap_or_default();

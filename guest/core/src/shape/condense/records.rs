@@ -1,4 +1,4 @@
-//! Condensing of records, all alike.
+//! Condensing of the records of a list: the same fields are removed from all.
 //!
 //! The fields and their costs are known from a sample. The other records are read for the fields
 //! that are kept, and no others.
@@ -15,14 +15,14 @@ use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
 use crate::tokens::CostModel;
 
-/// The number of records in the sample.
+/// The number of records in the sample that fields and costs are read from.
 const SAMPLE_RECORDS: usize = 32;
 
-/// The number of rendered records that are all priced. Of more, every such many-th is priced, and
-/// the cost of the others estimated.
+/// The number of first rendered records that are priced, and the interval of later ones that are.
+/// The cost of the others is estimated.
 const PRICED_RECORDS: usize = 8;
 
-/// Condenses records of a list to any size.
+/// Condenses records of a list to a token limit.
 pub struct RecordCondenser<'r> {
     schema: Schema,
     leaves: Vec<SelectableField>,
@@ -33,8 +33,8 @@ pub struct RecordCondenser<'r> {
 }
 
 impl<'r> RecordCondenser<'r> {
-    /// Reads the fields of an evenly spaced sample of records. `None` if one is invalid. O(32
-    /// records).
+    /// Creates a condenser, and reads the fields of an evenly spaced sample of `items`. `None` if a
+    /// sampled record is invalid. O(32 records).
     #[must_use]
     pub fn new(items: &[Item<'_>], options: CondenseOptions<'r>) -> Option<Self> {
         let form = items.first().map_or(Form::Raw, |item| item.read().1);
@@ -54,8 +54,8 @@ impl<'r> RecordCondenser<'r> {
         Some(Self { schema, leaves, sampled: count.max(1), form, options })
     }
 
-    /// Returns these records in about `token_limit` tokens. `None` if no field fits. O(n) for each
-    /// of at most five iterations.
+    /// Returns `items`, condensed to about `token_limit` tokens. `None` if no field fits. O(n) for
+    /// each of at most five iterations.
     #[must_use]
     pub fn condense(&self, items: &[Item<'_>], token_limit: u64) -> Option<Condensed> {
         let mut cache = RecordCache::default();
@@ -73,7 +73,7 @@ impl<'r> RecordCondenser<'r> {
         Some(condensed)
     }
 
-    /// Returns a summarizer that keeps identifying fields only.
+    /// Returns a summarizer that reduces `items` to the fields that identify them.
     #[must_use]
     pub fn identity_summarizer<'s>(&'s self, items: &'s [Item<'s>]) -> IdentitySummarizer<'s, 'r> {
         IdentitySummarizer {
@@ -83,8 +83,8 @@ impl<'r> RecordCondenser<'r> {
         }
     }
 
-    /// Selects and renders fields of these records. `cache` has what was read of them, or of more
-    /// records that begin with them.
+    /// Selects fields of `items` by the first `rounds` selection rounds, and renders them within
+    /// `token_limit`. `cache` has the results of earlier calls on the same list.
     fn within<'i>(
         &self,
         items: &'i [Item<'i>],
@@ -116,7 +116,8 @@ impl<'r> RecordCondenser<'r> {
         Some((values, written, selection))
     }
 
-    /// Reads the selected fields of these records, unless they were read before.
+    /// Reads the selected fields of `items` into `cache`, unless they were read before. `None` if a
+    /// record is invalid.
     fn read_fields<'i>(
         &self,
         items: &'i [Item<'i>],
@@ -149,7 +150,8 @@ impl<'r> RecordCondenser<'r> {
         Some(())
     }
 
-    /// Renders these records. Those that were rendered before with the same selection are reused.
+    /// Renders the selected fields of `items`. Records that `cache` has with the same selection are
+    /// reused. `None` if a record is invalid.
     fn render_records<'i>(
         &self,
         items: &'i [Item<'i>],
@@ -183,7 +185,7 @@ impl<'r> RecordCondenser<'r> {
         Some(all)
     }
 
-    /// Renders the next record.
+    /// Renders one record. `item` is its JSON, and `outline` has the fields of it that were read.
     fn render_record(
         &self,
         item: &[u8],
@@ -243,7 +245,7 @@ impl IdentitySummarizer<'_, '_> {
     }
 }
 
-/// Records, reduced to what identifies them.
+/// Records, reduced to the fields that identify them.
 pub struct IdentitySummary {
     /// Each record as unescaped JSON.
     pub values: Vec<Vec<u8>>,
@@ -254,20 +256,20 @@ pub struct IdentitySummary {
 /// The fields of records that were read, and renderings of them, for use in later iterations.
 #[derive(Default)]
 struct RecordCache<'i> {
-    /// The fields that were read.
+    /// For each field of the schema, true if it was read.
     read: Vec<bool>,
     outlines: Vec<Outline<'i>>,
-    /// Members that the schema does not have, each with its parent field.
+    /// Names of members that are not in the schema, each with the field that contains it.
     unknown: BTreeSet<(usize, String)>,
     /// True if only fields of the schema are needed.
     known_only: bool,
-    /// The renderings, one for each selection.
+    /// The rendered records, for each selection tried so far.
     rendered: Vec<RenderedRecords>,
 }
 
 /// Records, rendered with one selection.
 struct RenderedRecords {
-    /// The fields they have.
+    /// The fields in the renderings, with the maximum lengths of their values.
     selection: Selection,
     all: Vec<RenderedRecord>,
     /// The costs of the records that were priced.
@@ -278,7 +280,7 @@ struct RenderedRecords {
 type RenderedRecord = (Vec<u8>, WriteStats);
 
 impl RecordCache<'_> {
-    /// Returns true if all selected fields were read.
+    /// Returns true if all fields of `selection` were read.
     fn holds(&self, selection: &Selection) -> bool {
         !self.read.is_empty()
             && (0..self.read.len())
@@ -286,12 +288,12 @@ impl RecordCache<'_> {
     }
 }
 
-/// Passes the fields that are read.
+/// A filter by which the parser reads only selected fields of a record.
 struct SelectedFields<'s> {
     schema: &'s Schema,
     read: &'s [bool],
     form: Form,
-    /// Members that the schema does not have, each with its parent field.
+    /// Names of members that are not in the schema, each with the field that contains it.
     unknown: &'s mut BTreeSet<(usize, String)>,
     /// The number of members after which a record need not be read further.
     enough: Option<u32>,

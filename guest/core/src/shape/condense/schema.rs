@@ -14,55 +14,56 @@ use crate::tokens::{CostModel, Estimator};
 pub const VALUE_LENGTHS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
 /// The index of the unlimited length in [`VALUE_LENGTHS`].
 pub const FULL_LENGTH: usize = VALUE_LENGTHS.len() - 1;
-/// The lengths to which lists inside records may be shortened.
+/// The numbers of elements to which lists inside records may be shortened.
 pub const LIST_LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
 
-/// The index of a field.
+/// The index of a field in [`Schema::fields`].
 pub type FieldId = usize;
 
 /// The maximum number of distinct values that are counted.
 const MAX_DISTINCT_VALUES: usize = 512;
 /// The maximum number of names in a path that is shown whole.
 const MAX_PATH_NAMES: usize = 5;
-/// The minimum number of members of an object of containers that is treated as a list with names.
+/// The minimum number of members of an object of containers that is treated as a map: a list whose
+/// elements have names.
 const MIN_MAP_CONTAINERS: u32 = 16;
 
-/// All values at one path.
+/// A field of a document: all values at one path.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// The key. `[]` for elements of a list, `*` for members of a map.
+    /// The key of the field. `[]` for elements of a list, `*` for members of a map.
     pub name: String,
-    /// The field that contains it.
+    /// The field that contains this one. `None` for the root.
     pub parent: Option<FieldId>,
     /// The number of keys from the root. A list inside a record counts as one.
     pub level: u32,
-    /// True for a list inside a record, and for what it contains.
+    /// True for elements of a list inside a record, and for what they contain.
     pub nested: bool,
     /// True for records, and for what they contain.
     pub in_record: bool,
-    /// The importance to a reader.
+    /// The importance of the field to a reader.
     pub priority: FieldPriority,
     /// True if some values are containers.
     pub container: bool,
     /// True if some values are maps: lists with names.
     pub map: bool,
-    /// The number of values.
+    /// The number of values of the field.
     pub count: u64,
     /// The cost of all values with their keys at each of [`VALUE_LENGTHS`], in
     /// 1/[`crate::tokens::COST_SCALE`] token.
     pub costs: [u64; VALUE_LENGTHS.len()],
-    /// The number of elements of all its lists at each of [`LIST_LENGTHS`].
+    /// The number of elements of all lists of the field, shortened to each of [`LIST_LENGTHS`].
     pub elements: [u64; LIST_LENGTHS.len()],
     /// The costs of the values that were priced.
     cost_model: CostModel,
-    /// The number of characters in its strings.
+    /// The number of characters in the strings of the field.
     characters: u64,
     strings: u64,
     prose: u64,
     empty: u64,
     /// The hashes of distinct values, up to the maximum.
     distinct: BTreeSet<u64>,
-    /// The fields it contains, by their keys in unescaped JSON.
+    /// The fields inside this one, by their keys in unescaped JSON.
     children: KeyCache<FieldId>,
     key_cost: u64,
 }
@@ -72,13 +73,13 @@ pub struct Field {
 pub struct Schema {
     /// The fields, in the order of their first values.
     pub fields: Vec<Field>,
-    /// The field of each value.
+    /// The index in `fields` of the field of each value, by [`NodeId`].
     field_ids: Vec<u32>,
 }
 
 impl Schema {
-    /// Reads the fields of a document. O(n). The cost of fields with many values is estimated from
-    /// some of them.
+    /// Creates the schema of a document. O(n). The cost of a field with many values is estimated
+    /// from some of them.
     #[must_use]
     pub fn new(outline: &Outline<'_>, estimator: &Estimator) -> Self {
         let mut schema = Self { field_ids: vec![u32::MAX; outline.len()], ..Self::default() };
@@ -94,7 +95,8 @@ impl Schema {
         usize::try_from(*self.field_ids.get(id)?).ok().filter(|at| *at < self.fields.len())
     }
 
-    /// Returns true if an object is a map, as others of its field are.
+    /// Returns true if an object of the field `at` is treated as a map: a list whose elements have
+    /// names.
     #[must_use]
     pub fn is_map(&self, at: FieldId, node: &Node) -> bool {
         node.kind == Kind::Object
@@ -112,7 +114,7 @@ impl Schema {
         }
     }
 
-    /// Returns the path of a member with this name.
+    /// Returns the path of the member `name` inside the field `parent`, from the nearest record.
     #[must_use]
     pub fn path_of(&self, parent: FieldId, name: &str) -> String {
         let mut names = vec![name];
@@ -160,8 +162,8 @@ impl Schema {
         names
     }
 
-    /// Returns the number of members of a field that are `wanted`. `None` for maps, whose members
-    /// have any names. O(fields).
+    /// Returns the number of members of the field `at` that are true in `wanted`. `None` for maps,
+    /// whose members have any names. O(fields).
     #[must_use]
     pub(super) fn members(&self, at: FieldId, wanted: &[bool]) -> Option<u32> {
         let members = self.fields.iter().zip(wanted).filter(|(field, _)| field.parent == Some(at));
@@ -175,7 +177,8 @@ impl Schema {
         Some(count)
     }
 
-    /// Returns the field of a key, if a value had it.
+    /// Returns the field of the member `key` inside the field `at`. `None` if no value had this
+    /// member.
     #[inline]
     pub(super) fn child(&self, at: FieldId, key: &[u8]) -> Option<FieldId> {
         self.fields.get(at)?.children.find(key)

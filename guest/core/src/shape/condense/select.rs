@@ -13,15 +13,16 @@ pub struct Selection {
     keep: Vec<Option<usize>>,
     /// For each field, true if it or a field inside it is kept.
     kept: Vec<bool>,
-    /// The maximum length of lists inside records.
+    /// The maximum number of elements of lists inside records.
     pub nested: usize,
-    /// The maximum length of lists of records.
+    /// The maximum number of elements of lists of records.
     pub records: usize,
     /// The number of important fields that are removed: those of [`FieldPriority::Key`] and above.
     pub missing: usize,
     /// The number of identifying fields that are removed.
     pub missing_identity: usize,
-    /// True if everything is kept that may be.
+    /// True if every field that may be kept has its maximum length, and lists inside records are
+    /// whole.
     pub whole: bool,
 }
 
@@ -59,8 +60,8 @@ const ROUNDS: [(FieldPriority, usize); 15] = [
     (FieldPriority::Noise, FULL_LENGTH),
 ];
 
-/// Selects fields within `token_limit`, by the first `rounds` rounds. `None` if not even
-/// identifying fields fit.
+/// Selects fields within `token_limit`, by the first `rounds` rounds. Lists of records have at most
+/// `records` elements. `None` if not even identifying fields fit.
 #[must_use]
 pub fn select(
     schema: &Schema,
@@ -119,7 +120,7 @@ pub struct SelectableField {
 
 impl SelectableField {
     /// Returns all selectable fields in the order in which they are tried. If policy selects
-    /// fields, `wanted` has them, and no others are returned.
+    /// fields, `wanted` is true for those, and no others are returned.
     #[must_use]
     pub fn all(schema: &Schema, wanted: Option<&[bool]>) -> Vec<Self> {
         let allowed = |at: FieldId| wanted.is_none_or(|wanted| wanted.get(at) == Some(&true));
@@ -150,7 +151,7 @@ struct Selector<'s> {
     kept: Vec<bool>,
     /// For each field, the number of elements of its lists that are shown, and their total.
     shares: Vec<(u64, u64)>,
-    /// True if some elements are not shown.
+    /// True if some elements of lists are not shown.
     is_cut: bool,
     spent: u64,
 }
@@ -193,7 +194,8 @@ impl<'s> Selector<'s> {
         selector
     }
 
-    /// Returns the share of `amount` that remains if the lists around a field are shortened.
+    /// Returns the share of `amount`, a cost or count of the field `at`, that remains if the lists
+    /// around the field are shortened.
     fn shown_share(&self, at: FieldId, amount: u64) -> u64 {
         if !self.is_cut {
             return amount;
@@ -217,7 +219,8 @@ impl<'s> Selector<'s> {
         share
     }
 
-    /// Runs the rounds. Returns true if any field was selected.
+    /// Runs the first `rounds` selection rounds within `token_limit`, in 1/[`COST_SCALE`] token.
+    /// Returns true if any field was selected.
     fn run(&mut self, token_limit: u64, rounds: usize) -> bool {
         let mut any = false;
         for (round, (priority, cap)) in ROUNDS.iter().take(rounds).enumerate() {
@@ -256,7 +259,8 @@ impl<'s> Selector<'s> {
         fields.into_iter().any(|(_, at)| self.raise(at, 0, token_limit))
     }
 
-    /// Raises the length of a field's values if that fits. Returns true if they have it.
+    /// Raises the maximum length of a field's values to `cap`, an index in [`VALUE_LENGTHS`], if
+    /// that fits. Returns true if the field has at least that length.
     fn raise(&mut self, at: FieldId, cap: usize, token_limit: u64) -> bool {
         let Some(field) = self.schema.fields.get(at) else { return false };
         let now = self.keep.get(at).copied().flatten();
@@ -313,7 +317,8 @@ impl<'s> Selector<'s> {
         self.leaves.iter().filter(goes).count()
     }
 
-    /// Returns the selection after these rounds.
+    /// Returns the selection after `rounds`. `missing` is the number of important fields that are
+    /// removed.
     fn into_selection(self, missing: usize, rounds: &[(FieldPriority, usize)]) -> Selection {
         // For each field of these rounds: the maximum length of its values, and their length.
         let lengths = self.leaves.iter().filter_map(|leaf| {

@@ -9,9 +9,9 @@ use crate::text::shorten::{shorten, truncation_mark};
 
 /// The way in which the field of a value is found.
 pub(super) enum FieldLookup<'f> {
-    /// By the value: the schema was made from this outline.
+    /// By the id of the value: the schema was made from the same outline.
     ByNode(&'f Schema),
-    /// By the outline: it was read through a filter that knows the fields.
+    /// By the path that the outline stores for the value: it was read through a filter of fields.
     InOutline,
 }
 
@@ -27,23 +27,23 @@ impl FieldLookup<'_> {
 /// The position of a value relative to lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nesting {
-    /// In no list.
+    /// The value is in no list.
     Document,
-    /// In a list: a record, or a part of one.
+    /// The value is in a list: it is a record, or a part of one.
     List,
-    /// In a list inside a record.
+    /// The value is in a list inside a record.
     Record,
 }
 
-/// Writes values of a document.
+/// Writes the selected fields of a document or record, and counts the losses.
 pub(super) struct Writer<'w, 'a> {
-    /// The document.
+    /// The document or record.
     pub outline: &'w Outline<'a>,
-    /// The fields of the document.
+    /// The fields of the document, or of all records.
     pub schema: &'w Schema,
-    /// The field of each value.
+    /// The way to find the field of a value.
     pub fields: FieldLookup<'w>,
-    /// The fields to write.
+    /// The fields to write, with the maximum lengths of their values.
     pub selection: &'w Selection,
     /// Words whose sentences are kept when long texts are shortened.
     pub keywords: &'w [String],
@@ -54,8 +54,8 @@ pub(super) struct Writer<'w, 'a> {
 }
 
 impl Writer<'_, '_> {
-    /// Writes a value as unescaped JSON: the root or, with `in_list`, a record. Always writes
-    /// something.
+    /// Writes the value `id` as unescaped JSON: a document or, if `in_list`, a record. Always
+    /// writes something, if only `{}`.
     pub(super) fn root(&mut self, out: &mut Vec<u8>, id: NodeId, in_list: bool) {
         let inside = if in_list { Nesting::List } else { Nesting::Document };
         if self.any(out, id, inside) {

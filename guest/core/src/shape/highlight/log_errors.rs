@@ -9,7 +9,8 @@ use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES};
 use crate::text::log_entry::{LogEntry, template};
 use crate::text::severity::Severity;
 
-/// The maximum number of bytes of a character. A cut line may lose all but one of them.
+/// The maximum number of bytes of a UTF-8 character. A line may be cut by up to one less, at a
+/// character boundary.
 const MAX_CHAR_BYTES: usize = 4;
 
 /// The maximum number of bytes of a token.
@@ -24,12 +25,12 @@ pub struct LogErrors<'h> {
     coarse: OnceCell<Vec<MergedEntries<'h>>>,
 }
 
-/// Merged entries.
+/// Log entries that are shown as one, because they differ only in time or numbers.
 #[derive(Clone, Copy)]
 struct MergedEntries<'h> {
-    /// The first entry.
+    /// The first of the merged entries.
     entry: &'h LogEntry<'h>,
-    /// The line number of the last entry.
+    /// The line number of the last merged entry, from 0.
     last: usize,
     count: usize,
 }
@@ -39,7 +40,8 @@ impl<'h> LogErrors<'h> {
         Self { entries: entries.collect(), fine: OnceCell::new(), coarse: OnceCell::new() }
     }
 
-    /// Writes all entries if they fit, else shortened, else the most severe.
+    /// Writes the errors and warnings: all if they fit, else with shorter stack traces, else the
+    /// most severe.
     pub(super) fn write(&self, highlights: &Highlights<'_>, text: &mut HighlightWriter<'_>) {
         if self.entries.is_empty() {
             return;

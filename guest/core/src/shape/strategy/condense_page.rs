@@ -10,13 +10,14 @@ use crate::shape::others::{MIN_OTHERS, with_others};
 use crate::shape::{Coverage, Excerpt, FieldCoverage};
 use crate::snapshot::Cursor;
 
-/// Limit, in tokens for each copy, from which a page reserves tokens for the items after it.
+/// Minimum token limit, for each copy of a page in the result, at which tokens are reserved for
+/// highlights of later items.
 const MIN_TOKENS_TO_RESERVE: u64 = 1_500;
 
-/// Tokens for each copy that are reserved for the names of fields in a notice.
+/// Tokens that are reserved for field names in the notice, for each copy of the page in the result.
 const FIELD_NAME_TOKENS: u64 = 50;
 
-/// Shows condensed items: all of them, else a full page, else as many as fit.
+/// The strategy that shows condensed items: all of them, else a full page, else as many as fit.
 pub(super) struct CondensePage;
 
 impl Strategy for CondensePage {
@@ -37,8 +38,8 @@ impl Strategy for CondensePage {
     }
 }
 
-/// The numbers of items to try, largest first. Condensing is worth it only for more items than fit
-/// whole.
+/// Returns the numbers of items to try, largest first. Condensing pays only if it shows more than
+/// the `whole_items` that fit without it.
 fn item_counts(task: &Task<'_>, list: &ListTask<'_>, whole_items: usize) -> Vec<usize> {
     let limit = task.pricer.token_limit() / task.pricer.copies();
     let most = usize::try_from(limit / MIN_ITEM_TOKENS).unwrap_or(usize::MAX);
@@ -55,7 +56,8 @@ fn item_counts(task: &Task<'_>, list: &ListTask<'_>, whole_items: usize) -> Vec<
     counts
 }
 
-/// A page of these items, before `others` more.
+/// Returns a page of `items`, condensed until it fits. `None` if it never does. `others` is the
+/// number of items after them.
 fn condensed_page(
     task: &Task<'_>,
     list: &ListTask<'_>,

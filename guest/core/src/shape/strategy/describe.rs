@@ -9,9 +9,9 @@ use crate::shape::payload::Payload;
 use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
 
-/// The bytes of a text that decide whether it is binary.
+/// The number of first bytes of a text that decide if it is binary data.
 const SAMPLE_BYTES: usize = 4_096;
-/// The characters of the data that a description shows.
+/// The maximum number of characters of binary data that its description quotes.
 const MAX_PREVIEW_CHARS: usize = 48;
 
 /// The first bytes of well-known binary formats.
@@ -28,7 +28,7 @@ const MAGIC_NUMBERS: [(&[u8], &str); 10] = [
     (b"OggS", "Ogg audio"),
 ];
 
-/// Describes binary data that is sent as text.
+/// The strategy that describes binary data that is sent as text.
 pub(super) struct Describe;
 
 impl Strategy for Describe {
@@ -46,7 +46,8 @@ impl Strategy for Describe {
     }
 }
 
-/// Returns the description of a text that is binary data; `None` if it is readable.
+/// Returns an excerpt that describes a text of binary data, with the cursor `whole`. `None` if the
+/// text is readable.
 fn describe(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
     let what = base64(text).or_else(|| control(text))?;
     let head: String = String::from_utf8_lossy(text)
@@ -60,7 +61,8 @@ fn describe(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
     Some(Excerpt::new(coverage, Some(whole.clone()), body).complete())
 }
 
-/// Describes base64, with or without line breaks, and data URIs.
+/// Returns a description of base64, with or without line breaks, or of a data URI. `None` if the
+/// text is neither.
 fn base64(text: &[u8]) -> Option<String> {
     let (mime, data) = match text.strip_prefix(b"data:") {
         Some(rest) => {
@@ -100,7 +102,8 @@ fn base64(text: &[u8]) -> Option<String> {
     Some(format!("base64{kind}, about {} bytes decoded", data.len() / 4 * 3))
 }
 
-/// Describes text in which more than a tenth are control characters or invalid UTF-8.
+/// Returns a description of a text if more than a tenth of it are control characters or invalid
+/// UTF-8, else `None`.
 fn control(text: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(text.get(..SAMPLE_BYTES.min(text.len()))?).into_owned();
     let odd = |character: &char| {

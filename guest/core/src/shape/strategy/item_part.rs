@@ -7,7 +7,7 @@ use crate::shape::list::ListTask;
 use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
 
-/// Shows the bytes of the first item, as text, as many as fit.
+/// The strategy that shows a part of the first requested item as text, as many bytes as fit.
 pub(super) struct ItemPart;
 
 impl Strategy for ItemPart {
@@ -27,7 +27,8 @@ impl Strategy for ItemPart {
     }
 }
 
-/// The excerpt for a range of the first item, whose cursor leads to the byte after it.
+/// Returns the excerpt for `range` of the first requested item, which has `bytes` bytes. Its cursor
+/// leads to the byte after the range, or to the next item.
 fn part(
     list: &ListTask<'_>,
     base: &Cursor,

@@ -4,9 +4,9 @@ use super::{Strategy, Task};
 use crate::shape::Excerpt;
 use crate::shape::others::with_others;
 
-/// Shows whole items, as many as fit.
+/// The strategy that shows whole items of lists, as many as fit the token limit.
 pub(super) struct Page {
-    /// If true, applies only to pages that are nearly full, or must have whole items: those are
+    /// If true, applies only if the page is nearly full, or its items must be whole. Such a page is
     /// better than a full page of condensed items.
     pub nearly_full: bool,
 }

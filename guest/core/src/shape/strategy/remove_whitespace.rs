@@ -12,10 +12,11 @@ use crate::snapshot::Cursor;
 /// Sample size, in bytes, for detecting pretty-printed lists.
 const WHITESPACE_SAMPLE_BYTES: usize = 1_024;
 
-/// The description of what is removed.
+/// The description of a minified document in notices.
 const WITHOUT_SPACE: &str = "without white space between its values";
 
-/// Shows the whole document without insignificant white space, if that makes it fit.
+/// The strategy that shows the whole document without insignificant white space, if that makes it
+/// fit.
 pub(super) struct RemoveWhitespace;
 
 impl Strategy for RemoveWhitespace {
@@ -49,7 +50,8 @@ impl Strategy for RemoveWhitespace {
     }
 }
 
-/// An excerpt that has the whole document. The cursor leads to the original bytes.
+/// Returns an excerpt whose `body` is the whole document. Its cursor, `original`, leads to the
+/// bytes that the upstream sent.
 pub(in crate::shape) fn whole_document(body: ExcerptBody, original: &Cursor) -> Excerpt {
     let coverage = Coverage::Lossless { what: WITHOUT_SPACE.to_owned() };
     Excerpt::new(coverage, Some(original.clone()), body).complete()

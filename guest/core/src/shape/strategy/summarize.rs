@@ -19,8 +19,8 @@ const MAX_SUMMARIZED_VALUES: usize = 700_000;
 /// Tokens that are reserved for the names of fields in a notice.
 const FIELD_NAME_TOKENS: u64 = 40;
 
-/// Shows the fields of a document that matter most, with shortened values. A document whose fields
-/// do not fit is described.
+/// The strategy that shows the most important fields of a document, with shortened values. A
+/// document whose fields do not fit is described.
 pub(super) struct Summarize;
 
 impl Strategy for Summarize {
@@ -62,8 +62,8 @@ impl Strategy for Summarize {
     }
 }
 
-/// The tokens that a summary may cost. A document that fits the limit is summarized because it
-/// exceeds the summary threshold, so its summary must not.
+/// The maximum cost of a summary, in tokens. A document that fits the limit is summarized because
+/// it exceeds the summary threshold, so its summary must not exceed that.
 fn token_limit(task: &Task<'_>, whole: &WholePayload<'_>) -> u64 {
     let (limit, settings) = (task.pricer.token_limit(), whole.context.limits);
     if whole.is_over_limit {
@@ -73,7 +73,8 @@ fn token_limit(task: &Task<'_>, whole: &WholePayload<'_>) -> u64 {
     threshold.saturating_mul(task.pricer.targets()).min(limit)
 }
 
-/// Returns a description of a document: kind, size, and names of members as far as they fit.
+/// Returns an excerpt that describes a document: kind, size, and as many names of members as fit.
+/// `None` if no description fits `token_limit`.
 fn described(
     outline: &Outline<'_>,
     payload: &Payload<'_, '_>,

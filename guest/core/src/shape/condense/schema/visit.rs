@@ -1,4 +1,4 @@
-//! Reads all values of a document into its fields.
+//! Reads all values of a document into the fields of its schema.
 
 use super::{
     FieldId, LIST_LENGTHS, MAX_DISTINCT_VALUES, MIN_MAP_CONTAINERS, Schema, VALUE_LENGTHS,
@@ -8,7 +8,8 @@ use crate::json::scan::Kind;
 use crate::text::shorten::is_prose;
 use crate::tokens::{Estimator, WordCache};
 
-/// The minimum number of members of an object of plain values that is treated as a list with names.
+/// The minimum number of members of an object of plain values that is treated as a map: a list
+/// whose elements have names.
 const MIN_MAP_VALUES: u32 = 128;
 
 /// The number of values of a field that are all priced. Later values are priced at a stride, up to
