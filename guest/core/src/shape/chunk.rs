@@ -16,7 +16,7 @@ use fit::fit;
 /// The maximum size of a text of which every line is priced.
 const MAX_EXACT_BYTES: usize = 64 * 1024;
 
-/// The limits of a chunk.
+/// The maximum size of the chunks of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkLimits {
     /// The maximum number of lines in a chunk.
@@ -30,7 +30,7 @@ pub struct ChunkLimits {
 /// A line that is not assigned to a chunk yet.
 struct OpenLine {
     start: usize,
-    /// The cost, in units of 1/[`COST_SCALE`] token.
+    /// The cost of the line, in units of 1/[`COST_SCALE`] token.
     cost: u64,
     rank: Rank,
     number: u64,

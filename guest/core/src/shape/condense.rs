@@ -52,7 +52,7 @@ pub struct DocumentCondenser<'c, 'a> {
     rendered: Vec<RenderedDocument>,
 }
 
-/// A rendering of a document.
+/// A rendering of a document under one selection of fields.
 struct RenderedDocument {
     /// The fields in the rendering, with the maximum lengths of their values.
     selection: Selection,
@@ -69,7 +69,7 @@ pub struct Condensed {
     pub total_fields: u64,
     /// The paths of the fields kept, from the nearest record.
     pub kept: Vec<String>,
-    /// The paths of the fields removed.
+    /// The paths of the fields removed, from the nearest record.
     pub dropped: Vec<String>,
     /// The number of values that were shortened.
     pub shortened: u64,
@@ -139,12 +139,12 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
     }
 }
 
-/// The effects of condensing on values.
+/// The number of values and elements that condensing shortened or omitted, and the remaining cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct WriteStats {
     shortened: u64,
     omitted: u64,
-    /// The cost of the values, in 1/[`COST_SCALE`] token.
+    /// The cost of the condensed values, in 1/[`COST_SCALE`] token.
     cost: u64,
 }
 

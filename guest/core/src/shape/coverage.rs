@@ -34,9 +34,9 @@ pub enum Coverage {
         index: u64,
         /// The number of chunks in the text.
         total: u64,
-        /// The first line shown, from 1.
+        /// The number of the first line shown, from 1.
         start_line: u64,
-        /// The last line shown.
+        /// The number of the last line shown.
         end_line: u64,
         /// The number of lines in the text.
         lines: u64,

@@ -202,7 +202,7 @@ impl<'t> Highlights<'t> {
         text.push_lines("the end", &lines);
     }
 
-    /// Writes evenly spaced lines of a log or table.
+    /// Writes evenly spaced lines of a log or table after line `from`.
     fn sample(&self, from: usize, text: &mut HighlightWriter<'_>) {
         if !matches!(self.kind, Kind::Log | Kind::Table) || text.room < 40 {
             return;

@@ -14,7 +14,7 @@ const SAMPLE_ITEMS: usize = 3;
 pub struct Item<'i> {
     /// The index of the item's list among the paged lists of the payload.
     pub list: usize,
-    /// The bytes of the item before minifying.
+    /// The bytes of the item before minifying, raw or escaped as in the upstream's message.
     pub original: &'i [u8],
     form: Form,
     /// True if the item is written without insignificant white space.

@@ -86,7 +86,7 @@ impl<'t> ListTask<'t> {
         Self { pricer, base, index, form, items, request, options, whole_items, records }
     }
 
-    /// The maximum number of items on the page.
+    /// The maximum number of items on the page: as requested, but no more than there are.
     pub(super) fn limit(&self) -> usize {
         usize::try_from(self.request.limit).unwrap_or(usize::MAX).min(self.items.len())
     }

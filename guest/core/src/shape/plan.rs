@@ -24,7 +24,7 @@ use crate::tokens::OriginalCost;
 /// Maximum number of items that are condensed together, however many fit.
 const MAX_ITEMS_AT_ONCE: usize = 2_000;
 
-/// A payload after its reduction.
+/// A reduced payload: its excerpt for the client, and the entries to store.
 pub struct ShapedPayload<'a> {
     /// The part of the payload that the client receives.
     pub excerpt: Excerpt,

@@ -15,13 +15,13 @@ use crate::tokens::{Estimator, Measure};
 /// Maximum number of attempts to shrink an excerpt until it fits.
 const MAX_SHRINK_ATTEMPTS: usize = 6;
 
-/// Prices excerpts under one render context.
+/// Prices excerpts as rendered under one [`RenderContext`].
 pub struct ExcerptPricer<'a> {
     /// The token estimator.
     pub estimator: Estimator,
     /// The context that excerpts are rendered in.
     pub context: RenderContext<'a>,
-    /// The excerpt that was priced last.
+    /// The excerpt that was priced last, with its rendering.
     last: RefCell<Option<PricedExcerpt>>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct TextTask<'t> {
     pub bytes: &'t [u8],
     /// The form of the bytes: raw, or escaped as in a JSON string.
     pub form: Form,
-    /// The position of the bytes in the text.
+    /// The position of `bytes` in the text.
     pub position: TextPosition,
     /// The important lines of the whole text. `None` if no highlights are shown.
     pub highlights: Option<&'t Highlights<'t>>,

@@ -64,7 +64,8 @@ pub struct Rendered {
     pub blocks: Option<Vec<u8>>,
     /// The result notice, for the last text block: which parts are missing and how to read them.
     pub notice: String,
-    /// The new value of `structuredContent`. `None` if the excerpt is text content only.
+    /// The new value of `structuredContent`. `None` if the excerpt is not written to structured
+    /// content.
     pub structured: Option<Vec<u8>>,
     /// The signed form of the excerpt's cursor, if it has one.
     pub cursor: Option<String>,

@@ -41,7 +41,7 @@ const STRATEGIES: [&dyn Strategy; 8] = [
 
 /// A reduction: the content and everything that strategies need to know about it.
 pub(super) struct Task<'t> {
-    /// The pricer, which knows the token limit.
+    /// The pricer of excerpts, which has the token limit.
     pub pricer: &'t ExcerptPricer<'t>,
     /// A cursor to the beginning of the stored payload.
     pub base: &'t Cursor,

@@ -55,9 +55,10 @@ impl From<QueryResult> for Transformed {
 }
 
 impl Transformed {
-    /// Runs the caller's query on a payload, for a result with this number of `copies`. A list of
-    /// selected fields ends where more would exceed `token_limit`. If the query fails, the result
-    /// is empty and states the reason: a tool result is never made an error.
+    /// Runs the caller's query on a payload. `copies` is the number of times that the result of the
+    /// query is sent. A list of selected fields ends where more would exceed `token_limit`. If the
+    /// query fails, the result is empty and states the reason: a tool result is never made an
+    /// error.
     #[must_use]
     pub fn by_query(
         context: &ShapeContext<'_>,

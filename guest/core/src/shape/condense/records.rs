@@ -247,9 +247,9 @@ impl IdentitySummarizer<'_, '_> {
 
 /// Records, reduced to the fields that identify them.
 pub struct IdentitySummary {
-    /// Each record as unescaped JSON.
+    /// The summary of each record, as unescaped JSON.
     pub values: Vec<Vec<u8>>,
-    /// The paths of the fields kept.
+    /// The paths of the fields that the summaries have.
     pub fields: Vec<String>,
 }
 
@@ -261,7 +261,7 @@ struct RecordCache<'i> {
     outlines: Vec<Outline<'i>>,
     /// Names of members that are not in the schema, each with the field that contains it.
     unknown: BTreeSet<(usize, String)>,
-    /// True if only fields of the schema are needed.
+    /// True if reading a record may stop once all needed fields of the schema are found.
     known_only: bool,
     /// The rendered records, for each selection tried so far.
     rendered: Vec<RenderedRecords>,
@@ -272,11 +272,11 @@ struct RenderedRecords {
     /// The fields in the renderings, with the maximum lengths of their values.
     selection: Selection,
     all: Vec<RenderedRecord>,
-    /// The costs of the records that were priced.
+    /// The costs of the priced records, from which those of the others are estimated.
     cost_model: CostModel,
 }
 
-/// A rendered record, with the effects on its values.
+/// A rendered record, with its cost and the number of shortened values and omitted elements.
 type RenderedRecord = (Vec<u8>, WriteStats);
 
 impl RecordCache<'_> {

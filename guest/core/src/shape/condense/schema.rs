@@ -20,7 +20,7 @@ pub const LIST_LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
 /// The index of a field in [`Schema::fields`].
 pub type FieldId = usize;
 
-/// The maximum number of distinct values that are counted.
+/// The maximum number of distinct values of a field that are counted.
 const MAX_DISTINCT_VALUES: usize = 512;
 /// The maximum number of names in a path that is shown whole.
 const MAX_PATH_NAMES: usize = 5;
@@ -39,13 +39,13 @@ pub struct Field {
     pub level: u32,
     /// True for elements of a list inside a record, and for what they contain.
     pub nested: bool,
-    /// True for records, and for what they contain.
+    /// True for records, which are elements of lists or maps, and for what they contain.
     pub in_record: bool,
     /// The importance of the field to a reader.
     pub priority: FieldPriority,
-    /// True if some values are containers.
+    /// True if some values of the field are objects or lists.
     pub container: bool,
-    /// True if some values are maps: lists with names.
+    /// True if some values of the field are maps: lists whose elements have names.
     pub map: bool,
     /// The number of values of the field.
     pub count: u64,
@@ -54,14 +54,14 @@ pub struct Field {
     pub costs: [u64; VALUE_LENGTHS.len()],
     /// The number of elements of all lists of the field, shortened to each of [`LIST_LENGTHS`].
     pub elements: [u64; LIST_LENGTHS.len()],
-    /// The costs of the values that were priced.
+    /// The costs of the priced values, from which those of the others are estimated.
     cost_model: CostModel,
     /// The number of characters in the strings of the field.
     characters: u64,
     strings: u64,
     prose: u64,
     empty: u64,
-    /// The hashes of distinct values, up to the maximum.
+    /// The hashes of distinct values, at most [`MAX_DISTINCT_VALUES`].
     distinct: BTreeSet<u64>,
     /// The fields inside this one, by their keys in unescaped JSON.
     children: KeyCache<FieldId>,
@@ -89,7 +89,7 @@ impl Schema {
         schema
     }
 
-    /// Returns the field of a value.
+    /// Returns the field of the value `id` of the document. `None` if the value has no field.
     #[must_use]
     pub fn field_of(&self, id: NodeId) -> Option<FieldId> {
         usize::try_from(*self.field_ids.get(id)?).ok().filter(|at| *at < self.fields.len())

@@ -5,7 +5,7 @@ use super::schema::{FULL_LENGTH, Field, FieldId, LIST_LENGTHS, Schema, VALUE_LEN
 use crate::fields::priority::FieldPriority;
 use crate::tokens::COST_SCALE;
 
-/// The fields of a document that are kept.
+/// The fields of a document that are kept, with the maximum lengths of their values and lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
     /// For each field, the index in [`VALUE_LENGTHS`] of the length of its values. `None` if it is
@@ -111,7 +111,7 @@ pub struct SelectableField {
     priority: FieldPriority,
     /// The number of keys from the root. A list inside a record counts as one.
     level: u32,
-    /// The average cost of a short value.
+    /// The average cost of a short value of the field.
     cost: u64,
     field: FieldId,
     /// True if the selection depends on the length of lists inside records.

@@ -30,13 +30,13 @@ pub(super) fn all(
     Visitor { schema, outline, estimator, words, raw: Vec::new() }.visit(0, root, false);
 }
 
-/// A walk through the values of a document.
+/// A walk through all values of a document, which adds them to the fields of its schema.
 struct Visitor<'v, 'a> {
     schema: &'v mut Schema,
     outline: &'v Outline<'a>,
     estimator: &'v Estimator,
     words: WordCache,
-    /// A buffer for the current value.
+    /// A buffer for the bytes of the current value.
     raw: Vec<u8>,
 }
 
