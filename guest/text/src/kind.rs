@@ -4,7 +4,7 @@ use super::boundary::{begins_entry, is_heading};
 use super::definition::is_definition;
 use super::lines::IndexedText;
 
-/// The kind of a text.
+/// The format of a text, which determines its boundaries and its outline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Entries with times or levels, or one JSON object per line.

@@ -27,7 +27,7 @@ pub enum Method {
     /// Tables measured from real tokenizers.
     #[default]
     Lexical,
-    /// The reference formula over characters.
+    /// The formula `floor(chars/4) + floor(0.20 * floor(chars/4))` over Unicode scalar values.
     Chars4,
 }
 

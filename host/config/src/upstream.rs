@@ -54,12 +54,12 @@ pub enum Isolation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Authorization {
-    /// Forward it unless the gateway authenticates callers (access.keys, access.jwt).
+    /// Forward the header unless the gateway authenticates callers (access.keys, access.jwt).
     #[default]
     Auto,
-    /// Forward it.
+    /// Forward the header.
     Forward,
-    /// Drop it. `headers` may set another.
+    /// Drop the header. `headers` may set another.
     Drop,
 }
 
@@ -111,7 +111,7 @@ pub struct RestEndpoint {
     /// True if answers are shaped.
     #[serde(default = "yes")]
     pub guard: bool,
-    /// True if requests are allowed.
+    /// True if matching requests reach the API. Others are refused.
     #[serde(default = "yes")]
     pub allow: bool,
     /// Query parameters that belong to the API although the guard has one of the same name. The

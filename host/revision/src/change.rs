@@ -55,7 +55,8 @@ pub struct Change {
     /// The number of the revision after the change. If a candidate was rejected, the active
     /// revision.
     pub to: u64,
-    /// The origin of the new revision, candidate or keys: a file, an admin call or the start.
+    /// The cause of the change: the path of the changed file, an admin call, or the start of the
+    /// process.
     pub source: String,
     /// The reason of the change or of the rejection; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]

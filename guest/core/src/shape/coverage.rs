@@ -72,7 +72,7 @@ pub enum Coverage {
     },
     /// The excerpt only describes data that has no readable short form, such as binary data.
     Described {
-        /// The description of the data, for notices.
+        /// A noun phrase for the data, such as `binary data`, which the result notice contains.
         what: String,
         /// The number of bytes of the described data.
         bytes: u64,

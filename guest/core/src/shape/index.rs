@@ -9,8 +9,9 @@ use crate::snapshot::Placement;
 use crate::snapshot::index::{Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, SnapshotBody};
 use crate::tokens::OriginalCost;
 
-/// Returns the snapshot name and index of a payload that is stored, but not sent itself.
-/// `placement` is its position in structured content, if it is there.
+/// Returns the snapshot name and the index of a payload that is stored, while the client receives
+/// something made from it. `placement` is the payload's position in structured content, or `None`
+/// if the payload is a text.
 #[must_use]
 pub(super) fn payload_index(
     context: &ShapeContext<'_>,
@@ -48,7 +49,8 @@ pub(super) fn snapshot_index(
     (snapshot, Index { structured: placement, ..index(context, payload, cost, body) })
 }
 
-/// Returns the index of a payload, without a placement in structured content.
+/// Returns the index of a payload. The placement in structured content is left empty;
+/// [`snapshot_index`] sets it.
 pub(super) fn index(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,

@@ -17,9 +17,9 @@ pub(super) struct Window {
     pub(super) digit: u64,
     /// Letters and digits.
     pub(super) alphanumeric: u64,
-    /// Spaces.
+    /// Spaces, without tabs and line breaks.
     pub(super) blank: u64,
-    /// All white space.
+    /// White space of any kind, line breaks included.
     pub(super) space: u64,
     pub(super) punctuation: u64,
 }

@@ -125,8 +125,10 @@ impl ClientSession {
         }
     }
 
-    /// Returns the number of a new question of an upstream, and the message that asks it of the
-    /// client. `request` is the upstream's request to the client.
+    /// Registers a request that an upstream sends to the client, such as sampling or elicitation.
+    ///
+    /// Returns the id that the gateway gives it, and the message for the client. `request` is the
+    /// upstream's message.
     pub(super) fn ask_for_upstream(
         &self,
         connection: &Arc<UpstreamConnection>,
