@@ -189,7 +189,7 @@ fn package_works_without_a_client() -> Result<()> {
     );
     ensure!(seen["changed"].to_string().contains("data_changed"), "{}", seen["changed"]);
     ensure!(seen["used"] == json!([4, null, 4]) && seen["later"] == json!([null, 4, 4]), "{seen}");
-    ensure!(seen["full"].to_string().contains("do not fit"), "{seen}");
+    ensure!(seen["full"].to_string().contains("exceed the store limit"), "{seen}");
     ensure!(seen["tokens"][0].as_u64() > Some(1) && seen["tokens"][1].as_u64() > Some(2));
     Ok(())
 }
