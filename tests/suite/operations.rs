@@ -233,7 +233,7 @@ fn dry_run_compares_policies() -> Result<()> {
     let compared = run_program(&["replay", &traffic, "--policy", &new])?;
     let table = out(&compared);
     ensure!(compared.status.success(), "{table} {}", String::from_utf8_lossy(&compared.stderr));
-    for shown in ["houses::list_bookings", "houses::read_log", "| all", "kept after"] {
+    for shown in ["houses::list_bookings", "houses::read_log", "| all", "recall after"] {
         ensure!(table.contains(shown), "{shown} is not in {table}");
     }
     let report: Value = serde_json::from_str(&out(&run_program(&[
@@ -263,7 +263,11 @@ fn dry_run_compares_policies() -> Result<()> {
     }
     let grown = run_program(&["replay", &traffic, "--before", &new, "--max-growth", "10"])?;
     ensure!(out(&grown).contains("worst results"), "{}", out(&grown));
-    ensure!(grown.status.code() == Some(5) && out(&grown).contains("larger"), "{}", out(&grown));
+    ensure!(
+        grown.status.code() == Some(5) && out(&grown).contains("answers grow by"),
+        "{}",
+        out(&grown)
+    );
     let faulty = run_program(&[
         "replay",
         &traffic,
