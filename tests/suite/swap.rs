@@ -356,8 +356,8 @@ fn failed_self_test_rejects_component() -> Result<()> {
         ensure!(client.call("list_bookings", json!({}))?.metadata()["kind"] == "page", "{fault}");
     }
     for (bytes, expected) in [
-        (&b"no component"[..], "cannot be used"),
-        (&wat::parse_str("(component)")?[..], "cannot be used"),
+        (&b"no component"[..], "invalid guard component"),
+        (&wat::parse_str("(component)")?[..], "invalid guard component"),
     ] {
         let refused = admin_call(&gateway, "PUT", "/admin/component", bytes)?;
         ensure!(refused.status == 422 && refused.body.contains(expected), "{}", refused.body);
