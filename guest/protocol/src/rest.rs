@@ -5,25 +5,10 @@ use percent_encoding::percent_decode_str;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
+use crate::argument::{ARGUMENT_PREFIX, is_plain_name};
 use crate::header;
 use crate::http::{HttpResponse, ResponseHead};
 
-/// Query parameters of the guard that need no `_guard_` prefix, unless the endpoint has a parameter
-/// of the same name.
-const UNPREFIXED_PARAMETERS: [&str; 9] = [
-    "cursor",
-    "limit",
-    "pages",
-    "startLine",
-    "endLine",
-    "fields",
-    "response_mode",
-    "filter_ids",
-    "min_score",
-];
-/// The prefix that marks a query parameter as the guard's. Every parameter of the guard can have
-/// it.
-const PARAMETER_PREFIX: &str = "_guard_";
 /// JSON pointer to the guard's metadata in a message that the guard wrote.
 const RESULT_METADATA: &str = "/result/_meta/dev.context-guard~1result";
 /// Members of the guard's metadata that are copied into the response body if the content is no
@@ -63,9 +48,9 @@ impl RestRequest {
         for pair in raw_query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (decode(name), decode(value));
-            if let Some(name) = name.strip_prefix(PARAMETER_PREFIX) {
+            if let Some(name) = name.strip_prefix(ARGUMENT_PREFIX) {
                 guard_arguments.insert(name.to_owned(), argument(value));
-            } else if UNPREFIXED_PARAMETERS.contains(&name.as_str()) && !is_own(&name) {
+            } else if is_plain_name(&name) && !is_own(&name) {
                 guard_arguments.insert(name, argument(value));
             } else {
                 query.push(pair);

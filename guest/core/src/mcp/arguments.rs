@@ -1,5 +1,6 @@
 //! The guard's own arguments of a tool call: separates, parses and removes them.
 
+use context_guard_protocol::argument::{ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT};
 use serde_json::Value;
 
 use super::tool_info::ToolInfo;
@@ -11,33 +12,10 @@ use crate::query::Query;
 use crate::query::response_mode::ResponseMode;
 use crate::shape::context::RequestOptions;
 
-/// The names of the guard's own arguments. Each is accepted as `_guard_` + name and as a member of
-/// `_guard`. Their order is that of the bits of [`ToolInfo::own_parameters`].
-pub const ARGUMENT_NAMES: [&str; 14] = [
-    "cursor",
-    "limit",
-    "pages",
-    "startLine",
-    "endLine",
-    "fields",
-    "response_mode",
-    "filter_ids",
-    "min_score",
-    "path",
-    "grep",
-    "context",
-    "aggregate",
-    "where",
-];
-/// Number of names, from the start of [`ARGUMENT_NAMES`], that are accepted without prefix on a
-/// listed tool that has no parameter of that name. The others are common words, which only the read
-/// tool accepts.
-pub const PLAIN_NAME_COUNT: usize = 9;
 /// Maximum number of ids in the `filter_ids` argument.
 const MAX_FILTER_IDS: usize = 1_000;
 /// The name of the object argument whose members are guard arguments.
 pub const ARGUMENTS_OBJECT: &str = "_guard";
-const PREFIX: &str = "_guard_";
 /// The argument that permits truncation marks in the other arguments.
 pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
 
@@ -123,7 +101,7 @@ fn guarded_name<'n>(
     if name == VERBATIM_ARGUMENT {
         return Some(name);
     }
-    if let Some(plain) = name.strip_prefix(PREFIX) {
+    if let Some(plain) = name.strip_prefix(ARGUMENT_PREFIX) {
         return position(plain).map(|_| plain);
     }
     let at = position(name)?;

@@ -1,7 +1,9 @@
 //! `tools/list`: relaxes output schemas, adds the guard's arguments and its read tool, and extracts
 //! information about each tool.
 
-use super::arguments::{ARGUMENT_NAMES, ARGUMENTS_OBJECT, PLAIN_NAME_COUNT};
+use context_guard_protocol::argument::{ARGUMENT_NAMES, PLAIN_NAME_COUNT};
+
+use super::arguments::ARGUMENTS_OBJECT;
 use super::tool_info::{OutputSchema, ToolInfo};
 use crate::json::Span;
 use crate::json::edit::{Edits, append_member, member};

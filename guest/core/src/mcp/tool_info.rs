@@ -26,7 +26,7 @@ pub enum OutputSchema {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolInfo {
     /// The guard's argument names that are parameters of the tool: one bit each, in the order of
-    /// [`super::arguments::ARGUMENT_NAMES`].
+    /// [`ARGUMENT_NAMES`](context_guard_protocol::argument::ARGUMENT_NAMES).
     pub own_parameters: u16,
     /// The additions to structured content that the tool's output schema allows.
     pub output: OutputSchema,
