@@ -9,7 +9,7 @@
     reason = "wasm_bindgen generates code from the items below"
 )]
 
-use context_guard_core::policy::{self, OnFault};
+use context_guard_core::policy;
 use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
 use context_guard_core::{Context, Guard, Plan, Record};
@@ -219,13 +219,8 @@ impl Core {
     /// Returns the replacement of an answer on which the guard failed; undefined to send it
     /// unchanged.
     pub fn limit(&self, message: &[u8]) -> Option<Vec<u8>> {
-        let on_fault = match self.policy.on_fault() {
-            OnFault::Pass => fallback::OnFault::Pass,
-            OnFault::Limit => fallback::OnFault::Limit,
-            OnFault::Block => fallback::OnFault::Block,
-        };
         let bytes = usize::try_from(self.policy.hard_byte_limit()).unwrap_or(usize::MAX);
-        fallback::limit(message, on_fault, bytes)
+        fallback::limit(message, self.policy.on_fault().into(), bytes)
     }
 
     /// Returns the estimated number of tokens of a text, by the policy's estimator for the endpoint

@@ -1,7 +1,6 @@
 //! The core as a message filter. This module reads and writes the cursor store for the core, and
 //! handles failures of the core.
 
-use context_guard_core::policy::OnFault;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
 use context_guard_core::{Context, Fault, Guard, Plan, Record};
 use context_guard_protocol::{Caller, MessageFilter, Settings, Ticket, Verdict, fallback};
@@ -32,11 +31,7 @@ enum RequestDecision {
 impl Shared {
     pub(crate) fn new(config: Config) -> Result<Self, Vec<String>> {
         Ok(Self {
-            on_fault: match config.policy.on_fault() {
-                OnFault::Pass => fallback::OnFault::Pass,
-                OnFault::Limit => fallback::OnFault::Limit,
-                OnFault::Block => fallback::OnFault::Block,
-            },
+            on_fault: config.policy.on_fault().into(),
             hard_byte_limit: usize::try_from(config.policy.hard_byte_limit()).unwrap_or(usize::MAX),
             metrics: Metrics::new(),
             guard: Guard::new(config.policy, config.keys),

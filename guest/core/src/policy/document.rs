@@ -1,6 +1,7 @@
 //! The policy as operators write it. Every setting is optional; `endpoint_settings.rs` holds the
 //! defaults.
 
+use context_guard_protocol::fallback;
 use serde::{Deserialize, Serialize};
 
 use crate::tokens::{Method, Profile};
@@ -218,4 +219,14 @@ pub enum OnFault {
     Limit,
     /// Send an error.
     Block,
+}
+
+impl From<OnFault> for fallback::OnFault {
+    fn from(on_fault: OnFault) -> Self {
+        match on_fault {
+            OnFault::Pass => Self::Pass,
+            OnFault::Limit => Self::Limit,
+            OnFault::Block => Self::Block,
+        }
+    }
 }
