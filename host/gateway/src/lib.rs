@@ -16,6 +16,7 @@ mod headers;
 mod lines;
 mod message;
 mod protocol_mode;
+mod reply;
 mod rest;
 mod router;
 mod run;
@@ -25,7 +26,6 @@ mod single_upstream;
 pub mod stdio;
 mod tasks;
 mod upstream;
-mod wire;
 
 use context_guard_access as access;
 use context_guard_config::{self as config, policy};

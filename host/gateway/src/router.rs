@@ -12,9 +12,9 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::access::Refusal;
+use crate::reply;
 use crate::rest::problem;
 use crate::serve::{Gateway, probe};
-use crate::wire::reply;
 
 /// Returns the router of the HTTP front. It has one handler for all paths, because the paths depend
 /// on the configuration.

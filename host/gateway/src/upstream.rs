@@ -48,7 +48,7 @@ impl Failure {
 
     /// Returns the JSON-RPC error code that clients receive for this failure.
     pub(crate) fn code(&self) -> i64 {
-        use super::wire::reply;
+        use super::reply;
         match self {
             Self::Unavailable(_) => reply::UPSTREAM_UNAVAILABLE,
             Self::Timeout(_) => reply::UPSTREAM_TIMEOUT,

@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::event_streams::{COMMON_STREAM, EventStreams};
 use crate::message::{Head, Kind, with_id};
 use crate::protocol_mode::ClientInfo;
+use crate::reply;
 use crate::tasks::AbortOnDrop;
 use crate::upstream::connection::UpstreamConnection;
-use crate::wire::reply;
 
 /// The prefix of the ids of requests to the client. The number after it is unique in the session,
 /// unlike the ids that several upstreams choose.

@@ -9,9 +9,9 @@ use super::list_kinds::{LIST_KINDS, READ_TOOLS};
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member, splice, with_member};
 use crate::protocol_mode::ProtocolMode;
+use crate::reply;
 use crate::tasks::run_blocking;
 use crate::telemetry::Outcome;
-use crate::wire::reply;
 
 /// The prefix of the URIs under which clients read the guard's stored parts of long resources.
 const READ_URI: &str = "context-guard://read/";

@@ -11,9 +11,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::client_session::ClientSession;
 use super::event_streams::StreamEvent;
+use crate::reply;
 use crate::tasks::AbortOnDrop;
-use crate::wire::reply;
-use crate::wire::sse::Event;
+use context_guard_protocol::sse::Event;
 
 /// The maximum silence on an event stream, after which a comment is sent. Proxies close connections
 /// that are idle for longer.

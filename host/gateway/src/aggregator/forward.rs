@@ -17,12 +17,12 @@ use crate::exchange::{Exchange, NextStep};
 use crate::filter::Filter;
 use crate::message::{Head, Kind, STATELESS_VERSION, member, members};
 use crate::protocol_mode::ProtocolMode;
+use crate::reply;
 use crate::tasks::run_blocking;
 use crate::telemetry::{Outcome, Recorder};
 use crate::upstream::Failure;
 use crate::upstream::connection::UpstreamRequest;
 use crate::upstream::request_table::UpstreamReply;
-use crate::wire::reply;
 
 /// Sends clients' requests to upstreams, through the guard.
 pub(super) struct Forwarder {

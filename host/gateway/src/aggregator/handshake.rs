@@ -9,8 +9,8 @@ use super::connections::OpenedConnection;
 use super::translate::stateless_result;
 use crate::message::{Head, SERVER_KEY, STATELESS_VERSION};
 use crate::protocol_mode::{LATEST_STATEFUL_VERSION, ProtocolMode, gateway_implementation};
+use crate::reply;
 use crate::upstream::connection::UpstreamConnection;
-use crate::wire::reply;
 
 /// The stateful protocol versions that the gateway speaks.
 const STATEFUL_VERSIONS: [&str; 4] =

@@ -19,8 +19,8 @@ use super::handshake::negotiate;
 use crate::headers::{PROTOCOL_VERSION, SESSION_ID, forwarded_headers, header};
 use crate::message::{Head, Kind, STATELESS_VERSION, is_stateless_version, members, split_batch};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
+use crate::reply;
 use crate::upstream::server::UpstreamServer;
-use crate::wire::reply;
 
 /// The header with the id of the last event that a client received before its stream broke.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

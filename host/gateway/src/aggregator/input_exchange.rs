@@ -12,8 +12,8 @@ use super::forward::Forwarder;
 use super::in_flight::InFlightRequest;
 use super::input_requests::InputRequest;
 use crate::message::{Head, append_members, member, members, splice, with_id, with_member};
+use crate::reply;
 use crate::telemetry::Outcome;
-use crate::wire::reply;
 
 /// The name that the gateway gives a stateful upstream's question in `inputRequests`.
 const QUESTION: &str = "question";

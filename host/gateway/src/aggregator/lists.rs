@@ -23,8 +23,8 @@ use super::router::Router;
 use super::translate::stateless_result;
 use crate::message::{Head, append_members, member, members, with_member};
 use crate::protocol_mode::ProtocolMode;
+use crate::reply;
 use crate::upstream::Failure;
-use crate::wire::reply;
 
 /// The time after which the gateway lists an upstream's tools again for the guard. The guard
 /// remembers their definitions for longer.

@@ -15,7 +15,7 @@ use super::client::{Client, Origin};
 use super::client_session::ClientSession;
 use super::event_response::event_response;
 use crate::message::{Head, Kind};
-use crate::wire::reply;
+use crate::reply;
 
 /// The time after which an HTTP response becomes an event stream. A faster answer is plain JSON.
 const STREAM_AFTER: Duration = Duration::from_secs(2);

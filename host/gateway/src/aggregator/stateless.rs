@@ -19,8 +19,8 @@ use crate::message::{
     CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, STATELESS_VERSION, SUBSCRIPTION_KEY,
 };
 use crate::protocol_mode::ClientInfo;
-use crate::wire::reply;
-use crate::wire::sse::Event;
+use crate::reply;
+use context_guard_protocol::sse::Event;
 
 /// Methods that only stateful protocol versions define.
 const REMOVED_METHODS: [&str; 6] = [

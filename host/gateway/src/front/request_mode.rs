@@ -10,7 +10,7 @@ use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, header};
 use crate::message::{Head, Kind, is_stateless_version};
 use crate::protocol_mode::{ProtocolMode, is_stateless_error};
 use crate::upstream::http_upstream::is_refusal;
-use crate::wire::sse::Framer;
+use context_guard_protocol::sse::Framer;
 
 /// Returns the protocol mode of an HTTP request with these messages. The flag is true if the status
 /// of the response shows the upstream's support for the mode.

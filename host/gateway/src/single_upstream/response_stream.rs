@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::tasks::run_blocking;
 use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, next_chunk};
-use crate::wire::sse::{Event, Framer};
+use context_guard_protocol::sse::{Event, Framer};
 
 /// Reads the upstream's events, shapes them with the guard, and answers requests that the upstream
 /// leaves unanswered.

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use context_guard_protocol::batch::split_batch;
 use context_guard_protocol::{Head, Kind, PendingRequests, RequestId};
 
+use crate::reply;
 use crate::session::Session;
 use crate::upstream::Failure;
-use crate::wire::reply;
 
 /// Requests that the upstream has not answered yet: the whole messages, by request id.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 
 use super::request_table::RequestTable;
 use crate::message::{Head, Kind};
-use crate::wire::reply;
+use crate::reply;
 
 /// The number of messages without a request that wait for a slow listener. Beyond it, the oldest
 /// are dropped.

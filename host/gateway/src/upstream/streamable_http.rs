@@ -20,7 +20,7 @@ use crate::message::{
 };
 use crate::protocol_mode::ProtocolMode;
 use crate::tasks::AbortOnDrop;
-use crate::wire::sse::Framer;
+use context_guard_protocol::sse::Framer;
 
 /// The pause before an upstream's common stream is opened again after it ended.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
