@@ -37,14 +37,15 @@ use crate::snapshot::Cursor;
 pub struct Excerpt {
     /// The extent of the excerpt within the payload: items, lines or fields.
     pub coverage: Coverage,
-    /// A cursor to the rest of the payload, or to the whole payload if there is no rest.
+    /// A cursor with which a client reads the rest of the payload, or the whole payload if there is
+    /// no rest.
     pub next: Option<Cursor>,
     /// True if `next` leads to the rest of the payload, false if it leads to the whole.
     pub more: bool,
     /// The content of the excerpt.
     pub body: ExcerptBody,
     /// Important parts of the payload outside the excerpt, as text: errors of a log, or the ids and
-    /// names of other items.
+    /// names of other list items.
     pub highlights: Option<String>,
     /// A description of the data that the excerpt is taken from, if that is not the upstream's
     /// answer itself but, for example, a query result.
@@ -52,7 +53,8 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// Creates an excerpt. `next` is a cursor to the rest of the payload, if there is a rest.
+    /// Creates an excerpt. `next` is a cursor to the rest of the payload. `None` if the excerpt
+    /// shows it to its end.
     #[must_use]
     pub fn new(coverage: Coverage, next: Option<Cursor>, body: ExcerptBody) -> Self {
         Self { coverage, more: next.is_some(), next, body, highlights: None, about: None }
@@ -66,7 +68,7 @@ impl Excerpt {
         (coverage, next, more, body) == (&other.coverage, &other.next, &other.more, &other.body)
     }
 
-    /// Returns the same excerpt, but declares that its cursor leads to the whole payload, not to
+    /// Returns the same excerpt, marked as complete: its cursor leads to the whole payload, not to
     /// the rest.
     #[must_use]
     pub fn complete(self) -> Self {

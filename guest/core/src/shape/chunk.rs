@@ -13,17 +13,19 @@ use crate::text::lines::{IndexedText, LineSpans};
 use crate::tokens::{COST_SCALE, Estimator, WordCache};
 use fit::fit;
 
-/// The maximum size of a text of which every line is priced.
+/// The maximum size, in bytes, of a text whose lines are all priced. Larger texts are priced by
+/// samples.
 const MAX_EXACT_BYTES: usize = 64 * 1024;
 
-/// The maximum size of the chunks of a text.
+/// The maximum size of the chunks that a text is divided into.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkLimits {
     /// The maximum number of lines in a chunk.
     pub lines: u64,
     /// The maximum number of tokens in a chunk.
     pub tokens: u64,
-    /// The maximum number of tokens in the first chunk, which may leave room for highlights.
+    /// The maximum number of tokens in the first chunk. It may be smaller than `tokens`, to leave
+    /// room for highlights of the other chunks.
     pub first: u64,
 }
 
@@ -55,7 +57,7 @@ pub fn plan_chunks(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLim
     TextIndex { lines, chunks: plan.chunks }
 }
 
-/// Returns the position of the second chunk of a text, with every line of the first priced. `None`
+/// Returns the position of the second chunk of a text, pricing only the lines of the first. `None`
 /// if one chunk holds all `bytes`.
 fn second_chunk(
     bytes: &[u8],
@@ -74,7 +76,7 @@ struct ChunkPlanner<'a> {
     estimator: &'a Estimator,
     size: ChunkLimits,
     chunks: Vec<ChunkMark>,
-    /// The lines that were read, but are in no chunk yet.
+    /// The lines that were read, but are not in a chunk yet.
     open: VecDeque<OpenLine>,
     cost: u64,
 }
@@ -113,13 +115,14 @@ impl<'a> ChunkPlanner<'a> {
         self.chunks.get(1).copied().or_else(open)
     }
 
-    /// The maximum cost of the current chunk, in 1/[`COST_SCALE`] token.
+    /// The maximum cost of the chunk that is being filled, in 1/[`COST_SCALE`] token.
     fn max_cost(&self) -> u64 {
         let tokens = if self.chunks.is_empty() { self.size.first } else { self.size.tokens };
         tokens.max(1).saturating_mul(COST_SCALE)
     }
 
-    /// Adds a line that ends at byte `end`. Emits chunks until there is room for it.
+    /// Adds a line that ends at byte `end` to the open lines. Emits chunks of open lines first,
+    /// until a chunk has room for it.
     fn add(&mut self, line: OpenLine, end: usize) {
         while !self.open.is_empty()
             && (self.open.len() as u64 >= self.size.lines
@@ -135,8 +138,9 @@ impl<'a> ChunkPlanner<'a> {
         self.open.push_back(line);
     }
 
-    /// Returns the number of open lines in the best chunk: it ends at the last best boundary in its
-    /// last three quarters. `next` is the rank of the line after the open ones.
+    /// Returns the number of open lines to put into the next chunk. It ends before the line of the
+    /// highest boundary rank in its last three quarters. `next` is the rank of the line after the
+    /// open ones.
     fn best_end(&self, next: Rank) -> usize {
         // An earlier end would make the chunk small, and many of them cost more calls.
         let least = self.open.len() / 4 + 1;
@@ -146,7 +150,7 @@ impl<'a> ChunkPlanner<'a> {
         if rank == Rank::Inside { self.open.len() } else { at }
     }
 
-    /// Emits a chunk of the first `count` open lines.
+    /// Appends a chunk that consists of the first `count` open lines.
     fn emit(&mut self, count: usize) {
         let Some(first) = self.open.front() else { return };
         self.chunks.push(ChunkMark { offset: first.start as u64, line: first.number });
@@ -167,7 +171,8 @@ impl<'a> ChunkPlanner<'a> {
         }
     }
 
-    /// Emits the last chunk. Every text has at least one.
+    /// Appends the remaining open lines as the last chunk. A text without lines gets one empty
+    /// chunk.
     fn close(&mut self) {
         let count = self.open.len();
         self.emit(count);
@@ -177,8 +182,8 @@ impl<'a> ChunkPlanner<'a> {
     }
 }
 
-/// Returns the length of the longest beginning of `bytes` that costs at most `token_limit`. It ends
-/// at a line, or inside the first line if that is too large.
+/// Returns the length of the longest prefix of `bytes` that costs at most `token_limit` tokens. It
+/// ends at a line end, or inside the first line if that is too large.
 #[must_use]
 pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, token_limit: u64) -> usize {
     let allowed = token_limit.saturating_mul(COST_SCALE);

@@ -15,23 +15,23 @@ use crate::fields::Mask;
 use crate::json::outline::Outline;
 use crate::tokens::{COST_SCALE, Estimator};
 
-/// Maximum number of selections of fields that are tried to meet a token limit.
+/// Maximum number of field selections that are tried to fill a token limit.
 const MAX_FIT_ITERATIONS: usize = 5;
 
-/// The options for condensing records or documents.
+/// The options for condensing JSON records or documents: removing fields and shortening values.
 #[derive(Clone, Copy, Debug)]
 pub struct CondenseOptions<'a> {
     /// The token estimator.
     pub estimator: &'a Estimator,
-    /// The fields that policy selects. If given, no others are kept.
+    /// The fields that policy selects. If given, all other fields are removed.
     pub map: Option<&'a Mask>,
-    /// Words whose sentences are kept when long texts are shortened.
+    /// Words that the caller is interested in. Long texts keep the sentences that contain them.
     pub keywords: &'a [String],
 }
 
 impl CondenseOptions<'_> {
-    /// Returns the fields that may be kept: those that policy selects, or all. A selection that
-    /// names no field of this document is ignored, because it is meant for another.
+    /// Returns the fields that may be kept: those that policy selects, or else all. If the policy
+    /// selects no field that this document has, all are returned.
     fn leaves(&self, schema: &Schema) -> Vec<SelectableField> {
         let wanted = self.map.and_then(|map| {
             let wanted: Vec<bool> =
@@ -48,7 +48,7 @@ pub struct DocumentCondenser<'c, 'a> {
     schema: Schema,
     leaves: Vec<SelectableField>,
     options: CondenseOptions<'c>,
-    /// The renderings so far, for reuse: another token limit may select the same fields.
+    /// The renderings made so far. Another token limit that selects the same fields reuses them.
     rendered: Vec<RenderedDocument>,
 }
 
@@ -67,9 +67,9 @@ pub struct Condensed {
     pub values: Vec<Vec<u8>>,
     /// The number of fields before condensing.
     pub total_fields: u64,
-    /// The paths of the fields kept, from the nearest record.
+    /// The paths of the fields kept, relative to the record that contains them.
     pub kept: Vec<String>,
-    /// The paths of the fields removed, from the nearest record.
+    /// The paths of the fields removed, relative to the record that contains them.
     pub dropped: Vec<String>,
     /// The number of values that were shortened.
     pub shortened: u64,
@@ -78,7 +78,7 @@ pub struct Condensed {
 }
 
 impl<'c, 'a> DocumentCondenser<'c, 'a> {
-    /// Creates a condenser, and reads the fields of the document. O(n).
+    /// Creates a condenser for the document in `outline`, and collects the fields of it. O(n).
     #[must_use]
     pub fn new(outline: &'c Outline<'a>, options: CondenseOptions<'c>) -> Self {
         let schema = Schema::new(outline, options.estimator);
@@ -88,8 +88,8 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
 
     /// Returns the document, condensed to about `token_limit` tokens. `None` if no field fits.
     ///
-    /// Lists of records are shortened if all their elements do not fit, or if that keeps fields
-    /// that identify records.
+    /// Lists of records lose elements if they do not all fit, or if that makes room for fields that
+    /// identify records.
     #[must_use]
     pub fn condense(&mut self, token_limit: u64) -> Option<Condensed> {
         let mut best: Option<(Condensed, usize)> = None;
@@ -139,7 +139,8 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
     }
 }
 
-/// The number of values and elements that condensing shortened or omitted, and the remaining cost.
+/// The number of values that condensing shortened and of list elements that it omitted, and the
+/// cost of the result.
 #[derive(Clone, Copy, Debug, Default)]
 struct WriteStats {
     shortened: u64,
@@ -153,9 +154,9 @@ fn cost(estimator: &Estimator, value: &[u8]) -> u64 {
     estimator.scaled_cost(value) + COST_SCALE / 4
 }
 
-/// Returns the selection whose rendering fills the token limit best. `None` if none fits. `choose`
-/// selects fields for a target cost. `write` renders a selection, and may be called again for the
-/// same one.
+/// Returns the selection whose rendering fills `token_limit` best, with its statistics. `None` if
+/// none fits. `choose` selects fields for a target cost. `write` renders a selection, and may get
+/// the same one twice.
 fn fit_to_budget(
     token_limit: u64,
     choose: impl Fn(u64) -> Option<Selection>,
@@ -187,7 +188,8 @@ fn fit_to_budget(
     best.map(|(best, _)| best)
 }
 
-/// Returns the fields for which `asked` returns true and that have plain values, with their paths.
+/// Returns the ids and paths of the fields that have plain values (no objects or lists) and for
+/// which `asked` returns true.
 fn paths(
     schema: &Schema,
     asked: impl Fn(FieldId) -> bool,

@@ -21,7 +21,7 @@ pub struct RequestOptions {
     pub start_line: u64,
     /// The last requested line of a text. 0: the last line of the text.
     pub end_line: u64,
-    /// If true, no fields are removed and no values shortened (`fields=all`).
+    /// True if the caller sets `fields=all`: no fields are removed and no values shortened.
     pub whole: bool,
 }
 
@@ -33,18 +33,18 @@ impl RequestOptions {
     }
 }
 
-/// Everything besides the payload that determines how an upstream's answer is shaped.
+/// Everything besides the payload that determines how an upstream's answer is reduced.
 #[derive(Clone, Copy)]
 pub struct ShapeContext<'a> {
-    /// The policy settings for the called endpoint.
+    /// The policy settings for the called tool or other endpoint.
     pub limits: &'a EndpointSettings,
-    /// The currently valid keys, which sign cursors and name snapshots.
+    /// The currently valid keys, which sign cursors and derive the names of snapshots.
     pub keys: &'a Keys,
-    /// The principal and endpoint that snapshots and cursors are bound to.
+    /// The principal and endpoint that stored snapshots and cursors are bound to.
     pub scope: Scope<'a>,
-    /// The name of the called endpoint, without that of its upstream.
+    /// The name of the called endpoint, without the prefix of its upstream.
     pub name: &'a str,
-    /// A hash of the arguments of the call.
+    /// A hash of the arguments of the call, which is part of the snapshot's name.
     pub arguments: u128,
     /// The page size, range of lines and level of detail that the caller requests.
     pub options: RequestOptions,
@@ -67,14 +67,14 @@ pub struct ShapeContext<'a> {
 }
 
 impl ShapeContext<'_> {
-    /// Returns this context with `options` and `is_transformed` replaced.
+    /// Returns a copy of this context with other `options` and `is_transformed`.
     #[must_use]
     pub fn with(&self, options: RequestOptions, is_transformed: bool) -> Self {
         ShapeContext { options, is_transformed, ..*self }
     }
 
-    /// Returns a cost, in tokens, that is above every limit of this call. Pricing of an answer
-    /// stops there, because the answer cannot fit.
+    /// Returns a cost, in tokens, that exceeds every limit of this call. Pricing stops there,
+    /// because a payload of that cost certainly needs reduction.
     #[must_use]
     pub fn surely_over(&self) -> u64 {
         let limits = self.limits;
@@ -85,15 +85,15 @@ impl ShapeContext<'_> {
         token_limit.saturating_mul(2).max(limits.estimator.allowance(cap).saturating_mul(2))
     }
 
-    /// The expiry time of snapshot entries that are stored now, in milliseconds since 1970.
+    /// The expiry time of snapshots that this call stores, in milliseconds since 1970.
     #[must_use]
     pub fn expires_ms(&self) -> u64 {
         // A cursor that is issued at the end of the first lifetime must live for a full one.
         self.now_ms + 2 * self.limits.cursor_ttl_ms
     }
 
-    /// Returns the pricer for excerpts that may cost `token_limit`. They are written as text
-    /// content if `text`, and as structured content at `structured` if given.
+    /// Returns a pricer for excerpts with the limit `token_limit`. They are written to text content
+    /// if `text`, and to structured content at `structured` if given.
     #[must_use]
     pub fn pricer<'f>(
         &'f self,
@@ -114,7 +114,7 @@ impl ShapeContext<'_> {
         ExcerptPricer::new(self.limits.estimator, context)
     }
 
-    /// Signs a cursor for the principal of this call.
+    /// Returns the cursor as an opaque string, signed for the principal of this call.
     #[must_use]
     pub fn sign(&self, cursor: &Cursor) -> String {
         self.pricer(0, true, None).context.sign(cursor)
@@ -126,7 +126,7 @@ impl ShapeContext<'_> {
         if self.options.limit > 0 { self.options.limit } else { self.limits.default_page_size }
     }
 
-    /// The request for the first items of a payload's lists, for a call without a cursor.
+    /// The request for the first page of a payload's lists, for a call that has no cursor.
     pub(super) fn first_page(&self) -> PageRequest {
         let page_size = self.page_size();
         PageRequest {
@@ -140,7 +140,7 @@ impl ShapeContext<'_> {
         }
     }
 
-    /// The options for condensing records, or `None` if policy or caller forbid it.
+    /// The options for condensing records, or `None` if the policy or the caller forbids it.
     #[must_use]
     pub fn condense_options(&self) -> Option<CondenseOptions<'_>> {
         (self.limits.summarization && !self.options.whole).then(|| CondenseOptions {

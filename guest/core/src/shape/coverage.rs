@@ -6,15 +6,15 @@ use serde_json::{Map, Value, json};
 use super::condense::Condensed;
 use crate::record::Loss;
 
-/// The maximum number of field names that are listed in the result metadata.
+/// The maximum number of field names in each list of the result metadata.
 const MAX_LISTED_FIELDS: usize = 24;
 
-/// The part of a payload that an excerpt shows, and the size of the whole.
+/// The part of a payload that an excerpt shows, and the extent of the whole payload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Coverage {
     /// The excerpt shows items of one or several lists.
     Page {
-        /// The number of the first item shown, from 0.
+        /// The number of the first item shown, counted from 0 through all paged lists.
         first: u64,
         /// The number of items shown.
         shown: u64,
@@ -22,15 +22,15 @@ pub enum Coverage {
         total: u64,
         /// The maximum number of items on a page.
         page_size: u64,
-        /// For each list, its path, the number of items shown, and its number of items. Empty if
-        /// there is only one list.
+        /// For each paged list: its path, the number of items shown, and its number of items. Empty
+        /// if the payload has only one list.
         lists: Vec<(String, u64, u64)>,
         /// The fields shown and omitted if the items are condensed. `None` if they are whole.
         condensed: Option<FieldCoverage>,
     },
-    /// The excerpt shows lines of a text.
+    /// The excerpt shows lines of a text: a chunk or a requested range.
     Chunk {
-        /// The number of the chunk, from 0.
+        /// The number of the chunk in the text, from 0.
         index: u64,
         /// The number of chunks in the text.
         total: u64,
@@ -42,10 +42,10 @@ pub enum Coverage {
         lines: u64,
         /// The number of bytes shown.
         bytes: u64,
-        /// True if the caller requested these lines, false if they are a chunk.
+        /// True if the caller requested a range of lines, false if the lines are a chunk.
         range: bool,
     },
-    /// The excerpt shows a part of one item that is larger than a page.
+    /// The excerpt shows bytes of one list item that is larger than a page.
     Part {
         /// The number of the item in the list, from 0.
         item: u64,
@@ -60,14 +60,15 @@ pub enum Coverage {
     },
     /// The excerpt shows a document with fewer fields and shorter values.
     Summary(FieldCoverage),
-    /// The excerpt shows the result of a query.
+    /// The excerpt shows the result of a query that the caller sent, not the payload itself.
     Found {
-        /// A description of the query result, for notices.
+        /// A description of the query result, used in the result notice.
         what: String,
     },
-    /// The excerpt shows the whole payload, in fewer bytes.
+    /// The excerpt shows all data of the payload in fewer bytes.
     Lossless {
-        /// A description of the change, such as the removal of white space.
+        /// A description of the change, such as `without white space between its values`, used in
+        /// the result notice.
         what: String,
     },
     /// The excerpt only describes data that has no readable short form, such as binary data.
@@ -79,7 +80,7 @@ pub enum Coverage {
     },
 }
 
-/// The fields of records or a document that a condensed excerpt shows and omits.
+/// The fields of records or of a document that a condensed excerpt shows and omits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldCoverage {
     /// The number of fields before condensing.
@@ -108,7 +109,7 @@ impl From<&Condensed> for FieldCoverage {
 
 impl FieldCoverage {
     /// Returns up to `most` top-level names of the omitted fields, separated by commas. A caller
-    /// can request them as sections.
+    /// can read each as a section of the document.
     #[must_use]
     pub fn sections(&self, most: usize) -> String {
         let mut names: Vec<&str> = Vec::new();
@@ -153,7 +154,7 @@ impl Coverage {
     }
 
     /// Returns the number of items shown, which is 0 for a part of an item. `None` if the excerpt
-    /// is not of a list.
+    /// does not show a list.
     #[must_use]
     pub fn items(&self) -> Option<u64> {
         match self {
@@ -163,8 +164,8 @@ impl Coverage {
         }
     }
 
-    /// Returns the result metadata, under its public names. `cursor` leads to the rest of the
-    /// payload if `more`, else to the whole. `read_tool` is the tool that takes it.
+    /// Returns the result metadata as JSON members. `cursor` leads to the rest of the payload if
+    /// `more`, else to the whole. `read_tool` is the name of the tool that accepts the cursor.
     #[must_use]
     pub fn json(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> Map<String, Value> {
         let mut json = match self {
@@ -207,9 +208,9 @@ impl Coverage {
         std::mem::take(object)
     }
 
-    /// Returns the value of `structuredContent.context_guard`. It is short, because a model may
-    /// read it. `beside` is true if paging fields are also written beside the list. The other
-    /// parameters are those of [`Coverage::json`].
+    /// Returns the short result metadata for `structuredContent.context_guard`. `beside` is true if
+    /// paging fields are also written beside the list. The other parameters are those of
+    /// [`Coverage::json`].
     #[must_use]
     pub fn structured(
         &self,
@@ -235,9 +236,9 @@ impl Coverage {
         json
     }
 
-    /// Returns the shortest result metadata, for small token limits: loss, cursor and, if `counts`,
-    /// the numbers of items shown and in total. `cursor` leads to the rest if `more`, else to the
-    /// whole.
+    /// Returns the shortest result metadata, for small token limits: loss and cursor. If `counts`,
+    /// also the numbers of items shown and in total. `cursor` leads to the rest if `more`, else to
+    /// the whole.
     #[must_use]
     pub fn brief(&self, cursor: Option<&str>, more: bool, counts: bool) -> Map<String, Value> {
         let mut json = self.json(None, more, "");
@@ -257,7 +258,8 @@ impl Coverage {
     }
 }
 
-/// Returns the result metadata on omitted fields, and how to read them with `cursor` (FR-011).
+/// Returns the result metadata on omitted fields, with the arguments of `read_tool` that return
+/// those fields (FR-011).
 fn details(fields: &FieldCoverage, cursor: Option<&str>, read_tool: &str) -> Map<String, Value> {
     let mut details = Map::new();
     details.insert("totalFields".to_owned(), fields.total.into());

@@ -15,14 +15,14 @@ use crate::text::severity_prefilter::severity_prefilter;
 use crate::text::shorten::truncation_mark;
 use crate::tokens::Estimator;
 
-/// The maximum number of lines shown of a log entry with its stack trace.
+/// The maximum number of lines that highlights show of one log entry and its stack trace.
 const MAX_TRACE_LINES: usize = 8;
-/// The maximum number of bytes shown of a highlighted line.
+/// The maximum number of bytes of a line that highlights show.
 const MAX_LINE_BYTES: usize = 400;
-/// The number of bytes shown of the end of a text that is one line.
+/// The number of last bytes that highlights show of a text without line breaks.
 const TAIL_BYTES: usize = 240;
 
-/// A text, and its lines that may be highlighted.
+/// A text and those of its lines that highlights may show, such as errors and headings.
 pub struct Highlights<'t> {
     text: &'t IndexedText<'t>,
     kind: Kind,
@@ -31,7 +31,7 @@ pub struct Highlights<'t> {
 }
 
 impl<'t> Highlights<'t> {
-    /// Finds the lines of a text that may be highlighted. O(n). In logs and plain text, only lines
+    /// Finds the lines of a text that highlights may show. O(n). In logs and plain text, only lines
     /// that may report errors are parsed.
     #[must_use]
     pub fn new(text: &'t IndexedText<'t>) -> Self {
@@ -51,8 +51,8 @@ impl<'t> Highlights<'t> {
         self.text.len()
     }
 
-    /// Returns the tokens to reserve for highlights of the lines from `from` on, counted from 0.
-    /// `token_limit` is that of a chunk with its highlights.
+    /// Returns the number of tokens to reserve for highlights of line `from`, counted from 0, and
+    /// all later lines. `token_limit` is for a chunk and its highlights together.
     #[must_use]
     pub fn wanted_tokens(&self, from: usize, estimator: &Estimator, token_limit: u64) -> u64 {
         let rest = self.text.len().saturating_sub(from);
@@ -79,14 +79,14 @@ impl<'t> Highlights<'t> {
         errors.min(most).max(outline.min(token_limit / 4)) + token_limit / 10
     }
 
-    /// Returns the errors and warnings from line `from` on, counted from 0.
+    /// Returns the errors and warnings in line `from`, counted from 0, and all later lines.
     #[must_use]
     pub fn errors_after(&self, from: usize) -> LogErrors<'_> {
         LogErrors::new(self.errors.iter().filter(|entry| entry.line >= from))
     }
 
-    /// Returns the highlights of the lines from `from` on, counted from 0. `errors` are those of
-    /// the same lines. `None` if nothing fits `token_limit`.
+    /// Returns highlights of line `from`, counted from 0, and all later lines, within
+    /// `token_limit`. `errors` are those of the same lines. `None` if nothing fits.
     #[must_use]
     pub fn excerpt(
         &self,
@@ -110,8 +110,8 @@ impl<'t> Highlights<'t> {
         (!lines.is_empty()).then(|| format!("Elsewhere, in lines {first}-{last}:\n{lines}"))
     }
 
-    /// Returns the end of the last line, for texts without line breaks. `None` if it exceeds
-    /// `token_limit`.
+    /// Returns the last bytes of a text without line breaks, as highlights. `None` if they cost
+    /// more than `token_limit`.
     #[must_use]
     pub fn tail(&self, estimator: &Estimator, token_limit: u64) -> Option<String> {
         let last = self.text.line(self.text.len().checked_sub(1)?);
@@ -127,7 +127,7 @@ impl<'t> Highlights<'t> {
         shortened(&self.text.line(at))
     }
 
-    /// Formats a log entry with at most `trace` of its lines.
+    /// Formats a log entry with at most `trace` of its lines, each cut to [`MAX_LINE_BYTES`].
     fn entry(&self, entry: &LogEntry<'_>, trace: usize) -> String {
         let shown = entry.length.min(trace.max(1));
         let mut text = format!("{}: {}", entry.line + 1, shortened(&entry.says));
@@ -141,7 +141,8 @@ impl<'t> Highlights<'t> {
         text
     }
 
-    /// Writes the headings or items of a text, without the deepest levels if they do not fit.
+    /// Writes the headings or definitions after line `from`. If they do not all fit, omits the
+    /// deepest levels.
     fn outline(&self, from: usize, text: &mut HighlightWriter<'_>) {
         let rest: Vec<&Part> = self.parts.iter().filter(|part| part.line > from).collect();
         let deepest = rest.iter().map(|part| part.depth).max().unwrap_or(0);
@@ -181,7 +182,7 @@ impl<'t> Highlights<'t> {
         }
     }
 
-    /// Writes the header and the number of rows of a table.
+    /// Writes the header and the number of rows of a table, if the text is one.
     fn rows(&self, text: &mut HighlightWriter<'_>, from: usize) {
         if self.kind == Kind::Table && from > 0 {
             text.push(&format!(
@@ -192,7 +193,7 @@ impl<'t> Highlights<'t> {
         }
     }
 
-    /// Writes the last lines: a log or report often ends with its result.
+    /// Writes the last lines of the text, because a log or report often ends with its result.
     fn end(&self, from: usize, text: &mut HighlightWriter<'_>) {
         let lines = (from..self.text.len()).rev();
         let lines = lines.filter(|at| !self.text.line(*at).trim_ascii().is_empty()).take(40);
@@ -202,7 +203,7 @@ impl<'t> Highlights<'t> {
         text.push_lines("the end", &lines);
     }
 
-    /// Writes evenly spaced lines of a log or table after line `from`.
+    /// Writes evenly spaced lines of a log or table from those after line `from`.
     fn sample(&self, from: usize, text: &mut HighlightWriter<'_>) {
         if !matches!(self.kind, Kind::Log | Kind::Table) || text.room < 40 {
             return;
@@ -215,7 +216,7 @@ impl<'t> Highlights<'t> {
         text.push_lines("a sample between", &lines);
     }
 
-    /// Formats the first of these lines, as many as fit `token_limit`.
+    /// Formats as many of the first `lines` as fit `token_limit`.
     fn fitting(
         &self,
         lines: impl Iterator<Item = usize>,
@@ -232,7 +233,7 @@ impl<'t> Highlights<'t> {
     }
 }
 
-/// Returns a line as text, cut after [`MAX_LINE_BYTES`] with a truncation mark.
+/// Returns a line as text. If longer than [`MAX_LINE_BYTES`], it ends with a truncation mark.
 fn shortened(line: &[u8]) -> String {
     let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
     let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
@@ -243,7 +244,7 @@ fn shortened(line: &[u8]) -> String {
     }
 }
 
-/// A writer of highlights, with the tokens that are left for them.
+/// A writer of highlights that keeps within a number of tokens.
 struct HighlightWriter<'e> {
     out: String,
     room: u64,

@@ -9,9 +9,9 @@ use crate::snapshot::Placement;
 use crate::snapshot::index::{Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES, SnapshotBody};
 use crate::tokens::OriginalCost;
 
-/// Returns the snapshot name and the index of a payload that is stored, while the client receives
-/// something made from it. `placement` is the payload's position in structured content, or `None`
-/// if the payload is a text.
+/// Returns the snapshot name and the index of a payload that is stored whole, while the client
+/// receives a transformation of it. `placement` is its position in structured content, or `None` if
+/// it is text.
 #[must_use]
 pub(super) fn payload_index(
     context: &ShapeContext<'_>,
@@ -30,8 +30,8 @@ pub(super) fn payload_index(
     snapshot_index(context, payload, cost, placement, body)
 }
 
-/// Returns the snapshot name and index of a payload. `body` has the positions of its lists or
-/// chunks.
+/// Returns the snapshot name and the index to store with a payload. `body` has the positions of its
+/// lists or chunks.
 pub(super) fn snapshot_index(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -49,8 +49,8 @@ pub(super) fn snapshot_index(
     (snapshot, Index { structured: placement, ..index(context, payload, cost, body) })
 }
 
-/// Returns the index of a payload. The placement in structured content is left empty;
-/// [`snapshot_index`] sets it.
+/// Returns the index to store with a payload, without its position in structured content, which
+/// [`snapshot_index`] adds.
 pub(super) fn index(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -69,8 +69,8 @@ pub(super) fn index(
     }
 }
 
-/// Returns the lists of a payload that are paged: the one that policy names, or those that make up
-/// most of it. Empty if the document around them is too large to be on every page.
+/// Returns the lists of a payload to divide into pages: the one that policy names, or those that
+/// make up most of it. Empty if the rest of the document is too large to repeat on every page.
 pub(super) fn pageable_lists<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -101,7 +101,7 @@ pub(super) fn pageable_lists<'s>(
     if payload.blocks || around / 3 <= room / 6 { lists } else { Vec::new() }
 }
 
-/// The size of a bracket, in bytes. It is the same in escaped JSON.
+/// The size, in bytes, of a bracket in raw or escaped JSON.
 const BRACKET_BYTES: usize = 1;
 
 pub(super) fn list_index(payload: &Payload<'_, '_>, lists: &[&List]) -> ListIndex {

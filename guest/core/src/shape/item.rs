@@ -6,18 +6,18 @@ use crate::fields::minify;
 use crate::json::scan::is_json;
 use crate::json::text::{Form, escape, visible};
 
-/// The number of first items that are tested to decide if white space is removed from all items.
+/// The number of first items of a list from which the gain of removing white space is estimated.
 const SAMPLE_ITEMS: usize = 3;
 
-/// An item of a payload's list, which may be minified.
+/// A list item, with its minified form if white space is removed.
 #[derive(Clone, Debug)]
 pub struct Item<'i> {
-    /// The index of the item's list among the paged lists of the payload.
+    /// The index of the item's list among the lists of the payload that are divided into pages.
     pub list: usize,
-    /// The bytes of the item before minifying, raw or escaped as in the upstream's message.
+    /// The item as the upstream sent it, raw or escaped as in a JSON string.
     pub original: &'i [u8],
     form: Form,
-    /// True if the item is written without insignificant white space.
+    /// True if the item is sent without insignificant white space.
     compact: bool,
     /// The minified item as raw JSON. Computed on first use.
     raw: OnceCell<Vec<u8>>,
@@ -27,7 +27,7 @@ pub struct Item<'i> {
 }
 
 impl<'i> Item<'i> {
-    /// Creates an item that is not minified. `original` is in `form`: raw, or escaped as in a JSON
+    /// Creates an item that is sent as it is. `original` is in `form`: raw, or escaped as in a JSON
     /// string.
     #[must_use]
     pub fn new(list: usize, original: &'i [u8], form: Form) -> Self {
@@ -49,8 +49,8 @@ impl<'i> Item<'i> {
         }
     }
 
-    /// Returns the bytes to parse or price, with their form: the minified item, which is raw, or
-    /// else `original`. The form is the same for all items of a list. O(item) on first use.
+    /// Returns the bytes to parse or price, with their form: the minified item as raw JSON, or else
+    /// `original`. All items of a list have the same form. O(item) on first use.
     #[must_use]
     pub fn read(&self) -> (&[u8], Form) {
         if !self.compact {
@@ -65,8 +65,8 @@ impl<'i> Item<'i> {
     }
 }
 
-/// Removes insignificant white space from all items if that makes the first ones more than a
-/// twentieth shorter. O(3 items).
+/// Marks all items to be sent without insignificant white space, if that makes the first three more
+/// than a twentieth shorter. O(3 items).
 pub fn minify_items(items: &mut [Item<'_>]) {
     let (mut before, mut after) = (0, 0);
     for item in items.iter().take(SAMPLE_ITEMS) {

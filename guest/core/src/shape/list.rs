@@ -14,42 +14,46 @@ use crate::snapshot::Cursor;
 use crate::snapshot::index::ListIndex;
 use crate::tokens::CostModel;
 
-/// A request for a page of items, which are numbered through all paged lists of a payload.
+/// A request for a page of items. Items are numbered through all lists of a payload that are
+/// divided into pages.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest {
     /// The number of the first requested item, from 0.
     pub first: u64,
-    /// The number of bytes of the first item that an earlier result showed. 0 for a whole item.
+    /// The number of bytes of the first item that earlier results showed already. 0 for a whole
+    /// item.
     pub within: u64,
     /// The maximum number of items to show.
     pub limit: u64,
-    /// The number of items on a page, for the result metadata. `limit` may be several pages.
+    /// The number of items on a page, as the result metadata reports it. `limit` may cover several
+    /// pages.
     pub page_size: u64,
-    /// The page size that cursors to later pages carry. 0: the default of the policy.
+    /// The page size to put into cursors to later pages. 0: the default of the policy.
     pub carried_limit: u64,
-    /// If true, items are never condensed: those that do not fit are left to the next page.
+    /// If true, items are never condensed. Items that do not fit go to the next page.
     pub whole: bool,
-    /// If true, all items are shown if they fit when condensed, even if they are more than a page.
+    /// If true, the result may show all items, more than a page, provided that they fit when
+    /// condensed.
     pub all: bool,
 }
 
-/// Number of items that are priced for a rough estimate of how many fit.
+/// Number of items that are priced for a rough estimate of how many items fit.
 const ROUGHLY_PRICED_ITEMS: usize = 4;
 
-/// Minimum cost of an item, in tokens, however short it is.
+/// Minimum cost of any item, in tokens.
 pub(super) const MIN_ITEM_TOKENS: u64 = 3;
 
-/// The task of showing a page of items: the items, the request, and their estimated costs.
+/// A request for a page of items, with the items and their estimated costs.
 pub(super) struct ListTask<'t> {
     pricer: &'t ExcerptPricer<'t>,
     base: &'t Cursor,
-    /// The positions of the paged lists in the payload.
+    /// The positions in the payload of the lists that are divided into pages.
     pub index: &'t ListIndex,
     /// The form of the items: raw, or escaped as in a JSON string.
     pub form: Form,
-    /// The items from the first requested one on. The page may show fewer.
+    /// The items from the first requested one on. The page shows as many of them as fit.
     pub items: Vec<Item<'t>>,
-    /// The requested page: its first item, its limit, and the treatment of items that do not fit.
+    /// The requested page: its first item, its size, and the treatment of items that do not fit.
     pub request: PageRequest,
     options: Option<CondenseOptions<'t>>,
     whole_items: OnceCell<CountEstimate>,
@@ -61,13 +65,13 @@ pub(super) struct ListTask<'t> {
 pub(super) struct CountEstimate {
     /// The estimated number of items.
     pub count: usize,
-    /// True if only the first few items were priced.
+    /// True if the estimate is based on the first few items only, false if all were priced.
     is_rough: bool,
 }
 
 impl<'t> ListTask<'t> {
-    /// Creates a task. Items with much white space are minified. `options` is `None` if items must
-    /// not be condensed. O(3 items).
+    /// Creates a task. Decides if white space is removed from the items. `options` is `None` if
+    /// items must not be condensed. O(3 items).
     pub(super) fn new(
         pricer: &'t ExcerptPricer<'t>,
         base: &'t Cursor,
@@ -86,29 +90,31 @@ impl<'t> ListTask<'t> {
         Self { pricer, base, index, form, items, request, options, whole_items, records }
     }
 
-    /// The maximum number of items on the page: as requested, but no more than there are.
+    /// The maximum number of items on the page: the requested limit, or the number of items if
+    /// lower.
     pub(super) fn limit(&self) -> usize {
         usize::try_from(self.request.limit).unwrap_or(usize::MAX).min(self.items.len())
     }
 
-    /// Returns true if `count` items are at least nine tenths of the maximum on the page.
+    /// Returns true if `count` is at least nine tenths of [`ListTask::limit`].
     pub(super) fn is_nearly_full(&self, count: usize) -> bool {
         count * 10 >= self.limit() * 9
     }
 
-    /// Returns a page of the first `count` items, without condensing.
+    /// Returns an excerpt that shows the first `count` items of the task uncondensed.
     pub(super) fn page(&self, count: usize) -> Excerpt {
         page(self.index, self.form, self.items.iter().take(count), self.request, self.base)
     }
 
-    /// Returns the condenser for the items. `None` if they must not be condensed, or are invalid.
-    /// O(32 items), once.
+    /// Returns the condenser for the items. `None` if they must not be condensed, or are invalid
+    /// JSON. O(32 items) on first use.
     pub(super) fn records(&self) -> Option<&RecordCondenser<'t>> {
         let new = || RecordCondenser::new(&self.items, self.options?);
         self.records.get_or_init(new).as_ref()
     }
 
-    /// Estimates how many items fit the token limit without condensing, once.
+    /// Returns an estimate of the number of items that fit the token limit without condensing.
+    /// Computed on first use.
     pub(super) fn whole_items(&self) -> CountEstimate {
         *self.whole_items.get_or_init(|| {
             // If far from all items fit, they are condensed, and a rough estimate is enough.
@@ -125,15 +131,15 @@ impl<'t> ListTask<'t> {
         })
     }
 
-    /// Returns the exact number of items that fit the token limit without condensing, from an
-    /// estimate.
+    /// Returns the exact number of items that fit the token limit without condensing. `estimate` is
+    /// the starting point of the search.
     pub(super) fn exact_count(&self, estimate: CountEstimate) -> usize {
         let count = if estimate.is_rough { self.estimate_fit(usize::MAX) } else { estimate.count };
         self.fit(count)
     }
 
-    /// Estimates how many items fit the token limit by the sum of their costs. Only the first
-    /// `priced` items are priced, and the costs of the others estimated.
+    /// Returns the estimated number of items that fit the token limit, from the sum of their costs.
+    /// Only the first `priced` items are priced, and the costs of the others are estimated.
     fn estimate_fit(&self, priced: usize) -> usize {
         let mut sum = self.pricer.cost(&self.page(0));
         let fits = |cost: &u64| {
@@ -143,8 +149,8 @@ impl<'t> ListTask<'t> {
         self.item_costs(priced).take_while(fits).count()
     }
 
-    /// Returns the cost of each item in all copies of the content. Items after the first `priced`
-    /// are estimated from the cost of earlier ones.
+    /// Iterates over the costs of the items, each multiplied by the number of copies in the result.
+    /// Costs after the first `priced` items are estimated.
     fn item_costs(&self, priced: usize) -> impl Iterator<Item = u64> {
         let mut model = CostModel::default();
         let items = self.items.iter().take(self.limit()).enumerate();
@@ -159,8 +165,8 @@ impl<'t> ListTask<'t> {
         })
     }
 
-    /// Returns the number of first items, up to `count`, whose rendered page fits the token limit.
-    /// 0 if not one does.
+    /// Returns the largest number of first items, up to `count`, with which the rendered page fits
+    /// the token limit. 0 if not one fits.
     fn fit(&self, mut count: usize) -> usize {
         let limit = self.pricer.token_limit();
         while count > 0 {
@@ -176,8 +182,8 @@ impl<'t> ListTask<'t> {
     }
 }
 
-/// Returns an excerpt that shows `items`, which begin with the first requested one. Its cursor,
-/// made from `base`, leads to the item after them.
+/// Returns an excerpt that shows `items`, of which the first is the first requested one. Its
+/// cursor, derived from `base`, leads to the item after the last.
 pub(super) fn page<'i>(
     list: &ListIndex,
     form: Form,

@@ -7,20 +7,21 @@ use crate::query::names::join_names;
 /// The name of the guard's tool that reads the rest of an answer.
 pub const READ_TOOL: &str = "context_guard_read";
 
-/// The maximum number of field names in the sentence of a notice.
+/// The maximum number of field names that a notice lists.
 const MAX_NAMES: usize = 8;
-/// The maximum number of field names in the sentence of a notice under small token limits.
+/// The maximum number of field names that a notice lists if the token limit is small.
 const MAX_NAMES_BRIEF: usize = 3;
 
 impl Coverage {
-    /// Returns a sentence on the part of the payload that the result shows, and the part that it
-    /// omits.
+    /// Returns a sentence for the result notice: which part of the payload the result shows, and
+    /// which part it omits.
     #[must_use]
     pub fn sentence(&self) -> String {
         self.sentence_of(MAX_NAMES)
     }
 
-    /// Returns the sentence of [`Coverage::sentence`] with at most `names` names of omitted fields.
+    /// Returns the sentence of [`Coverage::sentence`], with at most `names` names of omitted
+    /// fields.
     fn sentence_of(&self, names: usize) -> String {
         match self {
             Coverage::Page { first, shown, total, lists, condensed, .. } => {
@@ -87,9 +88,9 @@ impl Coverage {
         }
     }
 
-    /// Returns the notice: a sentence on the omitted part, and how to continue with `read_tool`.
-    /// `cursor` leads to the rest of the payload if `more`, else to the whole. If `roomy`, the
-    /// notice has more field names and examples.
+    /// Returns the result notice: a sentence on the omitted part, and how to read it with
+    /// `read_tool`. `cursor` leads to the rest of the payload if `more`, else to the whole. `roomy`
+    /// allows more field names and examples.
     #[must_use]
     pub fn text(&self, cursor: Option<&str>, more: bool, read_tool: &str, roomy: bool) -> String {
         let sentence = self.sentence_of(if roomy { MAX_NAMES } else { MAX_NAMES_BRIEF });
@@ -137,8 +138,8 @@ impl Coverage {
         }
     }
 
-    /// Returns the notice in the fewest words, for small token limits. `cursor` leads to the rest
-    /// of the payload if `more`, else to the whole.
+    /// Returns the shortest result notice, for small token limits. `cursor` leads to the rest of
+    /// the payload if `more`, else to the whole.
     #[must_use]
     pub fn brief_text(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> String {
         let json = self.json(None, more, "");
@@ -164,8 +165,8 @@ impl Coverage {
         }
     }
 
-    /// Returns a hint on how to read condensed content with all fields, for structured content.
-    /// `cursor` is the name of the member that holds the cursor. Empty if nothing is condensed.
+    /// Returns a hint on how to read all fields of condensed content, for structured content.
+    /// `cursor` is the name of the member with the cursor. Empty if nothing was condensed.
     pub(super) fn whole_hint(&self, cursor: Option<&str>, read_tool: &str) -> String {
         match (self, cursor) {
             (Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_), Some(name)) => {

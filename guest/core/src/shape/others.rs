@@ -6,27 +6,29 @@ use super::item::Item;
 use super::list::MIN_ITEM_TOKENS;
 use super::pricing::ExcerptPricer;
 
-/// Minimum token limit, for each copy of a page in the result, at which items after it are
+/// Minimum token limit of a page, per copy in the result, at which the items after it are
 /// summarized.
 const MIN_TOKENS_FOR_OTHERS: u64 = 400;
 
-/// Minimum number of items after a page that are summarized, unless fewer follow.
+/// Minimum number of summarized items. If fewer fit, none are summarized, unless fewer follow the
+/// page.
 pub(super) const MIN_OTHERS: usize = 5;
 
-/// Tokens that are reserved for the words before the summaries.
+/// Tokens that are reserved for the heading of the summaries.
 const HEADING_TOKENS: u64 = 24;
 
-/// Number of tries close to the estimated number of items that fit. Later tries take larger steps.
+/// Number of tries in which the number of summarized items shrinks by a tenth. Later tries shrink
+/// it by a third.
 const MAX_CLOSE_TRIES: usize = 3;
 
-/// The number of items that are summarized first, to estimate how many fit.
+/// The number of items that are summarized first, to estimate how many summaries fit.
 const PROBE_ITEMS: usize = 24;
 
-/// More tokens than summaries of the [`PROBE_ITEMS`] can cost.
+/// A number of tokens that summaries of [`PROBE_ITEMS`] items never reach.
 const UNLIMITED_TOKENS: u64 = 1_000_000;
 
-/// Adds highlights to a page: the identifying fields of `others`, the items after it, as many as
-/// fit. Returns the page unchanged if too few fit.
+/// Adds highlights to a page: summaries of `others`, the items after it, by their identifying
+/// fields. As many are added as fit. Returns the page unchanged if too few fit.
 pub(super) fn with_others(
     page: Excerpt,
     others: &[Item<'_>],
@@ -78,7 +80,8 @@ fn text(summary: &IdentitySummary, count: usize, is_all: bool) -> String {
     format!("The {which} {count} items in short: [{}]", String::from_utf8_lossy(&list))
 }
 
-/// Returns true if a field holds ids, which say nothing to a reader.
+/// Returns true if a field path ends with the name of an id, such as `id` or `uuid`. Ids alone tell
+/// a reader nothing about an item.
 fn is_id(path: &str) -> bool {
     let name = path.rsplit('.').next().unwrap_or(path).to_lowercase();
     matches!(name.as_str(), "id" | "_id" | "uuid" | "guid" | "number" | "iid")

@@ -8,17 +8,17 @@ use crate::blocks::equal_bytes;
 use crate::json::text::{Form, convert, quoted};
 use crate::snapshot::index::ListIndex;
 
-/// The JSON of a page, divided after its main list, which is the longest one. Paging fields are
-/// inserted there, and differ between text and structured content.
+/// The JSON of a page, in two pieces that meet after its main list, the longest one. Paging fields
+/// are inserted between them; they differ between text and structured content.
 #[derive(Clone, Debug)]
 pub struct Pieces {
-    /// The form of `head` and `tail`: raw, or escaped as in a JSON string.
+    /// The form of both pieces: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The document up to and including the closing bracket of the main list.
     pub head: Vec<u8>,
     /// The document after the closing bracket of the main list.
     pub tail: Vec<u8>,
-    /// True if the document may have members with the names of paging fields.
+    /// True if the document may have members named like paging fields, `nextCursor` or `meta`.
     pub clash: bool,
 }
 
@@ -32,8 +32,8 @@ impl PartialEq for Pieces {
 }
 
 impl Pieces {
-    /// Creates a page of a document. Each of `items` is the index of its list, and its bytes in
-    /// `form`.
+    /// Creates the JSON of a page: the document of `list` with only `items`. Each item is the index
+    /// of its list, and its bytes in `form`.
     #[must_use]
     pub fn new<'i>(
         list: &ListIndex,
@@ -76,8 +76,8 @@ impl Pieces {
         Self { form, head, tail, clash }
     }
 
-    /// Returns the JSON of the page. If `coverage` and cursor of a page are given, paging fields
-    /// are inserted after the main list.
+    /// Returns the JSON of the page. If coverage and cursor are given, paging fields are inserted
+    /// after the main list.
     #[must_use]
     pub fn beside(&self, coverage: Option<(&Coverage, CursorLink<'_>)>) -> Vec<u8> {
         let mut out = self.head.clone();
@@ -92,8 +92,8 @@ impl Pieces {
     }
 }
 
-/// Returns the paging fields, `,"nextCursor":…,"meta":{…}`. They are under `_guard` if `clash`: the
-/// document may have members with these names (FR-033).
+/// Returns the paging fields, `,"nextCursor":…,"meta":{…}`. If `clash`, they are inside a member
+/// `_guard`, because the document may have members with these names (FR-033).
 fn fields(coverage: &Coverage, link: CursorLink<'_>, clash: bool) -> Vec<u8> {
     let json = coverage.json(None, link.more, link.read_tool);
     let mut fields = Vec::new();
@@ -112,8 +112,8 @@ fn fields(coverage: &Coverage, link: CursorLink<'_>, clash: bool) -> Vec<u8> {
     }
 }
 
-/// Returns true if a piece of a document may have this key. A string value that looks like the key
-/// counts too: paging fields then merely go under `_guard`.
+/// Returns true if a piece of a document may have the member `key`. Also returns true for a string
+/// value that looks like it; then paging fields are needlessly put into `_guard`.
 fn has_key(piece: &[u8], form: Form, key: &str) -> bool {
     let mut needle = Vec::new();
     convert(&mut needle, &quoted(key), Form::Raw, form);

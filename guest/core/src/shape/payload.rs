@@ -6,23 +6,23 @@ use crate::json::text::Form;
 use crate::text::line_index::LineIndex;
 use crate::text::lines::IndexedText;
 
-/// A JSON document or a text that may be reduced: a part of an upstream's answer, or a
+/// A JSON document or text that may be reduced: a part of an upstream's answer, or the result of a
 /// transformation of it.
 pub struct Payload<'a, 's> {
     /// The bytes of the document or text.
     pub bytes: &'a [u8],
     /// The form of the bytes: raw, or escaped as in a JSON string.
     pub form: Form,
-    /// The structure of the document, if the bytes are JSON.
+    /// The positions of lists and texts in the document. `None` if the bytes are not JSON.
     pub survey: Option<&'s DocumentInfo>,
-    /// The positions of the line ends in `bytes`, if they were located before.
+    /// The line index of `bytes`. `None` if no earlier step created one.
     pub ends: Option<&'s LineIndex>,
     /// True if `bytes` are the content blocks of a result, as a JSON array.
     pub blocks: bool,
 }
 
 impl Payload<'_, '_> {
-    /// Returns the text with its line ends located. O(n) if `ends` is `None`.
+    /// Returns the bytes as a text with a line index. O(n) if `ends` is `None`.
     #[must_use]
     pub fn lined(&self) -> IndexedText<'_> {
         match self.ends {
@@ -31,7 +31,7 @@ impl Payload<'_, '_> {
         }
     }
 
-    /// Returns true if the payload is a text: it is no JSON, or a JSON scalar.
+    /// Returns true if the payload is to be read as text: it is not JSON, or is a JSON scalar.
     #[must_use]
     pub fn is_text(&self) -> bool {
         self.survey.is_none_or(|survey| survey.kind == Kind::Scalar)

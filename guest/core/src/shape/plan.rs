@@ -21,37 +21,36 @@ use crate::snapshot::{Cursor, Placement};
 use crate::text::lines::IndexedText;
 use crate::tokens::OriginalCost;
 
-/// Maximum number of items that are condensed together, however many fit.
+/// Maximum number of items that one result shows condensed, even if more would fit.
 const MAX_ITEMS_AT_ONCE: usize = 2_000;
 
 /// A reduced payload: its excerpt for the client, and the entries to store.
 pub struct ShapedPayload<'a> {
-    /// The part of the payload that the client receives.
+    /// The part of the payload that the client receives, before rendering.
     pub excerpt: Excerpt,
-    /// The excerpt as it is written in the result for the client.
+    /// The excerpt as it is written into the result for the client.
     pub rendered: Rendered,
-    /// The snapshot entries to store, from which later calls read the rest.
+    /// The snapshot entries to store. Later calls read the rest of the payload from them.
     pub entries: Vec<Entry<'a>>,
-    /// A cursor to the upstream's answer, if the payload is a transformation of it.
+    /// A cursor to the upstream's original answer, if the payload is a transformation of it.
     pub whole: Option<Cursor>,
 }
 
-/// The way in which a payload is divided.
+/// The units into which a payload is divided for separate results.
 enum Division<'s> {
-    /// The payload is divided into pages of these lists.
+    /// The items of these lists, divided into pages.
     Pages(Vec<&'s List>),
-    /// The payload is divided into chunks of its text.
+    /// Chunks of the text.
     Chunks,
-    /// The payload is a document that is summarized, not divided. It is stored in chunks of its
-    /// text.
+    /// None: the payload is a document whose summary is shown. It is stored as chunks of its text.
     Document,
 }
 
-/// Reduces a payload until its copies in the result cost at most `token_limit` together. Returns
-/// `None` if the payload is sent unchanged.
+/// Reduces a payload until all its copies in the result together cost at most `token_limit`. `None`
+/// if it needs no reduction.
 ///
-/// `cost` is the cost of one copy. A copy goes into text content if `text`, and into structured
-/// content if `placement` is given.
+/// `cost` is that of one copy. A copy goes into text content if `text`, and into structured content
+/// if `placement` is given.
 #[must_use]
 pub fn shape_payload<'a>(
     context: &ShapeContext<'_>,
@@ -126,9 +125,9 @@ pub fn shape_payload<'a>(
     Some(ShapedPayload { excerpt, rendered, entries, whole: None })
 }
 
-/// Returns the excerpt for a page of lists. `items` begin with the first requested one: all of them
-/// if [`PageRequest::all`], else at most as many as the limit. The cursor to the next page is made
-/// from `base`. `options` is `None` if items must not be condensed.
+/// Returns the excerpt for a page of lists. `items` begin with the first requested one. They are
+/// all items if [`PageRequest::all`], else at most as many as the limit. The cursor to the next
+/// page is derived from `base`. `options` is `None` if items must not be condensed.
 #[must_use]
 pub fn show_items(
     index: &ListIndex,
@@ -143,8 +142,8 @@ pub fn show_items(
     reduce(&Task { pricer, base, content: Content::List(list), whole: None })
 }
 
-/// Returns the excerpt for a part of a stored text: all of `bytes`, or as many as fit. They begin
-/// at `position`, and the cursor to the next part is made from `base`.
+/// Returns the excerpt for a part of a stored text: all of `bytes`, or as many as fit the token
+/// limit. `bytes` begin at `position` in the text. The cursor to the rest is derived from `base`.
 #[must_use]
 pub fn show_text(
     index: &TextIndex,
@@ -158,8 +157,8 @@ pub fn show_text(
     reduce(&Task { pricer, base, content: Content::Text(text), whole: None })
 }
 
-/// Selects how a payload is divided. `None` if it is sent unchanged. `tokens` are those of one copy
-/// of the payload, and `total` is the cost of all copies.
+/// Returns the units into which to divide a payload, or `None` if it needs no reduction. `tokens`
+/// is the estimate for one copy of the payload, and `total` the cost of all copies.
 fn divide<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, 's>,
@@ -194,14 +193,14 @@ fn divide<'s>(
     ((limits.chunking || is_capped) && must_divide).then_some(Division::Chunks)
 }
 
-/// Returns true if the page may show all items of `lists`, condensed: the caller chose no number of
-/// items, and they are not too many.
+/// Returns true if a result may show all items of `lists`, condensed. This needs a caller that
+/// requested no page size, and at most [`MAX_ITEMS_AT_ONCE`] items.
 fn shows_all_at_once(context: &ShapeContext<'_>, lists: &[&List]) -> bool {
     let items: usize = lists.iter().map(|list| list.items.len()).sum();
     context.condense_options().is_some() && context.first_page().all && items <= MAX_ITEMS_AT_ONCE
 }
 
-/// Returns the first `limit` items of these lists of a payload.
+/// Returns the first `limit` items of `lists`, which are lists of the payload.
 fn first_items<'a>(payload: &Payload<'a, '_>, lists: &[&List], limit: u64) -> Vec<Item<'a>> {
     let spans = lists
         .iter()
@@ -213,7 +212,7 @@ fn first_items<'a>(payload: &Payload<'a, '_>, lists: &[&List], limit: u64) -> Ve
     spans.take(usize::try_from(limit).unwrap_or(usize::MAX)).map(item).collect()
 }
 
-/// Returns true if the excerpt is a page that shows every item of its lists, none condensed.
+/// Returns true if the excerpt is a page with every item of its lists, none of them condensed.
 fn shows_all_items(excerpt: &Excerpt) -> bool {
     matches!(
         excerpt.coverage,

@@ -12,16 +12,16 @@ use crate::json::scan::Scanner;
 use crate::json::text::{Form, visible};
 use crate::tokens::{Estimator, Measure};
 
-/// Maximum number of attempts to shrink an excerpt until it fits.
+/// Maximum number of attempts to shrink an excerpt until it fits the token limit.
 const MAX_SHRINK_ATTEMPTS: usize = 6;
 
-/// Prices excerpts as rendered under one [`RenderContext`].
+/// Computes the cost of excerpts, rendered as one [`RenderContext`] determines.
 pub struct ExcerptPricer<'a> {
     /// The token estimator.
     pub estimator: Estimator,
     /// The context that excerpts are rendered in.
     pub context: RenderContext<'a>,
-    /// The excerpt that was priced last, with its rendering.
+    /// The excerpt that was priced last, with its rendering, for reuse.
     last: RefCell<Option<PricedExcerpt>>,
 }
 
@@ -29,13 +29,13 @@ pub struct ExcerptPricer<'a> {
 struct PricedExcerpt {
     excerpt: Excerpt,
     rendered: Rendered,
-    /// The tokens and cost of the text content, with those of content blocks.
+    /// The tokens and cost of the text content, which includes content blocks.
     text: Measure,
     cost: u64,
 }
 
 impl<'a> ExcerptPricer<'a> {
-    /// Creates a pricer for excerpts that are rendered in `context`.
+    /// Creates a pricer for excerpts that are rendered as `context` determines.
     #[must_use]
     pub fn new(estimator: Estimator, context: RenderContext<'a>) -> Self {
         Self { estimator, context, last: RefCell::default() }
@@ -47,7 +47,8 @@ impl<'a> ExcerptPricer<'a> {
         self.context.token_limit
     }
 
-    /// The number of times that the content of an excerpt is in the result, and paid for.
+    /// The number of times that the result contains, and the token budget pays for, the content of
+    /// an excerpt: once for each of text and structured content.
     #[must_use]
     pub fn copies(&self) -> u64 {
         self.context.copies()
@@ -59,8 +60,8 @@ impl<'a> ExcerptPricer<'a> {
         self.context.targets()
     }
 
-    /// Returns the cost of a rendered excerpt against the token budget. O(excerpt); O(1) for the
-    /// excerpt priced last.
+    /// Returns the cost, in tokens, of the rendered excerpt. O(excerpt); O(1) for the excerpt
+    /// priced last.
     #[must_use]
     pub fn cost(&self, excerpt: &Excerpt) -> u64 {
         self.priced(excerpt, |priced| priced.cost)
@@ -72,21 +73,21 @@ impl<'a> ExcerptPricer<'a> {
         self.cost(excerpt) <= self.token_limit()
     }
 
-    /// Returns the tokens of the limit that a rendered excerpt leaves unused.
+    /// Returns the number of tokens between the cost of the rendered excerpt and the token limit.
     #[must_use]
     pub fn remaining(&self, excerpt: &Excerpt) -> u64 {
         self.token_limit().saturating_sub(self.cost(excerpt))
     }
 
-    /// Returns the rendering of an excerpt. O(1) for the excerpt priced last.
+    /// Returns the excerpt as it is written into the result. O(1) for the excerpt priced last.
     #[must_use]
     pub fn render(&self, excerpt: &Excerpt) -> Rendered {
         self.priced(excerpt, |priced| priced.rendered.clone())
     }
 
-    /// Returns the excerpt with the longest beginning of a text that fits, at least one character.
-    /// `make` creates the excerpt for a number of bytes. `trim` returns the number of bytes for a
-    /// number of tokens.
+    /// Returns the excerpt with the longest prefix of a text that fits the token limit, at least
+    /// one character. `make` creates an excerpt of so many bytes. `trim` converts a number of
+    /// tokens to bytes.
     pub(super) fn longest_prefix(
         &self,
         make: impl Fn(usize) -> Excerpt,
@@ -103,9 +104,9 @@ impl<'a> ExcerptPricer<'a> {
         }
     }
 
-    /// Returns the first excerpt that costs at most `limit`. `make` creates one for a number of
-    /// content tokens: `tokens`, reduced by the excess after each attempt. `None` if `make` fails,
-    /// or no attempt fits.
+    /// Returns the first excerpt that costs at most `limit`, or `None` if all attempts fail. `make`
+    /// creates an excerpt for a number of content tokens: first `tokens`, then reduced by the
+    /// excess of the previous attempt.
     pub(super) fn shrink(
         &self,
         limit: u64,
@@ -126,7 +127,8 @@ impl<'a> ExcerptPricer<'a> {
         None
     }
 
-    /// Returns the tokens that each copy of the content must lose for `cost` to meet `limit`.
+    /// Returns the number of tokens that each copy of the content must lose so that `cost` falls to
+    /// `limit`.
     fn excess(&self, cost: u64, limit: u64) -> u64 {
         (cost - limit).div_ceil(self.copies())
     }
@@ -140,7 +142,7 @@ impl<'a> ExcerptPricer<'a> {
     }
 
     /// Renders and prices an excerpt. `same` is an earlier excerpt with the same content and
-    /// cursor, whose text is reused. Only its notice and structured content are written again.
+    /// cursor. Its text is reused, and only notice and structured content are rendered again.
     fn price(&self, excerpt: &Excerpt, same: Option<PricedExcerpt>) -> PricedExcerpt {
         let (known, text) = match same {
             Some(same) => (Some(same.rendered), Some(same.text)),

@@ -21,8 +21,8 @@ use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::OriginalCost;
 
 impl ProjectedList {
-    /// Creates a projection of `list` to the fields in `part`. Its `source` is empty, because the
-    /// payload is not stored yet.
+    /// Creates an index of pages of `list`, whose records are reduced to the fields in `part`. Its
+    /// `source`, the name of the snapshot, is empty until the payload is stored.
     #[must_use]
     pub fn new(payload: &Payload<'_, '_>, list: &List, part: PartialProjection) -> Self {
         // Nothing around the list is selected, so each page is a bare list.
@@ -31,8 +31,9 @@ impl ProjectedList {
     }
 }
 
-/// Returns the first page of a projected list, and its index to store. `first` has the selected
-/// fields of the first records, as a JSON array. `cost` is that of the payload. O(page).
+/// Returns the first page of a list that is reduced to selected fields, and the index to store for
+/// later pages. `first` has those fields of the first records, as a JSON array. `cost` is that of
+/// the payload. O(page).
 #[must_use]
 pub fn first(
     context: &ShapeContext<'_>,
@@ -63,8 +64,8 @@ pub fn first(
     ShapedPayload { excerpt, rendered, entries: vec![entry], whole: None }
 }
 
-/// Returns a later page of a projected list, read from the snapshot. The cursor to the next page is
-/// made from `base`. O(records on the page).
+/// Returns a later page of a list that is reduced to selected fields, read from the snapshot. The
+/// cursor to the next page is derived from `base`. O(records on the page).
 ///
 /// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
 /// exist.
@@ -101,8 +102,8 @@ pub fn whole(stored: &StoredSnapshot<'_>, list_page: &ProjectedList) -> Result<V
     Ok([b"[".as_slice(), &items.join(&b','), b"]"].concat())
 }
 
-/// Returns the selected fields of each requested record. Stops when they have more than `most`
-/// bytes.
+/// Returns the selected fields of each requested record as JSON. Stops at the first record after
+/// which they exceed `most` bytes.
 fn items(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,

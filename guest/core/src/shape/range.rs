@@ -8,27 +8,27 @@ use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::lines::{IndexedText, LineSpans};
 
-/// Tokens that are reserved for the notice of a chunk, for each copy of the chunk in the result.
+/// Tokens that are reserved for the notice of a chunk, per copy of the chunk in the result.
 const NOTICE_TOKENS: u64 = 190;
 
-/// Minimum token limit, for each copy of a chunk in the result, at which highlights are shown.
+/// Minimum token limit of a chunk, per copy in the result, at which highlights are shown.
 const MIN_HIGHLIGHT_TOKENS: u64 = 350;
 
-/// The task of showing a part of a text.
+/// A request for a part of a text, with the bytes of that part.
 pub(super) struct TextTask<'t> {
     /// The positions of the chunks in the whole text.
     pub index: &'t TextIndex,
-    /// The bytes of the part to show. The excerpt has as many of them as fit.
+    /// The bytes of the requested part. The excerpt shows as many of them as fit.
     pub bytes: &'t [u8],
     /// The form of the bytes: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The position of `bytes` in the text.
     pub position: TextPosition,
-    /// The important lines of the whole text. `None` if no highlights are shown.
+    /// The important lines of the whole text. `None` if highlights must not be shown.
     pub highlights: Option<&'t Highlights<'t>>,
 }
 
-/// The position in a text at which the part to show begins, and the end of the requested range.
+/// The position in a text of the part to show, and the end of the requested range.
 #[derive(Clone, Copy, Debug)]
 pub struct TextPosition {
     /// The byte offset in the text at which the part begins.
@@ -37,13 +37,13 @@ pub struct TextPosition {
     pub line: u64,
     /// The number of bytes in the text.
     pub total: u64,
-    /// The byte offset at which the requested range ends, if one is requested.
+    /// The byte offset at which the requested range of lines ends. `None` if no range is requested.
     pub range_end: Option<u64>,
 }
 
 impl<'t> TextTask<'t> {
-    /// Creates the task for a call without a cursor: the lines that it requests, or the first
-    /// chunks.
+    /// Creates the task for a call without a cursor: the requested range of lines, or else the
+    /// first chunks.
     pub(super) fn first(
         context: &ShapeContext<'_>,
         payload: &Payload<'t, '_>,
@@ -70,9 +70,9 @@ impl<'t> TextTask<'t> {
     }
 }
 
-/// Returns true if the first chunk of a text is shown with highlights of the other chunks.
-/// `is_over_limit` is true if the whole text does not fit. `token_limit` is for each copy of the
-/// chunk in the result.
+/// Returns true if the first chunk of a text is shown with highlights of the later chunks.
+/// `is_over_limit` is true if the whole text does not fit. `token_limit` applies to each copy of
+/// the chunk in the result.
 pub(super) fn has_highlights(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -86,8 +86,9 @@ pub(super) fn has_highlights(
     wanted && token_limit >= MIN_HIGHLIGHT_TOKENS && (is_over_limit || is_long())
 }
 
-/// Returns the positions of the chunks of a text. The first chunk leaves room for `highlights` of
-/// the others, if given. `token_limit` is for each copy of a chunk in the result.
+/// Divides a text into chunks and returns their positions. If `highlights` of later chunks are
+/// given, the first chunk leaves room for them. `token_limit` applies to each copy of a chunk in
+/// the result.
 pub(super) fn text_index(
     context: &ShapeContext<'_>,
     text: &IndexedText<'_>,
@@ -108,8 +109,9 @@ pub(super) fn text_index(
     chunk::plan_chunks(text, &context.limits.estimator, ChunkLimits { lines, tokens, first })
 }
 
-/// Returns the tokens that highlights must leave to the first chunk. They are the cost of all its
-/// lines if that is within three quarters of `tokens`, else a fifth of `tokens`.
+/// Returns the minimum number of tokens that remain for the first chunk beside highlights. All its
+/// lines keep their place if they cost at most three quarters of `tokens`, else a fifth of `tokens`
+/// is kept.
 fn least_first(context: &ShapeContext<'_>, text: &IndexedText<'_>, tokens: u64) -> u64 {
     let lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let last = lines.min(text.len()).checked_sub(1);
@@ -129,21 +131,21 @@ fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
     bytes.get(index(from)..index(to)).unwrap_or_default()
 }
 
-/// Returns the byte offset of a line, counted from 1, or the end of the text if it has fewer lines.
+/// Returns the byte offset at which line `line`, counted from 1, begins, or the length of the text
+/// if it has fewer lines.
 fn line_offset(bytes: &[u8], form: Form, index: &TextIndex, line: u64) -> u64 {
     let mark = index.before_line(line);
     mark.offset + skip_lines(slice(bytes, mark.offset, u64::MAX), form, mark.line, line)
 }
 
-/// Returns the number of the line at a byte offset, counted from 1.
+/// Returns the number of the line that contains the byte `offset`, counted from 1.
 fn line_number(bytes: &[u8], form: Form, index: &TextIndex, offset: u64) -> u64 {
     let mark = index.chunks.get(index.chunk_at(offset)).copied();
     let mark = mark.unwrap_or(ChunkMark { offset: 0, line: 1 });
     mark.line + count_line_ends(slice(bytes, mark.offset, offset), form)
 }
 
-/// Returns the number of bytes from the start of `bytes`, which is in line `from`, to the beginning
-/// of line `to`.
+/// Returns the offset in `bytes` at which line `to` begins. `bytes` begin in line `from`.
 #[must_use]
 pub fn skip_lines(bytes: &[u8], form: Form, from: u64, to: u64) -> u64 {
     let count = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
@@ -153,7 +155,7 @@ pub fn skip_lines(bytes: &[u8], form: Form, from: u64, to: u64) -> u64 {
     LineSpans::new(bytes, form).take(count).last().map_or(0, |line| line.end as u64)
 }
 
-/// Returns the number of lines that end in `bytes`.
+/// Returns the number of line ends in `bytes`, which are raw or escaped according to `form`.
 #[must_use]
 pub fn count_line_ends(bytes: &[u8], form: Form) -> u64 {
     let lines = LineSpans::new(bytes, form).count() as u64;

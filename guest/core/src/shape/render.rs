@@ -10,22 +10,22 @@ use super::{Coverage, Excerpt, ExcerptBody};
 use crate::json::text::{Form, convert, escape};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
 
-/// Minimum token limit for paging fields (`nextCursor`, `meta`) beside the list that they page.
+/// Minimum token limit at which paging fields (`nextCursor`, `meta`) are written beside the list.
 /// Below it, only the notice has the cursor, which is too long to be written twice.
 const MIN_FULL_NOTICE_TOKENS: u64 = 1_200;
-/// Token limit, for each of text and structured content, below which notices are brief.
+/// Token limit, per copy in text or structured content, below which notices are brief.
 const MAX_BRIEF_TOKENS: u64 = 400;
 /// Token limit below which the excerpt is sent as text content only, not as structured content too.
 const MAX_TEXT_ONLY_TOKENS: u64 = 440;
-/// Token limit below which structured content omits the counts of items, because the cursor is
-/// written twice.
+/// Token limit below which structured content omits the counts of items, to make room for the
+/// cursor.
 const MAX_SINGLE_CURSOR_TOKENS: u64 = 220;
 
 /// The settings of a call that determine how excerpts are rendered in the result for the client.
 pub struct RenderContext<'a> {
-    /// The maximum cost of a rendered excerpt, in tokens. Small limits get brief notices.
+    /// The maximum cost of a rendered excerpt, in tokens. Small limits lead to brief notices.
     pub token_limit: u64,
-    /// If true, the excerpt is written as text content.
+    /// True if the excerpt is written into text content.
     pub text: bool,
     /// The position in `structuredContent` at which the excerpt is written. `None` if it is not
     /// written there.
@@ -34,7 +34,7 @@ pub struct RenderContext<'a> {
     pub schema_constraint: SchemaConstraint,
     /// The currently valid keys, which sign cursors.
     pub keys: &'a Keys,
-    /// The principal that cursors are bound to: no other caller can use them.
+    /// The principal to which cursors are bound, so that no other caller can use them.
     pub principal: &'a str,
     /// The name of the guard's tool that a client calls with a cursor to read the rest.
     pub read_tool: &'a str,
@@ -54,15 +54,16 @@ pub enum SchemaConstraint {
     Closed,
 }
 
-/// An excerpt as it is written in the result for the client.
+/// An excerpt as it is written into the result for the client.
 #[derive(Clone, Debug, Default)]
 pub struct Rendered {
-    /// The text of one text block, JSON-escaped. `None` if the excerpt consists of whole content
-    /// blocks, or is structured content only.
+    /// The JSON-escaped text of one text block. `None` if the excerpt consists of whole content
+    /// blocks, or goes into structured content only.
     pub text: Option<Vec<u8>>,
     /// The content blocks of an excerpt that consists of whole blocks, separated by commas.
     pub blocks: Option<Vec<u8>>,
-    /// The result notice, for the last text block: which parts are missing and how to read them.
+    /// The result notice, appended to the last text block: which parts are missing and how to read
+    /// them.
     pub notice: String,
     /// The new value of `structuredContent`. `None` if the excerpt is not written to structured
     /// content.
@@ -74,58 +75,58 @@ pub struct Rendered {
 }
 
 impl RenderContext<'_> {
-    /// The number of times that the content of an excerpt is in the result: as text, as structured
-    /// content, or both.
+    /// The number of times that the result contains the content of an excerpt: once for each of
+    /// text and structured content.
     #[must_use]
     pub fn copies(&self) -> u64 {
         if self.is_text_only() { 1 } else { self.targets() }
     }
 
-    /// The number of times that highlights are in the result: once in the notice, and again in
-    /// structured content if that has the content of the excerpt too.
+    /// The number of times that the result contains highlights: once in the notice, and again in
+    /// structured content if the excerpt is written there too.
     #[must_use]
     pub fn notices(&self) -> u64 {
         1 + u64::from(self.structured.is_some() && !self.is_text_only())
     }
 
-    /// The number of times that the cursor is written in the result.
+    /// The number of times that the result contains the cursor.
     pub(super) fn cursor_copies(&self) -> u64 {
         self.targets() + u64::from(self.has_paging_fields())
     }
 
-    /// The number of parts of the result that an excerpt is written to: text content, structured
-    /// content, or both. At least 1.
+    /// The number of places to which an excerpt is written, text content and structured content. At
+    /// least 1.
     pub(super) fn targets(&self) -> u64 {
         (u64::from(self.text) + u64::from(self.structured.is_some())).max(1)
     }
 
-    /// Returns true if the token limit allows paging fields beside a list, not in the notice alone.
+    /// Returns true if the token limit is large enough to write paging fields beside a list.
+    /// Otherwise only the notice has them.
     fn has_paging_fields(&self) -> bool {
         self.token_limit >= MIN_FULL_NOTICE_TOKENS
     }
 
-    /// Returns true if the token limit is too small for full notices, so that brief ones are
-    /// written.
+    /// Returns true if the token limit is so small that notices are brief.
     fn is_brief(&self) -> bool {
         self.token_limit < MAX_BRIEF_TOKENS * self.targets()
     }
 
     /// Returns true if the token limit is too small for the content in both text and structured
-    /// content. Structured content then has the result metadata alone.
+    /// content. Structured content then has the result metadata only.
     fn is_text_only(&self) -> bool {
         self.token_limit < MAX_TEXT_ONLY_TOKENS && self.text && self.structured.is_some()
     }
 
-    /// Returns true if the content must be a member of `context_guard` in structured content,
-    /// because the tool's output schema would reject it at `placement`.
+    /// Returns true if structured content must hold the excerpt inside its member `context_guard`,
+    /// because the tool's output schema would reject the excerpt at `placement`.
     fn is_nested(&self, placement: &Placement, excerpt: &Excerpt) -> bool {
         *placement == Placement::Document
             || (matches!(excerpt.coverage, Coverage::Page { condensed: Some(_), .. })
                 && self.schema_constraint != SchemaConstraint::None)
     }
 
-    /// Signs a cursor for the principal. If the answer is not stored, adds the upstream call to
-    /// repeat.
+    /// Returns the cursor as an opaque string, signed for the principal. If the answer is not
+    /// stored, the string includes the upstream call to repeat.
     #[must_use]
     pub fn sign(&self, cursor: &Cursor) -> String {
         match self.replay {
@@ -135,7 +136,7 @@ impl RenderContext<'_> {
         }
     }
 
-    /// Renders an excerpt. `known` is an earlier rendering of an excerpt with the same content and
+    /// Renders an excerpt for the result. `known` is an earlier rendering with the same content and
     /// cursor, whose text and blocks are reused. O(excerpt).
     pub(super) fn render(&self, excerpt: &Excerpt, known: Option<Rendered>) -> Rendered {
         let reuse = known.is_some();
@@ -158,7 +159,7 @@ impl RenderContext<'_> {
         Rendered { text, blocks, notice, structured, cursor, tokens: 0 }
     }
 
-    /// Returns the result notice of an excerpt, followed by its highlights.
+    /// Returns the result notice for an excerpt, followed by its highlights.
     fn notice(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> String {
         let CursorLink { cursor, more, read_tool } = link;
         let mut notice = if self.is_brief() {
@@ -178,8 +179,8 @@ impl RenderContext<'_> {
         notice
     }
 
-    /// Returns the value of `structuredContent` for an excerpt. If `beside` is given, paging fields
-    /// are written beside the list, if the output schema accepts them.
+    /// Returns the value of `structuredContent` for an excerpt. If `beside` is given and the output
+    /// schema allows it, paging fields are written beside the list.
     fn structured(
         &self,
         placement: &Placement,
@@ -251,19 +252,20 @@ impl RenderContext<'_> {
     }
 }
 
-/// A signed cursor, and the information on its use that notices contain.
+/// A signed cursor with the facts that a notice reports about it.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorLink<'l> {
     /// The signed cursor. `None` if there is nothing else to read.
     pub cursor: Option<&'l str>,
     /// True if the cursor leads to the rest of the payload, false if it leads to the whole payload.
     pub more: bool,
-    /// The name of the tool that takes the cursor as an argument.
+    /// The name of the tool that accepts the cursor as an argument.
     pub read_tool: &'l str,
 }
 
 /// Returns the text content of a summary, `{"summary":…,"meta":{…}}` (FR-011). `json` is the
-/// summarized document. If `beside` is `None`, `meta` does not say how to read on: the notice does.
+/// summarized document. If `beside` is `None`, `meta` omits how to read the rest, because the
+/// notice has it.
 fn summary(
     json: &[u8],
     beside: Option<(&Coverage, CursorLink<'_>)>,
@@ -290,13 +292,15 @@ fn summary(
     .concat()
 }
 
-/// Returns a JSON object with the result metadata `contract` as its last member, `context_guard`.
+/// Returns the JSON `object` with the result metadata `contract` added as its last member,
+/// `context_guard`.
 #[must_use]
 pub fn with_contract(object: &[u8], contract: &[u8]) -> Vec<u8> {
     with_member(object, "context_guard", contract)
 }
 
-/// Returns a JSON object with a member added at its end. `value` is JSON.
+/// Returns the JSON `object` with a member added at its end. `value` is the JSON of the member's
+/// value.
 fn with_member(object: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
     let open = object.trim_ascii_end().strip_suffix(b"}").unwrap_or(object).trim_ascii_end();
     let comma: &[u8] = if open.ends_with(b"{") { b"" } else { b"," };

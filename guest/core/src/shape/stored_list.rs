@@ -7,20 +7,20 @@ use crate::json::text::Form;
 use crate::snapshot::index::{ItemMark, ListIndex, SEGMENT_BYTES};
 use crate::snapshot::{Missing, StoredSnapshot};
 
-/// Bytes of a snapshot, and the spans of the items in them, each with the index of its list.
+/// Bytes of a snapshot, and for each item in them, the index of its list and its span.
 pub type StoredItems = (Vec<u8>, Vec<(usize, Span)>);
 
-/// The bytes of a snapshot from the beginning of an item on.
+/// The bytes of a snapshot from the start of an item on.
 struct Window<'w> {
     bytes: &'w [u8],
     form: Form,
     /// The item at which the window begins.
     start: ItemMark,
-    /// True if the window ends with the snapshot.
+    /// True if the window reaches the end of the snapshot.
     is_last: bool,
 }
 
-/// Reads the requested items from a snapshot, not many more than fit `token_limit`.
+/// Reads the requested items from a snapshot. Stops soon after they exceed what fits `token_limit`.
 ///
 /// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
 /// exist.
@@ -48,8 +48,8 @@ pub fn read_items(
 }
 
 impl Window<'_> {
-    /// Returns the list index and span of each requested item, until they have `max_bytes`. `None`
-    /// if the window ends before.
+    /// Returns the list index and span of each requested item, up to `max_bytes` in total. `None`
+    /// if the window ends before that.
     fn items(
         &self,
         list: &ListIndex,

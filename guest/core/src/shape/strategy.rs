@@ -18,16 +18,17 @@ use super::{Coverage, Excerpt, ExcerptBody};
 use crate::json::text::Form;
 use crate::snapshot::Cursor;
 
-/// A way to make a payload fit the token limit.
+/// A way to reduce a payload so that it fits the token limit.
 trait Strategy: Sync {
-    /// Returns the excerpt to show. `None` if the strategy does not apply, or nothing useful fits.
+    /// Returns the excerpt to show. `None` if the strategy does not apply to the task, or nothing
+    /// useful fits.
     fn reduce(&self, task: &Task<'_>) -> Option<Excerpt>;
 }
 
-/// All strategies, in the order in which they are tried: cheapest loss first.
+/// All strategies in the order in which they are tried: those that lose least first.
 ///
-/// A payload that needs no reduction passes through before (see [`super::plan`]). Chunking is last
-/// because it shows a part of any text, also of one that is better described or summarized.
+/// A payload that needs no reduction never gets here (see [`super::plan`]). Chunking is last
+/// because it applies to any text, also to one that is better described or summarized.
 const STRATEGIES: [&dyn Strategy; 8] = [
     &remove_whitespace::RemoveWhitespace,
     &page::Page { nearly_full: true },
@@ -39,39 +40,39 @@ const STRATEGIES: [&dyn Strategy; 8] = [
     &chunk::Chunk,
 ];
 
-/// A reduction: the content and everything that strategies need to know about it.
+/// A reduction task: the content to reduce, with the inputs that strategies need.
 pub(super) struct Task<'t> {
-    /// The pricer of excerpts, which has the token limit.
+    /// The pricer of excerpts, which also has the token limit.
     pub pricer: &'t ExcerptPricer<'t>,
-    /// A cursor to the beginning of the stored payload.
+    /// A cursor to the beginning of the stored payload, from which other cursors are derived.
     pub base: &'t Cursor,
     /// The items or lines from which the excerpt is selected.
     pub content: Content<'t>,
-    /// The whole payload if it is reduced for the first time. `None` for a later part of a stored
-    /// payload.
+    /// Facts about the payload if it is reduced for the first time. `None` for a later part of a
+    /// stored payload.
     pub whole: Option<WholePayload<'t>>,
 }
 
 /// The items or lines from which an excerpt is selected.
 pub(super) enum Content<'t> {
-    /// Items of a payload's lists.
+    /// Items of a payload's lists, to be shown as a page.
     List(ListTask<'t>),
-    /// Lines of a text.
+    /// Lines of a text, to be shown as a chunk.
     Text(TextTask<'t>),
 }
 
-/// A payload that is reduced for the first time.
+/// Facts about a payload that is reduced for the first time.
 pub(super) struct WholePayload<'t> {
     pub context: &'t ShapeContext<'t>,
     pub payload: &'t Payload<'t, 't>,
-    /// True if the copies of the payload cost more than the token limit. False if it is only longer
-    /// than policy allows.
+    /// True if the payload's copies cost more than the token limit. False if it fits, but exceeds a
+    /// size that policy sets.
     pub is_over_limit: bool,
-    /// True if the payload is a document that is summarized.
+    /// True if the payload is a JSON document without lists to page, so that it is summarized.
     pub is_document: bool,
 }
 
-/// Returns the excerpt of the first strategy that has one.
+/// Returns the excerpt of the first strategy that returns one.
 pub(super) fn reduce(task: &Task<'_>) -> Excerpt {
     STRATEGIES.iter().find_map(|strategy| strategy.reduce(task)).unwrap_or_else(|| {
         // Part and chunk always have a result. Should neither, nothing is shown.

@@ -9,11 +9,12 @@ use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::policy::Strip;
 
-/// The minimum size, in bytes, of a repeated object that is replaced by a reference.
+/// The minimum size, in bytes, of a repeated object that is replaced by a reference to its first
+/// occurrence.
 const MIN_REPEAT_BYTES: usize = 64;
 
-/// Returns a document as unescaped JSON, without the kinds of values in `strip` and the members
-/// whose names match `fields`. O(n).
+/// Returns a document as unescaped JSON. Values of the kinds in `strip`, and members whose names
+/// match the patterns `fields`, are removed. O(n).
 #[must_use]
 pub fn strip(outline: &Outline<'_>, strip: &[Strip], fields: &[String]) -> Vec<u8> {
     let mut stripper = Stripper {
@@ -30,8 +31,8 @@ pub fn strip(outline: &Outline<'_>, strip: &[Strip], fields: &[String]) -> Vec<u
     out
 }
 
-/// Returns a uniform list of objects as a header and rows: `{"columns":[…],"rows":[[…],…]}`. `None`
-/// if the elements differ in keys or their order.
+/// Returns a list of objects as a header and rows: `{"columns":[…],"rows":[[…],…]}`. `None` if the
+/// objects differ in keys or key order.
 #[must_use]
 pub fn columns(outline: &Outline<'_>, id: NodeId) -> Option<Vec<u8>> {
     let keys = |id: NodeId| -> Option<Vec<Vec<u8>>> {
@@ -74,7 +75,7 @@ struct Stripper<'s, 'a> {
     empty: bool,
     repeats: bool,
     fields: &'s [String],
-    /// The path of the first object with each content, by the hash of the content.
+    /// The path of the first object with each content, by the hash of that content.
     seen: BTreeMap<u128, String>,
     path: String,
 }

@@ -25,19 +25,20 @@ use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
 use crate::tokens::OriginalCost;
 
-/// A payload after a query by the caller, or a transformation by policy.
+/// The result of a query by the caller, or of a transformation that policy configures.
 pub struct Transformed {
-    /// The transformed payload: unescaped JSON, or text.
+    /// The result: unescaped JSON, or text.
     pub bytes: Vec<u8>,
     /// True if `bytes` are text, false if they are JSON.
     pub text: bool,
-    /// The coverage that is reported if `bytes` are sent whole.
+    /// The coverage to report if `bytes` are sent whole.
     pub coverage: Coverage,
-    /// True if the caller requested exactly this by a query, so that it must not be condensed.
+    /// True if the caller requested exactly this data by a query, so that it must not be condensed.
     pub is_requested: bool,
-    /// True if the values still match the output schema of the tool.
+    /// True if the values still conform to the output schema of the tool.
     pub keeps_types: bool,
-    /// The projected list whose first page is in `bytes`. `None` if it has no more pages.
+    /// The list of selected fields whose first page is in `bytes`. `None` if there is no later
+    /// page.
     pub list_page: Option<ProjectedList>,
 }
 
@@ -55,10 +56,9 @@ impl From<QueryResult> for Transformed {
 }
 
 impl Transformed {
-    /// Runs the caller's query on a payload. `copies` is the number of times that the result of the
-    /// query is sent. A list of selected fields ends where more would exceed `token_limit`. If the
-    /// query fails, the result is empty and states the reason: a tool result is never made an
-    /// error.
+    /// Runs the caller's query on a payload. `copies` is the number of times that the result
+    /// contains it. Selected fields of a list end where they would exceed `token_limit`. If the
+    /// query fails, the text states the reason, and the call does not become an error.
     #[must_use]
     pub fn by_query(
         context: &ShapeContext<'_>,
@@ -95,15 +95,15 @@ impl Transformed {
         }
     }
 
-    /// Returns the context for reducing the transformed payload. Requested content is not
-    /// condensed. The requested lines are cleared, because they refer to the original.
+    /// Returns the context in which to reduce the transformed payload. Requested data is not
+    /// condensed. The requested line range is removed, because it refers to the original.
     fn context<'s>(&self, context: &ShapeContext<'s>) -> ShapeContext<'s> {
         let whole = context.options.whole || self.is_requested;
         context.with(RequestOptions { whole, start_line: 0, end_line: 0, ..context.options }, true)
     }
 
-    /// Adds the description of the query result to the excerpt of it, if that still fits the token
-    /// limit.
+    /// Adds the description of the query result to its excerpt, if the excerpt then still fits the
+    /// token limit.
     fn name_source(
         &self,
         mut shaped: ShapedPayload<'static>,
@@ -119,7 +119,8 @@ impl Transformed {
         shaped
     }
 
-    /// Applies the transformations that policy configures. `None` if they change nothing.
+    /// Applies the transformations that policy configures, such as sorting. `None` if they change
+    /// nothing.
     #[must_use]
     pub fn by_policy(context: &ShapeContext<'_>, payload: &Payload<'_, '_>) -> Option<Self> {
         let limits = context.limits;
@@ -170,7 +171,7 @@ impl Transformed {
     }
 }
 
-/// Returns the texts of content blocks as a JSON array. Texts that are JSON become values.
+/// Returns the texts of MCP content blocks as a JSON array. Texts that are JSON become JSON values.
 fn blocks(content: &[u8]) -> Vec<u8> {
     // The scanner reads elements after the opening bracket.
     let inner = content.trim_ascii_start().strip_prefix(b"[").unwrap_or(content);
@@ -187,8 +188,8 @@ fn blocks(content: &[u8]) -> Vec<u8> {
     [b"[".as_slice(), &texts.join(&b','), b"]"].concat()
 }
 
-/// Returns a JSON document with its list of records sorted. `None` if it has no such list, or no
-/// record has the field to sort by.
+/// Returns a JSON document with its list of records sorted by `order`. `None` if it has no such
+/// list, or no record has the field to sort by.
 fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Vec<u8>> {
     let records = RecordSet::locate(bytes, limits).filter(|records| records.is_list)?;
     let keys = split_path(&order.field);
@@ -218,7 +219,7 @@ fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Ve
     Some(edits.apply(bytes))
 }
 
-/// Returns the span of a value in the document, with the quotes of a string.
+/// Returns the span of a value in the document. That of a string includes its quotes.
 fn whole_span(records: &RecordSet<'_>, id: NodeId) -> Option<crate::json::Span> {
     let node = records.outline.node(id)?;
     let quote = usize::from(node.kind == Kind::String);
@@ -226,7 +227,7 @@ fn whole_span(records: &RecordSet<'_>, id: NodeId) -> Option<crate::json::Span> 
 }
 
 /// Returns a cursor to the payload as the upstream sent it, and the snapshot entries to store.
-/// `placement` is its position in structured content, if it is there.
+/// `placement` is the payload's position in structured content, or `None` if it is text.
 #[must_use]
 pub fn store_original<'a>(
     context: &ShapeContext<'_>,
@@ -291,8 +292,8 @@ pub fn fit(
     }
 }
 
-/// Returns the first page of `list_page`, a list of selected fields that has more pages. `payload`
-/// is the original, `cost` is its cost, and `whole` is a cursor to it.
+/// Returns the first page of `list_page`, a list of selected fields with more than one page.
+/// `payload` is the original, `cost` is its cost, and `whole` is a cursor to it.
 #[must_use]
 pub fn fit_page(
     transformed: &Transformed,

@@ -8,11 +8,11 @@ use crate::tokens::{COST_SCALE, Estimator};
 /// The number of bytes before a cut that are searched for the end of a sentence or word.
 const MAX_LOOKBACK_BYTES: usize = 400;
 
-/// Returns the length of the longest beginning of `bytes` that costs at most `allowance` tokens.
+/// Returns the length of the longest prefix of `bytes` that costs at most `allowance` tokens.
 /// O(result).
 ///
-/// The text has no usable line ends. The beginning ends after a sentence or else a word, never
-/// inside a grapheme or an escape. It is empty only if `bytes` is.
+/// For text without usable line ends. The prefix ends after a sentence or else a word, never inside
+/// a grapheme or an escape. It is empty only if `bytes` is.
 #[must_use]
 pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
     let weigh = |end: usize| {
@@ -79,7 +79,8 @@ pub(super) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     last.filter(|at| *at > from).unwrap_or(end)
 }
 
-/// Returns the end of the last pair of bytes for which `is` returns true.
+/// Returns the offset after the last two adjacent bytes of `window` for which `is` returns true.
+/// `None` if there are none.
 fn after_last(window: &[u8], is: impl Fn(u8, u8) -> bool) -> Option<usize> {
     let pairs = window.iter().zip(window.iter().skip(1));
     pairs
@@ -89,7 +90,8 @@ fn after_last(window: &[u8], is: impl Fn(u8, u8) -> bool) -> Option<usize> {
         .last()
 }
 
-/// Returns the length of the first character, which is shown whatever it costs.
+/// Returns the length, in bytes, of the first character. A chunk shows at least that, even above
+/// its token limit.
 fn first_character(bytes: &[u8], form: Form) -> usize {
     let mut end = 1;
     while end < bytes.len() && text::boundary(bytes, end, form) != end {

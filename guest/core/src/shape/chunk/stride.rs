@@ -8,15 +8,15 @@ use crate::text::boundary::{Rank, Ranker};
 use crate::text::lines::IndexedText;
 use crate::tokens::{COST_SCALE, Estimator, WordCache};
 
-/// The number of bytes of a text whose cost one sample represents.
+/// The size of a stride, in bytes: a section of a text whose cost is estimated from one sample.
 const STRIDE_BYTES: usize = 64 * 1024;
-/// The size of a sample, in bytes.
+/// The size of the sample of a stride, in bytes.
 const SAMPLE_BYTES: usize = 512;
 /// The maximum number of lines before the end of a chunk that are searched for a boundary.
 const MAX_LOOKBACK_LINES: usize = 24;
 
 /// Divides a text into chunks. The first is priced exactly, the others by samples. A chunk that
-/// turns out to be too large is cut when it is shown. O(n).
+/// exceeds its token limit is cut when it is shown. O(n).
 pub(super) fn plan(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
     let (bytes, form) = (text.bytes(), text.form());
     let mut plan = SampledPlanner {
@@ -43,8 +43,8 @@ pub(super) fn plan(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLim
     TextIndex { lines: text.len() as u64, chunks }
 }
 
-/// Returns the estimated cost of a byte in each stride, in 1/[`COST_SCALE`] token, with a margin of
-/// a twelfth because a sample may be cheaper than the rest of its stride.
+/// Returns the estimated cost per byte of each [`STRIDE_BYTES`] of a text, in 1/[`COST_SCALE`]
+/// token. It has a margin of a twelfth, because a sample may be cheaper than the rest.
 fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
     let mut words = WordCache::default();
     let samples: Vec<u64> = (0..bytes.len())
@@ -69,8 +69,8 @@ struct SampledPlanner<'a> {
 }
 
 impl SampledPlanner<'_> {
-    /// Returns the offset and line of the chunk after the one that begins at byte `at` of line
-    /// `line`, counted from 0.
+    /// Returns the byte offset and line at which a chunk ends. It begins at byte `at` of line
+    /// `line`, counted from 0, and costs about `tokens`.
     fn next_chunk(&self, at: usize, line: usize, tokens: u64) -> (usize, usize) {
         let price = self.prices.get(at / STRIDE_BYTES).copied().unwrap_or(COST_SCALE);
         let reach = tokens.max(1).saturating_mul(COST_SCALE) / price;
@@ -96,8 +96,8 @@ impl SampledPlanner<'_> {
         self.text.ends().get(line).copied().unwrap_or(self.text.bytes().len())
     }
 
-    /// Returns the line before which a chunk ends best: the last best boundary in its last three
-    /// quarters. The chunk begins in line `first`, and `last` is the latest end.
+    /// Returns the line before which a chunk ends. It has the highest boundary rank in the chunk's
+    /// last three quarters. `first` is the line in which the chunk begins, `last` the latest end.
     fn best_end(&self, first: usize, last: usize) -> usize {
         if last >= self.text.len() {
             return last;
@@ -118,8 +118,8 @@ impl SampledPlanner<'_> {
         best.1
     }
 
-    /// Returns the offset at which a chunk ends inside a line that is larger than a chunk. The
-    /// chunk begins at byte `at` and ends at byte `most` at the latest.
+    /// Returns the byte offset at which a chunk ends inside a line that is larger than a chunk. It
+    /// begins at byte `at` and ends at byte `most` at the latest, except to hold one character.
     fn end_inside_line(&self, at: usize, most: usize) -> usize {
         let form = self.text.form();
         let rest = self.text.bytes().get(at..).unwrap_or_default();

@@ -15,11 +15,12 @@ use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
 use crate::tokens::CostModel;
 
-/// The number of records in the sample that fields and costs are read from.
+/// The number of records in the sample from which the fields of a list and their costs are
+/// determined.
 const SAMPLE_RECORDS: usize = 32;
 
-/// The number of first rendered records that are priced, and the interval of later ones that are.
-/// The cost of the others is estimated.
+/// The number of records that are all priced. Later ones are priced at this interval, and the cost
+/// of those between is estimated.
 const PRICED_RECORDS: usize = 8;
 
 /// Condenses records of a list to a token limit.
@@ -33,8 +34,8 @@ pub struct RecordCondenser<'r> {
 }
 
 impl<'r> RecordCondenser<'r> {
-    /// Creates a condenser, and reads the fields of an evenly spaced sample of `items`. `None` if a
-    /// sampled record is invalid. O(32 records).
+    /// Creates a condenser from an evenly spaced sample of the list `items`, which determines their
+    /// fields. `None` if a sampled record is invalid JSON. O(32 records).
     #[must_use]
     pub fn new(items: &[Item<'_>], options: CondenseOptions<'r>) -> Option<Self> {
         let form = items.first().map_or(Form::Raw, |item| item.read().1);
@@ -54,8 +55,8 @@ impl<'r> RecordCondenser<'r> {
         Some(Self { schema, leaves, sampled: count.max(1), form, options })
     }
 
-    /// Returns `items`, condensed to about `token_limit` tokens. `None` if no field fits. O(n) for
-    /// each of at most five iterations.
+    /// Returns all `items`, condensed to about `token_limit` tokens. `None` if no field fits. O(n)
+    /// for each of at most five iterations.
     #[must_use]
     pub fn condense(&self, items: &[Item<'_>], token_limit: u64) -> Option<Condensed> {
         let mut cache = RecordCache::default();
@@ -83,8 +84,9 @@ impl<'r> RecordCondenser<'r> {
         }
     }
 
-    /// Selects fields of `items` by the first `rounds` selection rounds, and renders them within
-    /// `token_limit`. `cache` has the results of earlier calls on the same list.
+    /// Renders `items` within `token_limit`, with fields that the first `rounds` rounds of
+    /// [`select`] choose. `cache` has the results of earlier calls on the same list. `None` if no
+    /// field fits.
     fn within<'i>(
         &self,
         items: &'i [Item<'i>],
@@ -116,8 +118,8 @@ impl<'r> RecordCondenser<'r> {
         Some((values, written, selection))
     }
 
-    /// Reads the selected fields of `items` into `cache`, unless they were read before. `None` if a
-    /// record is invalid.
+    /// Parses the selected fields of `items` into `cache`, unless it has them. `None` if a record
+    /// is invalid JSON.
     fn read_fields<'i>(
         &self,
         items: &'i [Item<'i>],
@@ -150,8 +152,8 @@ impl<'r> RecordCondenser<'r> {
         Some(())
     }
 
-    /// Renders the selected fields of `items`. Records that `cache` has with the same selection are
-    /// reused. `None` if a record is invalid.
+    /// Renders the selected fields of `items`, and returns their total cost and losses. Records
+    /// that `cache` has with the same selection are reused. `None` if a record is invalid JSON.
     fn render_records<'i>(
         &self,
         items: &'i [Item<'i>],
@@ -185,7 +187,8 @@ impl<'r> RecordCondenser<'r> {
         Some(all)
     }
 
-    /// Renders one record. `item` is its JSON, and `outline` has the fields of it that were read.
+    /// Returns one record, rendered with the selection of `rendered`. `item` is its JSON, and
+    /// `outline` has its parsed fields.
     fn render_record(
         &self,
         item: &[u8],
@@ -226,7 +229,7 @@ impl<'r> RecordCondenser<'r> {
     }
 }
 
-/// Summarizes records by the fields that identify them.
+/// Summarizes the records of a list by the fields that identify them, such as ids and names.
 pub struct IdentitySummarizer<'s, 'r> {
     records: &'s RecordCondenser<'r>,
     items: &'s [Item<'s>],
@@ -234,8 +237,8 @@ pub struct IdentitySummarizer<'s, 'r> {
 }
 
 impl IdentitySummarizer<'_, '_> {
-    /// Returns the first `count` records in about `token_limit` tokens. `None` if they do not fit.
-    /// O(n); records that were read for another count are not read again.
+    /// Returns summaries of the first `count` records in about `token_limit` tokens together.
+    /// `None` if they do not fit. O(n); records that an earlier call parsed are not parsed again.
     #[must_use]
     pub fn summarize(&mut self, count: usize, token_limit: u64) -> Option<IdentitySummary> {
         let items = self.items.get(..count)?;
@@ -249,38 +252,40 @@ impl IdentitySummarizer<'_, '_> {
 pub struct IdentitySummary {
     /// The summary of each record, as unescaped JSON.
     pub values: Vec<Vec<u8>>,
-    /// The paths of the fields that the summaries have.
+    /// The paths of the fields that the summaries show.
     pub fields: Vec<String>,
 }
 
-/// The fields of records that were read, and renderings of them, for use in later iterations.
+/// The fields of records that were parsed, and renderings of those records, for reuse by later
+/// iterations.
 #[derive(Default)]
 struct RecordCache<'i> {
-    /// For each field of the schema, true if it was read.
+    /// For each field of the schema, by its [`FieldId`], true if it was parsed.
     read: Vec<bool>,
     outlines: Vec<Outline<'i>>,
-    /// Names of members that are not in the schema, each with the field that contains it.
+    /// Names of members that no sampled record has, each with the id of the field that contains it.
     unknown: BTreeSet<(usize, String)>,
-    /// True if reading a record may stop once all needed fields of the schema are found.
+    /// True if parsing of a record may stop once all needed fields of the schema are found.
     known_only: bool,
-    /// The rendered records, for each selection tried so far.
+    /// The rendered records, for each selection of fields tried so far.
     rendered: Vec<RenderedRecords>,
 }
 
 /// Records, rendered with one selection.
 struct RenderedRecords {
-    /// The fields in the renderings, with the maximum lengths of their values.
+    /// The fields in the rendered records, with the maximum lengths of their values.
     selection: Selection,
     all: Vec<RenderedRecord>,
-    /// The costs of the priced records, from which those of the others are estimated.
+    /// Cost samples of rendered records, from which the cost of the others is estimated.
     cost_model: CostModel,
 }
 
-/// A rendered record, with its cost and the number of shortened values and omitted elements.
+/// A rendered record as JSON, with its cost and the number of shortened values and omitted
+/// elements.
 type RenderedRecord = (Vec<u8>, WriteStats);
 
 impl RecordCache<'_> {
-    /// Returns true if all fields of `selection` were read.
+    /// Returns true if all fields of `selection` were parsed.
     fn holds(&self, selection: &Selection) -> bool {
         !self.read.is_empty()
             && (0..self.read.len())
@@ -288,14 +293,16 @@ impl RecordCache<'_> {
     }
 }
 
-/// A filter by which the parser reads only selected fields of a record.
+/// A filter with which the parser skips all but the selected fields of a record.
 struct SelectedFields<'s> {
     schema: &'s Schema,
     read: &'s [bool],
     form: Form,
-    /// Names of members that are not in the schema, each with the field that contains it.
+    /// Names of members that are not in the schema, each with the id of the field that contains it.
+    /// The filter adds those that it meets.
     unknown: &'s mut BTreeSet<(usize, String)>,
-    /// The number of members after which a record need not be read further.
+    /// The number of selected members after which the rest of a record is not parsed. `None` if all
+    /// of it must be.
     enough: Option<u32>,
 }
 

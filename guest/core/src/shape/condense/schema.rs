@@ -10,11 +10,13 @@ use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::tokens::{CostModel, Estimator};
 
-/// The lengths, in characters, to which values may be shortened. The last is unlimited.
+/// The lengths, in characters, to which condensing may shorten string values. The last is
+/// unlimited.
 pub const VALUE_LENGTHS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
 /// The index of the unlimited length in [`VALUE_LENGTHS`].
 pub const FULL_LENGTH: usize = VALUE_LENGTHS.len() - 1;
-/// The numbers of elements to which lists inside records may be shortened.
+/// The maximum numbers of elements that condensing may leave in lists inside records. The last is
+/// unlimited.
 pub const LIST_LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
 
 /// The index of a field in [`Schema::fields`].
@@ -22,64 +24,66 @@ pub type FieldId = usize;
 
 /// The maximum number of distinct values of a field that are counted.
 const MAX_DISTINCT_VALUES: usize = 512;
-/// The maximum number of names in a path that is shown whole.
+/// The maximum number of names in a field path. Longer paths are abbreviated.
 const MAX_PATH_NAMES: usize = 5;
-/// The minimum number of members of an object of containers that is treated as a map: a list whose
-/// elements have names.
+/// The minimum number of members with which an object of objects or lists is treated as a map: its
+/// keys are data, like the elements of a list.
 const MIN_MAP_CONTAINERS: u32 = 16;
 
-/// A field of a document: all values at one path.
+/// A field of a document: all values at the same path, such as `items[].name`.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// The key of the field. `[]` for elements of a list, `*` for members of a map.
+    /// The key of the field in its parent object. `[]` for elements of a list, `*` for members of a
+    /// map.
     pub name: String,
     /// The field that contains this one. `None` for the root.
     pub parent: Option<FieldId>,
-    /// The number of keys from the root. A list inside a record counts as one.
+    /// The number of keys on the path from the root. A list inside a record counts as one.
     pub level: u32,
-    /// True for elements of a list inside a record, and for what they contain.
+    /// True for elements of a list inside a record, and for all fields inside those elements.
     pub nested: bool,
-    /// True for records, which are elements of lists or maps, and for what they contain.
+    /// True for records, which are elements of lists or maps, and for all fields inside them.
     pub in_record: bool,
-    /// The importance of the field to a reader.
+    /// The importance of the field to a reader, which decides the order of selection.
     pub priority: FieldPriority,
     /// True if some values of the field are objects or lists.
     pub container: bool,
-    /// True if some values of the field are maps: lists whose elements have names.
+    /// True if some values of the field are maps: objects whose keys are data.
     pub map: bool,
-    /// The number of values of the field.
+    /// The number of values at this path in the document.
     pub count: u64,
-    /// The cost of all values with their keys at each of [`VALUE_LENGTHS`], in
+    /// The cost of all values with their keys, if shortened to each of [`VALUE_LENGTHS`], in
     /// 1/[`crate::tokens::COST_SCALE`] token.
     pub costs: [u64; VALUE_LENGTHS.len()],
-    /// The number of elements of all lists of the field, shortened to each of [`LIST_LENGTHS`].
+    /// The total number of elements in all lists at this path, if each is shortened to each of
+    /// [`LIST_LENGTHS`].
     pub elements: [u64; LIST_LENGTHS.len()],
-    /// The costs of the priced values, from which those of the others are estimated.
+    /// Cost samples of values, from which the cost of the others is estimated.
     cost_model: CostModel,
-    /// The number of characters in the strings of the field.
+    /// The total number of characters in the string values of the field.
     characters: u64,
     strings: u64,
     prose: u64,
     empty: u64,
     /// The hashes of distinct values, at most [`MAX_DISTINCT_VALUES`].
     distinct: BTreeSet<u64>,
-    /// The fields inside this one, by their keys in unescaped JSON.
+    /// The fields directly inside this one, by their keys in unescaped JSON.
     children: KeyCache<FieldId>,
     key_cost: u64,
 }
 
-/// The fields of a document.
+/// All fields of a document or of a list of records, with their counts and costs.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// The fields, in the order of their first values.
+    /// The fields, in the order in which their first values occur.
     pub fields: Vec<Field>,
-    /// The index in `fields` of the field of each value, by [`NodeId`].
+    /// For each value of the document, by its [`NodeId`], the index of its field in `fields`.
     field_ids: Vec<u32>,
 }
 
 impl Schema {
-    /// Creates the schema of a document. O(n). The cost of a field with many values is estimated
-    /// from some of them.
+    /// Creates the schema of a document. O(n). If a field has many values, only some are priced,
+    /// and its cost is estimated.
     #[must_use]
     pub fn new(outline: &Outline<'_>, estimator: &Estimator) -> Self {
         let mut schema = Self { field_ids: vec![u32::MAX; outline.len()], ..Self::default() };
@@ -95,8 +99,8 @@ impl Schema {
         usize::try_from(*self.field_ids.get(id)?).ok().filter(|at| *at < self.fields.len())
     }
 
-    /// Returns true if an object of the field `at` is treated as a map: a list whose elements have
-    /// names.
+    /// Returns true if the object `node`, a value of the field `at`, is treated as a map: its keys
+    /// are data.
     #[must_use]
     pub fn is_map(&self, at: FieldId, node: &Node) -> bool {
         node.kind == Kind::Object
@@ -104,7 +108,8 @@ impl Schema {
             && self.fields.get(at).is_some_and(|field| field.map)
     }
 
-    /// Returns the path of a field from the nearest record: `user.login`, `labels[].name`.
+    /// Returns the path of a field, relative to the record that contains it: `user.login`,
+    /// `labels[].name`.
     #[must_use]
     pub fn path(&self, at: FieldId) -> String {
         let name = self.fields.get(at).map_or("", |field| field.name.as_str());
@@ -114,7 +119,8 @@ impl Schema {
         }
     }
 
-    /// Returns the path of the member `name` inside the field `parent`, from the nearest record.
+    /// Returns the path of the member `name` of the field `parent`, relative to the record that
+    /// contains it.
     #[must_use]
     pub fn path_of(&self, parent: FieldId, name: &str) -> String {
         let mut names = vec![name];
@@ -147,7 +153,8 @@ impl Schema {
         }
     }
 
-    /// Returns the keys from the root to a field, without list levels, as a mask names them.
+    /// Returns the keys on the path from the root to a field, without list elements, as policy
+    /// masks write paths.
     #[must_use]
     pub fn keys(&self, at: FieldId) -> Vec<&str> {
         let mut names = Vec::new();
@@ -162,8 +169,8 @@ impl Schema {
         names
     }
 
-    /// Returns the number of members of the field `at` that are true in `wanted`. `None` for maps,
-    /// whose members have any names. O(fields).
+    /// Returns the number of direct members of the field `at` for which `wanted` is true. `None`
+    /// for maps, whose keys are not known in advance. O(fields).
     #[must_use]
     pub(super) fn members(&self, at: FieldId, wanted: &[bool]) -> Option<u32> {
         let members = self.fields.iter().zip(wanted).filter(|(field, _)| field.parent == Some(at));
@@ -177,8 +184,7 @@ impl Schema {
         Some(count)
     }
 
-    /// Returns the field of the member `key` inside the field `at`. `None` if no value had this
-    /// member.
+    /// Returns the id of the member `key` of the field `at`. `None` if no value had this member.
     #[inline]
     pub(super) fn child(&self, at: FieldId, key: &[u8]) -> Option<FieldId> {
         self.fields.get(at)?.children.find(key)
@@ -229,7 +235,7 @@ impl Schema {
         at
     }
 
-    /// Sets the priority of each field by its name, values and depth.
+    /// Sets the priority of each field, derived from its name, values and depth.
     fn score_fields(&mut self) {
         let names: Vec<String> = (0..self.fields.len())
             .map(|at| self.keys(at).last().map_or_else(String::new, |name| (*name).to_owned()))

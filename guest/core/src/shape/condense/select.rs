@@ -5,11 +5,12 @@ use super::schema::{FULL_LENGTH, Field, FieldId, LIST_LENGTHS, Schema, VALUE_LEN
 use crate::fields::priority::FieldPriority;
 use crate::tokens::COST_SCALE;
 
-/// The fields of a document that are kept, with the maximum lengths of their values and lists.
+/// The fields of a document that condensing keeps, with the maximum lengths of their values and
+/// lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// For each field, the index in [`VALUE_LENGTHS`] of the length of its values. `None` if it is
-    /// removed.
+    /// For each field, the maximum length of its values, as an index in [`VALUE_LENGTHS`]. `None`
+    /// if the field is removed.
     keep: Vec<Option<usize>>,
     /// For each field, true if it or a field inside it is kept.
     kept: Vec<bool>,
@@ -19,15 +20,16 @@ pub struct Selection {
     pub records: usize,
     /// The number of important fields that are removed: those of [`FieldPriority::Key`] and above.
     pub missing: usize,
-    /// The number of identifying fields that are removed.
+    /// The number of removed fields that identify records.
     pub missing_identity: usize,
-    /// True if every field that may be kept has its maximum length, and lists inside records are
-    /// whole.
+    /// True if every field that may be kept has its highest possible length, and lists inside
+    /// records are complete.
     pub whole: bool,
 }
 
 impl Selection {
-    /// Returns the maximum length of the values of a field. `None` if it is removed.
+    /// Returns the maximum length of the values of a field, in characters. `None` if the field is
+    /// removed.
     #[must_use]
     pub fn cap(&self, at: FieldId) -> Option<usize> {
         self.keep.get(at).copied().flatten().and_then(|cap| VALUE_LENGTHS.get(cap).copied())
@@ -40,8 +42,8 @@ impl Selection {
     }
 }
 
-/// The rounds of the selection. In each, the values of fields with this priority may get this
-/// length, an index in [`VALUE_LENGTHS`].
+/// The rounds of field selection, in order. Each lets the fields of one priority have values up to
+/// a length, given as an index in [`VALUE_LENGTHS`].
 const ROUNDS: [(FieldPriority, usize); 15] = [
     (FieldPriority::Identity, 1),
     (FieldPriority::State, 1),
@@ -60,8 +62,9 @@ const ROUNDS: [(FieldPriority, usize); 15] = [
     (FieldPriority::Noise, FULL_LENGTH),
 ];
 
-/// Selects fields within `token_limit`, by the first `rounds` rounds. Lists of records have at most
-/// `records` elements. `None` if not even identifying fields fit.
+/// Selects fields whose values cost at most `token_limit` tokens, by the first `rounds` of
+/// [`ROUNDS`]. Lists of records are cut to `records` elements. `None` if not even identifying
+/// fields fit.
 #[must_use]
 pub fn select(
     schema: &Schema,
@@ -96,7 +99,8 @@ pub fn select(
     best
 }
 
-/// Returns true if the cost of a field depends on the length of lists inside records.
+/// Returns true if a field is in a list inside a record, so that its cost depends on how far such
+/// lists are shortened.
 fn is_within_list(schema: &Schema, at: FieldId) -> bool {
     let parent = |at: FieldId| schema.fields.get(at).and_then(|field| field.parent);
     std::iter::successors(parent(at), |at| parent(*at))
@@ -104,23 +108,25 @@ fn is_within_list(schema: &Schema, at: FieldId) -> bool {
         .any(|field| field.in_record && field.elements.iter().any(|elements| *elements > 0))
 }
 
-/// A field that has values of its own, so that it can be selected.
+/// A field with plain values (no objects or lists), which selection keeps or removes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SelectableField {
-    /// The priority. Fields that policy selects count as identity, so that they are kept first.
+    /// The priority of the field. Fields that policy selects count as [`FieldPriority::Identity`],
+    /// so that they are kept first.
     priority: FieldPriority,
-    /// The number of keys from the root. A list inside a record counts as one.
+    /// The number of keys on the path from the root. A list inside a record counts as one.
     level: u32,
-    /// The average cost of a short value of the field.
+    /// The average cost of one value of the field, shortened to 48 characters, in 1/[`COST_SCALE`]
+    /// token.
     cost: u64,
     field: FieldId,
-    /// True if the selection depends on the length of lists inside records.
+    /// True if the cost of the field depends on how far lists inside records are shortened.
     varies: bool,
 }
 
 impl SelectableField {
-    /// Returns all selectable fields in the order in which they are tried. If policy selects
-    /// fields, `wanted` is true for those, and no others are returned.
+    /// Returns all selectable fields in the order in which selection tries them. If `wanted` is
+    /// given, returns only the fields for which it is true: those that policy selects.
     #[must_use]
     pub fn all(schema: &Schema, wanted: Option<&[bool]>) -> Vec<Self> {
         let allowed = |at: FieldId| wanted.is_none_or(|wanted| wanted.get(at) == Some(&true));
@@ -149,7 +155,7 @@ struct Selector<'s> {
     records: usize,
     keep: Vec<Option<usize>>,
     kept: Vec<bool>,
-    /// For each field, the number of elements of its lists that are shown, and their total.
+    /// For each field, the number of elements of its lists that are shown, and their total number.
     shares: Vec<(u64, u64)>,
     /// True if some elements of lists are not shown.
     is_cut: bool,
@@ -194,8 +200,8 @@ impl<'s> Selector<'s> {
         selector
     }
 
-    /// Returns the share of `amount`, a cost or count of the field `at`, that remains if the lists
-    /// around the field are shortened.
+    /// Returns the part of `amount` that remains after the lists around the field `at` are
+    /// shortened. `amount` is a cost or count over all values of the field.
     fn shown_share(&self, at: FieldId, amount: u64) -> u64 {
         if !self.is_cut {
             return amount;
@@ -219,8 +225,8 @@ impl<'s> Selector<'s> {
         share
     }
 
-    /// Runs the first `rounds` selection rounds within `token_limit`, in 1/[`COST_SCALE`] token.
-    /// Returns true if any field was selected.
+    /// Selects fields by the first `rounds` of [`ROUNDS`], until they cost `token_limit`, in
+    /// 1/[`COST_SCALE`] token. Returns true if any field was selected.
     fn run(&mut self, token_limit: u64, rounds: usize) -> bool {
         let mut any = false;
         for (round, (priority, cap)) in ROUNDS.iter().take(rounds).enumerate() {
@@ -239,14 +245,15 @@ impl<'s> Selector<'s> {
         any
     }
 
-    /// Returns true if some field identifies the records.
+    /// Returns true if some field outside lists in records identifies the records.
     fn has_identity(&self) -> bool {
         let nested =
             |leaf: &SelectableField| self.schema.fields.get(leaf.field).is_none_or(|at| at.nested);
         self.leaves.iter().any(|leaf| leaf.priority == FieldPriority::Identity && !nested(leaf))
     }
 
-    /// Selects the field of least cost, at the level nearest to the root. Returns true if it fits.
+    /// Selects one field that fits `token_limit`: of those nearest to the root, the one of least
+    /// cost. Returns false if none fits.
     fn cheapest(&mut self, token_limit: u64) -> bool {
         let leaves = self.leaves.iter().filter_map(|leaf| {
             let field = self.schema.fields.get(leaf.field)?;
@@ -260,7 +267,8 @@ impl<'s> Selector<'s> {
     }
 
     /// Raises the maximum length of a field's values to `cap`, an index in [`VALUE_LENGTHS`], if
-    /// that fits. Returns true if the field has at least that length.
+    /// the cost stays within `token_limit`. Returns true if the field then has at least that
+    /// length.
     fn raise(&mut self, at: FieldId, cap: usize, token_limit: u64) -> bool {
         let Some(field) = self.schema.fields.get(at) else { return false };
         let now = self.keep.get(at).copied().flatten();
@@ -300,12 +308,14 @@ impl<'s> Selector<'s> {
         true
     }
 
-    /// Returns the estimated cost of a container's key: names have about three bytes a token.
+    /// Returns the estimated cost of a field's key, at three bytes a token, in 1/[`COST_SCALE`]
+    /// token.
     fn key(&self, field: &Field) -> u64 {
         (field.name.len() as u64).div_ceil(3) * COST_SCALE
     }
 
-    /// Returns the number of removed fields with this priority or a higher one.
+    /// Returns the number of removed fields, outside lists in records, with this priority or a
+    /// higher one.
     fn missing(&self, priority: FieldPriority) -> usize {
         let goes = |leaf: &&SelectableField| {
             self.schema.fields.get(leaf.field).is_some_and(|field| {
@@ -317,8 +327,8 @@ impl<'s> Selector<'s> {
         self.leaves.iter().filter(goes).count()
     }
 
-    /// Returns the selection after `rounds`. `missing` is the number of important fields that are
-    /// removed.
+    /// Converts the state of this selector to the resulting selection. `missing` is the number of
+    /// removed important fields, and `rounds` are those that were run.
     fn into_selection(self, missing: usize, rounds: &[(FieldPriority, usize)]) -> Selection {
         // For each field of these rounds: the maximum length of its values, and their length.
         let lengths = self.leaves.iter().filter_map(|leaf| {
@@ -341,12 +351,13 @@ impl<'s> Selector<'s> {
     }
 }
 
-/// Returns true if the values of a field are records, which are always kept.
+/// Returns true if the values of a field are records, which are never removed as a whole.
 fn is_record(field: &Field) -> bool {
     field.container && matches!(field.name.as_str(), "[]" | "*") && !field.nested
 }
 
-/// Returns true if a field has plain values. It may have containers too, in other records.
+/// Returns true if a field has plain values (no objects or lists). In other records, it may have
+/// those too.
 fn is_leaf(field: &Field) -> bool {
     field.costs.iter().any(|cost| *cost > 0)
 }
@@ -355,7 +366,8 @@ fn cost(field: &Field, cap: usize) -> u64 {
     field.costs.get(cap).copied().unwrap_or(u64::MAX)
 }
 
-/// Returns the number of elements shown if each list of a field has at most `limit`.
+/// Returns the total number of elements shown if each list at the path of a field has at most
+/// `limit`.
 fn shown_elements(field: &Field, limit: usize) -> u64 {
     match LIST_LENGTHS.iter().position(|length| *length == limit) {
         Some(at) => field.elements.get(at).copied().unwrap_or(0),

@@ -7,11 +7,12 @@ use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::text::shorten::{shorten, truncation_mark};
 
-/// The way in which the field of a value is found.
+/// The method by which [`Writer`] finds the field that a value belongs to.
 pub(super) enum FieldLookup<'f> {
-    /// By the id of the value: the schema was made from the same outline.
+    /// By the id of the value, because the schema was made from the same outline.
     ByNode(&'f Schema),
-    /// By the path that the outline stores for the value: it was read through a filter of fields.
+    /// By the field id that the outline stores for the value, because it was parsed through a
+    /// filter.
     InOutline,
 }
 
@@ -24,7 +25,7 @@ impl FieldLookup<'_> {
     }
 }
 
-/// The position of a value relative to lists.
+/// The position of a value in relation to lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nesting {
     /// The value is in no list.
@@ -35,17 +36,17 @@ enum Nesting {
     Record,
 }
 
-/// Writes the selected fields of a document or record, and counts the losses.
+/// Writes the selected fields of a document or record, and counts the shortened and omitted values.
 pub(super) struct Writer<'w, 'a> {
-    /// The document or record.
+    /// The parsed document or record to write.
     pub outline: &'w Outline<'a>,
     /// The fields of the document, or of all records.
     pub schema: &'w Schema,
-    /// The way to find the field of a value.
+    /// The method by which the field of a value is found.
     pub fields: FieldLookup<'w>,
     /// The fields to write, with the maximum lengths of their values.
     pub selection: &'w Selection,
-    /// Words whose sentences are kept when long texts are shortened.
+    /// Words that the caller is interested in. Long texts keep the sentences that contain them.
     pub keywords: &'w [String],
     /// The number of values that were shortened.
     pub shortened: u64,
@@ -54,8 +55,8 @@ pub(super) struct Writer<'w, 'a> {
 }
 
 impl Writer<'_, '_> {
-    /// Writes the value `id` as unescaped JSON: a document or, if `in_list`, a record. Always
-    /// writes something, if only `{}`.
+    /// Writes the value `id` as unescaped JSON: a document or, if `in_list`, a record. Writes `{}`
+    /// if no field of it is selected.
     pub(super) fn root(&mut self, out: &mut Vec<u8>, id: NodeId, in_list: bool) {
         let inside = if in_list { Nesting::List } else { Nesting::Document };
         if self.any(out, id, inside) {
@@ -109,8 +110,8 @@ impl Writer<'_, '_> {
         out.len() > start + 2 || inside == Nesting::List
     }
 
-    /// Writes the first two plain values of an object: a record with other fields than the rest
-    /// would else be empty.
+    /// Writes the first two plain values of an object, without brackets. Used for records that have
+    /// none of the selected fields, and would be empty.
     pub(super) fn plain(&mut self, out: &mut Vec<u8>, id: NodeId) {
         let outline = self.outline;
         let plain = outline.children(id).filter(|(_, node)| node.children == 0).take(2);

@@ -9,23 +9,25 @@ use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES};
 use crate::text::log_entry::{LogEntry, template};
 use crate::text::severity::Severity;
 
-/// The maximum number of bytes of a UTF-8 character. A line may be cut by up to one less, at a
-/// character boundary.
+/// The maximum number of bytes of a UTF-8 character. A line cut at a character boundary may lose up
+/// to one byte less.
 const MAX_CHAR_BYTES: usize = 4;
 
-/// The maximum number of bytes of a token.
+/// The maximum number of bytes that one token of the model can encode.
 const MAX_TOKEN_BYTES: u64 = 16;
 
-/// The errors and warnings of a log. Repeated entries are found once, for all token limits.
+/// The errors and warnings of a log. Repetitions are merged on first use, and the result serves all
+/// token limits.
 pub struct LogErrors<'h> {
     entries: Vec<&'h LogEntry<'h>>,
-    /// Entries merged if they differ in time only.
+    /// Log entries, of which those that differ only in time are merged. Computed on first use.
     fine: OnceCell<Vec<MergedEntries<'h>>>,
-    /// Entries merged if they differ in numbers only.
+    /// Log entries, of which those that differ only in time or numbers are merged. Computed on
+    /// first use.
     coarse: OnceCell<Vec<MergedEntries<'h>>>,
 }
 
-/// Log entries that are shown as one, because they differ only in time or numbers.
+/// Log entries that are shown as one with a count, because they differ only in time or numbers.
 #[derive(Clone, Copy)]
 struct MergedEntries<'h> {
     /// The first of the merged entries.
@@ -40,8 +42,8 @@ impl<'h> LogErrors<'h> {
         Self { entries: entries.collect(), fine: OnceCell::new(), coarse: OnceCell::new() }
     }
 
-    /// Writes the errors and warnings: all if they fit, else with shorter stack traces, else the
-    /// most severe.
+    /// Writes the errors and warnings: all of them if they fit, else with shorter stack traces,
+    /// else only the most severe.
     pub(super) fn write(&self, highlights: &Highlights<'_>, text: &mut HighlightWriter<'_>) {
         if self.entries.is_empty() {
             return;
@@ -100,7 +102,7 @@ impl<'h> LogErrors<'h> {
         ));
     }
 
-    /// Merges entries that differ in time only or, with `coarse`, in numbers. O(entries).
+    /// Merges log entries that differ in time only or, if `coarse`, also in numbers. O(entries).
     fn fold(&self, coarse: bool) -> Vec<MergedEntries<'h>> {
         let mut groups: Vec<MergedEntries<'_>> = Vec::new();
         // Templates are long and share their first half, so comparing hashes is faster.
@@ -123,12 +125,14 @@ impl<'h> LogErrors<'h> {
 }
 
 impl MergedEntries<'_> {
-    /// The minimum number of bytes that [`MergedEntries::format`] writes.
+    /// The minimum number of bytes that [`MergedEntries::format`] writes, a lower bound for the
+    /// cost.
     fn min_bytes(&self) -> u64 {
         self.entry.says.len().min(MAX_LINE_BYTES - MAX_CHAR_BYTES) as u64
     }
 
-    /// Formats the first entry with at most `trace` lines, and the number of entries.
+    /// Formats the first of the merged entries with at most `trace` lines, followed by the number
+    /// of entries.
     fn format(&self, highlights: &Highlights<'_>, trace: usize) -> String {
         let text = highlights.entry(self.entry, trace);
         if self.count > 1 {

@@ -10,14 +10,15 @@ use crate::shape::others::{MIN_OTHERS, with_others};
 use crate::shape::{Coverage, Excerpt, FieldCoverage};
 use crate::snapshot::Cursor;
 
-/// Minimum token limit, for each copy of a page in the result, at which tokens are reserved for
+/// Minimum token limit of a page, per copy in the result, at which tokens are reserved for
 /// highlights of later items.
 const MIN_TOKENS_TO_RESERVE: u64 = 1_500;
 
-/// Tokens that are reserved for field names in the notice, for each copy of the page in the result.
+/// Tokens that are reserved for field names in the notice, per copy of the page in the result.
 const FIELD_NAME_TOKENS: u64 = 50;
 
-/// The strategy that shows condensed items: all of them, else a full page, else as many as fit.
+/// The strategy that shows a page of condensed items: all items, else a full page, else as many as
+/// fit.
 pub(super) struct CondensePage;
 
 impl Strategy for CondensePage {
@@ -38,8 +39,8 @@ impl Strategy for CondensePage {
     }
 }
 
-/// Returns the numbers of items to try, largest first. Condensing pays only if it shows more than
-/// the `whole_items` that fit without it.
+/// Returns the page sizes to try, in items, largest first. Sizes up to `whole_items`, the number
+/// that fits uncondensed, are left out.
 fn item_counts(task: &Task<'_>, list: &ListTask<'_>, whole_items: usize) -> Vec<usize> {
     let limit = task.pricer.token_limit() / task.pricer.copies();
     let most = usize::try_from(limit / MIN_ITEM_TOKENS).unwrap_or(usize::MAX);
@@ -56,8 +57,8 @@ fn item_counts(task: &Task<'_>, list: &ListTask<'_>, whole_items: usize) -> Vec<
     counts
 }
 
-/// Returns a page of `items`, condensed until it fits. `None` if it never does. `others` is the
-/// number of items after them.
+/// Returns a page of `items`, condensed until it fits the token limit. `None` if that is
+/// impossible. `others` is the number of items that follow.
 fn condensed_page(
     task: &Task<'_>,
     list: &ListTask<'_>,

@@ -9,12 +9,12 @@ use crate::shape::payload::Payload;
 use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
 
-/// The number of first bytes of a text that decide if it is binary data.
+/// The number of first bytes of a text that are examined to detect binary data.
 const SAMPLE_BYTES: usize = 4_096;
 /// The maximum number of characters of binary data that its description quotes.
 const MAX_PREVIEW_CHARS: usize = 48;
 
-/// The first bytes of well-known binary formats.
+/// The first bytes of well-known binary formats, with the names of the formats.
 const MAGIC_NUMBERS: [(&[u8], &str); 10] = [
     (b"\x89PNG", "a PNG image"),
     (b"\xFF\xD8\xFF", "a JPEG image"),
@@ -28,7 +28,7 @@ const MAGIC_NUMBERS: [(&[u8], &str); 10] = [
     (b"OggS", "Ogg audio"),
 ];
 
-/// The strategy that describes binary data that is sent as text.
+/// The strategy that replaces binary data, sent as text, by a description.
 pub(super) struct Describe;
 
 impl Strategy for Describe {
@@ -46,8 +46,8 @@ impl Strategy for Describe {
     }
 }
 
-/// Returns an excerpt that describes a text of binary data, with the cursor `whole`. `None` if the
-/// text is readable.
+/// Returns an excerpt that describes a text of binary data. Its cursor is `whole`, which leads to
+/// the data. `None` if the text is readable.
 fn describe(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
     let what = base64(text).or_else(|| control(text))?;
     let head: String = String::from_utf8_lossy(text)
@@ -61,8 +61,8 @@ fn describe(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
     Some(Excerpt::new(coverage, Some(whole.clone()), body).complete())
 }
 
-/// Returns a description of base64, with or without line breaks, or of a data URI. `None` if the
-/// text is neither.
+/// Returns a description of base64, with or without line breaks, or of a data URI. `None` for other
+/// text.
 fn base64(text: &[u8]) -> Option<String> {
     let (mime, data) = match text.strip_prefix(b"data:") {
         Some(rest) => {
@@ -102,8 +102,8 @@ fn base64(text: &[u8]) -> Option<String> {
     Some(format!("base64{kind}, about {} bytes decoded", data.len() / 4 * 3))
 }
 
-/// Returns a description of a text if more than a tenth of it are control characters or invalid
-/// UTF-8, else `None`.
+/// Returns a description of a text of which more than a tenth is control characters or invalid
+/// UTF-8. `None` for other text.
 fn control(text: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(text.get(..SAMPLE_BYTES.min(text.len()))?).into_owned();
     let odd = |character: &char| {

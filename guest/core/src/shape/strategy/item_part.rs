@@ -27,8 +27,8 @@ impl Strategy for ItemPart {
     }
 }
 
-/// Returns the excerpt for `range` of the first requested item, which has `bytes` bytes. Its cursor
-/// leads to the byte after the range, or to the next item.
+/// Returns the excerpt for the bytes `range` of the first requested item, which has `bytes` bytes.
+/// Its cursor leads to the byte after the range or, at the end, to the next item.
 fn part(
     list: &ListTask<'_>,
     base: &Cursor,

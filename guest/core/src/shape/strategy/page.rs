@@ -4,10 +4,10 @@ use super::{Strategy, Task};
 use crate::shape::Excerpt;
 use crate::shape::others::with_others;
 
-/// The strategy that shows whole items of lists, as many as fit the token limit.
+/// The strategy that shows list items unchanged, as many as fit the token limit.
 pub(super) struct Page {
-    /// If true, applies only if the page is nearly full, or its items must be whole. Such a page is
-    /// better than a full page of condensed items.
+    /// If true, the strategy applies only if the page is nearly full, or its items must not be
+    /// condensed. Such a page is better than a full page of condensed items.
     pub nearly_full: bool,
 }
 

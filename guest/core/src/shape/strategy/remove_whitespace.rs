@@ -12,7 +12,7 @@ use crate::snapshot::Cursor;
 /// Sample size, in bytes, for detecting pretty-printed lists.
 const WHITESPACE_SAMPLE_BYTES: usize = 1_024;
 
-/// The description of a minified document in notices.
+/// The description of a minified document in the result notice.
 const WITHOUT_SPACE: &str = "without white space between its values";
 
 /// The strategy that shows the whole document without insignificant white space, if that makes it
@@ -50,15 +50,15 @@ impl Strategy for RemoveWhitespace {
     }
 }
 
-/// Returns an excerpt whose `body` is the whole document. Its cursor, `original`, leads to the
-/// bytes that the upstream sent.
+/// Returns an excerpt that shows the whole document as `body`. Its cursor `original` leads to the
+/// document as the upstream sent it.
 pub(in crate::shape) fn whole_document(body: ExcerptBody, original: &Cursor) -> Excerpt {
     let coverage = Coverage::Lossless { what: WITHOUT_SPACE.to_owned() };
     Excerpt::new(coverage, Some(original.clone()), body).complete()
 }
 
-/// Returns true if the list that dominates a document begins pretty-printed, or no list dominates
-/// it.
+/// Returns true if the largest list of a document begins pretty-printed. Also returns true if no
+/// list makes up most of the document.
 fn has_excess_whitespace(payload: &Payload<'_, '_>) -> bool {
     let list = payload.survey.and_then(DocumentInfo::longest);
     let Some(list) = list.filter(|list| list.span.len() * 4 >= payload.bytes.len() * 3) else {

@@ -12,15 +12,15 @@ use crate::shape::pricing::ExcerptPricer;
 use crate::shape::{Coverage, Excerpt, ExcerptBody, FieldCoverage};
 use crate::snapshot::Cursor;
 
-/// Maximum number of values in a document that is summarized: some ten megabytes of small ones.
-/// Choosing among more takes longer than an answer may.
+/// Maximum number of values in a document that is summarized, about ten megabytes of small values.
+/// Selecting fields of a larger one would take too long.
 const MAX_SUMMARIZED_VALUES: usize = 700_000;
 
-/// Tokens that are reserved for the names of fields in a notice.
+/// Tokens that are reserved for field names in the notice of a summary.
 const FIELD_NAME_TOKENS: u64 = 40;
 
-/// The strategy that shows the most important fields of a document, with shortened values. A
-/// document whose fields do not fit is described.
+/// The strategy that shows the most important fields of a document, with shortened values. If no
+/// field fits, it describes the document.
 pub(super) struct Summarize;
 
 impl Strategy for Summarize {
@@ -62,8 +62,8 @@ impl Strategy for Summarize {
     }
 }
 
-/// The maximum cost of a summary, in tokens. A document that fits the limit is summarized because
-/// it exceeds the summary threshold, so its summary must not exceed that.
+/// The maximum cost of a summary, in tokens. It is the token limit or, for a document that fits the
+/// limit, the summary threshold of the policy.
 fn token_limit(task: &Task<'_>, whole: &WholePayload<'_>) -> u64 {
     let (limit, settings) = (task.pricer.token_limit(), whole.context.limits);
     if whole.is_over_limit {
@@ -73,8 +73,8 @@ fn token_limit(task: &Task<'_>, whole: &WholePayload<'_>) -> u64 {
     threshold.saturating_mul(task.pricer.targets()).min(limit)
 }
 
-/// Returns an excerpt that describes a document: kind, size, and as many names of members as fit.
-/// `None` if no description fits `token_limit`.
+/// Returns an excerpt that describes a document: its kind, its size, and as many member names as
+/// fit `token_limit`. `None` if no description fits.
 fn described(
     outline: &Outline<'_>,
     payload: &Payload<'_, '_>,

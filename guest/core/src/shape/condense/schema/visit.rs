@@ -8,18 +8,19 @@ use crate::json::scan::Kind;
 use crate::text::shorten::is_prose;
 use crate::tokens::{Estimator, WordCache};
 
-/// The minimum number of members of an object of plain values that is treated as a map: a list
-/// whose elements have names.
+/// The minimum number of members with which an object of plain values is treated as a map: its keys
+/// are data, like the elements of a list.
 const MIN_MAP_VALUES: u32 = 128;
 
-/// The number of values of a field that are all priced. Later values are priced at a stride, up to
-/// a maximum number of values and bytes. The cost of the others is estimated from those.
+/// The number of first values of a field that are all priced. Later values are priced at intervals,
+/// up to a limit, and the cost of those between is estimated.
 const PRICED_VALUES: u64 = 8;
 const PRICING_STRIDE: u64 = 4;
 const MAX_PRICED_VALUES: u64 = 256;
 const MAX_PRICED_BYTES: u64 = 4_096;
 
-/// Assigns every value to a field, and counts it there. `root` is the field of the document. O(n).
+/// Assigns every value of a document to a field of its schema, and adds its count and cost there.
+/// `root` is the field of the document itself. O(n).
 pub(super) fn all(
     schema: &mut Schema,
     outline: &Outline<'_>,
@@ -36,7 +37,7 @@ struct Visitor<'v, 'a> {
     outline: &'v Outline<'a>,
     estimator: &'v Estimator,
     words: WordCache,
-    /// A buffer for the bytes of the current value.
+    /// A buffer for the unescaped bytes of the value that is being priced.
     raw: Vec<u8>,
 }
 
@@ -134,7 +135,8 @@ impl Visitor<'_, '_> {
     }
 }
 
-/// Returns true if an object is a map: it has many members, most of them of the same kind.
+/// Returns true if an object is treated as a map: it has many members, most of them of the same
+/// kind.
 #[must_use]
 fn is_map(outline: &Outline<'_>, id: NodeId, node: &Node) -> bool {
     if node.kind != Kind::Object || node.children < MIN_MAP_CONTAINERS {
