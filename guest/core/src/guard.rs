@@ -26,10 +26,10 @@ use crate::shape::context::ShapeContext;
 use crate::snapshot::Keys;
 use crate::snapshot::stored::{Entry, Loaded};
 
-/// Maximum size of a message in bytes.
+/// Maximum size, in bytes, of a message that the guard processes.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Lifetime of stored tool information in milliseconds. Clients rarely list tools less often.
+/// Lifetime of stored tool information, in milliseconds. Clients usually list tools more often.
 pub const TOOL_INFO_TTL_MS: u64 = 7 * 24 * 3_600 * 1_000;
 
 /// The reason why the guard failed to process a message.
@@ -58,7 +58,7 @@ impl From<ScanError> for Fault {
     }
 }
 
-/// The caller of a request, and the connection to the upstream.
+/// The caller and the upstream of a request, as the host knows them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
     /// The identity of the caller, to which snapshots and cursors are bound.
@@ -67,17 +67,17 @@ pub struct Context<'a> {
     pub upstream: &'a str,
     /// The MCP revision of the connection; empty if the host does not know it.
     pub protocol_version: &'a str,
-    /// True if the store cannot be reached, or a local substitute replaces it. Then cursors of
-    /// read-only tools repeat the call, and a missing entry is reported as unavailable, not as
+    /// True if the store cannot be reached, or a local substitute replaces it. Cursors of read-only
+    /// tools then repeat the upstream call, and a missing entry is reported as unavailable, not as
     /// expired.
     pub store_unavailable: bool,
 }
 
-/// The next step that the host takes for a client's request.
+/// The guard's decision about a client's request: the next step for the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// Load the entries with these keys from the store, and call [`Guard::on_request`] again with
-    /// all entries loaded so far.
+    /// Load the store entries with these keys, and call [`Guard::on_request`] again with all
+    /// entries loaded so far.
     Load(Vec<String>),
     /// Forward the request to the upstream.
     Forward {
@@ -87,13 +87,13 @@ pub enum Plan {
         /// the guard need not see that response.
         ticket: Vec<u8>,
     },
-    /// Answer the request without asking the upstream.
+    /// Answer the request without calling the upstream.
     Answer {
         /// The JSON-RPC response to send to the client.
         message: Vec<u8>,
-        /// Entries to put into the store.
+        /// Entries to put into the store, before the response is sent.
         entries: Vec<Entry<'static>>,
-        /// Keys of stored entries whose time to live is renewed.
+        /// Keys of stored entries whose time to live the host renews.
         extend: Vec<String>,
         /// The time to live of `entries` and `extend`, in milliseconds.
         ttl_ms: u64,
@@ -102,7 +102,8 @@ pub enum Plan {
     },
 }
 
-/// The guard's decision about an upstream's response: the message for the client.
+/// The guard's decision about an upstream's response: the message for the client and the entries to
+/// store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shaped<'a> {
     /// The new message for the client; `None` to send the upstream's response unchanged.
@@ -112,7 +113,7 @@ pub struct Shaped<'a> {
     /// The time to live of the entries, in milliseconds.
     pub ttl_ms: u64,
     /// True if the message must not be sent unless the entries are stored, because its cursors lead
-    /// to them. False for tool information, which may be lost.
+    /// to them. False for tool information, whose loss is harmless.
     pub must_be_stored: bool,
     /// The telemetry record of this decision.
     pub record: Record,
@@ -145,8 +146,8 @@ impl Guard {
         Self { policy, keys }
     }
 
-    /// Decides about a client's request. After [`Plan::Load`], the host calls it again with all
-    /// entries loaded so far. `now_ms` is the time in milliseconds since 1970.
+    /// Decides how the host proceeds with a client's request. After [`Plan::Load`], the host calls
+    /// it again with all entries loaded so far. `now_ms` is the time in milliseconds since 1970.
     ///
     /// # Errors
     /// Returns [`Fault`] if the message is too large, not UTF-8 or not JSON.
@@ -180,7 +181,8 @@ impl Guard {
         }
     }
 
-    /// Shapes the upstream's response to a request that was forwarded with this ticket.
+    /// Reduces an upstream's response to its token budget. `ticket` is from the [`Plan::Forward`]
+    /// of the request.
     ///
     /// # Errors
     /// Returns [`Fault`] if the response cannot be processed. The host then decides what happens to
@@ -216,8 +218,8 @@ impl Guard {
         }
     }
 
-    /// Builds the environment of a call of `tool`. `budget` is the token budget that the caller
-    /// requests, if any.
+    /// Creates the inputs for shaping the answer of `tool`. `budget` is the token budget that the
+    /// caller requests, if any.
     fn environment<'g>(
         &'g self,
         cx: &Context<'g>,
@@ -238,8 +240,8 @@ impl Guard {
         }
     }
 
-    /// Shapes the upstream's response to `tools/list`, and stores what later calls need to know of
-    /// each tool. `first` is true for the first page of the list.
+    /// Adds the guard's arguments to the upstream's `tools/list` response, and stores information
+    /// about each tool for later calls. `first` is true for the first page of the list.
     fn tools<'m>(
         &self,
         cx: &Context<'_>,
@@ -276,7 +278,7 @@ impl Guard {
     }
 }
 
-/// Returns the plan that forwards a request unchanged and without a ticket.
+/// Returns a plan to forward the request unchanged. The guard does not need to see its response.
 fn pass() -> Plan {
     Plan::Forward { message: None, ticket: Vec::new() }
 }
@@ -285,7 +287,7 @@ fn unchanged(record: Record) -> Shaped<'static> {
     Shaped { message: None, entries: Vec::new(), ttl_ms: 0, must_be_stored: false, record }
 }
 
-/// Checks the size of a message, and that it is UTF-8.
+/// Returns an error unless the message is UTF-8 of at most [`MAX_MESSAGE_BYTES`].
 fn check(message: &[u8]) -> Result<(), Fault> {
     if message.len() > MAX_MESSAGE_BYTES {
         return Err(Fault::TooLarge(MAX_MESSAGE_BYTES as u64));

@@ -17,8 +17,8 @@ pub mod write_answer;
 
 /// The prefix of the guard's own `_meta` keys.
 pub const META_PREFIX: &str = "dev.context-guard/";
-/// The `_meta` key under which a shaped result has its result metadata.
+/// The `_meta` key of the result metadata, which describes what a shaped result omits.
 pub const META_RESULT: &str = "dev.context-guard/result";
-/// The prefix of the resource URIs under which clients read further parts of a shortened resource.
-/// A cursor follows it.
+/// The prefix of the resource URIs with which clients read the rest of a shortened resource. A
+/// cursor follows the prefix.
 pub const READ_URI: &str = "context-guard://read/";

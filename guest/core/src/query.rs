@@ -30,10 +30,10 @@ use crate::json::scan::Kind;
 use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
 
-/// A query as the caller wrote it.
+/// A query on the answer of a tool call, in the words of the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Query {
-    /// The path of the queried value: a JSON Pointer, or a JSONPath of the supported subset.
+    /// The path of the value to query: a JSON Pointer, or a JSONPath of the supported subset.
     pub path: Option<String>,
     /// The fields to return, of each record or of the document: dotted paths, separated by commas.
     pub fields: Option<String>,
@@ -43,7 +43,7 @@ pub struct Query {
     pub context: u64,
     /// The totals to compute over all records, such as `count by status`.
     pub aggregate: Option<String>,
-    /// The condition that returned records meet, such as `status=open`.
+    /// The condition that returned records must meet, such as `status=open`.
     pub condition: Option<String>,
     /// The level of detail in which records are returned.
     pub mode: Option<ResponseMode>,
@@ -62,22 +62,23 @@ pub struct QueryResult {
     pub is_text: bool,
     /// A description of the result in words: "fields id, status of 500 records".
     pub description: String,
-    /// The projection, if it ended before all records were read; otherwise none.
+    /// The projection, if it stopped before the last record. None if it is complete or there is
+    /// none.
     pub partial: Option<PartialProjection>,
 }
 
-/// A projection of only the first records of a list to selected fields.
+/// Selected fields of only the first records of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialProjection {
     /// The selected fields, as the caller wrote them.
     pub fields: String,
-    /// Keys from the document to the list, if the paths in `fields` start at the document.
-    /// Otherwise empty: the paths start at each record.
+    /// The keys from the document to the list, if the paths in `fields` start at the document.
+    /// Empty if the paths start at each record.
     pub within: Vec<String>,
 }
 
 impl QueryResult {
-    /// Creates the result of a query that read all records.
+    /// Creates the result of a query that is complete: no records are left to read.
     #[must_use]
     pub fn new(bytes: Vec<u8>, is_text: bool, description: String) -> Self {
         Self { bytes, is_text, description, partial: None }
@@ -85,7 +86,7 @@ impl QueryResult {
 }
 
 impl Query {
-    /// Returns true if the query selects everything.
+    /// Returns true if the query has no parts, so that it returns the whole payload.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // Complete records are the default.
@@ -93,8 +94,8 @@ impl Query {
         *self == Self::default() || *self == full
     }
 
-    /// Returns true if the query names ids of records. A caller knows them only from an earlier
-    /// answer.
+    /// Returns true if the query contains ids of records. A caller can only know them from an
+    /// earlier answer.
     #[must_use]
     pub fn refers_back(&self) -> bool {
         !self.filter_ids.is_empty()
@@ -128,8 +129,8 @@ impl Query {
     }
 
     /// Runs a validated query on a payload. `survey` holds the payload's lists, if they are already
-    /// located. A text is searched from line `from_line`, and a projection of a list stops at
-    /// `is_enough`. O(payload).
+    /// located. The search in a text begins at line `from_line`. A projection of a list stops when
+    /// `is_enough` returns true. O(payload).
     ///
     /// # Errors
     /// Returns a message for the caller if the query does not apply to the payload.
@@ -208,8 +209,8 @@ impl Query {
         }
     }
 
-    /// Answers a query that has only `fields`, without an outline of the document. Returns none if
-    /// the query has other parts, or if only the outline can decide.
+    /// Runs a query that has only `fields`, without an outline of the document. Returns none if the
+    /// query has other parts, or needs an outline.
     fn project(
         &self,
         bytes: &[u8],

@@ -3,21 +3,21 @@
 use crate::query::response_mode::ResponseMode;
 use crate::tokens::OriginalCost;
 
-/// The information that an answer lost by shaping, in ascending order.
+/// The information that an answer lost by shaping, from least to most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loss {
-    /// No loss: the upstream's bytes are sent.
+    /// No loss: the answer is unchanged.
     #[default]
     None,
-    /// Other bytes than the upstream's, with the same information.
+    /// The answer has other bytes than the upstream's, but the same information.
     Lossless,
-    /// A part of the upstream's answer; a cursor leads to the rest.
+    /// The answer is a part of the upstream's. A cursor leads to the rest.
     Partial,
-    /// Fewer fields or shorter values than in the upstream's answer; a cursor leads to the
+    /// The answer has fewer fields or shorter values than the upstream's. A cursor leads to the
     /// original.
     Condensed,
-    /// Only a description of the upstream's answer; a cursor leads to the original.
+    /// The answer only describes the upstream's. A cursor leads to the original.
     Described,
 }
 
@@ -49,13 +49,13 @@ pub struct Record {
     /// The `response_mode` argument of the call, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_mode: Option<ResponseMode>,
-    /// True if the tool changes nothing.
+    /// True if the called tool is read-only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }
 
 impl Record {
-    /// Creates the record of a message of `bytes` bytes that is sent unchanged.
+    /// Creates the record of a message that is sent unchanged. `bytes` is its size.
     #[must_use]
     pub fn unchanged(endpoint: &str, original: OriginalCost, bytes: usize, budget: u64) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Record {
         }
     }
 
-    /// Creates the record of an error message of `bytes` bytes that the guard writes itself.
+    /// Creates the record of an error message that the guard wrote itself. `bytes` is its size.
     #[must_use]
     pub fn error(endpoint: &str, original: OriginalCost, bytes: usize, budget: u64) -> Self {
         Self { mode: "error".to_owned(), ..Self::unchanged(endpoint, original, bytes, budget) }

@@ -35,8 +35,8 @@ impl ByteBlock {
         }
     }
 
-    /// Returns the set of positions at which `test` sets the highest bit of the byte's lane. Bit 0
-    /// is the first byte.
+    /// Returns a bit set of the block's positions at which `test` sets the highest bit of the lane.
+    /// Bit 0 is the first byte.
     #[inline]
     fn places(self, test: impl Fn(u8x16) -> u8x16) -> u64 {
         let set = |part: u8x16| u64::from(test(part).to_bitmask());
@@ -70,8 +70,8 @@ impl ByteBlock {
         (found(self.0) | found(self.1) | found(self.2) | found(self.3)).to_bitmask() != 0
     }
 
-    /// Returns two sets of positions: those of `[` and `{`, and those of `]` and `}`. Each pair of
-    /// characters differs in one bit only.
+    /// Returns two bit sets of positions: those of `[` and `{`, and those of `]` and `}`. The two
+    /// characters of a pair differ in one bit only.
     #[inline]
     pub fn brackets(self) -> (u64, u64) {
         let (fold, open, close) = (u8x16::splat(0x20), u8x16::splat(b'{'), u8x16::splat(b'}'));
@@ -80,10 +80,10 @@ impl ByteBlock {
     }
 }
 
-/// Three blocks, compared position by position.
+/// Three blocks of bytes, tested position by position, for searches of three-byte words.
 pub trait BlockTriple {
-    /// Returns the set of positions at which `test` sets the highest bit of the lane. `test` gets
-    /// the bytes of all three blocks at the same positions.
+    /// Returns a bit set of the positions at which `test` sets the highest bit of the lane. `test`
+    /// gets the bytes of all three blocks at the same positions.
     fn places(self, test: impl Fn([u8x16; 3]) -> u8x16) -> u64;
 }
 
@@ -101,7 +101,7 @@ impl BlockTriple for [ByteBlock; 3] {
     }
 }
 
-/// Copies `rest`, which has fewer than 64 bytes, and pads the copy with zeros.
+/// Returns a block with a copy of `rest`, which has fewer than 64 bytes, padded with zeros.
 #[inline(never)]
 fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     let (whole, rest) = rest.as_chunks();
@@ -117,8 +117,8 @@ fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// Loads fewer than 16 bytes into a vector, padded with zeros. It has no loop, because a component
-/// checks its deadline in each iteration.
+/// Loads fewer than 16 bytes into a vector, padded with zeros. It has no loop, because the WASM
+/// component checks its deadline in each iteration.
 #[inline]
 fn part(bytes: &[u8]) -> u8x16 {
     match bytes.split_first_chunk() {
@@ -127,8 +127,7 @@ fn part(bytes: &[u8]) -> u8x16 {
     }
 }
 
-/// Joins two little-endian numbers to a vector: `first` has its first eight bytes, `second` its
-/// last eight.
+/// Returns a vector of 16 bytes: the little-endian bytes of `first`, then those of `second`.
 #[inline]
 fn halves(first: u64, second: u64) -> u8x16 {
     let [a, b, c, d, e, f, g, h] = first.to_le_bytes();
@@ -151,8 +150,8 @@ fn half(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Returns the first 16 bytes as a vector, padded with zeros, and the number of bytes that were
-/// loaded.
+/// Loads the first 16 bytes of `bytes`, or fewer at its end, into a vector padded with zeros. Also
+/// returns the number of bytes loaded.
 #[inline]
 fn next(bytes: &[u8]) -> (u8x16, usize) {
     match bytes.first_chunk() {
@@ -202,8 +201,8 @@ pub fn find_where(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usi
     length - rest.len() + (found.trailing_zeros() as usize).min(rest.len())
 }
 
-/// Appends to `to` the bytes of `from` before the first one at which `test` sets the highest bit of
-/// its lane. Returns their number.
+/// Appends to `to` the bytes of `from` before the first one for which `test` sets the highest bit
+/// of the lane. Returns the number of appended bytes.
 #[inline]
 pub fn copy_until(to: &mut Vec<u8>, from: &[u8], test: impl Fn(u8x16) -> u8x16) -> usize {
     let length = find_where(from, 0, test);
@@ -232,8 +231,8 @@ pub fn is_ascii(bytes: &[u8]) -> bool {
         .all(|at| ByteBlock::load(bytes, at).non_ascii() == 0)
 }
 
-/// Returns true if both slices are equal. Use it for names and other short slices: `==` calls
-/// `memcmp`, which the component runs byte by byte.
+/// Returns true if both slices are equal. For names and other short slices: `==` calls `memcmp`,
+/// which compiled to WASM compares byte by byte.
 #[inline]
 pub fn equal_bytes(left: &[u8], right: &[u8]) -> bool {
     if left.len() != right.len() {
@@ -258,16 +257,16 @@ pub fn equal_bytes(left: &[u8], right: &[u8]) -> bool {
     }
 }
 
-/// Compares the whole 16-byte vectors of two slices of equal length, and ignores the bytes after
-/// the last whole vector. O(n), 16 bytes per step.
+/// Returns true if two slices of equal length are equal up to the last multiple of 16 bytes. O(n),
+/// 16 bytes per step.
 #[inline(never)]
 fn long_same(left: &[u8], right: &[u8]) -> bool {
     let mut pairs = left.as_chunks::<PART>().0.iter().zip(right.as_chunks::<PART>().0);
     pairs.all(|(one, two)| u8x16::new(*one).simd_eq(u8x16::new(*two)).to_bitmask() == 0xFFFF)
 }
 
-/// Returns the length of the longest common prefix of `left[from..]` and `right[other..]` without
-/// the byte `stop`. O(n), 16 bytes per step.
+/// Returns the length of the longest common prefix of `left[from..]` and `right[other..]` that does
+/// not contain the byte `stop`. O(n), 16 bytes per step.
 #[inline]
 pub fn common_prefix_length(
     left: &[u8],
@@ -305,8 +304,8 @@ pub fn bit_positions(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Pairs the bits of `set` in ascending order. Returns the positions from the first bit of each
-/// pair up to the second, which is excluded. This prefix XOR turns quotes into a mask of string
+/// Pairs the bits of `set` in ascending order. Returns the bits from the first of each pair up to,
+/// but not including, the second. If `set` has the quotes of JSON, the result masks the string
 /// contents.
 #[inline]
 pub fn inside_mask(set: u64) -> u64 {
@@ -317,21 +316,20 @@ pub fn inside_mask(set: u64) -> u64 {
     mask
 }
 
-/// The positions of backslashes among the last two bytes of the previous block. Bit 1 is the last
-/// byte.
+/// The backslashes among the last two bytes of the previous block. Bit 1 is the last byte.
 #[derive(Clone, Copy, Default)]
 pub struct BackslashCarry(u64);
 
 impl BackslashCarry {
-    /// Returns the positions directly after a backslash. `slashes` are the positions of backslashes
-    /// in this block.
+    /// Returns a bit set of the positions directly after a backslash of this block or the previous
+    /// one. `slashes` are the positions of backslashes in this block.
     #[inline(always)]
     pub fn before(self, slashes: u64) -> u64 {
         slashes << 1 | self.0 >> 1
     }
 
-    /// Returns two sets: the positions one byte after a backslash of this block (`slashes`) or the
-    /// previous one, and those two bytes after. Advances to the next block.
+    /// Returns two bit sets: the positions one byte, and those two bytes, after a backslash of this
+    /// block (`slashes`) or the previous one. Then advances to the next block.
     #[inline(always)]
     pub fn next(&mut self, slashes: u64) -> (u64, u64) {
         let two = (self.before(slashes), slashes << 2 | self.0);
@@ -347,7 +345,7 @@ pub fn count_backslashes_before(bytes: &[u8], from: usize, at: usize) -> usize {
     before.iter().rev().take_while(|byte| **byte == b'\\').count()
 }
 
-/// Finds the bytes that a backslash escapes, block by block.
+/// Finds the bytes that are escaped by a backslash before them, block by block.
 #[derive(Clone, Copy, Default)]
 pub struct EscapeState {
     /// 1 if the first byte of the next block is escaped, else 0.
@@ -355,7 +353,7 @@ pub struct EscapeState {
 }
 
 impl EscapeState {
-    /// Returns the positions of escaped bytes in the next block, given the positions of its
+    /// Returns a bit set of the escaped bytes in the next block. `slashes` are the positions of its
     /// backslashes.
     #[inline]
     pub fn next(&mut self, slashes: u64) -> u64 {

@@ -11,7 +11,8 @@ pub struct Edits {
 }
 
 impl Edits {
-    /// Adds a replacement of `span` by `bytes`. Spans must not overlap. An empty span inserts.
+    /// Adds a replacement of the range `span` by `bytes`. Spans must not overlap. An empty span
+    /// inserts.
     pub fn replace(&mut self, span: Span, bytes: impl Into<Vec<u8>>) {
         self.edits.push((span, bytes.into()));
     }
@@ -38,7 +39,7 @@ impl Edits {
     }
 }
 
-/// Returns the span to delete to remove the member `name` from the object at `object`: key, value
+/// Returns the range to delete so that the object at `object` loses the member `name`: key, value
 /// and one comma. Returns `None` if the object has no such member.
 ///
 /// # Errors

@@ -9,18 +9,19 @@ use super::scan::{Scan, Scanner};
 use super::text::{self, Form};
 use crate::blocks;
 
-/// The significant bytes of a document: strings decoded, and no white space outside of strings.
+/// An iterator over the significant bytes of a document: strings are decoded, and white space
+/// outside of strings is skipped.
 struct TokenStream<'a> {
     text: std::borrow::Cow<'a, [u8]>,
     at: usize,
     in_string: bool,
-    /// The bytes of a decoded escape that are not yet returned.
+    /// The bytes of a decoded escape that the iterator has not returned yet.
     pending: [u8; 4],
     left: u8,
 }
 
-/// The item of [`TokenStream`] for a quote that delimits a string. It is greater than any byte, so
-/// that it differs from an escaped quote.
+/// The item that [`TokenStream`] returns for a quote that delimits a string. It is greater than any
+/// byte, so that it differs from an escaped quote.
 const QUOTE: u16 = 0x100;
 
 impl Iterator for TokenStream<'_> {
@@ -88,8 +89,8 @@ impl TokenStream<'_> {
     }
 }
 
-/// Returns true if two documents have equal values with members in the same order. Numbers are
-/// equal if their text is. O(n).
+/// Returns true if two JSON documents have equal values, with members in the same order. Numbers
+/// must be written alike. O(n).
 #[must_use]
 pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
     // Usually one program has serialized the same value twice, so that the texts differ in white
@@ -109,8 +110,8 @@ pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> boo
     })
 }
 
-/// Compares two documents token by token. Most equal strings have the same escapes, and need no
-/// decoding.
+/// Returns true if two documents are equal, compared token by token. Strings that are escaped alike
+/// are compared without decoding.
 fn side_by_side((mut left, mut right): (Scanner<'_>, Scanner<'_>)) -> Scan<bool> {
     loop {
         match (left.next_byte(), right.next_byte()) {

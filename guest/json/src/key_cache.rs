@@ -5,12 +5,12 @@ use std::cell::Cell;
 
 use crate::blocks::equal_bytes;
 
-/// The number of keys that are compared, from the expected one on, before all keys are searched. A
-/// record may lack all but the last of them.
+/// The number of keys, from the expected one on, that are compared before all keys are searched.
+/// Records often lack some optional keys.
 const MAX_MISSING_KEYS: usize = 4;
 
-/// A map of keys and values in the order of insertion. A search begins at the key after the last
-/// one that was found.
+/// A map from keys to values, fast for keys that recur in the same order. A search begins at the
+/// key after the last one found.
 #[derive(Clone, Debug)]
 pub struct KeyCache<T> {
     known: Vec<(Vec<u8>, T)>,

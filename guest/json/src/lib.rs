@@ -25,5 +25,5 @@ pub mod outline;
 pub mod scan;
 pub mod text;
 
-/// A byte range of the scanned buffer.
+/// A byte range in the buffer that is scanned.
 pub type Span = std::ops::Range<usize>;

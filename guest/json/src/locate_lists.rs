@@ -4,11 +4,12 @@ use super::Span;
 use super::scan::{Kind, Scan, Scanner};
 use super::text::Form;
 
-/// The maximum depth of objects that are searched for lists and texts:
-/// `{"data":{"page":{"items":[…]}}}` is found.
+/// The maximum depth of objects in which lists and texts are located.
+/// `{"data":{"page":{"items":[…]}}}` has a list at depth three.
 const MAX_DEPTH: usize = 4;
 
-/// The number of elements per list that are validated; the others are skipped unchecked.
+/// The number of first elements of a list whose syntax is validated. The others are skipped
+/// unchecked.
 const VALIDATED_ITEMS: usize = 3;
 
 /// An array that is the root of a document, or a member of nested objects.
@@ -67,8 +68,8 @@ impl DocumentInfo {
         Some(info)
     }
 
-    /// Adds the lists and the longest text of the scanner's next value. `path` has the spans of the
-    /// keys from the root to this value.
+    /// Adds the lists and the longest text of the scanner's next value to this information. `path`
+    /// has the spans of the keys from the root to this value.
     fn value(&mut self, scanner: &mut Scanner<'_>, path: &mut Vec<Span>) -> Scan<()> {
         match scanner.kind()? {
             Kind::Object if path.len() < MAX_DEPTH => scanner.object(|scanner, key| {
@@ -109,7 +110,8 @@ impl DocumentInfo {
         }
     }
 
-    /// Makes all spans relative to the offset `base` of the scanned buffer.
+    /// Subtracts `base` from all spans, so that they are relative to that offset of the scanned
+    /// buffer.
     #[must_use]
     pub fn relative_to(mut self, base: usize) -> Self {
         let shift = |span: &mut Span| *span = span.start - base..span.end - base;
@@ -124,7 +126,7 @@ impl DocumentInfo {
         self
     }
 
-    /// Returns the list with the most bytes, or `None` if the document has no list.
+    /// Returns the list with the largest span in bytes, or `None` if the document has no list.
     #[must_use]
     pub fn longest(&self) -> Option<&List> {
         self.lists.iter().max_by_key(|list| list.span.len())

@@ -10,16 +10,16 @@ use super::Span;
 use super::scan::{Kind, Scan, Scanner};
 use super::text::{Form, convert, is_plain, string, visible};
 
-/// The maximum depth of nodes; deeper containers are leaves.
+/// The maximum depth of nodes. The members of deeper containers are not indexed.
 const MAX_DEPTH: u16 = 64;
 
-/// The number of nodes after which containers are leaves.
+/// The number of nodes after which the members of further containers are not indexed.
 const MAX_NODES: usize = 1 << 20;
 
 /// The index of a node in its outline.
 pub type NodeId = usize;
 
-/// A value of a document.
+/// A value of an indexed JSON document.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The kind of the value.
@@ -28,18 +28,18 @@ pub struct Node {
     pub span: Span,
     /// The span of the member's key without quotes; empty for elements and for the root.
     pub key: Span,
-    /// The index after the last descendant of this node.
+    /// The index after that of the last descendant of this node.
     pub end: NodeId,
     /// The number of members or elements of the value.
     pub children: u32,
     /// True for a container beyond the limits of depth or size, whose members are not indexed.
     pub closed: bool,
-    /// The path of the value, as a number that the [`PathFilter`] assigned.
+    /// The path of the value in the document, as a number that the [`PathFilter`] assigned.
     pub path: u32,
 }
 
-/// Selects the values of an outline by their paths, to which it assigns numbers. All others are
-/// skipped.
+/// Selects values of a document by their paths, which it numbers, when an outline is built. All
+/// other values are skipped.
 pub trait PathFilter {
     /// Returns the path number of a container's child, or `None` to skip the child. `path` is the
     /// path number of the container. `key` is the verbatim key of a member, or `None` for an
@@ -47,14 +47,14 @@ pub trait PathFilter {
     fn child(&mut self, path: u32, key: Option<&[u8]>) -> Option<u32>;
 
     /// Returns the number of distinct path numbers that [`PathFilter::child`] returns for members
-    /// of the root object, or `None` if unknown. Members of the root object after one for each
-    /// number are not read.
+    /// of the root object. `None` if unknown. After one member for each number, further members are
+    /// not read.
     fn expected_count(&self) -> Option<u32> {
         None
     }
 }
 
-/// Selects all values.
+/// Selects all values of a document.
 struct Everything;
 
 impl PathFilter for Everything {
@@ -64,7 +64,7 @@ impl PathFilter for Everything {
     }
 }
 
-/// Returns the span of a node's value, including the quotes of a string.
+/// Returns the span of a node's value. That of a string includes the quotes.
 #[inline]
 fn whole(node: &Node, form: Form) -> Span {
     match node.kind {
@@ -73,19 +73,19 @@ fn whole(node: &Node, form: Form) -> Span {
     }
 }
 
-/// Builds the nodes of the selected values.
+/// Builds the nodes of an outline for the selected values of a document.
 struct Lister<'l, L> {
     nodes: &'l mut Vec<Node>,
     filter: &'l mut L,
-    /// The depth of the next value to read.
+    /// The depth of the next value to read, 0 for the root.
     level: u16,
     /// The offset in the buffer at which the document ends.
     end: usize,
 }
 
 impl<L: PathFilter> Lister<'_, L> {
-    /// Adds nodes for the value at the scanner's position and for its descendants. `key` is the
-    /// span of its key, which may be empty, and `path` its path number.
+    /// Adds nodes for the value at the scanner's position and its selected descendants. `key` is
+    /// the span of the value's key, which may be empty, and `path` its path number.
     #[inline(always)]
     fn value(&mut self, scanner: &mut Scanner<'_>, key: Span, path: u32) -> Scan<()> {
         let kind = scanner.kind()?;
@@ -114,7 +114,8 @@ impl<L: PathFilter> Lister<'_, L> {
         }
     }
 
-    /// Adds nodes for the selected descendants of the container `id`, and completes its own node.
+    /// Adds nodes for the selected descendants of the container `id`, then sets the counts and the
+    /// end of the container's node.
     fn container(&mut self, scanner: &mut Scanner<'_>, id: NodeId) -> Scan<()> {
         let Some(&Node { kind, path, .. }) = self.nodes.get(id) else { return Ok(()) };
         let start = scanner.position();
@@ -158,7 +159,7 @@ impl<L: PathFilter> Lister<'_, L> {
     }
 }
 
-/// The index of a document, or of several values of one buffer.
+/// An index of the values of a document, or of several documents in one buffer.
 #[derive(Clone, Debug)]
 pub struct Outline<'a> {
     bytes: &'a [u8],
@@ -175,8 +176,9 @@ impl<'a> Outline<'a> {
         Self::parse_filtered(bytes, form, span, 0, &mut Everything)
     }
 
-    /// Indexes the value at `span`, whose path number is `path`, and the descendants that `filter`
-    /// selects. O(n). [`Node::children`] also counts skipped children, as far as the value is read.
+    /// Indexes the value at `span`, whose path number is `path`, and those of its descendants that
+    /// `filter` selects. O(n). [`Node::children`] also counts skipped children, unless reading
+    /// stopped before them.
     ///
     /// # Errors
     /// Fails on a syntax error in a selected part.
@@ -324,7 +326,7 @@ impl<'a> Outline<'a> {
         if is_plain(self.bytes, span) { Cow::Borrowed(bytes) } else { visible(bytes, self.form) }
     }
 
-    /// Decodes the string or key at `span`, which excludes the quotes, to bytes.
+    /// Decodes the string or key at `span`, which excludes the quotes, to its bytes.
     #[inline]
     #[must_use]
     pub fn name(&self, span: &Span) -> Cow<'a, [u8]> {
@@ -383,7 +385,7 @@ mod tests {
         assert_eq!(outline.decoded(&string.span), "x\ny");
     }
 
-    /// Selects `a` and `c` at any depth.
+    /// Selects the members `a` and `c` at any depth.
     struct Two;
 
     impl PathFilter for Two {

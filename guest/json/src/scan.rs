@@ -33,11 +33,11 @@ pub enum ScanError {
 /// The kind of a value, determined by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `{}`
+    /// An object, `{}`.
     Object,
-    /// `[]`
+    /// An array, `[]`.
     Array,
-    /// `""`
+    /// A string, `""`.
     String,
     /// A number, `true`, `false` or `null`.
     Scalar,
@@ -73,7 +73,8 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    /// Returns the next decoded byte and its length in the buffer, or `(0, 0)` at the end.
+    /// Returns the next decoded byte and the number of bytes that it has in the buffer, or `(0, 0)`
+    /// at the end.
     #[inline]
     fn peek(&self) -> (u8, usize) {
         match self.bytes.get(self.at) {
@@ -133,8 +134,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips white space and `byte`. Returns false if another byte follows. `byte` must be one that
-    /// is the same in raw and escaped JSON.
+    /// Skips white space and the byte `byte`. Returns false if another byte follows. `byte` must be
+    /// written alike in raw and escaped JSON.
     #[inline]
     fn consume(&mut self, byte: u8) -> bool {
         if self.bytes.get(self.at) != Some(&byte) {
@@ -168,8 +169,8 @@ impl<'a> Scanner<'a> {
         Ok(start..self.at)
     }
 
-    /// Skips and validates an object or array. It does not recurse, so that no message exhausts the
-    /// stack.
+    /// Skips and validates an object or array. Uses an explicit stack instead of recursion, so that
+    /// deep nesting cannot exhaust the call stack.
     fn container(&mut self) -> Scan<()> {
         let mut open = OpenContainers::default();
         loop {
@@ -216,8 +217,8 @@ impl<'a> Scanner<'a> {
         Ok(key)
     }
 
-    /// Skips an object. Calls `member` with the span of each key without quotes; `member` must skip
-    /// the value.
+    /// Skips an object. Calls `member` with the span of each key, without quotes. `member` must
+    /// skip the value.
     ///
     /// # Errors
     /// Fails if no object follows or `member` fails.
@@ -228,7 +229,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Skips an object. Calls `member` at the start of each member; `member` must skip the key and
+    /// Skips an object. Calls `member` at the start of each member. `member` must skip the key and
     /// the value.
     ///
     /// # Errors
@@ -248,7 +249,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Skips an array. Calls `element` at the start of each element; `element` must skip the
+    /// Skips an array. Calls `element` at the start of each element. `element` must skip the
     /// element.
     ///
     /// # Errors
@@ -282,7 +283,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Checks that only white space follows in the buffer.
+    /// Checks that nothing but white space follows in the buffer.
     ///
     /// # Errors
     /// Fails if anything else follows.
@@ -307,12 +308,13 @@ impl<'a> Scanner<'a> {
         meets
     }
 
-    /// Advances to the offset `at`, which must be the end of a value. Does nothing if it is behind.
+    /// Advances to the offset `at`, which must be the end of a value. Does nothing if `at` is
+    /// before the current position.
     pub fn advance_to(&mut self, at: usize) {
         self.at = at.max(self.at);
     }
 
-    /// Skips one decoded byte.
+    /// Skips one decoded byte, which may be an escape of several bytes in the buffer.
     #[inline]
     pub(super) fn step(&mut self) {
         self.at += self.peek().1;
@@ -353,7 +355,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The kind of value that begins with each byte, or `None` if no value begins with it.
+/// For each byte, the kind of value that begins with it, or `None` if no value does.
 static KINDS: [Option<Kind>; 256] = {
     let mut kinds = [None; 256];
     let mut byte = 0;

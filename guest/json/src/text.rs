@@ -17,7 +17,8 @@ pub enum Form {
 }
 
 impl Form {
-    /// Returns the number of bytes of a quote of JSON in this form: `"`, or `\"` if escaped.
+    /// Returns the number of bytes of a quote in a document of this form: 1 for `"`, or 2 for `\"`
+    /// if escaped.
     #[inline]
     pub(super) fn quote(self) -> usize {
         match self {
@@ -27,18 +28,17 @@ impl Form {
     }
 }
 
-/// A unit of escaped text.
+/// A character or escape sequence of text that is the content of a JSON string.
 enum Unit {
     /// An unescaped byte, or part of a UTF-8 sequence.
     Plain,
     /// An escape sequence for this character.
     Escape(char),
-    /// `\u` that encodes no character: a lone surrogate, or missing digits.
+    /// A `\u` that encodes no character: a lone surrogate, or one with missing digits.
     Broken,
 }
 
-/// Returns the unit of escaped text at the offset `at` and its length in bytes, or `None` at the
-/// end.
+/// Returns the unit at the offset `at` of escaped text, and its length in bytes. `None` at the end.
 fn unit(bytes: &[u8], at: usize) -> Option<(Unit, usize)> {
     let byte = *bytes.get(at)?;
     if byte != b'\\' {
@@ -72,7 +72,8 @@ fn unicode(bytes: &[u8], at: usize) -> (Unit, usize) {
     }
 }
 
-/// Returns the value of the four hexadecimal digits at `at`, or `None` if there are no such digits.
+/// Returns the number that the four hexadecimal digits at `at` encode, or `None` if there are no
+/// such digits.
 pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
     bytes
         .get(at..at + 4)?
@@ -80,7 +81,7 @@ pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
         .try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
 }
 
-/// Returns the text that `bytes` contain in this form; borrowed if nothing is escaped. A lone
+/// Returns the text that `bytes` encode in this form. Borrowed if nothing is escaped. A lone
 /// surrogate decodes to U+FFFD.
 #[inline]
 #[must_use]
@@ -92,8 +93,9 @@ pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     if first == bytes.len() { Cow::Borrowed(bytes) } else { Cow::Owned(decoded(bytes)) }
 }
 
-/// Returns true if the string at `span` has at most 16 bytes and no escape. One vector comparison
-/// decides, so that it returns false if the buffer ends less than 16 bytes after the start.
+/// Returns true if the string at `span` has at most 16 bytes and no escape. Also returns false if
+/// the buffer ends less than 16 bytes after the string's start, because one vector comparison
+/// decides.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
     let part = bytes.get(span.start..).and_then(|rest| rest.first_chunk::<PART>());
@@ -144,8 +146,8 @@ fn decode(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Decodes the escape at the start of `bytes` that is not two bytes, and appends it to `out`.
-/// Returns the length of the escape.
+/// Decodes the escape at the start of `bytes` that is longer than two bytes, and appends its
+/// character to `out`. Returns the length of the escape.
 #[inline(never)]
 fn escape_of(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     let Some((unit, length)) = unit(bytes, 0) else { return bytes.len() };
@@ -157,7 +159,8 @@ fn escape_of(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     length
 }
 
-/// Returns the byte that a letter after a backslash encodes, or 0 if it encodes no single byte.
+/// Returns the byte that the escape of a backslash and `letter` encodes, or 0 if that is not an
+/// escape of two bytes.
 #[inline]
 pub(super) fn simple(letter: Option<&u8>) -> u8 {
     letter.and_then(|letter| SIMPLE.get(usize::from(*letter))).copied().unwrap_or(0)
@@ -184,14 +187,14 @@ static SIMPLE: [u8; 256] = {
     bytes
 };
 
-/// Decodes the longest beginning of a text that has at most `source` bytes in the buffer and splits
+/// Decodes the longest prefix of a text that has at most `source` bytes in the buffer, and splits
 /// no character or escape.
 #[must_use]
 pub fn prefix(bytes: &[u8], source: usize, form: Form) -> Cow<'_, [u8]> {
     visible(bytes.get(..boundary(bytes, source, form)).unwrap_or(bytes), form)
 }
 
-/// Returns the last offset at or before `at` that splits no character and no escape. O(1).
+/// Returns the largest offset up to `at` that splits no character and no escape. O(1).
 #[must_use]
 pub fn boundary(bytes: &[u8], at: usize, form: Form) -> usize {
     let mut at = at.min(bytes.len());
@@ -217,8 +220,8 @@ pub fn boundary(bytes: &[u8], at: usize, form: Form) -> usize {
     from
 }
 
-/// Decodes about `length` bytes at the offset `at` without splitting a character or an escape.
-/// Returns the decoded text and the number of bytes that it has in the buffer.
+/// Decodes about `length` bytes of a text, from the offset `at` on, without splitting a character
+/// or an escape. Returns the decoded text and its number of bytes in the buffer.
 #[must_use]
 pub fn sample(bytes: &[u8], at: usize, length: usize, form: Form) -> (Cow<'_, [u8]>, usize) {
     let (from, to) = (boundary(bytes, at, form), boundary(bytes, at + length, form));
@@ -248,14 +251,14 @@ pub fn escape(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Returns a mask of the bytes that JSON requires to be escaped (RFC 8259, section 7).
+/// Returns a mask of the bytes that a JSON string must escape (RFC 8259, section 7).
 #[inline]
 fn is_special(part: u8x16) -> u8x16 {
     let control = blocks::in_range(part, 0, 0x1F);
     control | part.simd_eq(u8x16::splat(b'"')) | part.simd_eq(u8x16::splat(b'\\'))
 }
 
-/// Returns the JSON escape of the byte `special` at the start of a fixed array, and the length of
+/// Returns the JSON escape of the byte `special`, at the start of a fixed array, and the length of
 /// the escape.
 #[inline]
 fn escape_bytes(special: u8) -> ([u8; 6], usize) {

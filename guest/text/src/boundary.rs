@@ -2,25 +2,26 @@
 
 use context_guard_json::text::{self, Form};
 
-/// The quality of a line boundary as the end of a chunk of text. Greater is better.
+/// The suitability of the boundary between two lines as the end of a chunk of text. Greater is
+/// better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Inside a log entry, a code fence or a stack trace.
+    /// A boundary inside a log entry, a code fence or a stack trace.
     Inside,
-    /// Between two lines.
+    /// A boundary between any two lines.
     Line,
-    /// After a sentence.
+    /// A boundary after a sentence.
     Sentence,
-    /// After a paragraph.
+    /// A boundary after a paragraph.
     Paragraph,
-    /// Before a log entry or a section.
+    /// A boundary before a log entry or a section.
     Entry,
 }
 
-/// The number of bytes that are examined at each end of a line.
+/// The number of bytes at each end of a line that are examined to rank its boundary.
 const LINE_SAMPLE_BYTES: usize = 96;
 
-/// Ranks the boundary before each line of a text.
+/// Ranks the boundaries between lines of a text as places to divide it.
 #[derive(Default)]
 pub struct Ranker {
     log: bool,
@@ -38,7 +39,7 @@ enum Previous {
 }
 
 impl Ranker {
-    /// Creates a ranker for a text that begins with the lines of `sample`. The text is a log if a
+    /// Creates a ranker for a text whose first lines are `sample`. The text counts as a log if a
     /// third of these lines begin log entries.
     #[must_use]
     pub fn new<'a>(sample: impl Iterator<Item = &'a [u8]>, form: Form) -> Self {
@@ -51,8 +52,8 @@ impl Ranker {
         Self { log: entries >= 2 && entries * 3 >= lines, ..Self::default() }
     }
 
-    /// Ranks the boundary between the adjacent lines `before` and `line` anywhere in the text.
-    /// Ignores code fences around them.
+    /// Returns the rank of the boundary between the adjacent lines `before` and `line`, anywhere in
+    /// the text. Cannot know if the lines are in a code fence.
     #[must_use]
     pub fn between(&self, before: &[u8], line: &[u8], form: Form) -> Rank {
         if self.log {
@@ -65,7 +66,8 @@ impl Ranker {
         here.before(line, form)
     }
 
-    /// Ranks the boundary before `line`. Call it for all lines of the text in order.
+    /// Returns the rank of the boundary before `line`. Must be called for all lines of the text in
+    /// order.
     pub fn before(&mut self, line: &[u8], form: Form) -> Rank {
         let head = text::prefix(line, LINE_SAMPLE_BYTES, form);
         let tail_from = text::boundary(line, line.len().saturating_sub(LINE_SAMPLE_BYTES), form);
@@ -104,7 +106,7 @@ impl Ranker {
     }
 }
 
-/// Ranks the boundary before a line of a log by the beginning of the line.
+/// Returns the rank of the boundary before a line of a log. `head` is the beginning of the line.
 fn in_log(head: &[u8]) -> Rank {
     if begins_entry(head) { Rank::Entry } else { Rank::Inside }
 }
@@ -116,7 +118,7 @@ pub fn is_heading(line: &[u8]) -> bool {
     (1..=6).contains(&marks) && line.get(marks) == Some(&b' ')
 }
 
-/// Returns true if the line begins a log entry: with a time, a level or a JSON object, maybe in
+/// Returns true if the line begins a log entry: with a time, a level or a JSON object, possibly in
 /// brackets. Continuation lines begin with white space, `at` or `Caused by`.
 #[must_use]
 pub fn begins_entry(line: &[u8]) -> bool {

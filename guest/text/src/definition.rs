@@ -1,6 +1,6 @@
 //! Definitions in source code of common programming languages.
 
-/// Keywords that begin a definition.
+/// Keywords that begin a definition in common programming languages.
 const KEYWORDS: &[&str] = &[
     "fn",
     "struct",
@@ -27,7 +27,7 @@ const KEYWORDS: &[&str] = &[
     "proc",
     "macro_rules!",
 ];
-/// Words that may precede one of the keywords in a definition.
+/// Words that may precede one of the [`KEYWORDS`] in a definition.
 const QUALIFIERS: &[&str] = &[
     "pub",
     "pub(crate)",
@@ -51,7 +51,8 @@ const QUALIFIERS: &[&str] = &[
     "declare",
 ];
 
-/// Returns true if the line begins a definition: a function, a type, a module and the like.
+/// Returns true if a line of source code begins a definition: of a function, a type, a module and
+/// the like.
 #[must_use]
 pub fn is_definition(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);

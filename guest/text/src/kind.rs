@@ -4,18 +4,18 @@ use super::boundary::{begins_entry, is_heading};
 use super::definition::is_definition;
 use super::lines::IndexedText;
 
-/// The format of a text, which determines its boundaries and its outline.
+/// The format of a text, which determines how it is divided and outlined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Entries with times or levels, or one JSON object per line.
+    /// Log entries with times or levels, or one JSON object per line.
     Log,
-    /// A diff of files.
+    /// The output of `diff`, of one or several files.
     Diff,
-    /// Sections with headings.
+    /// Markdown, with headings.
     Markdown,
     /// HTML or XML.
     Markup,
-    /// Lines of fields: CSV, TSV, a Markdown table, columns.
+    /// Lines of fields: CSV, TSV, a Markdown table or aligned columns.
     Table,
     /// Source code.
     Source,
@@ -23,11 +23,11 @@ pub enum Kind {
     Plain,
 }
 
-/// The number of lines by which the kind of a text is detected.
+/// The number of first lines from which the kind of a text is detected.
 const SAMPLE_LINES: usize = 200;
 
 impl Kind {
-    /// Detects the kind of a text. O(1).
+    /// Detects the kind of a text from its first lines. O(1).
     #[must_use]
     pub fn detect(text: &IndexedText<'_>) -> Self {
         let head: Vec<_> = text.lines().take(SAMPLE_LINES).collect();
@@ -91,7 +91,7 @@ fn is_table(head: &[&[u8]]) -> bool {
     })
 }
 
-/// Returns true if most of the lines in `head` end like sentences. Such lines are not rows of a
+/// Returns true if most of the lines in `head` end like sentences, so that they are not rows of a
 /// table.
 fn reads_as_prose(head: &[&[u8]]) -> bool {
     head.iter().filter(|line| line.trim_ascii_end().ends_with(b".")).count() * 2 > head.len()

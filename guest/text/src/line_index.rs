@@ -5,10 +5,10 @@ use context_guard_json::blocks::{
 };
 use context_guard_json::text::Form;
 
-/// The maximum number of lines to allocate memory for in advance.
+/// The maximum number of lines for which memory is allocated in advance.
 const MAX_INITIAL_LINES: usize = 1 << 16;
 
-/// The line ends of a text, and whether it contains code fences.
+/// The positions of the line ends of a text, with a flag for code fences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineIndex {
     /// The offset after the terminator of each line. The last line may lack a terminator.
@@ -28,7 +28,7 @@ impl LineIndex {
         .0
     }
 
-    /// Indexes an escaped text up to its closing quote; `bytes` begins after the opening quote.
+    /// Indexes an escaped text up to its closing quote. `bytes` begins after the opening quote.
     /// Returns the index and the length of the text, or `None` without a closing quote. O(n), 64
     /// bytes per step.
     #[must_use]
@@ -37,7 +37,7 @@ impl LineIndex {
         Some((ends, end?))
     }
 
-    /// Returns the offset after each line, including its terminator.
+    /// Returns, for each line, the offset after its terminator.
     #[must_use]
     pub fn lines(&self) -> &[usize] {
         &self.lines
@@ -50,11 +50,10 @@ impl LineIndex {
     }
 }
 
-/// Finds line terminators, block by block.
+/// Finds line terminators in a text, one block of 64 bytes after the other.
 trait Breaks {
-    /// Returns the set of positions of the last byte of each terminator in the block at `base`.
-    /// Also returns the position in the block at which the text ends, or `None` if the text
-    /// continues.
+    /// Returns a bit set of the last byte of each terminator in the block at offset `base`. Also
+    /// returns the position in the block at which the text ends, or `None` if the text continues.
     fn next(&mut self, bytes: &[u8], block: ByteBlock, base: usize) -> (u64, Option<usize>);
 }
 
@@ -68,7 +67,7 @@ impl Breaks for Raw {
     }
 }
 
-/// Finds the terminators of an escaped text. With `QUOTED`, an unescaped quote ends the text.
+/// Finds the terminators of an escaped text. If `QUOTED`, an unescaped quote ends the text.
 #[derive(Default)]
 struct Escaped<const QUOTED: bool>(BackslashCarry);
 
@@ -87,7 +86,7 @@ impl<const QUOTED: bool> Breaks for Escaped<QUOTED> {
     }
 }
 
-/// Returns the positions in `doubtful` whose byte is unescaped. Each of these bytes of the block at
+/// Returns the bits of `doubtful` whose bytes are not escaped. Each of these bytes of the block at
 /// `base` has two or more backslashes before it.
 #[inline(never)]
 fn plain(bytes: &[u8], doubtful: u64, base: usize) -> u64 {
@@ -122,8 +121,8 @@ fn index(bytes: &[u8], breaks: &mut impl Breaks) -> (LineIndex, Option<usize>) {
     (LineIndex { lines, fenced }, end)
 }
 
-/// Returns true if a code fence ends in the block at `base`. `end` is the position in the block at
-/// which the text ends, or `None` if the text continues.
+/// Returns true if the last byte of a code fence is in the block at `base`. `end` is the position
+/// in the block at which the text ends, or `None` if the text continues.
 #[inline(never)]
 fn fence(bytes: &[u8], base: usize, end: Option<usize>) -> bool {
     let text = end.and_then(|end| bytes.get(..base + end)).unwrap_or(bytes);

@@ -6,8 +6,8 @@ use super::line_index::LineIndex;
 use context_guard_json::Span;
 use context_guard_json::text::{Form, prefix, visible};
 
-/// The maximum size of a line's head in the buffer, in bytes. An escape has at most 12, so that the
-/// head has at least eight characters.
+/// The maximum number of bytes of a line that [`IndexedText::head`] decodes. An escape has at most
+/// 12 bytes, so that eight characters always fit.
 const HEAD_BYTES: usize = 96;
 
 /// A text with its line index.
@@ -42,7 +42,7 @@ impl<'t> IndexedText<'t> {
         self.form
     }
 
-    /// Returns the offset after each line, including its terminator.
+    /// Returns, for each line, the offset after its terminator.
     #[must_use]
     pub fn ends(&self) -> &[usize] {
         self.ends.lines()
@@ -66,8 +66,7 @@ impl<'t> IndexedText<'t> {
         self.ends().is_empty()
     }
 
-    /// Returns the line with the number `at`, from 0, verbatim with its terminator. Returns an
-    /// empty slice beyond the last line.
+    /// Returns line `at`, counted from 0, verbatim with its terminator. Empty beyond the last line.
     #[must_use]
     pub fn raw(&self, at: usize) -> &'t [u8] {
         let ends = self.ends();
@@ -76,14 +75,14 @@ impl<'t> IndexedText<'t> {
         self.bytes.get(*start..*end).unwrap_or_default()
     }
 
-    /// Decodes the beginning of the line with the number `at`: at least eight characters, or the
-    /// whole line. O(1).
+    /// Decodes the beginning of line `at`, counted from 0: at least eight characters, or the whole
+    /// line. O(1).
     #[must_use]
     pub fn head(&self, at: usize) -> Cow<'t, [u8]> {
         prefix(self.raw(at), HEAD_BYTES, self.form)
     }
 
-    /// Decodes the line with the number `at` without its terminator. O(line).
+    /// Decodes line `at`, counted from 0, without its terminator. O(line).
     #[must_use]
     pub fn line(&self, at: usize) -> Cow<'t, [u8]> {
         match visible(self.raw(at), self.form) {
@@ -120,7 +119,7 @@ impl<'a> LineSpans<'a> {
         Self { bytes, form, at: 0 }
     }
 
-    /// Returns the offset after the line at the current position, including its terminator.
+    /// Returns the offset after the current line and its terminator.
     fn end(&self) -> usize {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         if self.form == Form::Raw {

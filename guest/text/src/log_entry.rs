@@ -9,21 +9,21 @@ use super::lines::IndexedText;
 use super::severity::{Severity, severity, strict_severity};
 use context_guard_json::blocks::{copy_until, find_where, in_range};
 
-/// An error or a warning in a text.
+/// An error or a warning in a log or another text.
 #[derive(Clone, Debug)]
 pub struct LogEntry<'t> {
     /// The severity of the entry: an error or a warning.
     pub level: Severity,
     /// The number of the entry's first line in the text, from 0.
     pub line: usize,
-    /// The number of lines of the entry that are not blank.
+    /// The number of lines of the entry, without blank lines.
     pub length: usize,
     /// The first line of the entry, decoded.
     pub says: Cow<'t, [u8]>,
 }
 
-/// Returns the errors and warnings of a log with their continuation lines. `candidates` has an
-/// element for each line, true if it may begin such an entry.
+/// Returns the errors and warnings of a log with their continuation lines. `candidates` has one
+/// element per line: true if an error or warning may begin there.
 #[must_use]
 pub fn entries<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<'t>> {
     let mut entries: Vec<LogEntry<'_>> = Vec::new();
@@ -52,8 +52,9 @@ pub fn entries<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
     entries
 }
 
-/// Returns the lines that begin like errors or warnings in a text that is no log. Returns none if
-/// more than half of all lines do. `candidates` is true for each line to check.
+/// Returns the lines of a text other than a log that begin like errors or warnings. Returns none if
+/// more than half of all lines do. `candidates` has one element per line: true if the line needs to
+/// be checked.
 #[must_use]
 pub fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<'t>> {
     let read = |line| {
@@ -66,8 +67,8 @@ pub fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEn
     if grave.len() * 2 > text.len() { Vec::new() } else { grave }
 }
 
-/// Returns the number of bytes of the time at the beginning of a line, with brackets and
-/// separators.
+/// Returns the number of bytes of the timestamp at the beginning of a line, with brackets and
+/// separators. 0 if there is none.
 fn time_length(line: &[u8]) -> usize {
     const MONTHS: &[&[u8]] = &[
         b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
@@ -95,8 +96,8 @@ fn time_length(line: &[u8]) -> usize {
     at
 }
 
-/// Returns the template of a log entry: its first line without the time. With `coarse`, numbers and
-/// ids become `0`. Entries with equal templates are repetitions.
+/// Returns the template of a log entry: its first line without the timestamp. If `coarse`, numbers
+/// and ids are replaced by `0`. Entries with equal templates are repetitions.
 #[must_use]
 pub fn template(line: &[u8], coarse: bool) -> Cow<'_, [u8]> {
     let rest = line.get(time_length(line)..).unwrap_or_default();

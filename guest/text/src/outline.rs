@@ -11,7 +11,7 @@ use super::lines::IndexedText;
 pub struct Part {
     /// The number of the line with this entry, from 1.
     pub line: usize,
-    /// The nesting depth of this entry. The deepest entries are dropped first.
+    /// The nesting depth of this entry. If not all entries fit, the deepest are omitted.
     pub depth: usize,
     /// The text of this entry, such as the heading.
     pub text: String,
@@ -20,7 +20,7 @@ pub struct Part {
 /// The maximum number of characters of an entry's text.
 const MAX_ENTRY_CHARS: usize = 120;
 
-/// Returns the outline of a text, or no entries if texts of this kind have no outline. O(n).
+/// Returns the outline of a text. Empty if texts of this kind have none. O(n).
 #[must_use]
 pub fn parts(kind: Kind, text: &IndexedText<'_>) -> Vec<Part> {
     let read = match kind {
@@ -51,7 +51,8 @@ fn headings(lines: &[&[u8]]) -> Vec<Part> {
     parts
 }
 
-/// Lists the files of a diff with their counts of added and removed lines, and its hunks.
+/// Returns the files of a diff, each with the numbers of added and removed lines, and the hunks in
+/// them.
 fn files(lines: &[&[u8]]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut counts: Vec<(usize, usize, usize)> = Vec::new();
@@ -100,7 +101,7 @@ fn items(lines: &[&[u8]]) -> Vec<Part> {
         .collect()
 }
 
-/// Lists the titles and headings of an HTML page.
+/// Returns the titles and headings of an HTML page.
 fn tags(lines: &[&[u8]]) -> Vec<Part> {
     const TAGS: [(&str, usize); 5] = [("title", 1), ("h1", 1), ("h2", 2), ("h3", 3), ("h4", 4)];
     let mut parts = Vec::new();

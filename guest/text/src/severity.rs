@@ -7,11 +7,11 @@ pub enum Severity {
     Other,
     /// A warning.
     Warn,
-    /// An error or a more severe entry.
+    /// An error, or something more severe.
     Error,
 }
 
-/// The number of bytes at the start of a line that are searched for a severity.
+/// The number of bytes at the start of a line in which a severity is searched.
 const SEARCHED_BYTES: usize = 240;
 
 const ERRORS: &[&[u8]] = &[
@@ -29,7 +29,7 @@ const ERRORS: &[&[u8]] = &[
 ];
 const WARNINGS: &[&[u8]] = &[b"WARN", b"WARNING"];
 
-/// Beginnings of lines that are errors in any text.
+/// Words at the start of a line that mark it as an error in any text.
 const ERROR_STARTS: &[&[u8]] = &[
     b"error:",
     b"error[",
@@ -49,8 +49,8 @@ const ERROR_STARTS: &[&[u8]] = &[
 const WARNING_STARTS: &[&[u8]] =
     &[b"warning:", b"Warning:", b"WARN", b"##[warning]", b"npm WARN", b"npm warn"];
 
-/// Returns the severity of a line of a log, by its level field, its beginning or a word in
-/// capitals.
+/// Returns the severity of a line of a log, derived from its level field, its beginning or a word
+/// in capitals.
 #[must_use]
 pub fn severity(line: &[u8]) -> Severity {
     let look = line.get(..SEARCHED_BYTES).unwrap_or(line);
@@ -91,7 +91,7 @@ pub fn severity(line: &[u8]) -> Severity {
     if found == Severity::Other { klog(look) } else { found }
 }
 
-/// Returns the severity of a line of any text, by the beginning of the line only.
+/// Returns the severity of a line of any text, derived from the beginning of the line only.
 #[must_use]
 pub fn strict_severity(line: &[u8]) -> Severity {
     let line = line.trim_ascii_start();
@@ -104,9 +104,9 @@ pub fn strict_severity(line: &[u8]) -> Severity {
     }
 }
 
-/// Returns the severity of a line's level field, or `None` if the line has none. Such fields are
-/// `level=error`, `"level":"error"`, `"severity": "WARNING"`, `[error]`, and the numbers of pino
-/// and bunyan.
+/// Returns the severity in a line's level field, or `None` if the line has no such field. Examples
+/// are `level=error`, `"level":"error"`, `"severity": "WARNING"`, `[error]`, and the numbers of
+/// pino and bunyan.
 fn named(look: &[u8]) -> Option<Severity> {
     let with_v = [(b"level".as_slice(), 2), (b"severity", 2), (b"levelname", 2), (b"lvl", 1)];
     let first_v = memchr::memchr(b'v', look);
@@ -135,8 +135,8 @@ fn named(look: &[u8]) -> Option<Severity> {
     bracketed.filter_map(in_brackets).max()
 }
 
-/// Returns the severity of an error or warning level in brackets, or `None` for other text. `rest`
-/// begins after the opening bracket.
+/// Returns the severity of a level in brackets, such as `[error]`. `None` for other text and lower
+/// levels. `rest` begins after the opening bracket.
 fn in_brackets(rest: &[u8]) -> Option<Severity> {
     let is = |word: &&[u8]| rest.starts_with(word);
     match rest.first()? {
@@ -146,16 +146,16 @@ fn in_brackets(rest: &[u8]) -> Option<Severity> {
     }
 }
 
-/// Returns the offset of `word` in `look`, or `None`. It searches for `letter`, a rare letter at
-/// the offset `place` of the word: lines are too short for a search that must be prepared.
+/// Returns the offset of `word` in `look`, or `None`. Searches for `letter`, a rare letter at the
+/// offset `place` of the word. Lines are too short for a search with preparation.
 fn find(look: &[u8], word: &[u8], letter: u8, place: usize) -> Option<usize> {
     memchr::memchr_iter(letter, look)
         .filter_map(|at| at.checked_sub(place))
         .find(|at| look.get(*at..).is_some_and(|rest| rest.starts_with(word)))
 }
 
-/// Returns the severity in a klog header such as `E0102 15:04:05`, or `Other` without such a
-/// header.
+/// Returns the severity in a klog header such as `E0102 15:04:05`, or `Other` if the line has no
+/// such header.
 fn klog(look: &[u8]) -> Severity {
     let digits = look.get(1..5).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
         && look.get(5) == Some(&b' ');

@@ -7,8 +7,8 @@ use super::lines::IndexedText;
 use context_guard_json::blocks::{BLOCK_BYTES, BlockTriple as _, ByteBlock, bit_positions};
 use context_guard_json::text::Form;
 
-/// Returns an element for each line, true if [`super::severity::severity`] may detect an error or
-/// warning in it. O(n), 64 bytes per step.
+/// Returns one element per line: true if [`super::severity::severity`] may detect an error or
+/// warning in that line. O(n), 64 bytes per step.
 #[must_use]
 pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     let (bytes, ends) = (text.bytes(), text.ends());
@@ -38,9 +38,9 @@ pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     candidates
 }
 
-/// Returns the positions in the block at `base` at which one of [`WORDS`] begins, in any case; a
-/// superset with [`HAS_BYTE_SHUFFLE`]. With `ESCAPED` it includes unicode escapes, which may hide a
-/// letter.
+/// Returns a bit set of the positions in the block at `base` at which one of [`WORDS`] begins, in
+/// upper or lower case. With [`HAS_BYTE_SHUFFLE`], may have some others too. If `ESCAPED`, unicode
+/// escapes count as well, because they may hide a letter.
 #[inline(always)]
 fn beginnings<const ESCAPED: bool>(bytes: &[u8], base: usize) -> u64 {
     let blocks = [0, 1, 2].map(|ahead| ByteBlock::load(bytes, base + ahead));
@@ -51,7 +51,7 @@ fn beginnings<const ESCAPED: bool>(bytes: &[u8], base: usize) -> u64 {
     }
 }
 
-/// Returns true if the three bytes are one of [`WORDS`] or begin a unicode escape.
+/// Returns true if the three bytes are one of [`WORDS`], or may begin a unicode escape.
 fn is_beginning(three: Option<&[u8]>) -> bool {
     let Some(&[first, second, third]) = three else { return false };
     let letters = [first | 0x20, second | 0x20, third | 0x20];
@@ -64,8 +64,9 @@ fn is(part: u8x16, letter: u8) -> u8x16 {
     part.simd_eq(u8x16::splat(letter))
 }
 
-/// Returns a mask of the positions at which one of [`WORDS`] begins. The arguments are the bytes at
-/// each position, and one and two bytes after it.
+/// Returns a mask of the positions at which one of [`WORDS`] begins. `first`, `second` and `third`
+/// are the bytes at each position, one after it and two after it. If `ESCAPED`, includes unicode
+/// escapes.
 #[inline(always)]
 fn begins<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     let [one, two, three] = [first, second, third].map(|part| part | u8x16::splat(0x20));
@@ -76,18 +77,20 @@ fn begins<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     if ESCAPED { words | in_digits(first, second) } else { words }
 }
 
-/// Returns a mask of the positions at which a unicode escape may begin.
+/// Returns a mask of the positions at which a unicode escape (`\u`) begins. The arguments are the
+/// bytes at each position, and one after it.
 #[inline(always)]
 fn in_digits(first: u8x16, second: u8x16) -> u8x16 {
     is(first, b'\\') & is(second, b'u')
 }
 
-/// True if the target shuffles bytes in one instruction, which makes table lookups cheap.
+/// True if the target can shuffle the bytes of a vector in one instruction, so that table lookups
+/// are cheap.
 const HAS_BYTE_SHUFFLE: bool =
     cfg!(any(target_feature = "simd128", target_feature = "ssse3", target_feature = "neon"));
 
-/// The searched prefixes of words such as `error` and `warning`. Each set is one bit of the nibble
-/// tables; the grouping leaves few other combinations of letters.
+/// The three-letter prefixes of words such as `error` and `warning` that are searched. Each of the
+/// eight sets is one bit in [`NIBBLE_TABLES`]. The grouping keeps accidental matches rare.
 const WORDS: [&[&[u8; 3]]; 8] = [
     &[b"err", b"thr"],
     &[b"war", b"ale"],
@@ -99,8 +102,8 @@ const WORDS: [&[&[u8; 3]]; 8] = [
     &[b"lvl", b"exc"],
 ];
 
-/// The sets of [`WORDS`] with a letter as the first, second or third one, as bits. The inner index
-/// is the lower four bits of the letter.
+/// For the first, second and third letter of [`WORDS`]: the sets of words with such a letter, as
+/// bits. The inner index is the lower four bits of the letter.
 const NIBBLE_TABLES: [[u8; 16]; 3] = {
     let mut sets = [[0; 16]; 3];
     let mut set = 0;
@@ -120,8 +123,8 @@ const NIBBLE_TABLES: [[u8; 16]; 3] = {
     sets
 };
 
-/// Returns a mask of the positions at which one of [`WORDS`] may begin: all that `begins` finds,
-/// and few others.
+/// Returns a mask of the positions at which one of [`WORDS`] may begin. It has all positions that
+/// [`begins`] finds, and few others.
 #[inline(always)]
 fn may_begin<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     let [one, two, three] = NIBBLE_TABLES;

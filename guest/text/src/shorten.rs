@@ -7,14 +7,15 @@ use wide::u8x16;
 use context_guard_json::blocks::{BLOCK_BYTES, ByteBlock, find_where, in_range, is_ascii};
 use context_guard_json::text::Form;
 
-/// The beginning of every truncation mark.
+/// The text with which every truncation mark begins.
 pub const TRUNCATION_MARK_PREFIX: &str = " ... [";
 
-/// The number of characters to which a text that is not prose is shortened.
+/// The number of characters to which text that is not prose, such as an encoded value, is
+/// shortened.
 const STUB_CHARS: usize = 24;
 
-/// Returns the truncation mark for `count` omitted units, of the plural name `what`: ` ... [12 more
-/// words]`.
+/// Returns the truncation mark for `count` omitted units, such as ` ... [12 more words]`. `what` is
+/// the plural name of the units.
 #[must_use]
 pub fn truncation_mark(count: usize, what: &str) -> String {
     format!("{TRUNCATION_MARK_PREFIX}{count} more {what}]")
@@ -35,8 +36,8 @@ pub fn has_truncation_mark(text: &str) -> bool {
     })
 }
 
-/// Returns true if a text is prose, judged by its beginning, so that it can be shortened at words.
-/// Other texts are data. O(1).
+/// Returns true if a text is prose, which can be shortened at words. Other texts are data. Only the
+/// beginning of the text is examined. O(1).
 #[must_use]
 pub fn is_prose(text: &[u8]) -> bool {
     const SAMPLE_CHARS: usize = 400;
@@ -73,8 +74,8 @@ fn ascii_words(text: &[u8]) -> usize {
     words
 }
 
-/// Shortens a text to about `max_chars` characters and a truncation mark. Prefers sentences with
-/// one of `keywords`. Returns a text that is short enough unchanged.
+/// Returns a text shortened to about `max_chars` characters and a truncation mark. Sentences with
+/// one of `keywords` are preferred. A text that is short enough is returned unchanged.
 #[must_use]
 pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
     let length = text.chars().count();
@@ -131,11 +132,11 @@ pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
     format!("{kept}{}", truncation_mark(words - held, "words"))
 }
 
-/// The number of bytes at the start of a text by which its script is determined.
+/// The number of bytes at the start of a text from which its script is detected.
 const SCRIPT_SAMPLE_BYTES: usize = 200;
 
-/// Returns true if surely no sentence of `text` ends within its first `max_chars` characters.
-/// Returns false in case of doubt.
+/// Returns true if no sentence of `text` can end within its first `max_chars` characters, false if
+/// one ends or may end there.
 fn runs_on(text: &str, max_chars: usize) -> bool {
     let bytes = text.as_bytes();
     let ends = |part: u8x16| {
@@ -176,8 +177,8 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     head.split_inclusive('\n').flat_map(|line| line.split_sentence_bounds())
 }
 
-/// Returns the whole words of `text` that fit into `max_chars` characters, or a part of the first
-/// word if it does not fit.
+/// Returns as many words from the start of `text` as fit `max_chars` characters, or a part of the
+/// first word if that is longer.
 fn words_within(text: &str, max_chars: usize) -> String {
     let cut = text.char_indices().nth(max_chars).map_or(text.len(), |(at, _)| at);
     let head = text.get(..cut).unwrap_or(text);
@@ -189,7 +190,7 @@ fn words_within(text: &str, max_chars: usize) -> String {
     if whole.is_empty() { String::new() } else { graphemes(whole) }
 }
 
-/// Returns `text` without its last grapheme if that may be incomplete.
+/// Returns `text` without its last grapheme cluster, which may be incomplete if the text was cut.
 fn graphemes(text: &str) -> String {
     match text.grapheme_indices(true).next_back() {
         Some((at, last)) if last.chars().count() > 1 => text.get(..at).unwrap_or(text).to_owned(),

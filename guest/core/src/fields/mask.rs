@@ -7,8 +7,8 @@ use crate::blocks::equal_bytes;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
-/// A tree of selected fields, such as `id,price.total,items[].id`. Sibling paths share their
-/// parents. Paths descend into lists.
+/// A tree of selected fields, parsed from dotted paths such as `id,price.total,items[].id`. Sibling
+/// paths share their parents. Paths apply to each element of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mask {
     members: BTreeMap<String, Mask>,
@@ -53,7 +53,7 @@ impl Mask {
         Ok(mask)
     }
 
-    /// Returns true if the mask selects the value at these keys, or a value that contains it.
+    /// Returns true if the mask selects the value at the path `keys`, or a value that contains it.
     #[must_use]
     pub fn holds(&self, keys: &[&str]) -> bool {
         let mut at = self;
@@ -69,19 +69,22 @@ impl Mask {
         at.whole
     }
 
-    /// Returns the submask of the value at these keys, or none if the mask selects nothing there.
+    /// Returns the part of the mask below the path `keys`, with paths relative to that value. None
+    /// if the mask selects nothing there.
     #[must_use]
     pub fn descend(&self, keys: &[String]) -> Option<&Mask> {
         keys.iter().try_fold(self, |mask, key| mask.member(key))
     }
 
-    /// Returns the submask of the member of this name, or none if the mask selects nothing in it.
+    /// Returns the part of the mask below the member `name`, with paths relative to its value. None
+    /// if the mask selects nothing there.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Mask> {
         self.named(name.as_bytes())
     }
 
-    /// Returns the submask of the member of this name, which need not be UTF-8.
+    /// Returns the part of the mask below the member `name`, whose bytes need not be UTF-8. None if
+    /// the mask selects nothing there.
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Mask> {
         // A linear search is faster than a binary search for few names.
         if self.members.len() > 16 {
@@ -93,18 +96,20 @@ impl Mask {
             .map(|(_, mask)| mask)
     }
 
-    /// Returns the names of the root members in which the mask selects something.
+    /// Returns the names of the root object's members in which the mask selects something.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(String::as_str)
     }
 
-    /// Returns true if the mask selects nothing below the value, so that the value is copied whole.
+    /// Returns true if the mask ends at this value: no member is selected, so the value is copied
+    /// whole.
     pub(crate) fn is_end(&self) -> bool {
         self.members.is_empty()
     }
 }
 
-/// Returns the names of an object's members. For a list, returns those of its first object.
+/// Returns the member names of the object at node `id`. For a list, returns those of its first
+/// object.
 #[must_use]
 pub fn names(outline: &Outline<'_>, id: NodeId) -> Vec<String> {
     let Some(node) = outline.node(id) else { return Vec::new() };

@@ -1,19 +1,19 @@
 //! Priorities of fields, derived from their names.
 
-/// The priority of a record's field when space is short, the highest first.
+/// The priority of a record's field when not all fields fit the token budget, the highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldPriority {
     /// Identifies a record: ids, names, titles.
     Identity,
     /// The state or kind of a record.
     State,
-    /// Another common criterion: a time, total or URL.
+    /// Another member that records are often compared by: a time, total or URL.
     Key,
     /// Any other field.
     Plain,
     /// Long text.
     Prose,
-    /// Links for programs, hashes and values that are the same in every record.
+    /// Links for programs, hashes, and values that are the same in every record.
     Noise,
 }
 
@@ -46,7 +46,7 @@ const IDENTITY: &[&str] = &[
     "question",
 ];
 
-/// Last words of field names that identify a record, such as `full_name`.
+/// Field names that end with one of these words, such as `full_name`, identify a record.
 const IDENTITY_ENDS: &[&str] = &["name", "title"];
 
 const STATE: &[&str] = &[

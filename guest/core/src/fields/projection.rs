@@ -6,14 +6,14 @@ use crate::json::text::{Form, convert, visible};
 
 /// Maximum nesting depth at which fields can be selected. Deeper values are skipped.
 pub(super) const MAX_LEVELS: u16 = 64;
-/// Maximum number of member keys cached for one node of a mask.
+/// Maximum number of member keys that are cached for one node of a mask.
 const MAX_CACHED_MEMBERS: usize = 256;
-/// Number of expected members, from the next one, with which a key is compared before the whole
-/// cache is searched.
+/// Number of cached members, from the expected one on, that are compared with a key before the
+/// whole cache is searched.
 const MAX_MISSING_MEMBERS: usize = 4;
 
-/// Copies the fields that a mask selects from documents. Caches the members of earlier objects.
-/// Most records have the same keys in the same order, so comparing raw bytes replaces most lookups.
+/// Copies the fields that a mask selects out of JSON documents. Caches the keys of earlier objects:
+/// most records have the same keys in the same order, so comparing raw bytes replaces most lookups.
 pub struct Projection<'m> {
     /// The selected fields copied so far, as unescaped JSON.
     pub out: Vec<u8>,
@@ -23,32 +23,33 @@ pub struct Projection<'m> {
     level: u16,
 }
 
-/// A node of the mask, and the members seen so far in objects at that node.
+/// A node of the mask, with a cache of the members that objects at that node had so far.
 struct MaskNode<'m> {
     mask: &'m Mask,
     members: Vec<Member>,
-    /// Index in `members` of the member that is expected next.
+    /// Index in `members` of the member that is expected next in the input.
     next: usize,
 }
 
 struct Member {
     /// The member's key verbatim, with quotes and colon.
     raw_key: Vec<u8>,
-    /// The unescaped key and the index of the node for its value; none if the mask does not select
-    /// the member.
+    /// The member's unescaped key, and the index of the mask node for its value. None if the mask
+    /// does not select the member.
     selected: Option<(Vec<u8>, usize)>,
 }
 
 impl<'m> Projection<'m> {
-    /// Creates a projection of documents whose bytes have this form (raw or escaped).
+    /// Creates a projection that copies the fields in `mask`. `form` is that of the input
+    /// documents: raw, or escaped as in a JSON string.
     #[must_use]
     pub fn new(mask: &'m Mask, form: Form) -> Self {
         let root = MaskNode { mask, members: Vec::new(), next: 0 };
         Self { out: Vec::new(), form, nodes: vec![root], level: 0 }
     }
 
-    /// Appends the selected fields of the JSON value at byte `at` to `out`. Returns false, and
-    /// appends nothing, if the value has none of the fields. O(value).
+    /// Appends the selected fields of the JSON value at offset `at` of `bytes` to `out`. Returns
+    /// false, and appends nothing, if the value has none of them. O(value).
     ///
     /// # Errors
     /// Returns an error if the JSON that was read is invalid.
@@ -136,8 +137,8 @@ impl<'m> Projection<'m> {
         Ok(true)
     }
 
-    /// Reads the key of a member and its colon. Returns the index of the member in the cache of
-    /// `node`, or none if it is neither selected nor cached and the cache is full.
+    /// Reads a member's key and colon, and returns the index of the member in the cache of `node`.
+    /// None if the mask does not select the member and the cache is full.
     #[inline]
     fn member(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<Option<usize>> {
         scanner.skip_whitespace();
@@ -171,8 +172,8 @@ impl<'m> Projection<'m> {
         Ok(self.nodes.get_mut(node).map(|here| here.learn(member)))
     }
 
-    /// Returns the index of the node for this mask, and adds the node if it is missing. Masks are
-    /// small and shared by all records, so a linear search by address suffices.
+    /// Returns the index of the node for `mask`, which is added if missing. Masks are small, so a
+    /// linear search by address suffices.
     fn node_index(&mut self, mask: &'m Mask) -> usize {
         let known = self.nodes.iter().position(|node| std::ptr::eq(node.mask, mask));
         known.unwrap_or_else(|| {
@@ -183,9 +184,9 @@ impl<'m> Projection<'m> {
 }
 
 impl MaskNode<'_> {
-    /// Reads the next key if it equals the expected one or one near it, and returns its index.
-    /// Tries the member after the last match first, because records repeat their key order. Returns
-    /// none, and reads nothing, if no key matches. O(1).
+    /// Reads the next key if it equals the expected cached one or one of those after it, and
+    /// returns its index. Records repeat their key order, so this usually succeeds. Returns none,
+    /// and reads nothing, if no key matches. O(1).
     #[inline]
     fn expected(&mut self, scanner: &mut Scanner<'_>) -> Option<usize> {
         let at = match self.members.get(self.next) {
@@ -210,8 +211,8 @@ impl MaskNode<'_> {
         self.members.len() - 1
     }
 
-    /// Sets the member expected next: the one after `at`, or the first if `at` is the last, because
-    /// then the next record begins.
+    /// Sets the member that is expected next: the one after `at` or, if `at` is the last, the first
+    /// member of the next record.
     #[inline]
     fn follow(&mut self, at: usize) {
         self.next = if at + 1 < self.members.len() { at + 1 } else { 0 };

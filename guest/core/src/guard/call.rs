@@ -25,18 +25,19 @@ use crate::snapshot::{Cursor, CursorError, Replay, Scope};
 use crate::text::shorten::{TRUNCATION_MARK_PREFIX, has_truncation_mark};
 use crate::tokens::OriginalCost;
 
-/// The error message for a call whose arguments contain truncation marks.
+/// The error message for a call whose arguments contain truncation marks, which only a shortened
+/// answer has.
 const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
      Read the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
 
-/// The error message for a resource URI whose cursor only a tool can follow.
+/// The error message for a resource URI with a cursor that only the read tool can serve.
 const TOOL_CURSOR_ERROR: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
 
-/// The JSON-RPC error code for a cursor that is not served. Lies outside the range that JSON-RPC
+/// The JSON-RPC error code for a cursor that is not served. It is outside the range that JSON-RPC
 /// reserves.
 const CURSOR_ERROR_CODE: i64 = 1_001;
 
-/// A client's request, with all that the decision about it depends on.
+/// A client's request, with everything else that the guard's decision depends on.
 pub(super) struct Call<'a> {
     pub(super) guard: &'a Guard,
     pub(super) cx: &'a Context<'a>,
@@ -47,13 +48,14 @@ pub(super) struct Call<'a> {
     pub(super) id: &'a [u8],
 }
 
-/// The result of looking up the stored information about a tool.
+/// The result of looking up what the guard stored about a tool when it was listed.
 enum ToolLookup {
     /// The entries with these keys must be loaded first.
     Load(Vec<String>),
-    /// The tool was listed before.
+    /// The guard saw the tool in a `tools/list` response.
     Known(ToolInfo),
-    /// The tool was never listed, or its information has expired.
+    /// The guard never saw the tool in a `tools/list` response, or the stored information has
+    /// expired.
     Unknown,
 }
 
@@ -77,7 +79,7 @@ impl Call<'_> {
         self.guard.environment(self.cx, tool, self.budget(), self.now_ms)
     }
 
-    /// Returns those of `keys` whose entries the host has not loaded yet.
+    /// Returns those of `keys` whose store entries the host has not loaded yet.
     fn missing(&self, keys: &[String]) -> Vec<String> {
         keys.iter().filter(|key| !self.loaded.contains_key(*key)).cloned().collect()
     }
@@ -95,7 +97,7 @@ impl Call<'_> {
         info.map_or(ToolLookup::Unknown, ToolLookup::Known)
     }
 
-    /// Decides about a `tools/call` request.
+    /// Returns the plan for a `tools/call` request.
     pub(super) fn tool(&self) -> Plan {
         let Some(name) = self.request.name.as_deref() else { return pass() };
         let upstream = self.cx.upstream;
@@ -154,9 +156,9 @@ impl Call<'_> {
         self.forward(name, rest, &guarded, tool)
     }
 
-    /// Answers a tool call from the stored answer of an earlier call with the same arguments.
-    /// `rest` holds the tool's arguments if the guard's were removed from them. Returns `None` if
-    /// no such answer is stored, so that the upstream must be asked.
+    /// Returns an answer from the stored answer of an earlier call with the same arguments. `rest`
+    /// holds the tool's arguments if guard arguments were removed from them. `None` if no such
+    /// answer is stored.
     fn stored_answer(
         &self,
         reader: &SnapshotReader<'_>,
@@ -189,20 +191,20 @@ impl Call<'_> {
         }
     }
 
-    /// Returns a hash of the tool's own arguments: `rest`, or all arguments of the request if none
-    /// were the guard's. White space does not influence it.
+    /// Returns a hash of the tool's arguments without those of the guard. `rest` holds them; if
+    /// `None`, the request has no guard arguments. White space does not change the hash.
     fn arguments_hash(&self, rest: Option<&[u8]>) -> u128 {
         hash(rest.unwrap_or(self.arguments()))
     }
 
-    /// Returns the arguments of the request verbatim, or `{}` if it has none.
+    /// Returns the `arguments` of the request verbatim, or `{}` if it has none.
     fn arguments(&self) -> &[u8] {
         let span = self.request.arguments.clone();
         span.and_then(|span| self.message.get(span)).unwrap_or(b"{}")
     }
 
-    /// Returns true if the arguments of the request contain truncation marks: the model then sends
-    /// an excerpt back as if it were complete.
+    /// Returns true if the arguments of the request contain truncation marks. The model then
+    /// returns shortened text as if it were complete.
     fn has_truncation_marks(&self) -> bool {
         let bytes = self.arguments();
         memchr::memmem::find(bytes, TRUNCATION_MARK_PREFIX.as_bytes()).is_some()
@@ -210,7 +212,7 @@ impl Call<'_> {
             && memchr::memmem::find(bytes, VERBATIM_ARGUMENT.as_bytes()).is_none()
     }
 
-    /// Separates the guard's arguments of the request from the tool's.
+    /// Separates the arguments for the guard from those for the tool.
     fn split_arguments(
         &self,
         owner: ArgumentOwner<'_>,
@@ -222,14 +224,15 @@ impl Call<'_> {
         }
     }
 
-    /// Returns a reader of any snapshot of the principal. `renamed` is true if the guard's read
-    /// tool has its alternative name.
+    /// Returns a reader for snapshots that belong to the principal. `renamed` is true if the
+    /// guard's read tool has its alternative name, because an upstream uses the usual one.
     fn reader(&self, renamed: bool) -> SnapshotReader<'_> {
         let call = self.environment(CalledTool { renamed, ..CalledTool::default() });
         SnapshotReader { call, endpoint: None, structured: false }
     }
 
-    /// Answers a call of the guard's own read tool. `name` is the name under which it was called.
+    /// Returns the plan for a call of the guard's own read tool, `name`. `renamed` is true if that
+    /// is its alternative name.
     fn read_tool(&self, name: &str, renamed: bool) -> Plan {
         let guarded = match self.split_arguments(ArgumentOwner::ReadTool, &self.settings_for(name))
         {
@@ -251,9 +254,9 @@ impl Call<'_> {
         }
     }
 
-    /// Repeats the call `replay` to serve a cursor of an answer that is not stored. The request
-    /// becomes that call: of the tool, or of `upstream::tool` if the host does not name the
-    /// upstream. `now` holds the guard's arguments of the current request.
+    /// Returns a plan that repeats the call `replay`, to serve a cursor of an answer that is not
+    /// stored. The tool is named `upstream::tool` if the host does not name the upstream. `now`
+    /// holds the guard's arguments of the current request.
     fn replay_call(
         &self,
         cursor: &Cursor,
@@ -310,7 +313,7 @@ impl Call<'_> {
         Plan::Forward { message: Some(message), ticket: ticket.to_bytes() }
     }
 
-    /// Decides about a `resources/read` request.
+    /// Returns the plan for a `resources/read` request.
     pub(super) fn resource(&self) -> Plan {
         let Some(uri) = self.request.name.as_deref() else { return pass() };
         match uri.strip_prefix(READ_URI) {
@@ -326,8 +329,8 @@ impl Call<'_> {
         }
     }
 
-    /// Forwards the request without the guard's arguments and `_meta` members. `arguments` replaces
-    /// the tool's arguments if the guard's (`guarded`) were removed from them.
+    /// Returns a plan to forward the request without the guard's arguments and `_meta` members.
+    /// `arguments` replaces the tool's arguments if the guard's (`guarded`) were removed.
     pub(super) fn forward(
         &self,
         name: &str,
@@ -356,8 +359,8 @@ impl Call<'_> {
         Plan::Forward { message, ticket: ticket.to_bytes() }
     }
 
-    /// Returns the call for inclusion in cursors, or `None` if it may not be repeated. It may if
-    /// the tool changes nothing and the arguments are short.
+    /// Returns this call for inclusion in cursors, or `None` if it may not be repeated. Only calls
+    /// of read-only tools with short arguments may be repeated.
     fn replay(&self, name: &str, tool: CalledTool) -> Option<Replay> {
         let arguments = std::str::from_utf8(self.arguments()).ok()?;
         let can_replay = tool.read_only
@@ -370,8 +373,8 @@ impl Call<'_> {
         })
     }
 
-    /// Answers the request with the part of a snapshot that was read, or with the reason why none
-    /// was. `name` is the tool or resource URI that the client requested.
+    /// Returns a plan that answers the request with `read`: a part of a snapshot, or the reason why
+    /// it cannot be read. `name` is the tool or resource URI that the client requested.
     fn serve(&self, read: Result<PartRead, ReadError>, name: &str) -> Plan {
         let read = match read {
             Ok(read) => read,
@@ -391,8 +394,8 @@ impl Call<'_> {
         Plan::Answer { message, entries: read.entries, extend: read.extend, ttl_ms, record }
     }
 
-    /// Answers the request with an error that the caller can act on. `name` is the requested tool
-    /// or resource URI.
+    /// Returns a plan that answers the request with the error `reason`. `name` is the tool or
+    /// resource URI that the client requested.
     fn refuse(&self, name: &str, reason: &str) -> Plan {
         // MCP: a failed tool call is a result that the model sees; anything else is a protocol
         // error.
@@ -410,7 +413,7 @@ impl Call<'_> {
     }
 }
 
-/// Returns a hash of arguments. White space between their JSON tokens does not influence it.
+/// Returns a hash of JSON arguments. White space between their tokens does not change it.
 fn hash(arguments: &[u8]) -> u128 {
     xxhash_rust::xxh3::xxh3_128(&minify(arguments))
 }

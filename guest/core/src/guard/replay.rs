@@ -13,16 +13,17 @@ use crate::record::Record;
 use crate::snapshot::{Cursor, CursorError, Loaded};
 use crate::tokens::OriginalCost;
 
-/// Maximum size, in bytes, of the call arguments that a cursor may hold. A cursor costs tokens
-/// whenever it is shown.
+/// Maximum size, in bytes, of call arguments that a cursor may include. A model pays for each byte
+/// whenever the cursor is shown.
 pub(super) const MAX_REPLAY_ARGUMENT_BYTES: usize = 1_024;
 
-/// The error message for a query whose result exceeds one answer, because its next page cannot be
-/// stored.
+/// The error message for a query result that exceeds one answer but cannot be stored for later
+/// pages.
 const RESULT_TOO_LARGE_ERROR: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. Ask for less: fewer fields, a smaller limit, a stricter where or grep.";
 
 impl Guard {
-    /// Serves a cursor from the upstream's response to a repeated call.
+    /// Returns the part of an answer that a cursor leads to, from the upstream's response to the
+    /// repeated call.
     pub(super) fn on_replayed_response<'m>(
         &self,
         cx: &Context<'_>,
@@ -85,8 +86,8 @@ impl Guard {
     }
 }
 
-/// Returns true if the repeated call failed or is incomplete. The client then gets the upstream's
-/// response unchanged.
+/// Returns true if the repeated call failed or needs further input. The client then gets the
+/// upstream's response unchanged.
 fn is_failure(message: &[u8]) -> bool {
     Answer::read(message)
         .is_ok_and(|answer| answer.result.is_none() || answer.is_error || !answer.complete)

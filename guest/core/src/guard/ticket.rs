@@ -12,30 +12,31 @@ use crate::snapshot::{Cursor, Replay};
 /// Identifies the byte format of tickets. Must change whenever [`Ticket`] does.
 const FORMAT: &[u8; 4] = b"cgt3";
 
-/// The facts about a forwarded request that are needed to shape its response.
+/// The information about a forwarded request that is needed to shape its response. The host carries
+/// it from request to response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "there is one a request")]
 pub(crate) enum Ticket {
-    /// For the response to a tool call, a resource read or `tasks/result`.
+    /// The request is a tool call, a resource read or `tasks/result`.
     Answer {
         /// The name of the tool, the URI of the resource, or `tasks/result`.
         name: String,
         /// A hash of the tool's arguments, without those of the guard.
         arguments: u128,
-        /// The guard's own arguments that set the size of the answer.
+        /// The guard's arguments that set the size of the answer.
         options: RequestOptions,
-        /// The guard's own arguments that select data.
+        /// The guard's arguments that select data in the answer.
         query: Query,
         /// The token budget that the caller requests, if any.
         budget: Option<u64>,
-        /// The properties of the called tool.
+        /// The properties of the called tool, from its entry in `tools/list`.
         tool: CalledTool,
-        /// The forwarded call, for cursors to repeat. `None` if it may not be repeated.
+        /// The forwarded call, to be repeated by cursors. `None` if it may not be repeated.
         replay: Option<Replay>,
     },
-    /// For the response to a call that is repeated to serve a cursor.
+    /// The request is a call that the guard repeats to serve a cursor.
     Replay(Box<ReplayTicket>),
-    /// For the response to `tools/list`.
+    /// The request is `tools/list`.
     Tools {
         /// True for the first page of the list, false for a later one.
         first: bool,
@@ -47,13 +48,14 @@ pub(crate) enum Ticket {
 pub(crate) struct CalledTool {
     /// The additions to structured content that the tool's output schema allows.
     pub(crate) output: OutputSchema,
-    /// True if the guard's read tool has its alternative name.
+    /// True if the guard's read tool has its alternative name, because an upstream uses the usual
+    /// one.
     pub(crate) renamed: bool,
-    /// True if the tool changes nothing.
+    /// True if the tool is read-only.
     pub(crate) read_only: bool,
 }
 
-/// The facts needed to serve a cursor from the response to a repeated call.
+/// The information needed to serve a cursor from the response to a repeated call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplayTicket {
     /// The JSON-RPC id of the client's request, verbatim.
@@ -77,7 +79,8 @@ pub(crate) struct ReplayTicket {
     pub(crate) budget: Option<u64>,
     /// The additions to structured content that the tool's output schema allows.
     pub(crate) output: OutputSchema,
-    /// True if the guard's read tool has its alternative name.
+    /// True if the guard's read tool has its alternative name, because an upstream uses the usual
+    /// one.
     pub(crate) renamed: bool,
 }
 
@@ -88,8 +91,8 @@ pub(crate) struct ParsedRequest {
     pub(crate) query: Query,
 }
 
-/// The content of a cursor, without the call to repeat. Unlike [`Cursor`], whose serialization is
-/// compact JSON, it suits the positional format of tickets.
+/// The content of a cursor, except the call to repeat. [`Cursor`] itself serializes to JSON without
+/// default members, which the positional format of tickets cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CursorPosition {
     snapshot: String,

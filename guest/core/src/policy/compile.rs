@@ -13,8 +13,8 @@ use crate::fields::Mask;
 /// Identifies the byte format of compiled policies. Must change whenever [`Document`] does.
 const FORMAT: &[u8; 4] = b"cgp3";
 
-/// The name, minimum and maximum of each setting that has a range, in the order in which they are
-/// checked.
+/// The name, minimum and maximum of each policy setting that has a range, in the order in which
+/// they are checked.
 pub const RANGES: [(&str, u64, u64); 9] = [
     ("summaryThreshold", 500, 1_000_000),
     ("previewChars", 20, 10_000),
@@ -30,7 +30,8 @@ pub const RANGES: [(&str, u64, u64); 9] = [
 /// An error or warning about a policy document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Dotted path of the setting that has the issue; empty for the document as a whole.
+    /// Dotted path of the setting that has the issue. Empty if the issue concerns the whole
+    /// document.
     pub path: String,
     /// The problem and, where one is known, the remedy.
     pub reason: String,
@@ -38,7 +39,8 @@ pub struct Issue {
     pub warning: bool,
 }
 
-/// A valid policy: the settings for all endpoints, and the rules that override them for some.
+/// A valid policy: the settings of all endpoints, and the rules that override them for some
+/// endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     settings: Settings,
@@ -48,7 +50,7 @@ pub struct Policy {
 /// A valid policy, and the warnings about its document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompiledPolicy {
-    /// The policy that the document gives.
+    /// The policy that results from the document.
     pub policy: Policy,
     /// Issues that do not make the document invalid.
     pub warnings: Vec<Issue>,
@@ -97,8 +99,8 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Parses the members of a settings object at `path`, each on its own, so that every issue is found
-/// and carries its path. Omits invalid members.
+/// Parses the members of the settings object at `path` one by one, so that every issue is found.
+/// Invalid members are reported in `issues` and omitted.
 fn settings(members: Map<String, Value>, path: &str, issues: &mut Vec<Issue>) -> Settings {
     let mut good = Map::new();
     for (name, value) in members {
@@ -113,8 +115,8 @@ fn settings(members: Map<String, Value>, path: &str, issues: &mut Vec<Issue>) ->
     serde_json::from_value(Value::Object(good)).unwrap_or_default()
 }
 
-/// Returns a message for the error text of serde. For an unknown name, suggests the nearest known
-/// one.
+/// Returns an error message of serde, reworded for users. For an unknown name, suggests the nearest
+/// known one.
 fn explain_error(reason: &str) -> String {
     let mut quoted = reason.split('`').skip(1).step_by(2);
     let unknown =
@@ -235,7 +237,7 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
 }
 
 impl Policy {
-    /// Returns the policy in its compiled format: opaque and cheap to load.
+    /// Returns the policy in its compiled format, opaque bytes that load fast.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         pack(FORMAT, self)
@@ -247,8 +249,8 @@ impl Policy {
         unpack(FORMAT, bytes)
     }
 
-    /// Returns the settings of the endpoint `upstream::name`. Rules may name it with or without the
-    /// upstream.
+    /// Returns the settings of the endpoint `upstream::name`, with all matching rules applied.
+    /// Rules may omit the upstream.
     #[must_use]
     pub fn settings_for(&self, upstream: &str, name: &str) -> EndpointSettings {
         let mut merged = EndpointSettings::default();
@@ -270,7 +272,7 @@ impl Policy {
         merged
     }
 
-    /// Returns the treatment of an upstream's answer that the guard fails to process.
+    /// Returns the configured action for an answer that the guard fails to process.
     #[must_use]
     pub fn on_fault(&self) -> OnFault {
         self.settings.on_fault.unwrap_or_default()

@@ -54,7 +54,8 @@ pub struct EndpointSettings {
     pub item_fields: ItemFields,
     /// The number of characters in the preview of a record.
     pub preview_chars: usize,
-    /// True if the tool changes nothing; none if the policy does not say so.
+    /// True if the policy declares the tool read-only, false if it declares the opposite. None if
+    /// it says nothing.
     pub read_only: Option<bool>,
     /// True if calls with truncation marks in their arguments are refused.
     pub refuse_marks: bool,
@@ -66,7 +67,8 @@ pub struct EndpointSettings {
     pub estimator: Estimator,
     /// The detail in which the guard's arguments are added to the input schemas of tools.
     pub advertise: Advertise,
-    /// True if the guard's argument names without prefix are its own on tools that were not listed.
+    /// True if unprefixed arguments such as `limit` are the guard's, on tools whose schema the
+    /// guard has not seen.
     pub plain_arguments: bool,
 }
 
@@ -107,7 +109,7 @@ impl Default for EndpointSettings {
 }
 
 impl EndpointSettings {
-    /// Returns true if these settings transform every JSON answer, even one within its budget.
+    /// Returns true if these settings change every JSON answer, even one within its budget.
     pub(crate) fn transforms_answers(&self) -> bool {
         !self.strip.is_empty()
             || !self.strip_fields.is_empty()
@@ -166,8 +168,8 @@ impl EndpointSettings {
         }
     }
 
-    /// Returns the token budget of an answer. `wanted` is the budget that the caller requests, if
-    /// any: it is clamped to the range from the minimum useful budget to the hard cap.
+    /// Returns the token budget of an answer of `pages` pages. If the caller requests the budget
+    /// `wanted`, returns that, clamped between the minimum budget and the hard cap.
     #[must_use]
     pub fn budget_for(&self, pages: u64, wanted: Option<u64>) -> Budget {
         match wanted {

@@ -12,7 +12,7 @@ use crate::json::text::quoted;
 /// Maximum number of distinct values, or of groups, that a result lists.
 const MAX_LISTED_VALUES: usize = 1_000;
 
-/// The totals that a caller requests, such as `count by status, sum(price.total)`.
+/// The totals that a caller requests over all records, such as `count by status, sum(price.total)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregates(Vec<Aggregate>);
 
@@ -47,7 +47,8 @@ impl Aggregates {
         })
     }
 
-    /// Computes the totals over these records, as a JSON object with a member for each. O(records).
+    /// Computes the totals over `records`, as a JSON object with a member for each total.
+    /// O(records).
     ///
     /// # Errors
     /// Returns a message for the caller if no record has a requested field.
@@ -225,7 +226,8 @@ impl ValueGroup {
     }
 }
 
-/// Appends a value to `out` as JSON: a number, boolean or null verbatim, anything else as a string.
+/// Appends a value to `out` as JSON. Numbers, booleans and null are verbatim, anything else becomes
+/// a string, and none becomes null.
 fn write_value(value: Option<&str>, out: &mut Vec<u8>) {
     match value {
         None => out.extend_from_slice(b"null"),

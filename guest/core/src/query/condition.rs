@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
-/// A condition on records: comparisons that must all hold.
+/// A condition on a record: comparisons that must all be true.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition(Vec<Comparison>);
 
@@ -27,8 +27,8 @@ enum Operator {
     Contains,
 }
 
-/// The comparison operators and their signs. Longer signs come first, because the first prefix
-/// match wins.
+/// The comparison operators with the text that denotes them. Longer texts come first, because the
+/// first match wins.
 const OPERATORS: [(&str, Operator); 8] = [
     (">=", Operator::AtLeast),
     ("<=", Operator::AtMost),
@@ -51,8 +51,8 @@ impl Condition {
         })
     }
 
-    /// Returns true if the record `id` meets every comparison. Numbers are compared by value, all
-    /// else as text. A list meets a comparison if one of its elements does.
+    /// Returns true if every comparison is true for the record `id`. Numbers are compared by value,
+    /// all else as text. A comparison with a list is true if it is true for an element.
     #[must_use]
     pub fn holds(&self, outline: &Outline<'_>, id: NodeId) -> bool {
         self.0.iter().all(|test| {
@@ -85,8 +85,8 @@ pub fn split_path(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the scalar values that the record `id` has at the path `keys`, as text. Descends into
-/// lists, so there may be several.
+/// Returns the scalar values of the record `id` at the path `keys`, as text. The path applies to
+/// each element of a list, so there may be several values.
 #[must_use]
 pub fn values_at(outline: &Outline<'_>, id: NodeId, keys: &[String]) -> Vec<String> {
     let mut found = Vec::new();
@@ -113,8 +113,8 @@ fn collect(outline: &Outline<'_>, id: NodeId, keys: &[String], found: &mut Vec<S
     }
 }
 
-/// Compares two values of records: numbers by value and before all else, the rest as text. A total
-/// order, so that sorting mixed values is well defined.
+/// Compares two values of records. Numbers are compared by value and come before text. It is a
+/// total order, so that mixed values can be sorted.
 #[must_use]
 pub fn compare_values(left: &str, right: &str) -> Ordering {
     match (left.parse::<f64>(), right.parse::<f64>()) {

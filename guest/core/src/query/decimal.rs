@@ -1,6 +1,6 @@
 //! Exact sums of decimal numbers. Floating point would show `0.1 + 0.2` as `0.30000000000000004`.
 
-/// Number of decimal places that a sum keeps exactly.
+/// Number of decimal places up to which sums are exact.
 const EXACT_DECIMAL_PLACES: u32 = 18;
 
 /// A sum of decimal numbers. It is exact while all numbers have at most 18 decimal places and the
@@ -18,7 +18,7 @@ impl Default for Sum {
 }
 
 impl Sum {
-    /// Adds a number, given as text. Returns false if the text is not a number.
+    /// Adds a number, given as text. Returns false, and adds nothing, if the text is not a number.
     pub(super) fn add(&mut self, number: &str) -> bool {
         let Ok(float) = number.parse::<f64>() else { return false };
         // Rust parses `inf` and `NaN`, which are not JSON numbers.

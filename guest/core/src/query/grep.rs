@@ -12,15 +12,15 @@ use crate::text::shorten::truncation_mark;
 
 /// Maximum number of bytes that one query searches.
 const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum number of bytes that are searched for a pattern whose compiled size is one KiB. The
-/// engine takes at most about 300 ns per byte and KiB of pattern, so the worst patterns take about
-/// a second.
+/// Maximum number of bytes that are searched with a pattern of one KiB compiled size; fewer for
+/// larger patterns. The engine takes at most about 300 ns per byte and KiB, so that the worst
+/// pattern takes about a second.
 const SEARCHED_BYTES_PER_PATTERN_KIB: usize = 2 * 1024 * 1024;
-/// Maximum size of a compiled pattern in bytes.
+/// Maximum size of a compiled pattern, in bytes.
 const MAX_COMPILED_PATTERN_BYTES: usize = 64 * 1024;
-/// Maximum number of matches in the answer.
+/// Maximum number of matches in the result of a search.
 const MAX_SHOWN_MATCHES: usize = 2_000;
-/// Maximum number of context lines before and after a match.
+/// Maximum number of context lines before, and after, a match.
 const MAX_CONTEXT_LINES: u64 = 50;
 /// Maximum number of bytes of one line or value that are searched and shown.
 const MAX_LINE_BYTES: usize = 4_096;
@@ -28,7 +28,7 @@ const MAX_LINE_BYTES: usize = 4_096;
 /// A compiled regular expression.
 pub struct Pattern {
     regex: Regex,
-    /// Maximum number of bytes that are searched for the pattern.
+    /// Maximum number of bytes that are searched for this pattern.
     max_bytes: usize,
 }
 
@@ -193,7 +193,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// Returns a line without its line ending, shortened if it is long.
+/// Returns a line without its line ending, cut after [`MAX_LINE_BYTES`].
 fn shorten_line(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -1,6 +1,7 @@
 //! Lists of names in sentences.
 
-/// Joins the first `max` names with commas for a sentence, and states the number of the others.
+/// Joins the first `max` names with commas, and adds the number of the remaining names, for use in
+/// a sentence.
 #[must_use]
 pub fn join_names(names: &[String], max: usize) -> String {
     let shown: Vec<&str> = names.iter().take(max).map(String::as_str).collect();

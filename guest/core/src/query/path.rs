@@ -7,7 +7,7 @@ use crate::json::scan::Kind;
 /// Maximum number of values that a path may select. Further values are ignored.
 const MAX_REACHED_VALUES: usize = 100_000;
 
-/// One step of a path, from a value to values inside it.
+/// A step of a path, from a value of a document to values inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     /// The member of an object, or the element of a list if the name is a number.
@@ -16,7 +16,7 @@ enum Step {
     Index(i64),
     /// All members of an object, or all elements of a list.
     All,
-    /// The members of this name at any depth.
+    /// All members of this name, at any depth.
     Deep(String),
 }
 

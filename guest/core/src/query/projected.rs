@@ -5,18 +5,17 @@ use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::scan::{Kind, Scanner};
 use crate::json::text::Form;
 
-/// Returns true if the projected records so far suffice, so that the projection can stop. Gets a
-/// JSON list of them whose closing bracket is still missing.
+/// A callback that returns true if the projected records suffice, so that the projection stops. Its
+/// argument is the JSON list so far, without the closing bracket.
 pub type IsEnough<'e> = &'e mut dyn FnMut(&[u8]) -> bool;
 
-/// The result of a projection of a document, or of its records, to selected fields.
+/// Selected fields of a document, or of each of its records.
 pub struct Projected {
     /// Unescaped JSON: a list with the fields of each record, or the fields of the document.
     pub bytes: Vec<u8>,
     /// True if the fields are those of the document, false if they are those of its records.
     pub of_document: bool,
-    /// True if the paths of the fields start at the document, although the fields are those of
-    /// records.
+    /// True if the paths of the fields start at the document, but select fields of records.
     pub within: bool,
     /// True if the projection stopped before the last record, because `IsEnough` returned true.
     pub is_partial: bool,
@@ -26,20 +25,20 @@ pub struct Projected {
 pub(super) struct Source<'a> {
     /// The bytes of the payload that contains the document.
     pub bytes: &'a [u8],
-    /// The form of those bytes: raw, or escaped as in a JSON string.
+    /// The form of the payload: raw, or escaped as in a JSON string.
     pub form: Form,
-    /// Byte offset of the document, or of the value in it that a path selected.
+    /// Offset in `bytes` of the document, or of the value in it that a path selected.
     pub root: usize,
-    /// Byte offsets of the records, if the document has a list of them.
+    /// Offsets in `bytes` of the records, if the document has a list of them.
     pub records: Option<&'a [usize]>,
-    /// Keys from the document to the list of records, if the list is not the document itself.
+    /// Keys from the document to the list of records. None if the list is the document itself.
     pub keys: Option<&'a [String]>,
 }
 
 impl Source<'_> {
-    /// Projects the document if it has all fields of `mask`, and otherwise each record, until
-    /// `is_enough` returns true. `names` returns the names of the document's members. Returns none
-    /// if neither has any of the fields, or if the JSON is invalid. O(document).
+    /// Copies the fields in `mask` from the document if it has all of them, and otherwise from each
+    /// record, until `is_enough` returns true. `names` returns the document's member names. Returns
+    /// none if no field is found or the JSON is invalid. O(document).
     pub(super) fn project(
         &self,
         mask: &Mask,
@@ -91,9 +90,9 @@ impl Source<'_> {
     }
 }
 
-/// Projects the document whose lists are in `survey`, or its records, to the fields of `mask`.
-/// `list` is the list of the records, if there is one. Returns none if only the outline of the
-/// document can decide.
+/// Copies the fields in `mask` from the document described by `survey`, or from each of its
+/// records. `list` is the list of records, if there is one. Returns none if the decision needs an
+/// outline of the document.
 pub(super) fn project(
     bytes: &[u8],
     form: Form,
@@ -115,9 +114,8 @@ pub(super) fn project(
     source.project(mask, names, is_enough)
 }
 
-/// Returns the names of the members of the document whose lists are in `survey`. Skips the value of
-/// `list` without reading it: locating the lists has already validated it. Returns none if the JSON
-/// is invalid.
+/// Returns the member names of the document described by `survey`. Skips the value of `list`, which
+/// is validated already. Returns none if the JSON is invalid.
 fn member_names(
     bytes: &[u8],
     form: Form,

@@ -13,7 +13,7 @@ use crate::json::text::Form;
 use crate::policy::EndpointSettings;
 use crate::text::lines::LineSpans;
 
-/// The records of a payload.
+/// The records of a payload: the elements of its list or, without a list, the document itself.
 #[derive(Clone, Debug)]
 pub struct RecordSet<'a> {
     /// The outline of the document that contains the records.
@@ -22,8 +22,8 @@ pub struct RecordSet<'a> {
     pub root: NodeId,
     /// The nodes of the records.
     pub ids: Vec<NodeId>,
-    /// True if the records are elements of a list or values that a path selects, false if the only
-    /// record is `root` itself.
+    /// True if the records are elements of a list, or values that a path selects. False if `root`
+    /// itself is the only record.
     pub is_list: bool,
     /// Keys from the document to the list of records; empty if the list is the document itself or
     /// was selected by a path.
@@ -34,12 +34,12 @@ pub struct RecordSet<'a> {
 pub enum PathTarget<'a> {
     /// A single string, decoded.
     Text(String),
-    /// Any other value, or several values, as records.
+    /// Any other single value, or several values, as records.
     Records(RecordSet<'a>),
 }
 
 impl<'a> RecordSet<'a> {
-    /// Finds the records of an unescaped payload. Returns none if the payload is neither JSON nor
+    /// Finds the records of a payload, which is not escaped. Returns none if it is neither JSON nor
     /// NDJSON.
     #[must_use]
     pub fn locate(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
@@ -70,7 +70,7 @@ impl<'a> RecordSet<'a> {
         Some(Self { list_keys, outline, root: 0, ids, is_list: true })
     }
 
-    /// Reads the lines of NDJSON as records: every line that is not empty is a JSON document.
+    /// Returns the lines of NDJSON as records. None if a line that is not empty is invalid JSON.
     fn from_lines(raw: &'a [u8]) -> Option<Self> {
         let spans = ndjson(raw, Form::Raw)?;
         let outline = Outline::parse_all(raw, Form::Raw, &spans).ok()?;
@@ -116,19 +116,20 @@ impl<'a> RecordSet<'a> {
         }
     }
 
-    /// Keeps only the records for which `test` returns true.
+    /// Removes the records for which `test` returns false.
     pub fn retain(&mut self, test: impl Fn(&Self, NodeId) -> bool) {
         let ids: Vec<NodeId> = self.ids.iter().copied().filter(|id| test(self, *id)).collect();
         self.ids = ids;
     }
 
-    /// Returns the record `id` as JSON without white space.
+    /// Returns the record `id` as JSON without insignificant white space.
     #[must_use]
     pub fn raw(&self, id: NodeId) -> Vec<u8> {
         self.outline.node(id).map_or_else(Vec::new, |node| minify(&self.outline.raw(node)))
     }
 
-    /// Returns the list of records, or the document if it has none, as JSON without white space.
+    /// Returns the list of records, or the document if it has no list, as JSON without
+    /// insignificant white space.
     #[must_use]
     pub fn whole(&self) -> Vec<u8> {
         if !self.is_list {
@@ -138,8 +139,8 @@ impl<'a> RecordSet<'a> {
         [b"[".as_slice(), &records.join(&b','), b"]"].concat()
     }
 
-    /// Projects the document or each of its records to the fields of `mask`. Returns none if
-    /// neither has any of the fields.
+    /// Copies the fields in `mask` from the document or, if it lacks them, from each record.
+    /// Returns none if neither has any of the fields.
     #[must_use]
     pub fn project(&self, mask: &Mask) -> Option<Projected> {
         let start = |id: &NodeId| self.outline.node(*id).map(|node| self.outline.start(node));
@@ -157,9 +158,9 @@ impl<'a> RecordSet<'a> {
     }
 }
 
-/// Returns the list of the document whose elements are the records. It is the one that policy
-/// names, or else the longest, if it makes up at least half of the document. Falls back to the
-/// document itself if that is an array. Otherwise returns none.
+/// Returns the list whose elements are the records: the one that policy names, or else the longest
+/// if it makes up at least half of the document. Otherwise returns the document itself if it is an
+/// array, else none.
 pub(crate) fn record_list<'s>(
     survey: &'s DocumentInfo,
     limits: &EndpointSettings,

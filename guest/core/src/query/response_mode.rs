@@ -16,9 +16,9 @@ use crate::text::shorten::shorten;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseMode {
-    /// Only the id of each record.
+    /// Only the ids of the records.
     IdsOnly,
-    /// The identifying and short fields of each record; no long content.
+    /// The identifying and short fields of each record, without long content.
     Metadata,
     /// The metadata of each record, and the beginning of its content.
     Preview,
@@ -26,17 +26,18 @@ pub enum ResponseMode {
     Full,
 }
 
-/// Token budget of the metadata of one record.
+/// Token budget for the metadata of one record.
 const METADATA_TOKENS: u64 = 40;
-/// Tokens of the metadata budget that are reserved for short fields, however long id and title are.
+/// Tokens of the metadata budget that are reserved for short fields, even if id and title are long.
 const MIN_SHORT_FIELD_TOKENS: u64 = 12;
-/// Maximum length of a string in the metadata, such as a title; longer ones are shortened.
+/// Maximum number of characters of a string in the metadata, such as a title. Longer ones are
+/// shortened.
 const MAX_TITLE_CHARS: usize = 120;
-/// Number of records whose members are inspected to detect the keys of id, title and content.
+/// Number of records that are inspected to detect which members hold id, title and content.
 const SAMPLED_RECORDS: usize = 20;
 
 impl ResponseMode {
-    /// The modes with their names in the `response_mode` argument.
+    /// The response modes with their names in the `response_mode` argument.
     pub const NAMES: [(&'static str, ResponseMode); 4] = [
         ("ids_only", ResponseMode::IdsOnly),
         ("metadata", ResponseMode::Metadata),
@@ -57,8 +58,8 @@ impl ResponseMode {
     }
 }
 
-/// Keys of the id, title, type, score and content of records: those that policy names, or else
-/// those that are detected by name.
+/// The names of the members that hold id, title, type, score and content of records. Policy sets
+/// them, or they are detected from common names.
 #[derive(Clone, Debug, Default)]
 pub struct RecordKeys {
     id: Vec<String>,
@@ -146,7 +147,7 @@ impl RecordKeys {
         }
     }
 
-    /// Returns the id of the record at node `id`, as text. Returns none if the record has no id.
+    /// Returns the id of the record at node `id`, as text. None if the record has no id.
     #[must_use]
     pub fn id_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<String> {
         if records.outline.node(id)?.kind == Kind::String {
@@ -155,8 +156,7 @@ impl RecordKeys {
         first_value(records, id, &self.id)
     }
 
-    /// Returns the id of the record at node `id` verbatim, as JSON. Returns none if the record has
-    /// no id.
+    /// Returns the id of the record at node `id` as verbatim JSON. None if the record has no id.
     fn raw_id_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<Vec<u8>> {
         let reached =
             self.id.iter().try_fold(id, |at, key| Some(records.outline.member(at, key)?.0));
@@ -180,7 +180,7 @@ fn first_value(records: &RecordSet<'_>, id: NodeId, keys: &[String]) -> Option<S
     if keys.is_empty() { None } else { values_at(&records.outline, id, keys).into_iter().next() }
 }
 
-/// Returns the first of these names that is a member of one of the sampled records.
+/// Returns the first of `names` that is a member of a sampled record. None if no record has any.
 fn first_present(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
     let has = |name: &&&str| {
         records.ids.iter().take(SAMPLED_RECORDS).any(|id| {
@@ -192,8 +192,8 @@ fn first_present(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
     names.iter().find(has).map(|name| (*name).to_owned())
 }
 
-/// Returns the name of the member with the longest string in the sampled records, if that has more
-/// than 120 bytes.
+/// Returns the name of the member with the longest string in the sampled records. None if no string
+/// has more than 120 bytes.
 fn longest_text_member(records: &RecordSet<'_>) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
     for id in records.ids.iter().take(SAMPLED_RECORDS) {
@@ -208,8 +208,8 @@ fn longest_text_member(records: &RecordSet<'_>) -> Option<String> {
     best.map(|(_, name)| name)
 }
 
-/// Renders the records in a response mode, as a JSON object. `fields` selects fields of each record
-/// instead of its metadata. O(records).
+/// Renders records as a JSON object, in the level of detail of a response mode. If `fields` is
+/// given, each record has these fields instead of its metadata. O(records).
 ///
 /// # Errors
 /// Returns a message for the caller if `fields` is invalid, or if a record lacks the id that
@@ -241,8 +241,8 @@ pub fn render(
     Ok([head, list, format!("],\"estimated_tokens\":{tokens}}}").into_bytes()].concat())
 }
 
-/// Renders the identifying fields of the record at node `id`, then short fields while they fit the
-/// metadata budget. If there is a mask, renders the fields that it selects instead.
+/// Renders the identifying fields of the record at node `id`, then short fields while the metadata
+/// budget lasts. A mask, if given, selects the fields instead.
 fn metadata(
     records: &RecordSet<'_>,
     id: NodeId,
@@ -334,8 +334,8 @@ fn content(outline: &Outline<'_>, id: NodeId, keys: &RecordKeys) -> String {
     }
 }
 
-/// Returns the first `characters` characters of a text, cut at a word, and true if the text
-/// continues.
+/// Returns at most `characters` characters from the start of a text, cut at a word. Also returns
+/// true if the text continues after them.
 fn first_words(text: &str, characters: usize) -> (&str, bool) {
     let Some((cut, _)) = text.char_indices().nth(characters) else { return (text, false) };
     let head = text.get(..cut).unwrap_or(text);

@@ -14,7 +14,7 @@ use super::key::Keys;
 
 const VERSION: u8 = 1;
 
-/// A position in a snapshot, from which the next answer continues.
+/// A position in a stored answer (a snapshot), from which a later call continues to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     #[serde(rename = "v")]
@@ -22,26 +22,28 @@ pub struct Cursor {
     /// The name of the snapshot.
     #[serde(rename = "s")]
     pub snapshot: String,
-    /// The start of the next part: the number of a list item, or a byte offset in a text.
+    /// The position at which the next part starts: the number of a list item, or a byte offset in a
+    /// text.
     #[serde(rename = "o")]
     pub offset: u64,
-    /// The number of bytes of that item that were already shown, if the item is larger than a page.
+    /// The number of bytes of the item at `offset` that were already shown, if it is larger than a
+    /// page.
     #[serde(rename = "b", default, skip_serializing_if = "is_zero")]
     pub within: u64,
-    /// The number of items per page, if the caller requested one. 0: as policy says.
+    /// The number of items per page, if the caller requested one. 0: the default of the policy.
     #[serde(rename = "l", default, skip_serializing_if = "is_zero")]
     pub limit: u64,
-    /// The end of the requested range of a text, as a byte offset. 0: the end of the text.
+    /// The byte offset at which the requested range of a text ends. 0: the end of the text.
     #[serde(rename = "z", default, skip_serializing_if = "is_zero")]
     pub end: u64,
-    /// The number of the first item of the previous page plus one, if that page was condensed.
-    /// `fields=all` then shows that page again, complete. 0: it was not condensed.
+    /// If the previous page was condensed, the number of its first item plus one, so that
+    /// `fields=all` can show that page again in full. Otherwise 0.
     #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
     pub first: u64,
-    /// 1 if later parts are shown complete, with nothing condensed; otherwise 0.
+    /// 1 if later parts must be shown without condensing, otherwise 0.
     #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
     pub whole: u64,
-    /// The call to repeat, if the answer is not stored.
+    /// The upstream call to repeat. `None` if the answer is stored.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
     /// Time of issue, in seconds since 1970.
@@ -49,8 +51,8 @@ pub struct Cursor {
     pub issued: u64,
 }
 
-/// A tool call that can be repeated. The caller made it, so it reveals nothing new. The snapshot's
-/// name is a keyed digest of the expected answer.
+/// A tool call that a cursor repeats, as the caller made it. The name of the cursor's snapshot is a
+/// keyed digest of the expected answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     /// The name of the upstream; may be empty.
@@ -59,7 +61,7 @@ pub struct Replay {
     /// The name of the tool.
     #[serde(rename = "n")]
     pub name: String,
-    /// The arguments of the call verbatim, including the guard's: JSON.
+    /// The verbatim JSON of the call's arguments, including those of the guard.
     #[serde(rename = "a")]
     pub arguments: String,
 }
@@ -69,26 +71,26 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The reason why a cursor is not served. Models read its message.
+/// The reason why the guard does not serve a cursor. The model reads its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CursorError {
-    /// The cursor is malformed, forged, or of another principal or endpoint. These cases are not
-    /// distinguished, so that a caller cannot probe for the cursors of others.
+    /// The cursor is malformed, forged, or of another principal or endpoint. One error covers all
+    /// cases, so that a caller cannot probe for the cursors of others.
     #[error(
         "cursor_invalid: this cursor was not issued here for this tool and caller. Repeat the original call without a cursor to start again."
     )]
     Invalid,
-    /// The cursor is the caller's own, but has expired.
+    /// The cursor belongs to the caller, but has expired.
     #[error(
         "cursor_expired: this cursor is too old, and what it led to is no longer kept. Repeat the original call without a cursor to start again."
     )]
     Expired,
-    /// The cursor is the caller's own, but the store cannot be reached.
+    /// The cursor belongs to the caller, but the store cannot be reached.
     #[error(
         "cursor_unavailable: what this cursor leads to cannot be reached now. Try again in a moment, or repeat the original call without a cursor to start again."
     )]
     Unavailable,
-    /// The cursor is the caller's own, but the upstream's answer has changed.
+    /// The cursor belongs to the caller, but the repeated upstream call returned another answer.
     #[error(
         "data_changed: what this cursor leads to is no longer what the first page was cut from. Repeat the original call without a cursor to start again."
     )]
@@ -96,7 +98,8 @@ pub enum CursorError {
 }
 
 impl Cursor {
-    /// Creates a cursor to `offset` of a snapshot, issued at `now_ms`.
+    /// Creates a cursor to position `offset` of a snapshot. `now_ms` is the time of issue, in
+    /// milliseconds since 1970.
     #[must_use]
     pub fn new(snapshot: &str, offset: u64, now_ms: u64) -> Self {
         Self {
@@ -113,8 +116,8 @@ impl Cursor {
         }
     }
 
-    /// Returns the cursor as text of about 115 characters, signed with the first key for this
-    /// principal.
+    /// Returns the cursor as text of about 115 characters, signed with the first key and bound to
+    /// `principal`.
     #[must_use]
     pub fn sign(&self, keys: &Keys, principal: &str) -> String {
         let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default());
@@ -125,8 +128,8 @@ impl Cursor {
         format!("{payload}.{signature}")
     }
 
-    /// Verifies and parses the text of a cursor. Checks the MAC in constant time before it parses
-    /// anything.
+    /// Verifies and parses the text of a cursor. The MAC is checked in constant time before
+    /// anything is parsed.
     ///
     /// # Errors
     /// Returns [`CursorError`]. `Expired` is returned only for cursors of this principal.
@@ -159,8 +162,8 @@ impl Cursor {
     }
 }
 
-/// Feeds the principal and the encoded payload of a cursor to a MAC. The principal is prefixed with
-/// its length, so that no other principal and payload give the same input.
+/// Feeds the principal and the encoded cursor to a MAC. The length of the principal comes first, so
+/// that different pairs never give the same input.
 fn feed(mac: &mut impl Mac, principal: &str, payload: &str) {
     mac.update(b"cursor");
     mac.update(&(principal.len() as u64).to_le_bytes());

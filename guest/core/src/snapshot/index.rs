@@ -6,17 +6,19 @@ use serde::{Deserialize, Serialize};
 use crate::encoding::{pack, unpack};
 use crate::json::text::Form;
 
-/// Size, in bytes, of the segments in which the bytes of a snapshot are stored.
+/// Size, in bytes, of the segments into which a snapshot is divided for storage.
 pub const SEGMENT_BYTES: usize = 64 * 1024;
 
-/// Identifies the byte format of stored indices. Must change whenever stored bytes would be read
+/// Identifies the byte format of stored indexes. It must change whenever stored bytes would be read
 /// differently.
 const FORMAT: &[u8; 4] = b"cgi1";
 
-/// The index of a snapshot, stored beside the segments with its bytes.
+/// The index of a snapshot (a stored answer): its format, its size and the positions in it. Stored
+/// in a separate entry from the bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Index {
-    /// The tool or resource that gave the answer, without its upstream. Determines the settings.
+    /// The name of the tool or resource that returned the answer, without its upstream. It
+    /// determines the settings for later reads.
     pub endpoint: String,
     /// The form of the stored bytes: raw, or escaped as in a JSON string.
     pub form: Form,
@@ -24,41 +26,42 @@ pub struct Index {
     pub bytes: u64,
     /// The time at which the snapshot expires, in milliseconds since 1970.
     pub expires_ms: u64,
-    /// Estimated tokens of the original payload.
+    /// The estimated number of tokens of the original payload.
     pub tokens: u64,
-    /// True if `tokens` was extrapolated from samples.
+    /// True if `tokens` was extrapolated from samples, false if the whole payload was counted.
     pub sampled: bool,
-    /// The place of the original payload in `structuredContent`, if it was there.
+    /// The position of the original payload in `structuredContent`. None if the payload was text
+    /// content only.
     pub structured: Option<Placement>,
-    /// The kind of payload, and the positions of its items or chunks.
+    /// The positions of the payload's items or chunks, by kind of payload.
     pub body: SnapshotBody,
 }
 
-/// The place of a payload in `structuredContent`.
+/// The position of a payload in `structuredContent`, at which its excerpts are written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Placement {
-    /// The payload is the whole value of `structuredContent`, and a page of it takes its place.
+    /// The payload is the whole value of `structuredContent`, and an excerpt replaces that value.
     Whole,
     /// The payload is a string inside `structuredContent`. Holds the bytes of `structuredContent`
     /// before and after the content of that string.
     Text(Vec<u8>, Vec<u8>),
-    /// The payload is the whole value of `structuredContent`, but excerpts of it are put under
-    /// `context_guard`.
+    /// The payload is the whole value of `structuredContent`, but excerpts are written to its
+    /// member `context_guard`.
     Document,
 }
 
-/// The kind of a stored payload, and the positions of its items or chunks.
+/// The positions of a stored payload's items or chunks, by kind of payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SnapshotBody {
-    /// One or several lists of a document, whose items are numbered consecutively.
+    /// The payload has one or several lists, whose items are numbered consecutively.
     List(ListIndex),
-    /// A text, divided into chunks.
+    /// The payload is a text, divided into chunks.
     Text(TextIndex),
-    /// A list of records, of which only selected fields are shown.
+    /// The payload is a list of records, of which only selected fields are shown.
     Projected(ProjectedList),
 }
 
-/// Selected fields of a list that is stored as another snapshot. Each page is projected from that
+/// Selected fields of a list that is stored as another snapshot. Pages are computed from that
 /// snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProjectedList {
@@ -66,42 +69,43 @@ pub struct ProjectedList {
     pub source: String,
     /// The selected fields, as the caller wrote them.
     pub fields: String,
-    /// Keys from the document to the list, if the paths in `fields` start at the document.
-    /// Otherwise empty: the paths start at each record.
+    /// The keys from the document to the list, if the paths in `fields` start at the document.
+    /// Empty if the paths start at each record.
     pub within: Vec<String>,
     /// The positions of the records in the stored list.
     pub list: ListIndex,
 }
 
-/// The positions of the items of a document's lists.
+/// The positions of the items of a document's lists, in the order of the document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ListIndex {
-    /// True if the items are content blocks of a result, not elements of a JSON document.
+    /// True if the items are MCP content blocks, not elements of a JSON document.
     pub blocks: bool,
-    /// The bytes of the document around its lists: before the first, between them, after the last.
+    /// The bytes of the document around its lists: before the first, between each two, after the
+    /// last.
     pub skeleton: Vec<Vec<u8>>,
-    /// Position of the longest list in `lists`.
+    /// The index of the longest list in `lists`.
     pub main: u64,
-    /// True if the document is itself an array.
+    /// True if the document itself is the list.
     pub bare: bool,
     /// The lists whose items are numbered, in the order of the document.
     pub lists: Vec<ListMark>,
-    /// The first item that begins in each segment.
+    /// For each segment, the first item that begins in it.
     pub marks: Vec<ItemMark>,
 }
 
-/// One list of a document.
+/// The position of a list in a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListMark {
     /// The dotted keys from the document to the list; empty for a bare array.
     pub path: String,
-    /// The offset of the byte after the list's opening bracket.
+    /// The offset in the document of the byte after the list's opening bracket.
     pub start: u64,
     /// The number of items in the list.
     pub count: u64,
 }
 
-/// The position of an item in the stored bytes.
+/// The position of an item in the bytes of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ItemMark {
     /// The item's number across all lists, counted from 0.
@@ -135,7 +139,8 @@ impl ListIndex {
         self.lists.iter().map(|list| list.count).sum()
     }
 
-    /// Returns the nearest indexed position at or before an item, if there is one. O(log n).
+    /// Returns the position of the last indexed item at or before the number `item`. None if there
+    /// is none. O(log n).
     #[must_use]
     pub fn mark(&self, item: u64) -> Option<ItemMark> {
         let after = self.marks.partition_point(|mark| mark.item <= item);
@@ -150,7 +155,7 @@ impl TextIndex {
         self.chunks.partition_point(|mark| mark.offset <= offset).saturating_sub(1)
     }
 
-    /// Returns the nearest start of a chunk at or before the start of `line`. O(log n).
+    /// Returns the position of the last chunk that starts at or before `line`. O(log n).
     #[must_use]
     pub fn before_line(&self, line: u64) -> ChunkMark {
         let after = self.chunks.partition_point(|mark| mark.line < line);
@@ -163,19 +168,20 @@ impl TextIndex {
 }
 
 impl Index {
-    /// Returns the index as bytes for the store.
+    /// Returns the index in its storage format.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         pack(FORMAT, self)
     }
 
-    /// Reads an index from the store. Returns none if the bytes have another format.
+    /// Parses an index in its storage format. Returns none if the bytes have another format or
+    /// version.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         unpack(FORMAT, bytes)
     }
 
-    /// Returns the keys of all store entries of the snapshot of this name: its index and its
+    /// Returns the store keys of all entries of the snapshot `snapshot`: its index and its
     /// segments.
     #[must_use]
     pub fn keys(&self, snapshot: &str) -> Vec<String> {
@@ -188,7 +194,8 @@ impl Index {
             .collect()
     }
 
-    /// Returns the name of the snapshot that has the segments. `snapshot` is the name of this one.
+    /// Returns the name of the snapshot that stores the bytes. That is `snapshot`, the name of this
+    /// one, unless this is a [`ProjectedList`].
     #[must_use]
     pub fn source<'s>(&'s self, snapshot: &'s str) -> &'s str {
         match &self.body {
@@ -198,7 +205,7 @@ impl Index {
     }
 }
 
-/// Returns the store key of segment `at` of a snapshot.
+/// Returns the store key of a snapshot's segment with the number `at`, from 0.
 #[must_use]
 pub fn segment_key(snapshot: &str, at: u64) -> String {
     format!("{snapshot}.{at}")

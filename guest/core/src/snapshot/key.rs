@@ -9,7 +9,7 @@ use sha2::Sha256;
 /// Minimum length of a signing secret in bytes.
 pub const MIN_SECRET_BYTES: usize = 16;
 
-/// The live signing keys: the first signs, all verify. Never empty.
+/// The valid signing keys. The first one signs, and all verify. Never empty.
 #[derive(Clone)]
 pub struct Keys(Vec<Hmac<Sha256>>);
 
@@ -46,15 +46,15 @@ impl Keys {
         }
     }
 
-    /// Returns all keys, the one that signs first.
+    /// Returns all keys, first the one that signs.
     pub(super) fn all(&self) -> impl Iterator<Item = &Hmac<Sha256>> {
         self.0.iter()
     }
 
-    /// Returns the name of a snapshot: 6 characters derived from its scope, then 10 derived from
-    /// its content. The first part proves the scope of a cursor without access to the store. Both
-    /// parts are keyed, so neither reveals anything. `arguments` and `content` are hashes of the
-    /// call's arguments and of the payload.
+    /// Returns the name of a snapshot: 6 characters derived from its scope, then 10 from its
+    /// content. The first part proves the scope without access to the store. Both parts are keyed,
+    /// so that they reveal nothing. `arguments` and `content` are hashes of the call's arguments
+    /// and of the payload.
     #[must_use]
     pub fn snapshot(&self, scope: Scope<'_>, arguments: u128, content: u128) -> String {
         let Some(key) = self.0.first() else { return String::new() };
@@ -69,14 +69,15 @@ impl Keys {
         name
     }
 
-    /// Returns true if the snapshot of this name belongs to this scope, under any live key.
+    /// Returns true if a snapshot name was derived from this scope with any valid key.
     #[must_use]
     pub fn owns(&self, scope: Scope<'_>, snapshot: &str) -> bool {
         self.0.iter().any(|key| snapshot.starts_with(&scope_tag(key, scope)))
     }
 
-    /// Returns the store keys of the entry that names the snapshot of a call's last answer, one per
-    /// signing key, the current one first. `arguments` is a hash of the call's arguments.
+    /// Returns the store keys of the entry that holds the snapshot name of a call's last answer.
+    /// There is one for each signing key, that of the current key first. `arguments` is a hash of
+    /// the call's arguments.
     #[must_use]
     pub fn answer(&self, scope: Scope<'_>, arguments: u128) -> Vec<String> {
         let parts =
@@ -84,8 +85,8 @@ impl Keys {
         self.0.iter().map(|key| derive_name(key, "answer", &parts, 16)).collect()
     }
 
-    /// Returns the store keys of the entry with the information about a tool, one per signing key,
-    /// the current one first.
+    /// Returns the store keys of the entry with the information about a tool. There is one for each
+    /// signing key, that of the current key first.
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];
@@ -97,8 +98,8 @@ fn scope_tag(key: &Hmac<Sha256>, scope: Scope<'_>) -> String {
     derive_name(key, "scope", &[scope.principal.as_bytes(), scope.endpoint.as_bytes()], 6)
 }
 
-/// Derives a name of `length` characters of 6 bits each. Each part is prefixed with its length, so
-/// that different lists of parts never give the same input.
+/// Derives a name of `length` characters of 6 bits each from `parts`. The length of each part is
+/// included, so that different lists never give the same input.
 fn derive_name(key: &Hmac<Sha256>, purpose: &str, parts: &[&[u8]], length: usize) -> String {
     let mut mac = key.clone();
     for part in [&[purpose.as_bytes()], parts].concat() {

@@ -10,7 +10,8 @@ use super::index::{Index, SEGMENT_BYTES, segment_key};
 pub struct Entry<'a> {
     /// The key under which the value is stored.
     pub key: String,
-    /// The bytes to store: an index, a segment, tool information or a snapshot's name.
+    /// The value to store: an index, a segment, information about a tool, or the name of a
+    /// snapshot.
     pub value: Cow<'a, [u8]>,
 }
 
@@ -22,8 +23,8 @@ impl Entry<'_> {
     }
 }
 
-/// Returns the store entries of the snapshot of this name: its index, then the segments of `bytes`,
-/// which borrow them.
+/// Returns the store entries of a snapshot: its index, then the segments of `bytes`. The segments
+/// borrow from `bytes`.
 #[must_use]
 pub fn entries<'a>(snapshot: &str, index: &Index, bytes: &'a [u8]) -> Vec<Entry<'a>> {
     let mut entries = vec![Entry { key: snapshot.to_owned(), value: index.to_bytes().into() }];
@@ -33,20 +34,20 @@ pub fn entries<'a>(snapshot: &str, index: &Index, bytes: &'a [u8]) -> Vec<Entry<
     entries
 }
 
-/// The entries that the host has loaded so far, by key. The value is `None` if the store has no
-/// such entry.
+/// The store entries that the host has loaded so far, by key. A value of `None` means that the
+/// store has no such entry.
 pub type Loaded = BTreeMap<String, Option<Vec<u8>>>;
 
-/// The reason why a part of a snapshot cannot be read.
+/// The reason why a part of a snapshot cannot be read now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The entries with these keys must be loaded first.
+    /// The store entries with these keys must be loaded first.
     Keys(Vec<String>),
-    /// The store no longer has an entry of the snapshot.
+    /// An entry of the snapshot is no longer in the store.
     Gone,
 }
 
-/// A stored snapshot, of whose entries some are loaded.
+/// A snapshot whose index, and possibly some segments, are loaded.
 pub struct StoredSnapshot<'a> {
     /// The name of the snapshot.
     pub name: &'a str,
@@ -56,7 +57,7 @@ pub struct StoredSnapshot<'a> {
 }
 
 impl<'a> StoredSnapshot<'a> {
-    /// Opens the snapshot of this name, whose index must be loaded.
+    /// Opens the snapshot `name`. Its index must be in `loaded`.
     ///
     /// # Errors
     /// Returns [`Missing`] if the index is not loaded or no longer stored.
@@ -71,7 +72,7 @@ impl<'a> StoredSnapshot<'a> {
         }
     }
 
-    /// Returns the bytes `from..to` of the stored payload, or fewer at its end. Costs the segments
+    /// Returns the bytes `from..to` of the stored payload, or fewer at its end. Needs the segments
     /// that contain them.
     ///
     /// # Errors

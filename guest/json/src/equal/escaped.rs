@@ -5,15 +5,16 @@ use wide::u8x16;
 
 use crate::blocks::PART;
 
-/// The number of raw bytes per shuffle: escaping doubles them at most, which fills a vector.
+/// The number of raw bytes per shuffle. Escaping at most doubles them, which fills a vector of 16
+/// bytes.
 const STEP: usize = PART / 2;
-/// Marks an inserted backslash in [`SPREAD`]. The highest bit makes the shuffle return 0; the other
-/// bits are the backslash.
+/// The entry of [`SPREAD`] for an inserted backslash. Its highest bit makes the shuffle return 0.
+/// Its other bits are the backslash.
 const SLASH: u8 = HIGHEST | b'\\';
 const HIGHEST: u8 = 0x80;
 
-/// The shuffle indices that insert a backslash before each escaped byte. The table index has one
-/// bit for each of eight raw bytes, 1 if it is escaped.
+/// For each set of escaped bytes among eight raw bytes, the shuffle indices that insert a backslash
+/// before each. The table index has one bit per raw byte, 1 if escaped.
 static SPREAD: [[u8; PART]; 256] = {
     let mut table = [[0; PART]; 256];
     let mut set = 0;
@@ -33,10 +34,10 @@ static SPREAD: [[u8; PART]; 256] = {
     table
 };
 
-/// The number of raw bytes that [`is_escaped`] compares per iteration. The component checks its
-/// deadline in each iteration.
+/// The number of raw bytes that [`is_escaped`] compares per iteration. Long iterations pay off,
+/// because the WASM component checks its deadline in each.
 const TURN: usize = 2 * PART;
-/// The number of escaped bytes that an iteration may read: two for each raw byte, and one vector.
+/// The number of escaped bytes that one iteration may read: two for each raw byte, and one vector.
 const WINDOW: usize = 2 * TURN + PART;
 
 /// Returns true if `escaped` is `raw` with a backslash before each quote and backslash, and no
@@ -62,8 +63,8 @@ pub(super) fn is_escaped(escaped: &[u8], raw: &[u8]) -> bool {
     escaped.is_empty()
 }
 
-/// Returns the length of the escaped form of the raw bytes `turn`, or `None` if the escaped bytes
-/// `window` do not begin with it.
+/// Returns the length of the escaped form of the raw bytes `turn`. `None` if the escaped bytes
+/// `window` do not begin with that form.
 #[inline(always)]
 fn escaped_length(window: &[u8; WINDOW], turn: &[u8; TURN]) -> Option<usize> {
     let [first, second] = turn.as_chunks::<PART>().0 else { return None };
@@ -79,24 +80,23 @@ fn escaped_length(window: &[u8; WINDOW], turn: &[u8; TURN]) -> Option<usize> {
     (one & two).then_some(end)
 }
 
-/// Returns the set of positions of quotes and backslashes, which must be escaped, with one bit per
-/// byte.
+/// Returns a bit set of the positions of quotes and backslashes, which JSON strings must escape.
 #[inline(always)]
 fn positions_to_escape(bytes: u8x16) -> usize {
     let (quote, slash) = (u8x16::splat(b'"'), u8x16::splat(b'\\'));
     (bytes.simd_eq(quote) | bytes.simd_eq(slash)).to_bitmask() as usize
 }
 
-/// Loads the 16 bytes of `window` at the offset `place`. The bit mask in the code proves to the
-/// compiler that they are in bounds.
+/// Loads the 16 bytes of `window` at the offset `place`. The offset is masked, so that the compiler
+/// knows that they are in bounds.
 #[inline(always)]
 fn load(window: &[u8; WINDOW], place: usize) -> u8x16 {
     let here = window.get(place & (2 * TURN - 1)..).and_then(<[u8]>::first_chunk);
     u8x16::new(here.copied().unwrap_or_default())
 }
 
-/// Compares the escaped form of 16 raw bytes with `window` from `start` on. `escaped` is the set of
-/// positions to escape. Returns the end of the escaped form, and true if it matches.
+/// Compares `window`, from `start` on, with the escaped form of 16 raw bytes. `escaped` is the bit
+/// set of those to escape. Returns the end of the escaped form in `window`, and true if it matches.
 #[inline(always)]
 fn compare_vector(
     window: &[u8; WINDOW],
@@ -117,9 +117,9 @@ fn spread(set: usize) -> u8x16 {
     u8x16::new(SPREAD.get(set).copied().unwrap_or_default())
 }
 
-/// Compares the escaped form of eight raw bytes with `here`, a part of the window. `places` are
-/// their indices from [`SPREAD`], and `set` has a bit for each byte to escape. Returns the escaped
-/// length, and true if it matches.
+/// Compares `here`, a part of the window, with the escaped form of eight raw bytes. `places` are
+/// their shuffle indices from [`SPREAD`], and `set` has a bit for each byte to escape. Returns the
+/// escaped length, and true if it matches.
 #[inline(always)]
 fn compare_half(here: u8x16, bytes: u8x16, places: u8x16, set: usize) -> (usize, bool) {
     let expected = bytes.shuffle(places) | places.saturating_sub(u8x16::splat(HIGHEST));

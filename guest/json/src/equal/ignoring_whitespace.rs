@@ -5,9 +5,9 @@ use wide::u8x16;
 
 use crate::blocks::{common_prefix_length, find_where};
 
-/// Returns true if `escaped`, once decoded, differs from `raw` only in white space between values.
-/// Returns false if they use different escapes for equal strings. O(n), 16 bytes per step in
-/// strings and white space.
+/// Returns true if the JSON in `escaped`, once decoded, differs from `raw` only in white space
+/// between values. Returns false if equal strings have different escapes. O(n), 16 bytes per step
+/// in strings and white space.
 pub(super) fn equal_ignoring_whitespace(escaped: &[u8], raw: &[u8]) -> bool {
     let (mut left, mut right) = (escaped, raw);
     loop {
@@ -26,7 +26,7 @@ pub(super) fn equal_ignoring_whitespace(escaped: &[u8], raw: &[u8]) -> bool {
     }
 }
 
-/// Skips two equal strings; both slices begin after the opening quote. Returns the slices after the
+/// Skips two equal strings. Both slices begin after the opening quote. Returns the slices after the
 /// closing quotes, or `None` if the strings differ.
 #[inline]
 fn string<'l, 'r>(escaped: &'l [u8], raw: &'r [u8]) -> Option<(&'l [u8], &'r [u8])> {

@@ -2,12 +2,12 @@
 
 use super::{MAX_DEPTH, Scan, ScanError};
 
-/// A stack with one bit per open object or array, 1 for objects. It allocates beyond 64 levels
-/// only.
+/// A stack of open objects and arrays, with one bit for each: 1 for an object. It allocates only
+/// beyond 64 levels.
 #[derive(Default)]
 pub(super) struct OpenContainers {
     depth: usize,
-    /// The innermost 64 levels; bit 0 is the innermost.
+    /// The innermost 64 open containers. Bit 0 is the innermost.
     bits: u64,
     outer: Vec<u64>,
 }

@@ -28,7 +28,8 @@ impl Scanner<'_> {
         Ok(start..self.at)
     }
 
-    /// Skips the object or array at the current position, up to the bracket that closes it.
+    /// Skips the object or array at the current position, up to and including its closing bracket,
+    /// without validation.
     #[inline(never)]
     fn brackets<Q: Quotes>(&mut self) -> Scan<()> {
         let mut quotes = Q::default();
@@ -89,17 +90,17 @@ impl Scanner<'_> {
     }
 }
 
-/// Finds the quotes that delimit strings, block by block.
+/// Finds the quotes that delimit strings in a document, one block of 64 bytes after the other.
 trait Quotes: Default {
-    /// Returns the positions of quotes in the next block that end the string around an escaped
-    /// document; none in raw JSON.
+    /// Returns a bit set of the unescaped quotes in the next block, each of which ends the string
+    /// around an escaped document. Empty for raw JSON.
     fn unescaped(&self, block: ByteBlock) -> u64;
-    /// Returns the positions of the quotes that delimit strings in the block at the offset `base`.
-    /// Advances to the next block.
+    /// Returns a bit set of the quotes that delimit strings in the block at offset `base`. Then
+    /// advances to the next block.
     fn next(&mut self, scanner: &Scanner<'_>, block: ByteBlock, base: usize) -> Scan<u64>;
 }
 
-/// Quotes of raw JSON.
+/// Finds the quotes that delimit strings in raw JSON.
 #[derive(Default)]
 struct RawQuotes(EscapeState);
 
@@ -115,7 +116,7 @@ impl Quotes for RawQuotes {
     }
 }
 
-/// Quotes of JSON that is escaped inside a JSON string.
+/// Finds the quotes that delimit strings in JSON that is escaped inside a JSON string.
 #[derive(Default)]
 struct EscapedQuotes(BackslashCarry);
 
@@ -145,10 +146,10 @@ impl Quotes for EscapedQuotes {
     }
 }
 
-/// Returns the positions in `quotes` whose quote is part of a string. Each quote has two or more
-/// backslashes before it. Escaping twice turns `"` into `\\\"`. If the number of backslashes modulo
-/// 4 is 3, the quote is part of a string; if 1, it is a delimiter. An even number ends the
-/// containing string inside of an inner string, which is an error.
+/// Returns the bits of `quotes` whose quotes are content of a string, not delimiters. Each has two
+/// or more backslashes before it. Escaping twice turns `"` into `\\\"`. If the number of
+/// backslashes modulo 4 is 3, the quote is content; if 1, it is a delimiter. An even number ends
+/// the containing string inside of an inner string, which is an error.
 #[inline(never)]
 fn quotes_in_strings(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
     let mut inner = 0;
@@ -162,9 +163,9 @@ fn quotes_in_strings(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u6
     Ok(inner)
 }
 
-/// Fails if a unicode escape in the block at `base` encodes a quote, a backslash or a control
-/// character. `units` are the positions of `u` after a backslash. No common serializer writes such
-/// escapes, and they cannot be skipped in place.
+/// Returns an error if a unicode escape in the block at `base` encodes a quote, a backslash or a
+/// control character. `units` are the positions of `u` after a backslash. No common serializer
+/// writes such escapes, and a scan without decoding would misread them.
 #[inline(never)]
 fn reject_escaped_syntax(scanner: &Scanner<'_>, units: u64, base: usize) -> Scan<()> {
     for at in bit_positions(units).map(|place| base + place) {

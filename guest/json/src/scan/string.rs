@@ -32,9 +32,9 @@ impl<'a> Scanner<'a> {
         self.bytes.get(self.at + self.form.quote()..).unwrap_or_default()
     }
 
-    /// Skips a raw string whose end `find` determines. `find` gets the bytes after the opening
-    /// quote, and returns a value and the offset of the closing quote, or `None` without one.
-    /// Returns the span between the quotes and the value.
+    /// Skips a raw string whose end the callback `find` determines. `find` gets the bytes after the
+    /// opening quote. It returns a value and the offset of the closing quote, or `None` if there is
+    /// none. Returns the span between the quotes, and the value of `find`.
     ///
     /// # Errors
     /// Fails if no string follows or it does not end.
@@ -51,9 +51,9 @@ impl<'a> Scanner<'a> {
         Ok((start..start + length, known))
     }
 
-    /// Skips a string that contains an escaped document, which `read` reads in place. Returns the
-    /// span between the quotes and the result of `read`. Returns `None` without advancing if `read`
-    /// fails or other text follows the document. This takes one pass instead of two.
+    /// Skips a string that contains an escaped JSON document, which the callback `read` parses in
+    /// place. Returns the span between the quotes and the result of `read`. Returns `None` without
+    /// advancing if `read` fails or other text follows the document.
     pub fn embedded_document<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Scan<T>,
@@ -73,7 +73,7 @@ impl<'a> Scanner<'a> {
         Some((start..inner.at, value))
     }
 
-    /// Returns true if a quote of the document's form follows.
+    /// Returns true if a quote follows, which has a backslash if the document is escaped.
     #[inline]
     pub(super) fn is_quote(&self) -> bool {
         match self.form {
@@ -82,8 +82,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Advances to the closing quote if the next 16 bytes contain it and no escape before it.
-    /// Returns false otherwise.
+    /// Advances to the closing quote of a raw string if it is within the next 16 bytes, with no
+    /// escape before it. Returns false otherwise.
     #[inline]
     fn finds_quote(&mut self) -> bool {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -97,7 +97,8 @@ impl<'a> Scanner<'a> {
         ends
     }
 
-    /// Advances from inside a string to its closing quote. Returns false if there is none.
+    /// Advances from inside a string of either form to its closing quote. Returns false if there is
+    /// none.
     #[inline(never)]
     fn reach_quote(&mut self) -> bool {
         match self.form {
@@ -109,9 +110,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Advances to the closing quote of an escaped string. `\"` closes it, `\\` begins an escape in
-    /// it, and an unescaped quote ends the containing string. Returns false if nothing closes the
-    /// string.
+    /// Advances to the closing quote of a string in an escaped document. There, `\"` closes the
+    /// string, `\\` begins an escape in it, and an unescaped quote ends the containing string.
+    /// Returns false if nothing closes the string.
     #[inline]
     fn reach_escaped_quote(&mut self) -> bool {
         loop {

@@ -63,7 +63,7 @@ const ROUNDS: [(FieldPriority, usize); 15] = [
 ];
 
 /// Selects fields whose values cost at most `token_limit` tokens, by the first `rounds` of
-/// [`ROUNDS`]. Lists of records are cut to `records` elements. `None` if not even identifying
+/// the selection rounds. Lists of records are cut to `records` elements. `None` if not even identifying
 /// fields fit.
 #[must_use]
 pub fn select(
