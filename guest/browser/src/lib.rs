@@ -16,7 +16,7 @@ use context_guard_core::{Context, Guard, Plan, Record};
 use context_guard_protocol::fallback;
 use wasm_bindgen::prelude::*;
 
-/// The guard under a policy and signing keys.
+/// The guard, configured with a policy and signing keys.
 #[wasm_bindgen]
 pub struct Core {
     guard: Guard,
@@ -75,7 +75,7 @@ impl Fetched {
     }
 }
 
-/// The core's decision on a message: the action that the JavaScript caller takes next.
+/// The core's decision on a message, with the action that the JavaScript caller must take next.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct Step {
@@ -98,18 +98,20 @@ impl Step {
         self.kind.to_owned()
     }
 
-    /// The store keys to load (`load`), or those whose time to live is renewed (`answer`).
+    /// The store keys to load (for `load`), or those whose time to live is renewed (for `answer`).
     #[wasm_bindgen(getter)]
     pub fn keys(&self) -> Vec<String> {
         self.keys.clone()
     }
 
-    /// Takes the message to send in place of the original; undefined to send the original.
+    /// Returns the message to send in place of the original, and clears it here. Undefined if the
+    /// original is sent.
     pub fn take_message(&mut self) -> Option<Vec<u8>> {
         self.message.take()
     }
 
-    /// Takes the ticket to pass to `response`; empty if the guard need not see the response.
+    /// Returns the ticket to pass to `response`, and clears it here. Empty if the guard need not
+    /// see the response.
     pub fn take_ticket(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.ticket)
     }
@@ -119,12 +121,12 @@ impl Step {
         self.entries.len()
     }
 
-    /// Returns the key of the next entry to store; undefined after the last entry.
+    /// Returns the key of the next entry to store. Undefined after the last entry.
     pub fn next_key(&self) -> Option<String> {
         self.entries.last().map(|(key, _)| key.clone())
     }
 
-    /// Takes the value of the entry whose key `next_key` returns, and moves to the next entry.
+    /// Removes the entry whose key `next_key` returns, and returns its value.
     pub fn take_value(&mut self) -> Option<Vec<u8>> {
         self.entries.pop().map(|(_, value)| value)
     }
@@ -139,7 +141,7 @@ impl Step {
         self.must_be_stored
     }
 
-    /// Returns the record of the decision as JSON; undefined for `load` and `forward`.
+    /// Returns the telemetry record of the decision as JSON. Undefined for `load` and `forward`.
     #[wasm_bindgen(getter)]
     pub fn record(&self) -> Option<String> {
         serde_json::to_string(self.record.as_ref()?).ok()
@@ -148,7 +150,8 @@ impl Step {
 
 #[wasm_bindgen]
 impl Core {
-    /// Compiles a policy. Throws an error that lists the issues of the policy or of the keys.
+    /// Creates a guard from a policy document and signing keys. Throws an error that lists all
+    /// issues of either.
     #[wasm_bindgen(constructor)]
     pub fn new(policy: &str, keys: Vec<Secret>) -> Result<Core, JsError> {
         let told = |issue: &policy::Issue| format!("{}: {}", issue.path, issue.reason);
@@ -163,7 +166,7 @@ impl Core {
         Ok(Self { guard, policy: compiled.policy, warnings })
     }
 
-    /// The issues of the policy that do not make it invalid.
+    /// The warnings about the policy document.
     #[wasm_bindgen(getter)]
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
@@ -216,21 +219,21 @@ impl Core {
         })
     }
 
-    /// Returns the replacement of an answer on which the guard failed; undefined to send it
-    /// unchanged.
+    /// Returns the replacement for an answer that the guard failed to process. Undefined to send
+    /// the answer unchanged.
     pub fn limit(&self, message: &[u8]) -> Option<Vec<u8>> {
         let bytes = usize::try_from(self.policy.hard_byte_limit()).unwrap_or(usize::MAX);
         fallback::limit(message, self.policy.on_fault().into(), bytes)
     }
 
-    /// Returns the estimated number of tokens of a text, by the policy's estimator for the endpoint
-    /// `upstream::name`.
+    /// Returns the estimated number of tokens of a text, by the estimator that the policy sets for
+    /// the endpoint `upstream::name`.
     pub fn estimate(&self, upstream: &str, name: &str, text: &[u8]) -> f64 {
         duration(self.policy.settings_for(upstream, name).estimator.price(text))
     }
 }
 
-/// A key that signs cursors.
+/// A secret that signs cursors.
 #[wasm_bindgen]
 pub struct Secret(Vec<u8>);
 
@@ -242,7 +245,8 @@ impl Secret {
     }
 }
 
-/// Converts entries to owned ones, in reverse order, because `take_value` pops from the end.
+/// Converts store entries to owned ones in reverse order, because `take_value` pops them from the
+/// end.
 fn owned(entries: Vec<Entry<'_>>) -> Vec<(String, Vec<u8>)> {
     entries.into_iter().rev().map(|entry| (entry.key, entry.value.into_owned())).collect()
 }

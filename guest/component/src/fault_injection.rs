@@ -2,8 +2,8 @@
 
 use crate::bindings::context_guard::guard::types::{Outcome, ResponseVerdict};
 
-/// Injects the fault that `message`, the upstream's answer, names in its text, such as
-/// `inject-fault:trap`. Returns the verdict unchanged if it names none.
+/// Injects the fault that the upstream's answer `message` names in its text, such as
+/// `inject-fault:trap`. Returns the verdict `sound` unchanged if it names none.
 pub(crate) fn inject(message: &[u8], sound: ResponseVerdict) -> ResponseVerdict {
     let text = String::from_utf8_lossy(message);
     let Some((_, wanted)) = text.split_once("inject-fault:") else { return sound };

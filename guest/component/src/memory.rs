@@ -12,7 +12,8 @@ use talc::cell::TalcSyncCell;
 use talc::source::Source;
 use talc::wasm::WasmBinning;
 
-/// Size of the initial memory in bytes: with stack and data slightly less than 16 MiB.
+/// Size, in bytes, of the initial memory for allocations. With stack and data, the component starts
+/// with slightly less than 16 MiB.
 const INITIAL_BYTES: usize = 14 << 20;
 /// Minimum number of bytes by which linear memory grows.
 const MIN_GROWTH_BYTES: usize = 4 << 20;
@@ -26,7 +27,8 @@ static mut INITIAL_MEMORY: [MaybeUninit<u8>; INITIAL_BYTES] =
 static ALLOCATOR: TalcSyncCell<Memory, WasmBinning> =
     TalcSyncCell::new_wasm(Memory { claimed_initial: false });
 
-/// The source of the allocator's memory: first the initial memory, then growth of linear memory.
+/// The source of memory for the allocator: first the initial memory, then growth of the linear
+/// memory.
 #[derive(Debug)]
 struct Memory {
     claimed_initial: bool,

@@ -71,7 +71,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that ship nothing, and use what they test or build.
+/// Crates that are not released, such as tests, and may depend on any other.
 const TOOLS: &[&str] =
     &["fuzz", "property-server", "suite", "test-kit", "test-serve", "test-support", "xtask"];
 
@@ -89,17 +89,19 @@ const CORE_LAYERS: &[&[&str]] = &[
     &["guard"],
 ];
 
-/// Arrows against the order that still exist: remove each together with its import.
+/// Imports against the order of layers that still exist, as importing and imported module. Remove
+/// an entry with its import.
 const CORE_EXCEPTIONS: &[(&str, &str)] = &[];
 
-/// Folders whose modules still import each other in cycles: remove each together with its cycle.
+/// Folders whose modules still import each other in cycles. Remove an entry with its cycle.
 const CYCLES: &[&str] = &[];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns each crate's folder and the crates of this workspace that it uses, without prefixes.
+/// Returns, for each crate, its folder and the workspace crates that it uses. Names are without the
+/// prefix `context-guard-`.
 fn crates() -> BTreeMap<String, (PathBuf, Vec<String>)> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
@@ -153,7 +155,7 @@ fn crates_use_only_lower_crates() {
     assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
 
-/// Returns the imports of the core that point to the same or a higher layer.
+/// Returns the imports in the core that point to the same or a higher layer.
 fn layer_violations(layers: &[&[&str]], modules: &[Module], imports: &[Import]) -> Vec<String> {
     let layer = |name: &str| layers.iter().position(|layer| layer.contains(&name));
     let mut violations = BTreeSet::new();

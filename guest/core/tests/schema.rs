@@ -9,7 +9,7 @@ use std::path::Path;
 use context_guard_core::policy::{Document, EndpointSettings, RANGES, SCHEMA, compile};
 use serde_json::{Value, json};
 
-/// Returns every setting with a default value.
+/// Returns the default value of each policy setting that has one.
 fn defaults() -> Value {
     let endpoint = EndpointSettings::default();
     let compiled = compile("").unwrap();
@@ -67,7 +67,7 @@ fn schema() -> Value {
     schema
 }
 
-/// Returns the values of an enumerated setting.
+/// Returns the values that an enumerated policy setting may have.
 fn choices(schema: &Value, property: &Value) -> Vec<String> {
     let reference = property.pointer("/anyOf/0/$ref").or(property.pointer("/items/$ref"));
     let target = reference

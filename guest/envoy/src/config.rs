@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::store::Slots;
 
-/// The environment variable with the signing keys, separated by white space, if the configuration
-/// has none. `environment_variables` of the VM has to pass it to the filter.
+/// The environment variable with the signing keys, separated by white space. Used if the
+/// configuration has none. Envoy passes it only if `environment_variables` of the VM lists it.
 const KEYS_VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
-/// Members of the configuration beside those of [`Settings`].
+/// Members of the Envoy configuration besides those of [`Settings`].
 const OWN_MEMBERS: [&str; 4] = ["policy", "signingKeys", "store", "nowMs"];
 
 /// A validated configuration of the filter.
@@ -21,7 +21,7 @@ pub(crate) struct Config {
     pub(crate) keys: Keys,
     pub(crate) settings: Settings,
     pub(crate) store: Option<Slots>,
-    /// A fixed time for tests, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970, that replaces the clock in tests.
     pub(crate) now_ms: Option<u64>,
 }
 
@@ -40,18 +40,18 @@ impl Default for EnvoySettings {
     }
 }
 
-/// The choice of the cursor store.
+/// The kind of cursor store.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Store {
-    /// No store: to continue an answer, the guard calls the upstream again.
+    /// No store: a cursor repeats the upstream call.
     None,
-    /// A store in Envoy's shared data, for all workers, of at most `bytes` bytes.
+    /// A store in Envoy's shared data, common to all workers, for up to `bytes` bytes.
     Shared { bytes: usize },
 }
 
 impl Config {
-    /// Reads a configuration from JSON, or returns all its errors.
+    /// Parses a configuration from JSON. The error has all its issues.
     pub(crate) fn read(json: &[u8]) -> Result<Self, Vec<String>> {
         let json = if json.trim_ascii().is_empty() { b"{}" } else { json };
         let document: Map<String, Value> = serde_json::from_slice(json)

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::store::Slots;
 
-/// The state that all exchanges of a worker share.
+/// The state that all HTTP exchanges of an Envoy worker share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
@@ -81,8 +81,8 @@ impl Shared {
         }
     }
 
-    /// Passes an upstream's response to the core, and stores the entries that the core returns. The
-    /// message is none if the response passes unchanged.
+    /// Passes an upstream's response to the core, and stores the entries that the core returns.
+    /// Returns no message if the response passes unchanged.
     fn shape(
         &self,
         cx: &Context<'_>,
@@ -119,7 +119,7 @@ impl Shared {
     }
 }
 
-/// A message filter that calls the core. It borrows the state that all exchanges share.
+/// The message filter of the Envoy adapter, which calls the core.
 pub(crate) struct CoreFilter<'a>(pub(crate) &'a Shared);
 
 impl MessageFilter for CoreFilter<'_> {

@@ -5,11 +5,11 @@ use context_guard_core::{Loss, Record};
 use proxy_wasm::hostcalls::{define_metric, increment_metric, record_metric, set_property};
 use proxy_wasm::types::MetricType;
 
-/// The property with the record of an answer: `%FILTER_STATE(wasm.context_guard:PLAIN)%` in an
-/// access log.
+/// The property that holds the telemetry record of an answer. Access logs read it as
+/// `%FILTER_STATE(wasm.context_guard:PLAIN)%`.
 const RECORD_PROPERTY: &str = "context_guard";
 
-/// The ids of the filter's metrics in Envoy.
+/// The ids that Envoy assigned to the filter's metrics.
 pub(crate) struct Metrics {
     answers: u32,
     shaped: u32,

@@ -8,23 +8,24 @@
 use proxy_wasm::hostcalls::{get_shared_data, set_shared_data};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The number of sets in the cache.
+/// The number of sets of the set-associative store.
 const SETS: usize = 64;
-/// The number of slots in a set, and of entries in its directory.
+/// The number of slots in a set, each for one value. The set's directory has an entry for each.
 const WAYS: usize = 32;
-/// Bytes of a directory entry: tag (16), then expiry, time of writing and length (8 each).
+/// Size, in bytes, of a directory entry: tag (16), then expiry, time of writing and length (8
+/// each).
 const ENTRY_BYTES: usize = 40;
-/// Maximum number of attempts to change a directory that other workers change too.
+/// Maximum number of compare-and-swap attempts to change a directory that other workers change too.
 const MAX_SWAP_ATTEMPTS: usize = 16;
 
-/// The cursor store in Envoy's shared data.
+/// The cursor store in Envoy's shared data, organized like a set-associative cache.
 #[derive(Clone, Copy)]
 pub(crate) struct Slots {
-    /// Maximum size of the values of a set, in bytes.
+    /// Maximum total size of the values in a set, in bytes.
     set_bytes: usize,
 }
 
-/// A directory entry, which describes the value in one slot. The default marks a free slot.
+/// A directory entry, which describes the value in one slot. The default describes a free slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     tag: u128,
@@ -33,13 +34,12 @@ struct Entry {
     bytes: u64,
 }
 
-/// The error of a write: the value is too large for a set, or other workers change the set too
-/// often.
+/// The error of a write. The value is too large for a set, or other workers kept changing the set.
 #[derive(Debug)]
 pub(crate) struct Full;
 
 impl Slots {
-    /// Creates a store whose values have at most `bytes` bytes in total.
+    /// Creates a store for values of at most `bytes` bytes in total.
     pub(crate) fn new(bytes: usize) -> Self {
         Self { set_bytes: bytes / SETS }
     }
@@ -86,8 +86,9 @@ impl Slots {
     }
 }
 
-/// Adds an entry to the directory of a set whose values have at most `bytes` bytes. Returns the
-/// entry's slot, and the other slots that were freed. Returns none if the entry is too large.
+/// Adds an entry to the directory of a set whose values have at most `bytes` bytes in total.
+/// Returns the entry's slot and the slots of evicted entries. Returns none if the entry is too
+/// large.
 fn make_room(
     directory: &mut [Entry; WAYS],
     entry: Entry,
@@ -120,8 +121,8 @@ fn make_room(
     }
 }
 
-/// Changes the directory of `set` by compare-and-swap, and retries if another worker was faster.
-/// Fails if `update` returns none.
+/// Changes the directory of `set` with `update`, by compare-and-swap. Retries if another worker
+/// changed it meanwhile. Fails if `update` returns none.
 fn change<T>(
     set: usize,
     mut update: impl FnMut(&mut [Entry; WAYS]) -> Option<T>,
@@ -136,7 +137,8 @@ fn change<T>(
     Err(Full)
 }
 
-/// The set that a key belongs to, and the key's tag: a hash that identifies the key in the set.
+/// Returns the set that a key belongs to, and the key's tag: a hash that identifies the key in its
+/// set.
 fn locate(key: &str) -> (usize, u128) {
     let tag = xxh3_128(key.as_bytes());
     ((tag % SETS as u128) as usize, tag)

@@ -29,17 +29,17 @@ pub(crate) struct Stream {
     response: BodyState,
 }
 
-/// The treatment of the upstream's response body.
+/// The action of the filter on the chunks of the upstream's response body.
 enum BodyState {
     Pass,
-    /// The filter collects the body, and shapes it as a whole.
+    /// The filter collects the chunks, to shape the body as a whole.
     Collect {
         body: Vec<u8>,
         max_bytes: usize,
         with_head: bool,
     },
     Events,
-    /// The body was replaced, so its remaining chunks are dropped.
+    /// The body was already replaced, so that its remaining chunks are dropped.
     Drop,
 }
 
@@ -48,7 +48,8 @@ impl Stream {
         Self { shared, exchange: None, is_request_held: false, response: BodyState::Pass }
     }
 
-    /// Forwards or answers the request. `body` is the request body in Envoy's buffer.
+    /// Forwards or answers a request whose body is complete. `body` is the request body in Envoy's
+    /// buffer.
     fn finish_request(&mut self, body: &[u8]) -> Action {
         self.is_request_held = false;
         let shared = Rc::clone(&self.shared);
@@ -96,8 +97,8 @@ impl Stream {
         }
     }
 
-    /// Collects a chunk of the response body, and replaces the last chunk by the shaped body. `end`
-    /// is true for the last chunk.
+    /// Collects a chunk of the response body. `end` is true for the last chunk, which is replaced
+    /// by the shaped body.
     fn collect(&mut self, chunk: Vec<u8>, end: bool) -> Action {
         let shared = Rc::clone(&self.shared);
         let (BodyState::Collect { body, max_bytes, with_head }, Some(exchange)) =
@@ -268,7 +269,7 @@ impl HttpContext for Stream {
 }
 
 /// Replaces status and content type of the upstream's response by those of `head`, and adds the
-/// headers of `head`.
+/// other headers of `head`.
 fn change_head(head: &HttpResponse) {
     let map = MapType::HttpResponseHeaders;
     headers::WHOLE_BODY_HEADERS.iter().for_each(|name| remove(map, name));
@@ -279,7 +280,8 @@ fn change_head(head: &HttpResponse) {
     }
 }
 
-/// Reads the header `name`. Replaces invalid UTF-8, because a header may hold any bytes.
+/// Reads the header `name`. Invalid UTF-8 in its value is replaced, because a header may contain
+/// any bytes.
 fn header(map: MapType, name: &str) -> Option<String> {
     let value = get_map_value_bytes(map, name).ok()??;
     Some(String::from_utf8_lossy(&value).into_owned())

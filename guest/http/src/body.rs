@@ -13,11 +13,11 @@ use crate::filter::ComponentFilter;
 pub struct ForwardedBody<B>(Source<B>);
 
 enum Source<B> {
-    /// Bytes in memory. None once they are sent.
+    /// Bytes in memory. None after they are sent.
     Whole(Option<Bytes>),
-    /// The bytes of the original body that were read already, then its unread remainder.
+    /// The bytes of the original body that were already read, then its unread remainder.
     Rest(Option<Bytes>, B),
-    /// An event stream, shaped event by event. The original body is none after its end.
+    /// An event stream whose events are shaped one by one. The original body is none after its end.
     Events(Box<HttpExchange>, ComponentFilter, Option<B>),
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Config {
 }
 
 /// Returns the configuration of this instance, or the reason why it is invalid. The environment is
-/// read once.
+/// read on first use only.
 pub(crate) fn config() -> Result<&'static Config, &'static str> {
     static CONFIG: OnceLock<Result<Config, String>> = OnceLock::new();
     CONFIG.get_or_init(read).as_ref().map_err(String::as_str)

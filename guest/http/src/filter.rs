@@ -8,11 +8,12 @@ use crate::bindings::context_guard::guard::types::{
 };
 use crate::config::Config;
 
-/// A message filter that calls the guard component with this configuration.
+/// The message filter of the wasi:http middleware, which calls the guard component.
 #[derive(Clone, Copy)]
 pub(crate) struct ComponentFilter(pub(crate) &'static Config);
 
-/// Calls the guard. If the store fails, calls it once more with the store marked as unavailable.
+/// Calls the guard with access to the store. If the store fails, calls the guard again with the
+/// store marked as unavailable.
 fn with_store<T>(
     caller: &Caller,
     call: impl Fn(&CallContext) -> Result<T, Fault>,

@@ -94,7 +94,7 @@ where
     on_response(response, exchange, filter).await
 }
 
-/// Shapes the response of the next handler.
+/// Shapes the response that the next handler returned.
 async fn on_response<O, E>(
     response: Response<O>,
     mut exchange: HttpExchange,
@@ -156,11 +156,11 @@ where
 /// The result of reading a body up to a limit.
 enum Read<B> {
     Whole(Vec<u8>),
-    /// The bytes that were read, and the unread remainder of the body.
+    /// The body is longer than the limit. Holds the bytes that were read, and the unread remainder.
     TooLong(Vec<u8>, B),
 }
 
-/// Reads a body up to `max_bytes`. Reads nothing of a body whose `content_length` is greater.
+/// Reads a body up to `max_bytes`. Reads nothing if its `content_length` is greater.
 async fn read<B: Body<Data = Bytes> + Unpin>(
     mut body: B,
     content_length: Option<usize>,
@@ -190,7 +190,7 @@ fn respond<O>(response: HttpResponse) -> Response<ForwardedBody<O>> {
     Response::from_parts(head, ForwardedBody::whole(response.body))
 }
 
-/// Replaces status and content type of `head` by those of `response`, and adds the headers of
+/// Replaces status and content type of `head` by those of `response`, and adds the other headers of
 /// `response`.
 fn change_head(head: &mut http::response::Parts, response: &HttpResponse) {
     headers::WHOLE_BODY_HEADERS.iter().for_each(|name| drop(head.headers.remove(*name)));
@@ -214,7 +214,7 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// Replaces path and query of a URI by `target`. Returns none if the result is invalid.
+/// Returns a URI with path and query replaced by `target`. None if the result is invalid.
 fn with_target(uri: &Uri, target: &str) -> Option<Uri> {
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(target.parse().ok()?);

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Estimator;
 
-/// The token budget of a response to the client.
+/// The token budget of a response to the client, with the estimator to apply it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// The estimator of the response's tokens.
     pub estimator: Estimator,
-    /// The maximum tokens that the policy allows, including the safety margin.
+    /// The maximum tokens that the policy allows, including the estimator's safety margin.
     pub threshold: u64,
 }
 

@@ -9,7 +9,8 @@ pub fn estimate(text: &str) -> u64 {
     of_chars(text.chars().count() as u64)
 }
 
-/// Returns the tokens of a text with `chars` Unicode scalar values, by the formula of [`estimate`].
+/// Returns the tokens, by the formula of [`estimate`], of a text with `chars` Unicode scalar
+/// values.
 #[must_use]
 pub fn of_chars(chars: u64) -> u64 {
     let quarter = chars / 4;

@@ -1,8 +1,8 @@
 //! Cost estimation for many similar texts: the tokens of some are computed, and the others are
 //! estimated by their size.
 
-/// The total size and cost of the texts whose cost was computed. Other costs are estimated from
-/// them.
+/// The total size and cost of the texts whose cost was computed. The costs of other texts are
+/// estimated from their ratio.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CostModel {
     bytes: u64,
@@ -16,8 +16,8 @@ impl CostModel {
         self.bytes
     }
 
-    /// Returns the cost of a text of `bytes` bytes. Computes it by `weigh` if `exactly` is true or
-    /// no cost was computed before, and remembers the result. Otherwise estimates it in O(1).
+    /// Returns the cost of a text of `bytes` bytes. If `exactly`, or if no cost was computed
+    /// before, calls `weigh` to compute it, and records it. Otherwise estimates it in O(1).
     pub fn estimate_cost(
         &mut self,
         bytes: usize,

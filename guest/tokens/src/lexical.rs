@@ -58,17 +58,17 @@ impl Profile {
     }
 }
 
-/// The unrounded estimate of a text, in 1/4096 token.
+/// The estimate for a text, not rounded to whole tokens, in 1/4096 token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaledEstimate {
     /// The estimated tokens of the text, in 1/4096 token.
     pub estimate: u64,
-    /// The estimate with an additional cost for runs that natural text does not have. Budgets are
-    /// enforced with it.
+    /// The estimate plus an extra cost for runs of characters that natural text does not have.
+    /// Budgets are enforced with it.
     pub cautious: u64,
 }
 
-/// Returns the estimated tokens of `text`, which may be any bytes. O(n), some 200 MB/s in a
+/// Returns the estimated tokens of `text`, which may be any bytes. O(n), about 200 MB/s in a WASM
 /// sandbox.
 ///
 /// The result is at least a token for each 16 bytes, so that text made to mislead the tables still
@@ -79,7 +79,7 @@ pub fn estimate(text: &[u8], profile: Profile) -> u64 {
 }
 
 /// A cache of the costs of words under one profile, because texts of one kind repeat the same
-/// words. It changes the speed only, not the result.
+/// words. It affects speed only.
 pub struct WordCache([Word; WORDS]);
 
 impl Default for WordCache {
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// The tokenizer itself (o200k) counts 1,120.
+    /// The estimate must be close to 1,120, the count of the real o200k tokenizer.
     #[test]
     fn estimate_is_close_to_the_real_count() {
         let json = r#"{"id":17,"name":"Harbour Loft","status":"confirmed","price":{"basePrice":129.50,"currency":"EUR"}}"#;

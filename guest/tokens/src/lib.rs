@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use context_guard_json::blocks::is_ascii;
 
-/// The number of units per token in which the costs of small texts are added up.
+/// The number of units per token in which costs are computed before they are rounded to tokens.
 pub const COST_SCALE: u64 = 4_096;
 
 /// The estimation method.
@@ -42,17 +42,18 @@ pub struct Estimator {
     pub scale: f64,
 }
 
-/// The tokens and the cost of a text.
+/// The estimated tokens of a text and its cost against a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
-    /// The estimated tokens, as reported.
+    /// The estimated tokens, as reported to clients.
     pub tokens: u64,
-    /// The cost against a budget: the estimate, plus a margin if the estimate may be too low.
+    /// The cost against a budget: the estimated tokens, plus a margin if the estimate may be too
+    /// low.
     pub cost: u64,
 }
 
 impl Measure {
-    /// Returns the summed tokens and costs of two texts that were measured separately.
+    /// Returns the sums of the tokens and costs of two texts that were measured separately.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { tokens: self.tokens + other.tokens, cost: self.cost + other.cost }
@@ -66,13 +67,14 @@ impl Default for Estimator {
 }
 
 impl Estimator {
-    /// Returns the estimated tokens of a text as a model reads it. O(n).
+    /// Returns the estimated tokens of a text, without a safety margin. O(n).
     #[must_use]
     pub fn price(&self, text: &[u8]) -> u64 {
         self.measure(text).tokens
     }
 
-    /// Returns the cost of a text against a budget. O(n).
+    /// Returns the cost of a text against a budget: its estimated tokens, plus a margin if the
+    /// estimate may be too low. O(n).
     #[must_use]
     pub fn cost(&self, text: &[u8]) -> u64 {
         self.measure(text).cost
@@ -117,7 +119,7 @@ impl Estimator {
         }
     }
 
-    /// Estimates a text; `weigh` implements the lexical method. Adds a margin for characters beyond
+    /// Estimates a text. `weigh` implements the lexical method. Adds a margin for characters beyond
     /// ASCII, because the tables were measured on other texts. Without it, estimates were up to 29
     /// % too low if nearly half of the characters were not ASCII.
     fn estimate(
@@ -166,8 +168,8 @@ impl Estimator {
     }
 }
 
-/// Returns the number of Unicode scalar values in UTF-8 text: of all bytes except continuation
-/// bytes.
+/// Returns the number of Unicode scalar values in UTF-8 text, which is the number of bytes that are
+/// not continuation bytes.
 fn characters(text: &[u8]) -> u64 {
     text.iter().filter(|byte| (**byte as i8) >= -0x40).count() as u64
 }

@@ -3,27 +3,27 @@
 use super::{Estimator, Measure, WordCache};
 use context_guard_json::text::{self, Form};
 
-/// The size of a text, in bytes, above which its tokens are extrapolated: estimating megabytes
-/// would cost more than shaping them.
+/// The size of a text, in bytes, above which its tokens are extrapolated from samples: estimating
+/// megabytes would take longer than shaping them.
 const EXACT_BYTES: u64 = 64 * 1024;
-/// The size of a text, in bytes, up to which its tokens are not extrapolated: the samples would be
-/// a third of the text.
+/// The size of a text, in bytes, up to which its tokens are never extrapolated: the samples would
+/// be a third of the text.
 const LEAST_BYTES: u64 = 24 * 1024;
-/// The maximum number of bytes per token in most texts. A text that has fewer bytes for each token
-/// of the cost limit is estimated as a whole at once.
+/// The maximum number of bytes per token in most texts. A text with fewer bytes than this for each
+/// token of the cost limit is estimated as a whole.
 const MOST_BYTES: u64 = 3;
 /// The size of a sample, in bytes. Many short samples represent varied text better than few long
-/// ones, but each cuts a word at either end.
+/// ones, but each sample cuts a word at both ends.
 const SAMPLE_BYTES: usize = 256;
-/// The number of bytes that one sample represents, within the limits on the number of samples.
+/// The number of bytes of a text for which one sample is taken, within the limits on the number of
+/// samples.
 const STRIDE: usize = 32 * 1024;
 /// The minimum number of samples of a text.
 const LEAST_SAMPLES: usize = 32;
 /// The maximum number of samples of a text.
 const MOST_SAMPLES: usize = 256;
 
-/// The tokens of an upstream response or a part of it, estimated as a whole or extrapolated from
-/// samples.
+/// The estimated tokens of an upstream's response, or of a part of it, before shaping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OriginalCost {
     /// The estimated tokens.
@@ -36,14 +36,14 @@ pub struct OriginalCost {
 
 impl OriginalCost {
     /// Estimates the tokens of `bytes`. Up to 64 kB are read as a whole. Longer texts are estimated
-    /// by samples of 32 to 256 equal parts, which takes O(1): 8 to 64 kB are read.
+    /// from samples of 32 to 256 equal parts. This takes O(1): 8 to 64 kB are read.
     #[must_use]
     pub fn estimate(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
         Self::estimate_up_to(estimator, bytes, form, u64::MAX)
     }
 
-    /// Estimates the tokens of `bytes` if only costs up to the limit `enough` must be exact. From
-    /// 24 kB on, the result is extrapolated if samples show a higher cost.
+    /// Estimates the tokens of `bytes` for a caller that needs exact costs only up to the limit
+    /// `enough`. From 24 kB on, the result is extrapolated if samples show a higher cost.
     #[must_use]
     pub fn estimate_up_to(estimator: &Estimator, bytes: &[u8], form: Form, enough: u64) -> Self {
         let length = bytes.len() as u64;
@@ -79,7 +79,7 @@ impl OriginalCost {
         Self { tokens: whole(tokens), cost: whole(cost), sampled: true }
     }
 
-    /// Returns the summed tokens and costs of two originals; `sampled` if either is.
+    /// Returns the sums of two estimates. `sampled` is true if either is extrapolated.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -90,9 +90,9 @@ impl OriginalCost {
     }
 }
 
-/// Returns the offset of a sample in its part of the text: below `most`, pseudo-random by the
-/// number `sample`. With a constant offset, records as long as the parts would show the same part
-/// of each record.
+/// Returns the offset, below `most`, of the sample in the part with the number `sample`. It is
+/// pseudo-random: with a constant offset, records as long as the parts would always show the same
+/// field.
 fn place(sample: usize, most: usize) -> usize {
     let scattered = (sample as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     usize::try_from((scattered * most as u64) >> 32).unwrap_or_default()

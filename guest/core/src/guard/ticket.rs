@@ -9,7 +9,7 @@ use crate::query::Query;
 use crate::shape::context::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
 
-/// Identifies the byte format of tickets. Must change whenever [`Ticket`] does.
+/// Identifies the byte format of tickets. It must change whenever [`Ticket`] does.
 const FORMAT: &[u8; 4] = b"cgt3";
 
 /// The information about a forwarded request that is needed to shape its response. The host carries

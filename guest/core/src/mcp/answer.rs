@@ -6,24 +6,26 @@ use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::{Kind, Scan, ScanError, Scanner};
 use crate::json::text::Form;
 
-/// The parts of an upstream's response, with a tool result or resource, that concern the guard.
+/// The parts of an upstream's response that the guard may change. The response has a tool result or
+/// the contents of a resource.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// The span of the `result` object; none in an error or any other message.
+    /// The span of the `result` object. None in an error response or any other message.
     pub result: Option<Span>,
-    /// The span of the array `content`, or of the array `contents` of a resource.
+    /// The span of the array `content` of a tool result, or of the array `contents` of a resource.
     pub content: Option<Span>,
     /// The blocks in that array.
     pub blocks: Vec<ContentBlock>,
     /// True if the array is the `contents` of a resource.
     pub resource: bool,
-    /// The lists located in `structuredContent`, if the result has it.
+    /// The positions of lists in `structuredContent`. None if the result has no structured content.
     pub structured: Option<DocumentInfo>,
     /// True if the result has `isError: true`.
     pub is_error: bool,
-    /// The span of the result's `_meta` object.
+    /// The span of the result's `_meta` object, if it has one.
     pub meta: Option<Span>,
-    /// The span of the value of `ttlMs`, the time for which clients may cache the result.
+    /// The span of the value of `ttlMs`, the time for which clients may cache the result, if it has
+    /// one.
     pub ttl: Option<Span>,
     /// True if the result has no `resultType`, or `complete`. Results of other types, such as
     /// `input_required`, are not shaped.
@@ -91,7 +93,8 @@ impl Answer {
     }
 }
 
-/// Returns a syntax error if `first` is false: the member at the scanner's position occurs twice.
+/// Returns a syntax error unless `first` is true. If it is false, the object has the member at the
+/// scanner's position twice.
 fn once(first: bool, scanner: &Scanner<'_>) -> Scan<()> {
     if first { Ok(()) } else { Err(ScanError::Syntax(scanner.position())) }
 }

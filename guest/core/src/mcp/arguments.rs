@@ -14,12 +14,12 @@ use crate::shape::context::RequestOptions;
 
 /// Maximum number of ids in the `filter_ids` argument.
 const MAX_FILTER_IDS: usize = 1_000;
-/// The name of the object argument whose members are guard arguments.
+/// The name of the object argument whose members are arguments for the guard.
 pub const ARGUMENTS_OBJECT: &str = "_guard";
-/// The argument that permits truncation marks in the other arguments.
+/// The name of the argument that permits truncation marks in the other arguments.
 pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
 
-/// The parsed arguments of the guard.
+/// The arguments for the guard in a tool call, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuardArguments {
     /// The cursor of an earlier answer, to read its next part.
@@ -30,26 +30,27 @@ pub struct GuardArguments {
     pub query: Query,
 }
 
-/// The arguments of a tool call, separated into the guard's and the tool's.
+/// The arguments of a tool call, separated into those for the guard and those for the tool.
 #[derive(Debug, Default)]
 pub struct SplitArguments {
-    /// The guard's arguments.
+    /// The arguments for the guard.
     pub guarded: GuardArguments,
-    /// The tool's arguments as a JSON object; none if the call had no arguments of the guard.
+    /// The arguments for the tool as a JSON object. None if the call has no arguments for the
+    /// guard, so that it is forwarded as it is.
     pub rest: Option<Vec<u8>>,
 }
 
-/// The tool that a call names. It determines which arguments are the guard's.
+/// The tool that a call names, which determines the arguments that are for the guard.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgumentOwner<'f> {
-    /// The guard's own read tool: all arguments are the guard's.
+    /// The guard's own read tool: all arguments are for the guard.
     ReadTool,
-    /// A tool of the upstream, with its information if the tool was listed before.
+    /// A tool of the upstream, with the information stored when it was listed, if any.
     Tool(Option<&'f ToolInfo>),
 }
 
-/// Separates the arguments of a tool call, the JSON object at `span` of `bytes`, into the guard's
-/// and the tool's.
+/// Separates the arguments of a tool call into those for the guard and those for the tool. They are
+/// the JSON object at `span` of `bytes`.
 ///
 /// # Errors
 /// Returns a message for the caller if one of the guard's arguments has an invalid value.
@@ -88,7 +89,8 @@ pub fn split(
     }
 }
 
-/// Returns the guard's name for an argument, or none if the argument belongs to the tool.
+/// Returns the name, without prefix, of an argument for the guard. None if the argument is for the
+/// tool.
 fn guarded_name<'n>(
     name: &'n str,
     owner: ArgumentOwner<'_>,
@@ -116,7 +118,8 @@ fn guarded_name<'n>(
 }
 
 impl GuardArguments {
-    /// Sets the guard argument with this name, without its prefix, to `value`. `settings` limit it.
+    /// Sets the guard argument `name`, given without prefix, to `value`. `settings` determine the
+    /// maximum of numeric arguments.
     ///
     /// # Errors
     /// Returns a message for the caller if the value is invalid.
@@ -199,13 +202,13 @@ impl GuardArguments {
     }
 }
 
-/// Parses an argument that must be a string and not blank.
+/// Parses an argument that must be a string, and not blank.
 fn parse_text(name: &str, value: &Value) -> Result<String, String> {
     let text = value.as_str().filter(|text| !text.trim().is_empty());
     text.map(str::to_owned).ok_or_else(|| format!("{name} must be a string that is not empty"))
 }
 
-/// Parses an argument that is a list of strings, or one string with commas. Accepts numbers as
+/// Parses an argument that is a list of strings, or one string with commas. Numbers are accepted as
 /// strings.
 fn parse_texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     let texts: Option<Vec<String>> = match value {
@@ -231,7 +234,7 @@ fn parse_texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     })
 }
 
-/// Parses an argument that is a whole number from 1 to `most`. Accepts strings, because models
+/// Parses an argument that is a whole number from 1 to `most`. Strings are accepted, because models
 /// sometimes quote numbers.
 fn parse_number(name: &str, value: &Value, most: u64) -> Result<u64, String> {
     let number = match value {

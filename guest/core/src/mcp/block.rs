@@ -6,8 +6,8 @@ use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, boundary, visible};
 use crate::text::line_index::LineIndex;
 
-/// Minimum size, in bytes, of a message whose first text is also searched for lists or line ends in
-/// the same pass. An answer of that size is likely to be cut.
+/// Minimum size, in bytes, of a message whose first text is searched for lists or line ends while
+/// it is parsed. Larger answers are likely to be reduced, and then need those positions.
 const MIN_INSPECTED_MESSAGE_BYTES: usize = 16 << 10;
 
 /// A content block of a tool result, or one of the contents of a resource.
@@ -15,11 +15,12 @@ const MIN_INSPECTED_MESSAGE_BYTES: usize = 16 << 10;
 pub struct ContentBlock {
     /// The span of the block's JSON object in the message.
     pub span: Span,
-    /// The span of the text between its quotes: the block's own `text`, or that of its `resource`.
+    /// The span of the text, without its quotes: the block's own `text`, or that of its `resource`.
     pub text: Option<Span>,
-    /// The lists located in the text, relative to its start, if the text is JSON and was inspected.
+    /// The positions of lists in the text, relative to its start. None if the text is not JSON, or
+    /// was not inspected.
     pub survey: Option<DocumentInfo>,
-    /// The line ends of the text, if it is not JSON and was inspected.
+    /// The positions of line ends in the text. None if the text is JSON, or was not inspected.
     pub ends: Option<LineIndex>,
 }
 
@@ -48,7 +49,7 @@ pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Content
 }
 
 impl ContentBlock {
-    /// Reads the block's text. If `inspect` is true, also locates the text's lists or line ends.
+    /// Reads the block's text. If `inspect`, also locates the lists or line ends in it.
     fn read_text(&mut self, scanner: &mut Scanner<'_>, inspect: bool) -> Scan<()> {
         (self.survey, self.ends) = (None, None);
         if !inspect {
@@ -71,7 +72,7 @@ impl ContentBlock {
     }
 }
 
-/// Reads the members of a block object, or of the `resource` in it, into `block`. `inspect` is as
+/// Reads the members of a block, or of the `resource` object in it, into `block`. `inspect` is as
 /// for [`ContentBlock::read_text`].
 fn read_members(scanner: &mut Scanner<'_>, inspect: bool, block: &mut ContentBlock) -> Scan<()> {
     scanner.object(|scanner, key| {
@@ -87,7 +88,8 @@ fn read_members(scanner: &mut Scanner<'_>, inspect: bool, block: &mut ContentBlo
     })
 }
 
-/// Returns true if a JSON-escaped text begins with `{` or `[`, so that it may be JSON itself. O(1).
+/// Returns true if a JSON-escaped text begins with `{` or `[`, so that the text itself may be JSON.
+/// O(1).
 #[must_use]
 pub fn begins_as_json(escaped: &[u8]) -> bool {
     let head = visible(

@@ -7,26 +7,26 @@ use crate::shape::context::{RequestOptions, ShapeContext};
 use crate::shape::render::SchemaConstraint;
 use crate::snapshot::{Keys, Replay, Scope};
 
-/// The inputs of a call that are the same for every tool or resource.
+/// The inputs for shaping an answer that do not depend on the called tool or resource.
 #[derive(Clone, Copy)]
 pub struct CallEnvironment<'a> {
-    /// The policy that is in force.
+    /// The policy, from which the settings of the endpoint are taken.
     pub policy: &'a Policy,
-    /// The live signing keys.
+    /// The valid signing keys.
     pub keys: &'a Keys,
     /// The identity of the caller, to which snapshots and cursors are bound.
     pub principal: &'a str,
-    /// The name of the upstream, a part of endpoint names.
+    /// The name of the upstream, the first part of endpoint names.
     pub upstream: &'a str,
     /// The members that the tool's output schema accepts in structured content.
     pub schema_constraint: SchemaConstraint,
-    /// The name of the guard's own tool that reads the rest of an answer by its cursor.
+    /// The name of the guard's own tool, which reads the rest of an answer by its cursor.
     pub read_tool: &'a str,
     /// The token budget that the caller requests, if any.
     pub budget: Option<u64>,
     /// The current time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// The call that cursors repeat. None if the answer is stored instead.
+    /// The upstream call that cursors repeat. None if the answer is stored instead.
     pub replay: Option<&'a Replay>,
 }
 
@@ -36,27 +36,26 @@ pub struct Endpoint<'n> {
     pub full_name: String,
     /// The endpoint's name without its upstream.
     pub name: &'n str,
-    /// The settings that policy gives the endpoint.
+    /// The settings of the policy for this endpoint.
     pub settings: EndpointSettings,
 }
 
 impl<'a> CallEnvironment<'a> {
-    /// Returns the endpoint of this name at the upstream, with its settings.
+    /// Returns the upstream's endpoint `name`, with its settings.
     #[must_use]
     pub fn endpoint<'n>(&self, name: &'n str) -> Endpoint<'n> {
         let full_name = endpoint_name(self.upstream, name);
         Endpoint { full_name, name, settings: self.policy.settings_for(self.upstream, name) }
     }
 
-    /// Returns the scope of an endpoint: the principal and endpoint that snapshots and cursors are
-    /// bound to.
+    /// Returns the principal and the endpoint, to which snapshots and cursors are bound.
     #[must_use]
     pub fn scope<'c>(&'c self, endpoint: &'c Endpoint<'_>) -> Scope<'c> {
         Scope { principal: self.principal, endpoint: &endpoint.full_name }
     }
 
-    /// Builds the context under which payloads of an endpoint are shaped. `arguments` is a hash of
-    /// the tool's arguments.
+    /// Returns the inputs for shaping answers of an endpoint. `arguments` is a hash of the tool's
+    /// arguments.
     #[must_use]
     pub fn shape_context<'c>(
         &'c self,

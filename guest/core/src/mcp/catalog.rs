@@ -19,14 +19,14 @@ pub const READ_TOOL_RENAMED: &str = "context_guard_read_more";
 const READ_DESCRIPTION: &str = "Reads an answer that context-guard cut to fit, by the cursor of that answer: the next part; fields=all: all of it whole, part by part; \
      or of the whole answer only what you ask for: path, fields, where, grep, aggregate, startLine and endLine. Totals by aggregate are right although items are hidden.";
 
-/// Returns the name of the guard's read tool. `renamed` is true if the upstream has a tool of the
-/// usual name.
+/// Returns the name of the guard's read tool: the alternative name if `renamed`, because the
+/// upstream has a tool of the usual name.
 #[must_use]
 pub fn read_tool_name(renamed: bool) -> &'static str {
     if renamed { READ_TOOL_RENAMED } else { READ_TOOL }
 }
 
-/// The members of a tool in `tools/list` that concern the guard.
+/// The members of a tool in `tools/list` that the guard reads or changes.
 #[derive(Debug, Default)]
 struct ListedTool {
     name: String,
@@ -35,7 +35,7 @@ struct ListedTool {
     read_only: bool,
 }
 
-/// A rewritten response to `tools/list`.
+/// A rewritten response to `tools/list`, with the information to store about its tools.
 pub struct ShapedCatalog {
     /// The response for the client.
     pub message: Vec<u8>,
@@ -43,9 +43,9 @@ pub struct ShapedCatalog {
     pub tools: Vec<(String, ToolInfo)>,
 }
 
-/// Rewrites an upstream's response to `tools/list`. `first` is true for the first page of the list,
-/// to which the read tool is added. `limits` returns the settings of a tool. Returns none if the
-/// message has no list of tools.
+/// Rewrites an upstream's response to `tools/list`: adds the guard's arguments to the tools and, if
+/// `first`, the read tool. `first` is true for the first page of the list. `limits` returns the
+/// settings of a tool. Returns none if the message has no list of tools.
 ///
 /// # Errors
 /// Returns an error if the message is not JSON.
@@ -139,7 +139,7 @@ fn tool(scanner: &mut Scanner<'_>) -> Scan<ListedTool> {
     Ok(tool)
 }
 
-/// Returns the kind and span of the member `name` of an object that was validated before.
+/// Returns the kind and span of the member `name` of an object that is known to be valid JSON.
 fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)>> {
     let mut found = None;
     Scanner::starting_at(bytes, Form::Raw, object.start).object(|scanner, key| {
@@ -153,8 +153,7 @@ fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)
     Ok(found)
 }
 
-/// Returns those of the guard's argument names that the tool's input schema has as parameters, one
-/// bit each.
+/// Returns the guard's argument names that are also parameters of the tool, as a bit set.
 fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
     let mut own = 0;
     if let Some((Kind::Object, properties)) = value_of(message, input, "properties")? {
@@ -168,8 +167,8 @@ fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
     Ok(own)
 }
 
-/// Adds the guard's arguments to the root `properties` of a tool's input schema, and changes
-/// nothing else. `own` has a bit for each argument name that is a parameter of the tool.
+/// Adds the guard's arguments to the root `properties` of a tool's input schema. `own` is a bit set
+/// of the argument names that are parameters of the tool, which are not added.
 fn advertise(
     message: &[u8],
     input: &Span,
@@ -222,10 +221,10 @@ fn advertise(
     Ok(())
 }
 
-/// Relaxes a tool's output schema in place, so that an excerpt conforms to it: no root member is
-/// required, and `context_guard` is allowed. A schema that is not a plain object is widened to
-/// allow an envelope. A schema with `$ref` is replaced, because its references would break inside
-/// `anyOf`.
+/// Relaxes a tool's output schema in place, so that an excerpt conforms to it. No root member
+/// remains required, and `context_guard` is allowed. A schema that is not a plain object is widened
+/// by an `anyOf` that allows an envelope. A schema with `$ref` is replaced, because its references
+/// would break inside `anyOf`.
 fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<OutputSchema> {
     const METADATA_PROPERTY: &[u8] = br#""context_guard":{"type":"object"}"#;
     let mut combined = false;

@@ -6,7 +6,8 @@ use crate::json::text::Form;
 use crate::shape::context::ShapeContext;
 use crate::tokens::OriginalCost;
 
-/// The costs of the payloads of an upstream's answer, before shaping.
+/// The estimated costs of the text blocks and structured content of an upstream's answer, before
+/// shaping.
 pub struct AnswerCost {
     blocks: Vec<OriginalCost>,
     /// The cost of the structured content.
@@ -51,7 +52,7 @@ impl AnswerCost {
         self.blocks.iter().copied().fold(OriginalCost::default(), OriginalCost::plus)
     }
 
-    /// Returns the cost of the text of block `at`, or zero if the block has none.
+    /// Returns the cost of the text of the block with index `at`, or zero if the block has no text.
     pub(super) fn block(&self, at: usize) -> OriginalCost {
         self.blocks.get(at).copied().unwrap_or_default()
     }

@@ -18,22 +18,22 @@ use crate::snapshot::stored::{Entry, Loaded, Missing};
 use crate::snapshot::{Cursor, Placement, Replay, StoredSnapshot};
 use crate::tokens::OriginalCost;
 
-/// A reader that serves cursors from stored snapshots.
+/// A reader that returns the parts of stored snapshots to which cursors point.
 pub struct SnapshotReader<'a> {
-    /// The environment of the call.
+    /// The inputs of the call that do not depend on the snapshot.
     pub call: CallEnvironment<'a>,
-    /// The tool that the cursor must have been issued for, without its upstream. None for the read
-    /// tool: it follows every cursor of the principal.
+    /// The tool for which the cursor must have been issued, without its upstream. None for the read
+    /// tool, which accepts every cursor of the principal.
     pub endpoint: Option<&'a str>,
-    /// True if structured content is written where the original answer had some.
+    /// True if structured content is written for answers that originally had some.
     pub structured: bool,
 }
 
 /// A part of a snapshot that was read and rendered for an answer.
 pub struct PartRead {
-    /// The part, as selected from the snapshot.
+    /// The part as selected from the snapshot, before rendering.
     pub excerpt: Excerpt,
-    /// The part, as it is sent.
+    /// The part as it is written into the result for the client.
     pub rendered: Rendered,
     /// The tool or resource that the snapshot was taken from, without its upstream.
     pub endpoint: String,
@@ -43,21 +43,21 @@ pub struct PartRead {
     pub original: OriginalCost,
     /// The size of the upstream's answer in bytes.
     pub original_bytes: u64,
-    /// Entries to store: the renewed index of the snapshot, and new results of a query.
+    /// Entries to store: the index of the snapshot with a new expiry, and the results of a query.
     pub entries: Vec<Entry<'static>>,
-    /// The keys of stored entries whose time to live is renewed.
+    /// The keys of stored entries whose time to live the host renews.
     pub extend: Vec<String>,
 }
 
-/// The reason why no part of a snapshot was read.
+/// The reason why no part of a snapshot could be read.
 pub enum ReadError {
-    /// The entries with these keys must be loaded first.
+    /// The store entries with these keys must be loaded first.
     Load(Vec<String>),
-    /// The answer is not stored: the call that the cursor contains must be repeated.
+    /// The answer is not stored. The upstream call in the cursor must be repeated.
     Replay(Box<Cursor>, Replay),
-    /// The cursor is invalid, has expired, or leads to nothing that is available.
+    /// The cursor is invalid or has expired, or the data it points to is not available.
     Cursor(CursorError),
-    /// The request does not apply to the snapshot. Holds a message for the caller.
+    /// The request does not fit the kind of snapshot. Holds a message for the caller.
     InvalidRequest(String),
 }
 
@@ -71,8 +71,8 @@ impl From<Missing> for ReadError {
 }
 
 impl SnapshotReader<'_> {
-    /// Verifies `guarded.cursor` and reads the part of the snapshot to which it points. `loaded`
-    /// holds the entries loaded so far. Costs the bytes that are read.
+    /// Verifies `guarded.cursor`, and reads the part of the snapshot to which it points. `loaded`
+    /// holds the store entries loaded so far. O(bytes read).
     ///
     /// # Errors
     /// Returns [`ReadError`] if entries are not loaded, or if the cursor or the request is invalid.
@@ -180,8 +180,8 @@ impl SnapshotReader<'_> {
         })
     }
 
-    /// Returns the entries to store and the keys to extend that renew a snapshot. Both are empty if
-    /// the answer has no cursor, or if the snapshot outlives a cursor issued now.
+    /// Returns the entries to store and the keys to extend so that a snapshot outlives a new
+    /// cursor. Both are empty if the answer has no cursor, or if the snapshot lives long enough.
     fn renew(
         &self,
         index: &Index,
@@ -223,7 +223,7 @@ fn page(
     ))
 }
 
-/// Returns the request for the page of a list to which a cursor points.
+/// Returns the request for the page of list items to which a cursor points.
 fn page_request(cursor: &Cursor, context: &ShapeContext<'_>) -> Result<PageRequest, ReadError> {
     let (options, settings) = (context.options, context.limits);
     if options.ranged() {
@@ -300,8 +300,8 @@ fn chunk(
     ))
 }
 
-/// Returns the byte offset at which a line of a stored text begins. Reads only the chunk that
-/// contains it.
+/// Returns the byte offset at which line `line` of a stored text begins. Loads only the chunk that
+/// contains the line.
 fn line_offset(stored: &StoredSnapshot<'_>, text: &TextIndex, line: u64) -> Result<u64, Missing> {
     if line > text.lines {
         return Ok(stored.index.bytes);

@@ -5,11 +5,11 @@ use crate::json::scan::Kind;
 use crate::json::text::Form;
 use crate::json::{Span, equal};
 
-/// The relation of an answer's structured content to its text content.
+/// The relation between the text content and the structured content of an answer.
 pub(super) enum Relation {
-    /// The text equals the whole structured content, or its longest list.
+    /// The text has the same data as the whole structured content, or as its longest list.
     Whole,
-    /// The text equals the string at this span inside the structured content.
+    /// The text equals a string inside the structured content, whose span this is.
     Text(Span),
     /// The text and the structured content differ.
     None,
@@ -17,8 +17,8 @@ pub(super) enum Relation {
 
 impl Relation {
     /// Compares structured content, whose lists are in `survey`, with the escaped texts of the
-    /// message. A string of the structured content counts as the text only if at most
-    /// `max_wrapping` other bytes surround it. Reads both once.
+    /// message. Returns [`Self::Text`] only if at most `max_wrapping` bytes surround the string in
+    /// the structured content. Reads both contents once.
     pub(super) fn compare(
         message: &[u8],
         survey: &DocumentInfo,
@@ -46,8 +46,8 @@ impl Relation {
     }
 }
 
-/// Returns true if the text of a block equals a list item of the structured content. An item that
-/// is a string is compared by its content, any other by its JSON.
+/// Returns true if a text block equals a list item of the structured content. A string item is
+/// compared by its content, any other by its JSON.
 fn equals_item(item: &[u8], text: &[u8]) -> bool {
     match item.strip_prefix(b"\"").and_then(|item| item.strip_suffix(b"\"")) {
         Some(string) => equal::text(string, Form::Escaped, text, Form::Escaped),

@@ -7,7 +7,7 @@ use crate::json::text::{escape, quoted};
 use crate::shape::content_block::{plain_block, text_block};
 use crate::shape::render::Rendered;
 
-/// The properties of a client's request that the response to it depends on.
+/// The properties of a client's request that determine the form of the response.
 #[derive(Clone, Copy)]
 pub struct Envelope<'a> {
     /// The JSON-RPC id of the request, verbatim.
@@ -17,8 +17,8 @@ pub struct Envelope<'a> {
 }
 
 impl Envelope<'_> {
-    /// Writes a JSON-RPC response whose `result` has these members. MCP 2026-07-28 requires
-    /// `resultType`; earlier versions do not know it.
+    /// Returns a JSON-RPC response whose `result` has `members`. In stateless mode it also has
+    /// `resultType`, which MCP 2026-07-28 requires and earlier versions do not know.
     fn result(&self, members: &[u8]) -> Vec<u8> {
         let kind: &[u8] = if self.stateless { b",\"resultType\":\"complete\"" } else { b"" };
         [
@@ -32,7 +32,7 @@ impl Envelope<'_> {
         .concat()
     }
 
-    /// Writes the response to a tool call: an excerpt with result metadata.
+    /// Returns the response to a tool call: an excerpt with its result metadata.
     #[must_use]
     pub fn tool(&self, rendered: &Rendered, meta: &Map<String, Value>) -> Vec<u8> {
         let mut members = b"\"content\":[".to_vec();
@@ -55,7 +55,7 @@ impl Envelope<'_> {
         self.result(&members)
     }
 
-    /// Writes the response to a read of the resource `uri`: an excerpt with result metadata.
+    /// Returns the response to a read of the resource `uri`: an excerpt with its result metadata.
     #[must_use]
     pub fn resource(&self, uri: &str, rendered: &Rendered, meta: &Map<String, Value>) -> Vec<u8> {
         let mut members = b"\"contents\":[".to_vec();
@@ -77,7 +77,7 @@ impl Envelope<'_> {
         self.result(&members)
     }
 
-    /// Writes the response to a tool call that failed. The model sees the text.
+    /// Returns the response to a tool call that failed. The model sees `text`.
     #[must_use]
     pub fn tool_error(&self, text: &str) -> Vec<u8> {
         self.result(
@@ -85,7 +85,7 @@ impl Envelope<'_> {
         )
     }
 
-    /// Writes a JSON-RPC error response with this code and message.
+    /// Returns a JSON-RPC error response with this code, and `text` as its message.
     #[must_use]
     pub fn error(&self, code: i64, text: &str) -> Vec<u8> {
         let code = code.to_string();
@@ -102,13 +102,13 @@ impl Envelope<'_> {
     }
 }
 
-/// Writes the member `"_meta":{…}` of a result, with this result metadata.
+/// Returns the member `"_meta":{…}` of a result, which contains the result metadata `meta`.
 #[must_use]
 pub fn result_meta(meta: &Map<String, Value>) -> Vec<u8> {
     format!("\"_meta\":{{\"{META_RESULT}\":{}}}", Value::Object(meta.clone())).into_bytes()
 }
 
-/// Writes one of the `contents` of a resource. `text` is already JSON-escaped.
+/// Returns one of the `contents` of a resource, as JSON. `text` is already JSON-escaped.
 #[must_use]
 pub fn content(uri: &str, text: &[u8]) -> Vec<u8> {
     [
@@ -121,8 +121,8 @@ pub fn content(uri: &str, text: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Writes the result notice of an excerpt as one of the `contents` of a resource. Its URI reads the
-/// next part.
+/// Returns the result notice of an excerpt as one of the `contents` of a resource. Its URI leads to
+/// the next part.
 #[must_use]
 pub fn notice_content(rendered: &Rendered) -> Vec<u8> {
     let uri = format!("{}{}", super::READ_URI, rendered.cursor.as_deref().unwrap_or("end"));

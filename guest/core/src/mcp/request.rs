@@ -4,10 +4,10 @@ use crate::json::Span;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::Form;
 
-/// The parts of a client's request that concern the guard.
+/// The parts of a client's request that the guard reads or removes.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The span of the JSON-RPC id; none in a notification.
+    /// The span of the JSON-RPC id. None in a notification.
     pub id: Option<Span>,
     /// The JSON-RPC method; empty if the message is not a request.
     pub method: String,
@@ -15,7 +15,7 @@ pub struct Request {
     pub name: Option<String>,
     /// The span of `params.arguments`.
     pub arguments: Option<Span>,
-    /// True if `params.cursor` is present, which requests a later page of a list (MCP pagination).
+    /// True if `params.cursor` is present: the request is for a later page of an MCP list.
     pub continues: bool,
     /// True if `_meta` names a protocol version: the request uses the stateless protocol mode.
     pub stateless: bool,
@@ -30,14 +30,14 @@ pub struct Meta {
     pub span: Span,
     /// The members that are not the guard's, verbatim and joined by commas.
     pub rest: Vec<u8>,
-    /// The token budget that the caller requests in `dev.context-guard/budget`.
+    /// The token budget that the caller requests in the member `dev.context-guard/budget`.
     pub budget: Option<u64>,
-    /// True if the object has members of the guard.
+    /// True if the object has members for the guard.
     pub has_guard_members: bool,
 }
 
 impl Request {
-    /// Parses a client's message. The result has no method if the message is not a request.
+    /// Parses a client's message. `method` is empty if the message is not a request.
     ///
     /// # Errors
     /// Returns an error if the message is not JSON.

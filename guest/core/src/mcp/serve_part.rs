@@ -9,7 +9,7 @@ use crate::policy::endpoint_name;
 use crate::record::Record;
 use crate::shape::notice::READ_TOOL;
 
-/// The answer to a request for a part of a snapshot.
+/// The guard's answer to a request that reads a part of a snapshot.
 pub struct ServedPart {
     /// The JSON-RPC response for the client.
     pub message: Vec<u8>,
@@ -17,8 +17,8 @@ pub struct ServedPart {
     pub record: Record,
 }
 
-/// Writes the answer with the part that was read: to a tool call, or to a read of the resource with
-/// this URI.
+/// Returns the answer that sends `part`, which was read from a snapshot: to a tool call or, if
+/// `uri` is given, to a read of that resource.
 #[must_use]
 pub fn serve_part(
     envelope: &Envelope<'_>,

@@ -23,8 +23,8 @@ use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Placement};
 use crate::tokens::OriginalCost;
 
-/// Shapes an upstream's answer to fit `token_limit`. `cost` is the cost of the answer as received.
-/// Returns none if it may be sent unchanged.
+/// Reduces an upstream's answer until it costs at most `token_limit`. `cost` is that of the answer
+/// as received. Returns none if the answer needs no change.
 #[must_use]
 pub fn shape<'a>(
     context: &ShapeContext<'_>,
@@ -96,15 +96,15 @@ impl<'a> Shaper<'_, 'a> {
             .map_or(&[], |span| self.writer.bytes(span))
     }
 
-    /// Returns the lists located in the text of block `at`, or none if the text is not JSON.
+    /// Returns the positions of lists in the text of the block with index `at`. None if the text is
+    /// not JSON.
     fn survey(&self, at: usize) -> Option<Cow<'_, DocumentInfo>> {
         let known = self.block(at).and_then(|block| block.survey.as_ref());
         known.map(Cow::Borrowed).or_else(|| locate_json_lists(self.text(at)).map(Cow::Owned))
     }
 
-    /// Returns true if an answer within its budget may still have to be shaped. The reason is its
-    /// number of items, its length, or a requested range. `texts` are the indices of the text
-    /// blocks.
+    /// Returns true if an answer within its budget may need shaping because of its number of items,
+    /// its length, or a requested range of lines. `texts` are the indices of the text blocks.
     fn may_need_cut(&self, survey: &DocumentInfo, texts: &[usize]) -> bool {
         let (settings, options) = (self.writer.context.limits, self.writer.context.options);
         let size = self.writer.context.page_size();
@@ -121,9 +121,9 @@ impl<'a> Shaper<'_, 'a> {
                 && self.writer.cost.structured.tokens > settings.summary_threshold)
     }
 
-    /// Shapes a payload: the result of a query on it, its transformation by policy, or itself.
-    /// `text` and `placement` tell whether it is sent as text and as structured content. Returns
-    /// none if it may be sent unchanged.
+    /// Shapes the result of the caller's query on a payload, or the payload as transformed by
+    /// policy, or the payload itself. `text` and `placement` tell if the result goes into text and
+    /// structured content. Returns none if it needs no change.
     fn shape_payload(
         &self,
         payload: &Payload<'a, '_>,
@@ -170,8 +170,8 @@ impl<'a> Shaper<'_, 'a> {
         Some(shaped)
     }
 
-    /// Returns a store entry, keyed by the call, that names the snapshot to which `whole` points.
-    /// With it, the same call with other options can be answered from the store.
+    /// Returns a store entry that maps this call to the snapshot to which `whole` points. With it,
+    /// the store can answer the same call with other options.
     fn remember(&self, whole: &Cursor) -> Option<Entry<'static>> {
         let context = self.writer.context;
         let key = context.keys.answer(context.scope, context.arguments).into_iter().next()?;
@@ -211,7 +211,8 @@ impl<'a> Shaper<'_, 'a> {
         )
     }
 
-    /// Shapes an answer whose text and structured content are equal: one payload, written twice.
+    /// Shapes an answer whose text and structured content have the same data, as one payload that
+    /// is written twice.
     fn shape_duplicate(&self, survey: &DocumentInfo, texts: &[usize]) -> Option<ShapedMessage<'a>> {
         let shaped = self.shape_structured_payload(survey, true, self.token_limit)?;
         let content = self.writer.content_with(&shaped.rendered, texts);
@@ -222,7 +223,8 @@ impl<'a> Shaper<'_, 'a> {
         }))
     }
 
-    /// Shapes an answer whose structured content contains the text as the string at span `string`.
+    /// Shapes an answer whose text equals the string at the span `string` in its structured
+    /// content.
     fn shape_wrapped_text(
         &self,
         survey: &DocumentInfo,
@@ -252,7 +254,7 @@ impl<'a> Shaper<'_, 'a> {
         }))
     }
 
-    /// Shapes an answer whose text and structured content differ: two payloads that share the
+    /// Shapes an answer whose text and structured content differ, as two payloads that share the
     /// budget.
     fn shape_separately(
         &self,
@@ -282,8 +284,8 @@ impl<'a> Shaper<'_, 'a> {
         (!plan.payloads.is_empty()).then(|| self.writer.finish(plan))
     }
 
-    /// Shapes the text blocks with these indices: a single or dominant block in its place, many as
-    /// a list.
+    /// Shapes the text blocks with the indices `texts`. A single or dominant block is shaped by
+    /// itself, and many blocks as a list.
     fn shape_texts(&self, texts: &[usize], token_limit: u64) -> Option<ContentPlan<'a>> {
         let (largest, cost) = texts
             .iter()
@@ -347,12 +349,12 @@ impl<'a> Shaper<'_, 'a> {
     }
 }
 
-/// Returns the lists located in a JSON-escaped text, or none if the text is not JSON.
+/// Returns the positions of lists in a JSON-escaped text. None if the text is not JSON.
 fn locate_json_lists(escaped: &[u8]) -> Option<DocumentInfo> {
     begins_as_json(escaped).then(|| DocumentInfo::parse(escaped, Form::Escaped)).flatten()
 }
 
-/// Returns a text with the end of an error's message: about `token_limit` tokens, at most 600
+/// Returns the end of an error message that must be cut: about `token_limit` tokens, at most 600
 /// bytes.
 fn error_tail(bytes: &[u8], token_limit: u64) -> Vec<u8> {
     let length = usize::try_from(token_limit.saturating_mul(2)).unwrap_or(usize::MAX).min(600);

@@ -5,28 +5,30 @@ use serde::{Deserialize, Serialize};
 use crate::encoding::{pack, unpack};
 use crate::shape::render::SchemaConstraint;
 
-/// Identifies the byte format of stored tool information. Must change whenever [`ToolInfo`] does.
+/// Identifies the byte format of stored tool information. It must change whenever [`ToolInfo`]
+/// does.
 const FORMAT: &[u8; 4] = b"cgf2";
 
 /// The additions to structured content that a tool's output schema allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputSchema {
-    /// The tool has no output schema, so anything is allowed.
+    /// The tool has no output schema, so that any structured content is allowed.
     #[default]
     Free,
     /// The schema allows members that it does not name.
     Open,
-    /// The schema names all allowed members; the guard added `context_guard` to them.
+    /// The schema forbids members that it does not name. The guard added `context_guard` to it.
     Closed,
-    /// The schema is not a plain object: the guard widened it to allow an envelope instead.
+    /// The schema is not a plain object. The guard widened it by an alternative that allows an
+    /// envelope.
     Widened,
 }
 
-/// Information about one tool of the upstream.
+/// Information about a tool of the upstream, stored when the tool was listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolInfo {
-    /// The guard's argument names that are parameters of the tool: one bit each, in the order of
-    /// [`ARGUMENT_NAMES`](context_guard_protocol::argument::ARGUMENT_NAMES).
+    /// The guard's argument names that are also parameters of the tool, as a bit set in the order
+    /// of [`ARGUMENT_NAMES`](context_guard_protocol::argument::ARGUMENT_NAMES).
     pub own_parameters: u16,
     /// The additions to structured content that the tool's output schema allows.
     pub output: OutputSchema,
@@ -35,7 +37,7 @@ pub struct ToolInfo {
 }
 
 impl OutputSchema {
-    /// Returns the constraint that the schema puts on structured content with an excerpt.
+    /// Returns the constraint that the output schema puts on excerpts in structured content.
     #[must_use]
     pub fn constraint(self) -> SchemaConstraint {
         match self {
@@ -47,13 +49,13 @@ impl OutputSchema {
 }
 
 impl ToolInfo {
-    /// Returns the tool information as bytes for the store.
+    /// Returns the tool information in its storage format.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         pack(FORMAT, self)
     }
 
-    /// Reads tool information from the store. Returns none if another version wrote it.
+    /// Parses tool information in its storage format. Returns none if another version wrote it.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         unpack(FORMAT, bytes)

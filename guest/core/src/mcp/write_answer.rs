@@ -25,7 +25,7 @@ pub struct ShapedMessage<'a> {
     pub entries: Vec<Entry<'a>>,
     /// The kind of excerpt that was sent: see [`crate::Record::mode`].
     pub mode: &'static str,
-    /// The worst loss that a payload of the answer suffered.
+    /// The greatest loss among the payloads of the answer.
     pub loss: Loss,
     /// The number of items shown, if the first shaped payload is a list.
     pub items: Option<u64>,
@@ -33,16 +33,16 @@ pub struct ShapedMessage<'a> {
     pub tokens: u64,
 }
 
-/// The shaped payloads of an answer, and the content array to send.
+/// The shaped payloads of an answer, and the content blocks to send.
 pub(super) struct ContentPlan<'a> {
     pub(super) payloads: Vec<ShapedPayload<'a>>,
-    /// The elements of the new content array, as JSON.
+    /// The content blocks to send, as JSON.
     pub(super) content: Vec<Vec<u8>>,
-    /// The tokens of the payloads that are sent unchanged.
+    /// The estimated tokens of the payloads that are sent unchanged.
     pub(super) unshaped_tokens: u64,
 }
 
-/// A writer that replaces the payloads of one upstream's answer.
+/// Replaces the payloads in an upstream's answer by their excerpts.
 pub(super) struct AnswerWriter<'s, 'a> {
     pub(super) context: &'s ShapeContext<'s>,
     pub(super) message: &'a [u8],
@@ -60,8 +60,8 @@ impl<'a> AnswerWriter<'_, 'a> {
         self.answer.blocks.iter().map(|block| self.bytes(&block.span).to_vec()).collect()
     }
 
-    /// Returns the upstream's content blocks with the rendered text in the first of `texts` (block
-    /// indices in ascending order) and without the others.
+    /// Returns the upstream's content blocks with the rendered text in the first block of `texts`,
+    /// and without the other blocks of `texts`. `texts` are block indices in ascending order.
     pub(super) fn content_with(&self, rendered: &Rendered, texts: &[usize]) -> Vec<Vec<u8>> {
         let mut content = Vec::new();
         for (at, block) in self.answer.blocks.iter().enumerate() {
@@ -91,7 +91,7 @@ impl<'a> AnswerWriter<'_, 'a> {
         }
     }
 
-    /// Writes the message for the client: new content, structured content, `ttlMs` and result
+    /// Returns the message for the client, with new content, structured content, `ttlMs` and result
     /// metadata.
     pub(super) fn finish(&self, mut plan: ContentPlan<'a>) -> ShapedMessage<'a> {
         let mut edits = Edits::default();
@@ -161,8 +161,8 @@ impl<'a> AnswerWriter<'_, 'a> {
         }
     }
 
-    /// Writes the result metadata: appends it to `_meta`, or adds a `_meta` member to `members` if
-    /// there is none.
+    /// Writes the result metadata into the `_meta` object of the result. If there is none, adds a
+    /// `_meta` member to `members`.
     fn meta(
         &self,
         plan: &ContentPlan<'_>,

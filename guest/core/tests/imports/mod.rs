@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A source file.
+/// A source file of a crate, with its module path.
 pub(crate) struct Module {
     /// The module's path inside the crate; empty for the root.
     pub(crate) path: Vec<String>,
-    /// The file, for error messages.
+    /// The path of the file, for error messages.
     pub(crate) file: String,
     /// The source text.
     pub(crate) text: String,
@@ -17,13 +17,13 @@ pub(crate) struct Module {
 pub(crate) struct Import {
     /// The importing module.
     pub(crate) from: Vec<String>,
-    /// The imported module; a module's own path if an item of it is imported.
+    /// The imported module. If an item is imported, the module that contains it.
     pub(crate) to: Vec<String>,
     /// The importing file.
     pub(crate) file: String,
 }
 
-/// Reads all modules below a `src` folder. Binaries' roots count as the crate root.
+/// Reads all modules in a `src` folder. The root files of binaries count as the crate root.
 pub(crate) fn modules(source: &Path) -> Vec<Module> {
     let (mut folders, mut modules) = (vec![source.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -75,7 +75,7 @@ pub(crate) fn imports(module: &Module, modules: &[Module]) -> Vec<Import> {
     found
 }
 
-/// Returns all paths of a use tree: `a::{b, c::d}` has `a::b` and `a::c::d`.
+/// Returns all paths in a use tree: `a::{b, c::d}` has `a::b` and `a::c::d`.
 fn expand(tree: &str) -> Vec<Vec<String>> {
     let name: String =
         tree.chars().take_while(|next| next.is_alphanumeric() || *next == '_').collect();
@@ -103,7 +103,7 @@ fn expand(tree: &str) -> Vec<Vec<String>> {
     tails.into_iter().map(|tail| [vec![name.clone()], tail].concat()).collect()
 }
 
-/// Returns the longest beginning of a path that is a module.
+/// Returns the longest prefix of an import path that names a module of the crate.
 fn resolve(base: &[String], path: &[String], modules: &[Module]) -> Vec<String> {
     let whole = [base, path].concat();
     let is_module = |path: &[String]| modules.iter().any(|module| module.path.starts_with(path));
@@ -115,8 +115,8 @@ fn resolve(base: &[String], path: &[String], modules: &[Module]) -> Vec<String> 
         .to_vec()
 }
 
-/// Returns the cycles between sibling modules: the parent's path, and the names of the modules.
-/// Imports between a module and its own submodules are no cycles.
+/// Returns the import cycles between sibling modules, as the parent's path and the names of the
+/// modules. Imports between a module and its own submodules do not count.
 pub(crate) fn cycles(imports: &[Import]) -> Vec<(String, Vec<String>)> {
     let mut edges: BTreeMap<Vec<String>, BTreeSet<(String, String)>> = BTreeMap::new();
     for import in imports {

@@ -8,7 +8,8 @@ use crate::bindings::wasi::keyvalue::store::{Bucket, Error, open};
 /// The environment variable that names the bucket. Default: `default`, which the host may map to
 /// any bucket.
 const BUCKET_VARIABLE: &str = "CONTEXT_GUARD_BUCKET";
-/// Size, in bytes, of the expiry before each value: milliseconds since 1970, little-endian.
+/// Size, in bytes, of the expiry that precedes each stored value: milliseconds since 1970,
+/// little-endian.
 const EXPIRY_BYTES: usize = size_of::<u64>();
 
 fn bucket() -> Result<Bucket, StoreError> {
@@ -34,8 +35,8 @@ fn now_ms() -> u64 {
     now.seconds * 1_000 + u64::from(now.nanoseconds / 1_000_000)
 }
 
-/// Reads the bytes stored under a key: the expiry, then the value. Removes them and returns none if
-/// the value has expired.
+/// Reads the value stored under a key, which its expiry precedes. Deletes the value and returns
+/// none if it has expired.
 fn read(bucket: &Bucket, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(value) = bucket.get(key).map_err(fault)? else { return Ok(None) };
     let expires_ms = value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));

@@ -1,6 +1,6 @@
 //! Byte classes of the event scanner.
 
-/// The class of a byte. The event scanner branches on nothing else.
+/// The class of a byte, which is all that the event scanner distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Class {
@@ -27,7 +27,7 @@ impl Class {
     }
 }
 
-/// Computes the class of a byte, to build tables at compile time.
+/// Returns the class of a byte by comparisons. Used at compile time to build tables.
 pub(super) const fn compute_class(byte: u8) -> Class {
     match byte {
         b'a'..=b'z' => Class::Lower,

@@ -11,81 +11,83 @@ use punctuation::{LETTER, follows, is_escape};
 use super::classes::{Class, class};
 use super::window::{Run, Window};
 
-/// The number of prefixes of a word: none, space, quote, `_`, `/`, `.`, `-`, other punctuation,
-/// camel case, after a digit, after a character beyond ASCII.
+/// The number of word prefixes: none, space, quote, `_`, `/`, `.`, `-`, other punctuation, camel
+/// case, after a digit, after a character beyond ASCII.
 pub(super) const WORD_PREFIXES: usize = 11;
-/// The number of combinations of prefix and case (lower, Capitalized, UPPER) of a word.
+/// The number of word shapes: combinations of a prefix and a case (lower, Capitalized, UPPER).
 pub(super) const WORD_SHAPES: usize = WORD_PREFIXES * 3;
-/// The number of lengths of words in keys: 0 to 16, where 16 includes longer words.
+/// The number of word lengths in keys: 0 to 16, where 16 includes all longer words.
 pub(super) const LENGTHS: usize = 17;
-/// The number of combinations of shape and length of a word.
+/// The number of word keys: combinations of a shape and a length.
 pub(super) const WORD_KEYS: usize = WORD_SHAPES * LENGTHS;
 pub(super) const DIGIT_KEYS: usize = 4 * 16 + 4;
 pub(super) const ESCAPE_KEYS: usize = 16;
 pub(super) const PUNCTUATION_KEYS: usize = 4096;
 pub(super) const SPACE_KEYS: usize = 2 * 3 * 4 * 8 * 4;
 
-/// A receiver of the events of a text. `key` is the index of an event in its table.
+/// A receiver of the lexical events of a text. In its methods, `key` is the index of an event in
+/// the table for its kind.
 pub(super) trait Sink {
-    /// Announces that the next event ends before the offset `end`. The event begins at the end of
-    /// the previous one.
-    #[inline]
+    /// Announces that the next event ends at the offset `end`, which is excluded. It begins at the
+    /// end of the previous event.
     fn ends_at(&mut self, _end: usize) {}
 
-    /// Receives a word or a part of one, `text[from..to]`. The key combines prefix, case and
+    /// Receives a word or a part of one, `text[from..to]`. The key combines its prefix, case and
     /// length.
     fn word(&mut self, key: usize, text: &[u8], from: usize, to: usize);
-    /// Receives a run of up to six punctuation characters, or a long line that mostly repeats one
+    /// Receives a run of up to six punctuation characters, or a rule line that mostly repeats one
     /// character.
     fn punctuation(&mut self, key: usize);
     fn space(&mut self, key: usize);
-    /// Receives a run of `length` digits: up to 15 or, if `key >= 64`, more, with a cost for each
-    /// digit.
+    /// Receives a run of `length` digits. If `key >= 64`, it has more than 15 digits, and each has
+    /// a cost.
     fn digits(&mut self, key: usize, length: usize);
     /// Receives a run of letters and digits that looks like an id.
     fn id(&mut self, run: &[u8]);
-    /// Receives `\uXXXX`, keyed by its first digit.
+    /// Receives a `\uXXXX` escape, keyed by its first digit.
     fn unicode_escape(&mut self, key: usize);
     /// Receives one character beyond ASCII. `first` is true for the first in a run of such
     /// characters.
     fn wide(&mut self, first: bool, character: &[u8]);
-    /// Receives the length of a run of more than 12 punctuation characters, before its events.
-    /// `alike` is true if half of the characters repeat the one before.
+    /// Receives the length of a run of more than 12 punctuation characters, before the events of
+    /// that run. `alike` is true if half of the characters equal the one before.
     fn long_punctuation(&mut self, length: usize, alike: bool);
-    /// Receives the fixed cost of the tail of a very long event, in 1/256 token.
+    /// Receives the cost of the rest of a very long event, in 1/256 token.
     fn tail(&mut self, cost: usize);
 }
 
-/// The word prefix that the bytes right before the next event make, counted as in
-/// [`WORD_PREFIXES`].
+/// The word prefix, as counted in [`WORD_PREFIXES`], that the bytes right before the next event
+/// form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Pending(usize);
 
 impl Pending {
     const NOTHING: Self = Self(0);
     const SPACE: Self = Self(1);
-    /// The prefix after a character of two bytes, which is an event of its own.
+    /// The prefix of a word after a character of two bytes, which is an event of its own.
     const TWO_BYTES: Self = Self(10);
 
-    /// Returns the prefix that a single punctuation character makes before a letter.
+    /// Returns the prefix that the punctuation character `mark` forms if a letter follows.
     #[inline]
     fn mark(mark: u8) -> Self {
         Self(MARKS.get(usize::from(mark)).copied().unwrap_or(OTHER_MARK).into())
     }
 
-    /// Returns true if the prefix bytes are in no event yet, so that the next event includes them.
+    /// Returns true if the prefix bytes belong to no event yet, so that the next event includes
+    /// them.
     #[inline]
     fn is_open(self) -> bool {
         self != Self::NOTHING && self != Self::TWO_BYTES
     }
 }
 
-/// The prefix of a word after another word in its run: camel case.
+/// The prefix of a word that follows another word in a camel-case run.
 const AFTER_HUMP: usize = 8;
-/// The prefix of a word after a digit in its run.
+/// The prefix of a word that follows a digit in the same run.
 const AFTER_DIGIT: usize = 9;
 
-/// The value of `before` in `Reader::digits` for digits that are not the first part of their run.
+/// The value of the parameter `before` of `Reader::digits` for digits that follow another part of
+/// their run.
 const INSIDE: usize = 3;
 
 /// Sends the events of `text`, which may be any bytes, to `sink` in order. O(n).
@@ -94,16 +96,16 @@ pub(super) fn scan<S: Sink>(text: &[u8], sink: &mut S) {
     Reader { text, sink }.read();
 }
 
-/// A reader of a text. Functions have at most four arguments: more are passed on the stack, which
-/// takes as long as the call itself in a component.
+/// A reader that divides a text into lexical events. Its functions have at most four arguments,
+/// because more are passed on the stack, which takes as long as the call itself in WASM.
 struct Reader<'t, 's, S> {
     text: &'t [u8],
     sink: &'s mut S,
 }
 
 impl<S: Sink> Reader<'_, '_, S> {
-    /// Reads the whole text. The most frequent events take no loops: words, digit runs, single
-    /// spaces, a few punctuation characters.
+    /// Reads the whole text. The most frequent events are read without loops: words, digit runs,
+    /// single spaces, a few punctuation characters.
     #[inline]
     fn read(&mut self) {
         let text = self.text;
@@ -161,8 +163,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         self.sink.word(shape * LENGTHS + (to - from).min(LENGTHS - 1), self.text, from, to);
     }
 
-    /// Reads the run of digits `from..to`. `before`, a part of the key, is the context: nothing, a
-    /// space, punctuation, or another part of the run.
+    /// Reads the run of digits `from..to`. `before` encodes what precedes it: nothing, a space,
+    /// punctuation, or another part of the run. It is a part of the event's key.
     #[inline]
     fn digits(&mut self, from: usize, to: usize, before: usize) {
         self.sink.ends_at(to);
@@ -183,8 +185,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         self.sink.digits(64 + alike + 2 * usize::from(before == 1), length);
     }
 
-    /// Reads a run of letters and digits that is no single word or number: an id, or several parts.
-    /// `prefix` is the word prefix of the first part. Returns the offset after the event.
+    /// Reads a run of letters and digits that is not a single word or number: an id, or several
+    /// parts. `prefix` is the word prefix of its first part. Returns the offset after the event.
     #[inline(never)]
     fn mixed(&mut self, start: usize, end: usize, prefix: usize) -> usize {
         let window = Window::load(self.text, start);
@@ -198,7 +200,7 @@ impl<S: Sink> Reader<'_, '_, S> {
         }
     }
 
-    /// Reads the id `start..end`. If `swallows` is true, the id includes the rest of a base64 text.
+    /// Reads the id `start..end`. If `swallows`, the id is extended by the rest of a base64 text.
     /// Returns the offset after the id.
     fn id(&mut self, start: usize, end: usize, swallows: bool) -> usize {
         let continues = |byte: &u8| {
@@ -211,8 +213,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         end + more
     }
 
-    /// Reads the words and digit runs of the mixed run `start..end`. `prefix` is the word prefix of
-    /// the first one.
+    /// Reads the mixed run `start..end` as separate words and digit runs. `prefix` is the word
+    /// prefix of the first one.
     #[inline]
     fn pieces(&mut self, mut window: Window, start: usize, end: usize, mut prefix: usize) {
         let text = self.text;
@@ -239,9 +241,9 @@ impl<S: Sink> Reader<'_, '_, S> {
         }
     }
 
-    /// Reads a run of white space without its last space, which belongs to the next event.
-    /// `rest_is_blank` is true if spaces follow its first byte. Returns true if there is such a
-    /// last space.
+    /// Reads a run of white space, except for a last space, which belongs to the next event.
+    /// `rest_is_blank` is true if only spaces follow the first byte. Returns true if there is such
+    /// a last space.
     #[inline(never)]
     fn space(&mut self, start: usize, end: usize, rest_is_blank: bool) -> bool {
         const MAX_MEASURED_SPACES: usize = 128;
@@ -289,7 +291,7 @@ impl<S: Sink> Reader<'_, '_, S> {
         true
     }
 
-    /// Reads a character beyond ASCII. Returns the offset after it, and the prefix that it makes
+    /// Reads a character beyond ASCII. Returns the offset after it, and the prefix that it forms
     /// for the next word.
     fn wide(&mut self, at: usize) -> (usize, Pending) {
         let text = self.text;
@@ -313,8 +315,8 @@ fn class_at(text: &[u8], at: usize) -> Option<Class> {
     text.get(at).map(|byte| class(*byte))
 }
 
-/// Returns `None` if the run of letters and digits `start..end` is no id, and true if base64 may
-/// begin with it. `run` has its bit sets if it is whole in a window.
+/// Returns `None` if the run of letters and digits `start..end` is not an id, and otherwise true if
+/// base64 may begin with it. `run` has the run's bit sets if one window contains all of it.
 fn is_id(text: &[u8], start: usize, end: usize, run: Option<Run>) -> Option<bool> {
     let length = end - start;
     let (digits, lower, upper, changes) = match run {
@@ -333,7 +335,7 @@ fn is_id(text: &[u8], start: usize, end: usize, run: Option<Run>) -> Option<bool
 
 const OTHER_MARK: u8 = 7;
 
-/// The word prefix that each single punctuation character makes before a letter.
+/// For each ASCII character, the word prefix that it forms if a letter follows.
 static MARKS: [u8; 128] = {
     let mut marks = [OTHER_MARK; 128];
     let mut mark = 0u8;

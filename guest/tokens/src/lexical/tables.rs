@@ -25,10 +25,11 @@ pub(super) const FILE_BYTES: usize = 2 * (WORD_KEYS + WORD_SHAPES + DIGIT_KEYS +
     + THREE_BYTES
     + FOUR_BYTES;
 
-/// One token in the unit of [`Sum`], 1/4096 token.
+/// One token, in the unit of [`Sum`] (1/4096 token).
 pub(super) const ONE: i64 = 4096;
 
-/// The measured tables of one tokenizer. Arrays of known lengths need hardly any bounds checks.
+/// The cost tables measured for one tokenizer. The arrays have fixed lengths, so that the compiler
+/// can omit most bounds checks.
 pub(super) struct Tables {
     words: [i16; WORD_KEYS],
     word_letters: [i16; WORD_SHAPES],
@@ -45,7 +46,8 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Reads the tables from the bytes of a file. The compiler evaluates this for built-in files.
+    /// Parses the tables from the bytes of a table file. For built-in files, the compiler evaluates
+    /// this.
     pub(super) const fn read(file: &[u8; FILE_BYTES]) -> Self {
         let (words, at) = shorts(file, 0);
         let (word_letters, at) = shorts(file, at);
@@ -76,7 +78,7 @@ impl Tables {
     }
 }
 
-/// Returns the `N` bytes of a file at `from`, and the offset after them.
+/// Returns `N` bytes of a table file from the offset `from` on, and the offset after them.
 #[allow(clippy::indexing_slicing, reason = "the parts of a file are as long as the file")]
 const fn bytes<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([u8; N], usize) {
     let mut part = [0; N];
@@ -88,7 +90,8 @@ const fn bytes<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([u8; N]
     (part, from + N)
 }
 
-/// Returns the `N` little-endian numbers of a file at `from`, and the offset after them.
+/// Returns `N` little-endian numbers of a table file from the offset `from` on, and the offset
+/// after them.
 #[allow(clippy::indexing_slicing, reason = "the parts of a file are as long as the file")]
 const fn shorts<const N: usize>(file: &[u8; FILE_BYTES], from: usize) -> ([i16; N], usize) {
     let mut part = [0; N];
@@ -110,8 +113,7 @@ fn byte_at<const N: usize>(table: &[u8; N], at: usize) -> i64 {
     table.get(at).copied().unwrap_or(0).into()
 }
 
-/// A slot of the word cache: the cost of a word of up to eight bytes. Texts repeat words, JSON
-/// above all.
+/// A slot of the word cache, with the cost of a word of up to eight bytes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Word {
     /// The letters of the word, with the first in the lowest byte.
@@ -121,8 +123,8 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// Returns the slot in the word cache, 0 to 255, for a word of up to eight bytes. `key` is its
-    /// prefix, case and length; `letters` has its first letter in the lowest byte.
+    /// Returns the slot in the word cache, 0 to 255, for a word of up to eight bytes. `key`
+    /// combines its prefix, case and length. `letters` has its first letter in the lowest byte.
     #[inline]
     fn place(key: usize, letters: u64) -> u8 {
         ((letters ^ (key as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
@@ -132,20 +134,20 @@ impl Word {
 /// The number of slots of the word cache.
 pub(super) const WORDS: usize = 256;
 
-/// Adds up the costs of the lexical events of a text.
+/// A sum of the costs of the lexical events of a text.
 pub(super) struct Sum<'a> {
     tables: &'a Tables,
-    /// The cache of word costs, or `None` if the text is too short for a cache to pay.
+    /// The cache of word costs. `None` if the text is too short to benefit from a cache.
     words: Option<&'a mut [Word; WORDS]>,
-    /// The cost so far, in 1/4096 token.
+    /// The cost of the events so far, in 1/4096 token.
     pub(super) total: i64,
-    /// The additional cost of runs that natural text does not have, in 1/4096 token: their maximum
-    /// cost instead of the measured mean.
+    /// The additional cost, in 1/4096 token, of runs that natural text does not have. It is the
+    /// difference between their maximum and mean cost.
     pub(super) caution: i64,
 }
 
-/// Calls `step` for each byte, four in each iteration: a component checks its deadline in each
-/// iteration of a loop.
+/// Calls `step` for each byte, in a loop of four bytes per iteration, because the WASM component
+/// checks its deadline in each iteration.
 #[inline]
 fn in_fours(bytes: &[u8], mut step: impl FnMut(u8)) {
     let (fours, rest) = bytes.as_chunks::<4>();
@@ -170,9 +172,9 @@ fn in_fours(bytes: &[u8], mut step: impl FnMut(u8)) {
     }
 }
 
-/// Calls `bucket` with an index into the table of letter pairs for each boundary between two
-/// letters of a word. The chance of a token boundary depends on the two letters before it and the
-/// two after it.
+/// Calls `bucket` for each boundary between two letters of a word, with an index into the table of
+/// letter pairs. The chance that a token begins there depends on the two letters before and after
+/// it.
 #[inline]
 pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
     if let [first, second, rest @ ..] = letters {
@@ -186,8 +188,8 @@ pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
     }
 }
 
-/// Returns the index of a character in the tables of characters beyond ASCII: its width in bytes,
-/// and its row. `first` is true for the first in a run of such characters.
+/// Returns the position of a character in the tables for characters beyond ASCII: its width in
+/// bytes, and its row. `first` is true for the first in a run of such characters.
 #[inline]
 pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
     let first = usize::from(first);
@@ -199,7 +201,7 @@ pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
     }
 }
 
-/// The maximum number of letters in a run that is taken for a natural word.
+/// The maximum number of letters in a run that counts as a natural word.
 const LONG_WORD: usize = 32;
 
 impl<'a> Sum<'a> {
@@ -217,7 +219,8 @@ impl<'a> Sum<'a> {
             + ((word_at(&self.tables.word_letters, key / LENGTHS) * boundaries) >> 8)
     }
 
-    /// Adds the cost of a word of up to eight bytes that is not in the cache, and caches it.
+    /// Adds the cost of a word of up to eight bytes that is not in the cache, and puts it into the
+    /// cache.
     #[inline(never)]
     fn new_word(&mut self, key: usize, letters: u64) {
         let bytes = letters.to_le_bytes();
@@ -298,8 +301,9 @@ impl Sink for Sum<'_> {
         };
     }
 
-    /// Adds an extra cost for long punctuation to the cautious estimate. Pairs in a repetition such
-    /// as `{"{"{"` would be far too cheap. Lines of one character are common, and really cheap.
+    /// Adds an extra cost for a long punctuation run to the cautious estimate. Repeated pairs such
+    /// as `{"{"{"` would be estimated far too low. Lines of one character are common, and really
+    /// cost little.
     fn long_punctuation(&mut self, length: usize, alike: bool) {
         if !alike {
             self.caution += length as i64 * ONE / 3;
@@ -311,8 +315,8 @@ impl Sink for Sum<'_> {
     }
 }
 
-/// The row of each byte in the table of id pairs: digits, lower case, upper case, then one for all
-/// separators.
+/// For each byte, its row in the table of id pairs: one for each digit, lower-case and upper-case
+/// letter, and one for all separators.
 static ID_ROWS: [u8; 256] = {
     let mut rows = [ID_SYMBOLS as u8 - 1; 256];
     let mut byte = 0u8;
@@ -329,7 +333,7 @@ static ID_ROWS: [u8; 256] = {
     rows
 };
 
-/// Calls `pair` with the index in the table of id pairs for each two adjacent bytes of an id.
+/// Calls `pair` for each two adjacent bytes of an id, with their index in the table of id pairs.
 #[inline]
 pub(super) fn for_each_pair(run: &[u8], mut pair: impl FnMut(usize)) {
     let row = |byte: u8| usize::from(ID_ROWS.get(usize::from(byte)).copied().unwrap_or_default());

@@ -16,7 +16,7 @@ use super::tables::{
 /// The size of a table file, in bytes.
 pub const TABLE_BYTES: usize = FILE_BYTES;
 
-/// The number and sum of the values that were counted for one key of a table.
+/// The number and sum of the values counted for one key of a table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     count: f64,
@@ -29,21 +29,23 @@ impl Mean {
         self.sum += value;
     }
 
-    /// Returns the mean of the values. The fewer there are, the closer the result is to `usual`.
+    /// Returns the mean of the counted values, weighted with `usual`: the fewer values there are,
+    /// the closer the result is to `usual`.
     fn value(&self, usual: f64) -> f64 {
         const DRAW: f64 = 2.0;
         (self.sum + DRAW * usual) / (self.count + DRAW)
     }
 }
 
-/// A counted word: its key, its token starts, and the table indices of the boundaries inside it.
+/// A word in the training texts: its key, the number of tokens that begin in it, and the table
+/// indices of the boundaries inside it.
 struct WordCount {
     key: usize,
     starts: f64,
     buckets: Vec<usize>,
 }
 
-/// The counts of events and token starts in many texts, from which tables are computed.
+/// Counts of lexical events and token starts in training texts, from which the tables are computed.
 pub struct Trainer {
     letters: Vec<Mean>,
     words: Vec<WordCount>,
@@ -73,7 +75,7 @@ impl Default for Trainer {
     }
 }
 
-/// A receiver that counts the events of one text, with the beginnings of its tokens.
+/// A receiver that counts the events of one training text, with the tokens that begin in them.
 struct Count<'t> {
     trainer: &'t mut Trainer,
     /// For each byte, true if a token begins there.
@@ -88,8 +90,8 @@ impl Count<'_> {
         starts.iter().filter(|start| **start).count() as f64
     }
 
-    /// Returns 1 for each boundary between the last `length` bytes of the event at which a token
-    /// begins, else 0.
+    /// Returns, for each boundary in the last `length` bytes of the event, 1 if a token begins
+    /// there, else 0.
     fn inside(&self, length: usize) -> Vec<f64> {
         let first = self.to.saturating_sub(length) + 1;
         self.starts
@@ -177,13 +179,13 @@ impl Sink for Count<'_> {
 }
 
 impl Trainer {
-    /// Counts the events of a text. `starts` has an element for each byte, true if a token begins
-    /// there.
+    /// Counts the events of a training text. `starts` has one element per byte: true if a token
+    /// begins there.
     pub fn add(&mut self, text: &[u8], starts: &[bool]) {
         scan(text, &mut Count { trainer: self, starts, from: 0, to: 0 });
     }
 
-    /// Returns the bytes of the table file that the counts result in.
+    /// Returns the bytes of the table file computed from the counts.
     #[must_use]
     pub fn tables(&self) -> Vec<u8> {
         let usual = |means: &[Mean], otherwise: f64| {
@@ -231,9 +233,9 @@ impl Trainer {
         file
     }
 
-    /// Returns two tables: the cost of words without the boundaries inside them, by key, and the
-    /// factor on those boundaries, by shape. `letters` has the chance of a token start at each
-    /// boundary.
+    /// Returns two tables: by key, the cost of words without the boundaries inside them, and by
+    /// shape, the factor on the cost of those boundaries. `letters` has the chance of a token start
+    /// at each boundary.
     fn words(&self, letters: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let chance = |word: &WordCount| {
             word.buckets.iter().filter_map(|bucket| letters.get(*bucket)).sum::<f64>()
@@ -282,7 +284,7 @@ fn byte(value: f64) -> u8 {
     value.round().clamp(0.0, 255.0) as u8
 }
 
-/// Returns the estimated tokens of `text` by the tables of a file that was just trained.
+/// Returns the estimated tokens of `text`, computed with the tables of a newly trained file.
 #[must_use]
 pub fn estimate_with(tables: &[u8; TABLE_BYTES], text: &[u8]) -> u64 {
     let tables = Tables::read(tables);

@@ -3,29 +3,29 @@
 
 use context_guard_json::blocks::{BLOCK_BYTES, ByteBlock};
 
-/// The offset in a window after which the next window is loaded. A word of usual length that begins
-/// before this offset ends inside the window.
+/// The offset in a window from which on the next window is loaded. A usual word that begins before
+/// it ends inside the window.
 const REACH: usize = 40;
 
-/// The next 64 bytes of a text as one bit set for each class. Bytes after the end of the text are
-/// in none.
+/// The next 64 bytes of a text as bit sets, one for each class of bytes. Bytes after the end of the
+/// text are in none.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     from: usize,
     pub(super) lower: u64,
     pub(super) upper: u64,
     pub(super) digit: u64,
-    /// Letters and digits.
+    /// The positions of letters and digits.
     pub(super) alphanumeric: u64,
-    /// Spaces, without tabs and line breaks.
+    /// The positions of spaces, without tabs and line breaks.
     pub(super) blank: u64,
-    /// White space of any kind, line breaks included.
+    /// The positions of white space of any kind, including line breaks.
     pub(super) space: u64,
     pub(super) punctuation: u64,
 }
 
 impl Window {
-    /// Returns the window that begins at `from`.
+    /// Returns the window of the 64 bytes from the offset `from` on.
     #[inline(always)]
     pub(super) fn load(text: &[u8], from: usize) -> Self {
         let block = ByteBlock::load(text, from);
@@ -42,7 +42,8 @@ impl Window {
         Self { from, lower, upper, digit, alphanumeric, blank, space, punctuation }
     }
 
-    /// Loads the next window if `at` is near the end of this one. `at` never decreases.
+    /// Loads the next window if the offset `at` is near the end of this one. `at` must not decrease
+    /// between calls.
     #[inline(always)]
     pub(super) fn reach(&mut self, text: &[u8], at: usize) {
         if at - self.from > REACH {
@@ -50,21 +51,22 @@ impl Window {
         }
     }
 
-    /// Returns true if the byte at `at` is in `set`. `at` must be in the window.
+    /// Returns true if the byte at the offset `at`, which must be in the window, is in the bit set
+    /// `set`.
     #[inline]
     pub(super) fn has(&self, set: u64, at: usize) -> bool {
         (set >> ((at - self.from) & 63)) & 1 == 1
     }
 
-    /// Returns true if the byte at `at` is a space directly before a letter, a digit or
+    /// Returns true if the byte at the offset `at` is a space directly before a letter, a digit or
     /// punctuation. `at` must be in the window.
     #[inline]
     pub(super) fn is_single_blank(&self, at: usize) -> bool {
         self.has(self.blank & (self.alphanumeric | self.punctuation) >> 1, at)
     }
 
-    /// Returns the number of consecutive bytes from `at` on that are in the set that `of` selects
-    /// from a window. O(n / 64) for long runs.
+    /// Returns the number of consecutive bytes, from the offset `at` on, that are in a bit set.
+    /// `of` selects the set from a window. O(n / 64) for long runs.
     #[inline]
     pub(super) fn run(&self, text: &[u8], at: usize, of: impl Fn(&Self) -> u64) -> usize {
         let offset = at - self.from;
@@ -73,8 +75,8 @@ impl Window {
         if offset + length < BLOCK_BYTES { length } else { beyond(text, at, length, of) }
     }
 
-    /// Returns the bit sets of the `length` bytes from `at` on, with the first byte in the lowest
-    /// bit. Returns `None` if there are no such bytes or not all are in this window.
+    /// Returns the bit sets of `length` bytes from the offset `at` on, with the first byte in the
+    /// lowest bit. `None` if `length` is 0, or if not all bytes are in this window.
     #[inline]
     pub(super) fn cut(&self, at: usize, length: usize) -> Option<Run> {
         let offset = at - self.from;
@@ -87,7 +89,7 @@ impl Window {
     }
 }
 
-/// A run of letters and digits as bit sets by class, with its first byte in the lowest bit.
+/// A run of letters and digits as bit sets by class. Its first byte is the lowest bit.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     pub(super) lower: u64,
@@ -96,8 +98,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Returns true if the run is one word: lower case, capitalized or upper case, and less than 20
-    /// letters. Longer runs may be ids.
+    /// Returns true if the run is one word: lower case, capitalized or upper case, and shorter than
+    /// 20 letters. Longer runs may be ids.
     #[inline]
     pub(super) fn is_word(self) -> bool {
         const SHORTER_THAN_IDS: u64 = 1 << 19;
@@ -121,7 +123,8 @@ impl Run {
         self.lower | self.upper == 0
     }
 
-    /// Returns the number of bytes of the run whose class differs from that of the byte before.
+    /// Returns the number of bytes in the run whose class differs from that of the byte before
+    /// them.
     pub(super) fn changes(self) -> usize {
         let begins = |set: u64| (set & !(set << 1) & !1).count_ones() as usize;
         begins(self.lower) + begins(self.upper) + begins(self.digit)

@@ -62,9 +62,9 @@ const ROUNDS: [(FieldPriority, usize); 15] = [
     (FieldPriority::Noise, FULL_LENGTH),
 ];
 
-/// Selects fields whose values cost at most `token_limit` tokens, by the first `rounds` of
-/// the selection rounds. Lists of records are cut to `records` elements. `None` if not even identifying
-/// fields fit.
+/// Selects fields whose values cost at most `token_limit` tokens, by the first `rounds` selection
+/// rounds. Lists of records are cut to `records` elements. `None` if not even identifying fields
+/// fit.
 #[must_use]
 pub fn select(
     schema: &Schema,

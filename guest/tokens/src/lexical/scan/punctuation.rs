@@ -6,15 +6,15 @@ use super::{PUNCTUATION_KEYS, Reader, Sink};
 
 const GOLDEN: u32 = 0x9E37_79B1;
 
-/// The seed of the hash of a run after a space.
+/// The initial hash of a punctuation run after a space.
 const SPACED: u32 = 7;
-/// The seed of the hash of a run that is not after a space.
+/// The initial hash of a punctuation run that is not after a space.
 const UNSPACED: u32 = 3;
 
 impl<S: Sink> Reader<'_, '_, S> {
-    /// Reads the run of punctuation `start..end`. `follows` is the class of the next byte; `spaced`
-    /// is true after a space. Returns the offset after the event, which includes the letter of an
-    /// escape.
+    /// Reads the run of punctuation `start..end`. `follows` is the class of the byte after it, and
+    /// `spaced` is true if a space precedes it. Returns the offset after the event, which includes
+    /// the letter of an escape.
     #[inline(always)]
     pub(super) fn punctuation(
         &mut self,
@@ -54,12 +54,13 @@ impl<S: Sink> Reader<'_, '_, S> {
         end
     }
 
-    /// Reads a run of more than six characters, or one at the end of the text. Returns the hash and
-    /// length of the characters that are in no event yet, or `None` if there are none.
+    /// Reads a punctuation run of more than six characters, or one at the end of the text. Returns
+    /// the hash and length of its characters that belong to no event yet, or `None` if there are
+    /// none.
     ///
     /// A rule line, which mostly repeats one character, is one event. Its cost depends on the
-    /// logarithm of its length, plus a token for each 64 characters. Other long runs are events of
-    /// six characters each.
+    /// logarithm of its length, plus a token for each 64 characters. Other long runs are divided
+    /// into events of six characters.
     #[inline(never)]
     fn long(&mut self, start: usize, end: usize, hash: u32) -> Option<(u32, usize)> {
         let run = self.text.get(start..end).unwrap_or_default();
@@ -97,9 +98,10 @@ impl<S: Sink> Reader<'_, '_, S> {
         Some((folded(left, hash), left.len()))
     }
 
-    /// Reads an escape such as `\n`, `\t` or `\uXXXX`, with the punctuation before it. `at` is the
-    /// offset of its letter; `hash` and `length` are of the run that ends with the backslash.
-    /// Returns the offset after the escape.
+    /// Reads an escape such as `
+    /// `, `\t` or `\uXXXX`, with the punctuation before it. `at` is the offset of its letter.
+    /// `hash` and `length` are those of the run that ends with the backslash. Returns the offset
+    /// after the escape.
     #[inline(never)]
     fn escape(&mut self, at: usize, hash: u32, length: usize) -> usize {
         let letter = self.text.get(at).copied().unwrap_or_default();
@@ -122,13 +124,14 @@ impl<S: Sink> Reader<'_, '_, S> {
     }
 }
 
-/// The class of a letter after a run, as it is in the run's key.
+/// The class of a letter that follows a punctuation run, as a part of the run's key.
 pub(super) const LETTER: u32 = 1;
-/// The class of a line break, or of the end of the text, after a run.
+/// The class of a line break or the end of the text that follows a punctuation run, as a part of
+/// the run's key.
 const LINE_END: u32 = 3;
 
-/// The class of each byte that may follow a run, for the run's key. A table, because branches on it
-/// would be mispredicted.
+/// For each byte, its class if it follows a punctuation run, as a part of the run's key. A table,
+/// because branches would be mispredicted.
 static FOLLOWERS: [u8; 256] = {
     let mut followers = [0; 256];
     let mut byte = 0;
