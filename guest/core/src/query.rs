@@ -21,8 +21,9 @@ use self::grep::Pattern;
 use self::names::join_names;
 use self::path::Path;
 pub use self::projected::IsEnough;
-use self::records::{PathTarget, RecordSet};
+use self::records::{Envelope, PathTarget, RecordSet};
 use self::response_mode::ResponseMode;
+use crate::encoding::{pack, unpack};
 use crate::fields::mask::{Mask, names};
 use crate::fields::minify;
 use crate::json::locate_lists::DocumentInfo;
@@ -51,7 +52,12 @@ pub struct Query {
     pub filter_ids: Vec<String>,
     /// The minimum score of returned records.
     pub min_score: Option<String>,
+    /// The number of first records that are left out, because earlier pages showed them.
+    pub skip: u64,
 }
+
+/// Identifies the byte format of stored queries. Must change whenever [`Query`] does.
+const FORMAT: &[u8; 4] = b"cgq1";
 
 /// The result of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +71,9 @@ pub struct QueryResult {
     /// The projection, if it stopped before the last record. None if it is complete or there is
     /// none.
     pub partial: Option<PartialProjection>,
+    /// The document around the list in `bytes`, which begins and ends without it. None if the
+    /// result is the whole document, or no list of a document's records.
+    pub envelope: Option<Envelope>,
 }
 
 /// Selected fields of only the first records of a list.
@@ -81,7 +90,7 @@ impl QueryResult {
     /// Creates the result of a query that is complete: no records are left to read.
     #[must_use]
     pub fn new(bytes: Vec<u8>, is_text: bool, description: String) -> Self {
-        Self { bytes, is_text, description, partial: None }
+        Self { bytes, is_text, description, partial: None, envelope: None }
     }
 }
 
@@ -94,8 +103,30 @@ impl Query {
         *self == Self::default() || *self == full
     }
 
-    /// Returns true if the query contains ids of records. A caller can only know them from an
-    /// earlier answer.
+    /// Returns the query as bytes for the store.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        pack(FORMAT, self)
+    }
+
+    /// Reads a query from the store. Returns none if the bytes have another format.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        unpack(FORMAT, bytes)
+    }
+
+    /// Returns the query for the same records, complete, from record number `first` on. Returns
+    /// none if this query returns complete records already.
+    #[must_use]
+    pub fn for_complete_records(&self, first: u64) -> Option<Self> {
+        let reduces =
+            self.fields.is_some() || self.mode.is_some_and(|mode| mode != ResponseMode::Full);
+        let skip = self.skip.saturating_add(first);
+        reduces.then(|| Self { fields: None, mode: None, skip, ..self.clone() })
+    }
+
+    /// Returns true if the query names ids of records. A caller knows them only from an earlier
+    /// answer.
     #[must_use]
     pub fn refers_back(&self) -> bool {
         !self.filter_ids.is_empty()
@@ -164,13 +195,17 @@ impl Query {
             }
             self.filter(&mut records, limits)?;
         }
-        let of = if self.filters() {
+        let mut of = if self.filters() {
             format!("{} of {all} records", records.ids.len())
         } else if records.is_list {
             format!("{all} records")
         } else {
             "the document".to_owned()
         };
+        if self.skip > 0 && records.is_list {
+            records.skip(self.skip);
+            of = format!("{of}, after the first {}", self.skip);
+        }
         if let Some(aggregate) = &self.aggregate {
             let aggregates = Aggregates::parse(aggregate)?;
             let totals = aggregates.run(&records)?;
@@ -178,7 +213,9 @@ impl Query {
         }
         if let Some(mode) = self.mode.filter(|_| records.is_list) {
             let bytes = response_mode::render(mode, &records, limits, self.fields.as_deref())?;
-            return Ok(QueryResult::new(bytes, false, format!("{} of {of}", mode.name())));
+            let envelope = Some(Envelope::member(mode.list_key()));
+            let what = format!("{} of {of}", mode.name());
+            return Ok(QueryResult { envelope, ..QueryResult::new(bytes, false, what) });
         }
         if let Some(pattern) = &self.grep {
             let found = Pattern::new(pattern)?.search_json(&records);
@@ -189,13 +226,16 @@ impl Query {
                 .path
                 .as_ref()
                 .map_or_else(|| of.clone(), |path| format!("{path} of the answer"));
-            return Ok(QueryResult::new(records.whole(), false, what));
+            let envelope = records.envelope();
+            return Ok(QueryResult { envelope, ..QueryResult::new(records.whole(), false, what) });
         };
         let mask = Mask::parse(fields)?;
         match records.project(&mask) {
             Some(projected) => {
                 let of = if projected.of_document { "the document" } else { of.as_str() };
-                Ok(QueryResult::new(projected.bytes, false, format!("fields {fields} of {of}")))
+                let envelope = if projected.of_document { None } else { records.envelope() };
+                let what = format!("fields {fields} of {of}");
+                Ok(QueryResult { envelope, ..QueryResult::new(projected.bytes, false, what) })
             }
             None => {
                 let first = if records.is_list {
@@ -243,7 +283,10 @@ impl Query {
             within: if projected.within { list.path.clone() } else { Vec::new() },
         });
         let what = format!("fields {fields} of {of}");
-        Some(QueryResult { partial, ..QueryResult::new(projected.bytes, false, what) })
+        let envelope = list
+            .filter(|_| !projected.of_document)
+            .and_then(|list| Envelope::of(bytes, form, &survey, list));
+        Some(QueryResult { partial, envelope, ..QueryResult::new(projected.bytes, false, what) })
     }
 
     fn filters(&self) -> bool {

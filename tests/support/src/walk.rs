@@ -51,9 +51,20 @@ pub fn pages(host: &dyn TestGuard, first: Answer) -> Result<Vec<Answer>> {
         Some(cursor) => read(host, &json!({"cursor": cursor, "fields": "all"}))?,
         None => first,
     };
+    continued(host, first, &json!({"fields": "all"}))
+}
+
+/// Returns an answer and the parts after it, to the end of its cursors. Each part is read with
+/// these arguments.
+///
+/// # Errors
+/// A cursor fails, or there are more than 100,000 parts.
+pub fn continued(host: &dyn TestGuard, first: Answer, arguments: &Value) -> Result<Vec<Answer>> {
     let mut pages = vec![first];
     while let Some(cursor) = pages.last().and_then(Answer::next_cursor) {
-        let page = read(host, &json!({"cursor": cursor, "fields": "all"}))?;
+        let mut arguments = arguments.clone();
+        arguments["cursor"] = cursor.into();
+        let page = read(host, &arguments)?;
         ensure!(!page.is_error(), "a cursor failed: {:?}", page.all_texts());
         pages.push(page);
         ensure!(pages.len() < 100_000, "more than 100,000 pages");

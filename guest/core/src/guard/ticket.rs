@@ -9,8 +9,8 @@ use crate::query::Query;
 use crate::shape::context::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
 
-/// Identifies the byte format of tickets. It must change whenever [`Ticket`] does.
-const FORMAT: &[u8; 4] = b"cgt3";
+/// Identifies the byte format of tickets. Must change whenever [`Ticket`] does.
+const FORMAT: &[u8; 4] = b"cgt4";
 
 /// The information about a forwarded request that is needed to shape its response. The host carries
 /// it from request to response.

@@ -73,7 +73,7 @@ impl<'a> CallEnvironment<'a> {
             options,
             query,
             budget: self.budget,
-            is_transformed: false,
+            original: None,
             now_ms: self.now_ms,
             read_tool: self.read_tool,
             schema_constraint: self.schema_constraint,

@@ -2,7 +2,8 @@
 
 use super::arguments::GuardArguments;
 use super::call_environment::CallEnvironment;
-use crate::json::text::{Form, boundary};
+use crate::json::text::boundary;
+use crate::query::Query;
 use crate::shape::context::{RequestOptions, ShapeContext};
 use crate::shape::item::Item;
 use crate::shape::list::PageRequest;
@@ -11,9 +12,10 @@ use crate::shape::pricing::ExcerptPricer;
 use crate::shape::range::{self, TextPosition};
 use crate::shape::render::Rendered;
 use crate::shape::stored_list::read_items;
-use crate::shape::{Excerpt, projected_list, transform};
+use crate::shape::transform::{self, Transformed};
+use crate::shape::{Excerpt, projected_list};
 use crate::snapshot::cursor::CursorError;
-use crate::snapshot::index::{Index, ListIndex, SnapshotBody, TextIndex};
+use crate::snapshot::index::{Index, ListIndex, Original, SnapshotBody, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
 use crate::snapshot::{Cursor, Placement, Replay, StoredSnapshot};
 use crate::tokens::OriginalCost;
@@ -109,23 +111,38 @@ impl SnapshotReader<'_> {
         loaded: &Loaded,
     ) -> Result<PartRead, ReadError> {
         let call = &self.call;
-        let stored = StoredSnapshot::open(&cursor.snapshot, loaded)?;
+        let named = StoredSnapshot::open(&cursor.snapshot, loaded)?;
+        let query = query(&named, guarded, &cursor);
+        let original = named.index.original.clone().filter(|_| !query.is_empty());
+        let original = original.as_ref().map(|from| StoredSnapshot::open(&from.snapshot, loaded));
+        let stored = original.transpose()?.unwrap_or(named);
         let endpoint = call.endpoint(&stored.index.endpoint);
         let settings = &endpoint.settings;
         let budget = settings.budget_for(guarded.options.pages, call.budget);
         let whole = guarded.options.whole || cursor.whole > 0;
-        let options = RequestOptions { whole, ..guarded.options };
+        // The next page of a selection has as many items as the one before.
+        let limit = if guarded.query.is_empty() && guarded.options.limit == 0 {
+            cursor.limit
+        } else {
+            guarded.options.limit
+        };
+        let options = RequestOptions { whole, limit, ..guarded.options };
+        let from = Original {
+            snapshot: stored.name.to_owned(),
+            bytes: stored.index.bytes,
+            query: query.to_bytes(),
+        };
         let context = ShapeContext {
-            is_transformed: true,
-            ..call.shape_context(&endpoint, 0, options, &guarded.query)
+            original: Some(&from),
+            ..call.shape_context(&endpoint, 0, options, &query)
         };
         let pricer = context.pricer(
             budget.allowance(),
             true,
             stored.index.structured.as_ref().filter(|_| self.structured),
         );
-        let base = Cursor::new(&cursor.snapshot, 0, self.call.now_ms);
-        let (excerpt, rendered, transformed) = if guarded.query.is_empty() {
+        let base = Cursor::new(stored.name, 0, self.call.now_ms);
+        let (excerpt, rendered, transformed) = if query.is_empty() {
             let excerpt = match &stored.index.body {
                 SnapshotBody::List(list) => page(&stored, list, &cursor, &context, &base, &pricer)?,
                 SnapshotBody::Text(text) => {
@@ -139,21 +156,20 @@ impl SnapshotReader<'_> {
             let rendered = pricer.render(&excerpt);
             (excerpt, rendered, Vec::new())
         } else {
-            let (bytes, form) = match &stored.index.body {
-                SnapshotBody::Projected(view) => (projected_list::whole(&stored, view)?, Form::Raw),
-                _ => (stored.bytes(0, stored.index.bytes)?, stored.index.form),
-            };
+            let (bytes, form) = (stored.bytes(0, stored.index.bytes)?, stored.index.form);
             let from_line = guarded.options.start_line;
-            let found = guarded
-                .query
+            let found = query
                 .run(&bytes, form, None, settings, from_line, &mut |_| false)
                 .map_err(ReadError::InvalidRequest)?;
+            let found = Transformed::from_query(&context, found);
             // A caller without a cursor needs one to the whole.
             let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });
-            let placement = pricer.context.structured.map(|_| Placement::Document);
+            let apart = found.is_apart(context.schema_constraint);
+            let place = |whole: &Placement| if apart { Placement::Document } else { whole.clone() };
+            let placement = pricer.context.structured.map(place);
             let cut = transform::fit(
                 &context,
-                &found.into(),
+                &found,
                 whole.as_ref(),
                 placement.as_ref(),
                 true,
@@ -162,7 +178,7 @@ impl SnapshotReader<'_> {
             (cut.excerpt, cut.rendered, cut.entries)
         };
         let (mut entries, extend) =
-            self.renew(&stored.index, &cursor.snapshot, self.ttl(), rendered.cursor.is_some());
+            self.renew(&stored.index, stored.name, self.ttl(), rendered.cursor.is_some());
         entries.extend(transformed);
         Ok(PartRead {
             endpoint: stored.index.endpoint.clone(),
@@ -196,6 +212,18 @@ impl SnapshotReader<'_> {
         let entry = Entry { key: snapshot.to_owned(), value: index.to_bytes().into() };
         (vec![entry], index.keys(snapshot))
     }
+}
+
+/// Returns the query that serves a request by cursor: the caller's, or the one that returns the
+/// records of a stored selection completely (`fields=all`). Empty if the snapshot itself is read.
+fn query(stored: &StoredSnapshot<'_>, guarded: &GuardArguments, cursor: &Cursor) -> Query {
+    let is_list = !matches!(stored.index.body, SnapshotBody::Text(_));
+    if !guarded.query.is_empty() || !guarded.options.whole || !is_list {
+        return guarded.query.clone();
+    }
+    let original = stored.index.original.as_ref();
+    let selection = original.and_then(|original| Query::from_bytes(&original.query));
+    selection.and_then(|query| query.for_complete_records(cursor.offset)).unwrap_or_default()
 }
 
 fn page(

@@ -17,7 +17,6 @@ use crate::shape::content_block::plain_block;
 use crate::shape::context::ShapeContext;
 use crate::shape::payload::Payload;
 use crate::shape::plan::{ShapedPayload, shape_payload};
-use crate::shape::render::SchemaConstraint;
 use crate::shape::transform::{self, Transformed};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Placement};
@@ -148,17 +147,17 @@ impl<'a> Shaper<'_, 'a> {
             shaped.entries.extend(noted);
             return Some(shaped);
         };
-        let apart = transformed.is_requested
-            || (!transformed.keeps_types && context.schema_constraint != SchemaConstraint::None);
+        let apart = transformed.is_apart(context.schema_constraint);
         let shown_placement =
             placement.clone().map(|placement| if apart { Placement::Document } else { placement });
         // Store the original only now: an answer that is sent unchanged needs no snapshot.
-        let (whole, kept) = transform::store_original(context, payload, cost, placement);
+        let (original, whole, kept) = transform::store_original(context, payload, cost, placement);
+        let context = &ShapeContext { original: Some(&original), ..*context };
         let placement = shown_placement.as_ref();
         let mut shaped = match transformed.list_page.take() {
             Some(view) => {
                 let pricer = context.pricer(token_limit, text, placement);
-                transform::fit_page(&transformed, view, payload, cost, &whole, context, &pricer)
+                transform::fit_page(&transformed, view, payload, cost, context, &pricer)
             }
             None => {
                 transform::fit(context, &transformed, Some(&whole), placement, text, token_limit)

@@ -9,7 +9,7 @@ use crate::json::Span;
 use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::{Kind, is_json};
-use crate::json::text::Form;
+use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
 use crate::text::lines::LineSpans;
 
@@ -25,9 +25,62 @@ pub struct RecordSet<'a> {
     /// True if the records are elements of a list, or values that a path selects. False if `root`
     /// itself is the only record.
     pub is_list: bool,
-    /// Keys from the document to the list of records; empty if the list is the document itself or
-    /// was selected by a path.
-    list_keys: Vec<String>,
+    /// The document around the list of records. None if the list is the document itself, or a path
+    /// selected it.
+    around: Option<Surroundings>,
+}
+
+/// The place of a list in its document.
+#[derive(Clone, Debug)]
+struct Surroundings {
+    /// Keys from the document to the list.
+    keys: Vec<String>,
+    /// The document before the list.
+    before: Span,
+    /// The document after the list.
+    after: Span,
+}
+
+/// The document around a list of records, without white space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Keys from the document to the list.
+    pub keys: Vec<String>,
+    /// The document before the list.
+    pub before: Vec<u8>,
+    /// The document after the list.
+    pub after: Vec<u8>,
+}
+
+impl Envelope {
+    /// Returns the envelope of `list` in a document, or none if the list is the document itself.
+    #[must_use]
+    pub fn of(bytes: &[u8], form: Form, survey: &DocumentInfo, list: &List) -> Option<Self> {
+        let part = |span: Span| minify(&visible(bytes.get(span).unwrap_or_default(), form));
+        (!list.path.is_empty()).then(|| Self {
+            keys: list.path.clone(),
+            before: part(survey.root.start..list.span.start),
+            after: part(list.span.end..survey.root.end),
+        })
+    }
+
+    /// Returns the envelope of a list that is in its document already, as the member `key`.
+    #[must_use]
+    pub fn member(key: &str) -> Self {
+        Self { keys: vec![key.to_owned()], before: Vec::new(), after: Vec::new() }
+    }
+
+    /// Returns true if the list is in its document already.
+    #[must_use]
+    pub fn is_applied(&self) -> bool {
+        self.before.is_empty()
+    }
+
+    /// Returns the document with `list` in its place.
+    #[must_use]
+    pub fn wrap(&self, list: &[u8]) -> Vec<u8> {
+        [self.before.as_slice(), list, &self.after].concat()
+    }
 }
 
 /// The value or values that a path selects.
@@ -58,16 +111,19 @@ impl<'a> RecordSet<'a> {
     ) -> Option<Self> {
         let outline = Outline::parse(raw, Form::Raw, &survey.root).ok()?;
         let Some(list) = record_list(survey, limits) else {
-            let list_keys = Vec::new();
-            return Some(Self { ids: vec![0], outline, root: 0, is_list: false, list_keys });
+            return Some(Self { ids: vec![0], outline, root: 0, is_list: false, around: None });
         };
-        let list_keys = list.path.clone();
         let mut at = 0;
-        for key in &list_keys {
+        for key in &list.path {
             at = outline.member(at, key)?.0;
         }
         let ids = outline.children(at).map(|(id, _)| id).collect();
-        Some(Self { list_keys, outline, root: 0, ids, is_list: true })
+        let around = (!list.path.is_empty()).then(|| Surroundings {
+            keys: list.path.clone(),
+            before: survey.root.start..list.span.start,
+            after: list.span.end..survey.root.end,
+        });
+        Some(Self { outline, root: 0, ids, is_list: true, around })
     }
 
     /// Returns the lines of NDJSON as records. None if a line that is not empty is invalid JSON.
@@ -75,7 +131,7 @@ impl<'a> RecordSet<'a> {
         let spans = ndjson(raw, Form::Raw)?;
         let outline = Outline::parse_all(raw, Form::Raw, &spans).ok()?;
         let ids = outline.children(0).map(|(id, _)| id).collect();
-        Some(Self { outline, root: 0, ids, is_list: true, list_keys: Vec::new() })
+        Some(Self { outline, root: 0, ids, is_list: true, around: None })
     }
 
     /// Returns the value or values that a path selects from `root`.
@@ -87,7 +143,7 @@ impl<'a> RecordSet<'a> {
         if path.is_many() {
             self.ids = found;
             self.is_list = true;
-            self.list_keys.clear();
+            self.around = None;
             return Ok(PathTarget::Records(self));
         }
         let Some((id, node)) = found.first().and_then(|id| Some((*id, self.outline.node(*id)?)))
@@ -110,7 +166,7 @@ impl<'a> RecordSet<'a> {
                     vec![id]
                 };
                 self.root = id;
-                self.list_keys.clear();
+                self.around = None;
                 Ok(PathTarget::Records(self))
             }
         }
@@ -122,7 +178,22 @@ impl<'a> RecordSet<'a> {
         self.ids = ids;
     }
 
-    /// Returns the record `id` as JSON without insignificant white space.
+    /// Leaves out the first `count` records.
+    pub fn skip(&mut self, count: u64) {
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.ids.len());
+        self.ids.drain(..count);
+    }
+
+    /// Returns the document around the list of records. None if there is no document around it.
+    #[must_use]
+    pub fn envelope(&self) -> Option<Envelope> {
+        let around = self.around.as_ref()?;
+        let part = |span: &Span| minify(&self.outline.inner(span));
+        let (before, after) = (part(&around.before), part(&around.after));
+        Some(Envelope { keys: around.keys.clone(), before, after })
+    }
+
+    /// Returns the record `id` as JSON without white space.
     #[must_use]
     pub fn raw(&self, id: NodeId) -> Vec<u8> {
         self.outline.node(id).map_or_else(Vec::new, |node| minify(&self.outline.raw(node)))
@@ -146,13 +217,12 @@ impl<'a> RecordSet<'a> {
         let start = |id: &NodeId| self.outline.node(*id).map(|node| self.outline.start(node));
         let starts: Option<Vec<usize>> = self.ids.iter().map(start).collect();
         let names = || crate::fields::mask::names(&self.outline, self.root);
-        let whole = self.root == 0 && !self.list_keys.is_empty();
         Source {
             bytes: self.outline.bytes(),
             form: self.outline.form(),
             root: start(&self.root)?,
             records: starts.filter(|_| self.is_list).as_deref(),
-            keys: whole.then_some(&self.list_keys),
+            keys: self.around.as_ref().map(|around| around.keys.as_slice()),
         }
         .project(mask, names, &mut |_| false)
     }

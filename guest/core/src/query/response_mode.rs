@@ -51,6 +51,12 @@ impl ResponseMode {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 
+    /// Returns the name of the member that lists the records in an answer of this mode.
+    #[must_use]
+    pub fn list_key(self) -> &'static str {
+        if self == ResponseMode::IdsOnly { "ids" } else { "results" }
+    }
+
     /// Returns the name of the mode.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -233,7 +239,7 @@ pub fn render(
             ResponseMode::Full => full(records, *id, limits, mask.as_ref()),
         });
     }
-    let name = if mode == ResponseMode::IdsOnly { "ids" } else { "results" };
+    let name = mode.list_key();
     let list = elements.join(&b',');
     let head = format!("{{\"mode\":\"{}\",\"count\":{},\"{name}\":[", mode.name(), elements.len())
         .into_bytes();

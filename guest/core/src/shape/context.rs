@@ -6,6 +6,7 @@ use super::pricing::ExcerptPricer;
 use super::render::{RenderContext, SchemaConstraint};
 use crate::policy::EndpointSettings;
 use crate::query::Query;
+use crate::snapshot::index::Original;
 use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope};
 
 /// The arguments of a tool call that are for the guard, not the upstream, and set the size of the
@@ -53,8 +54,9 @@ pub struct ShapeContext<'a> {
     pub query: &'a Query,
     /// The token budget that the caller states for this answer. `None`: the budget of the policy.
     pub budget: Option<u64>,
-    /// True if the payload is the result of a transformation, not the upstream's answer.
-    pub is_transformed: bool,
+    /// The upstream's answer, if the payload was made from it. `None` if the payload is that
+    /// answer.
+    pub original: Option<&'a Original>,
     /// The current time, in milliseconds since 1970.
     pub now_ms: u64,
     /// The name of the guard's tool that reads the rest of an answer.
@@ -67,14 +69,8 @@ pub struct ShapeContext<'a> {
 }
 
 impl ShapeContext<'_> {
-    /// Returns a copy of this context with other `options` and `is_transformed`.
-    #[must_use]
-    pub fn with(&self, options: RequestOptions, is_transformed: bool) -> Self {
-        ShapeContext { options, is_transformed, ..*self }
-    }
-
-    /// Returns a cost, in tokens, that exceeds every limit of this call. Pricing stops there,
-    /// because a payload of that cost certainly needs reduction.
+    /// Returns a cost, in tokens, that is above every limit of this call. Pricing of an answer
+    /// stops there, because the answer cannot fit.
     #[must_use]
     pub fn surely_over(&self) -> u64 {
         let limits = self.limits;

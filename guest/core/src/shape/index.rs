@@ -65,6 +65,7 @@ pub(super) fn index(
         tokens: cost.tokens,
         sampled: cost.sampled,
         structured: None,
+        original: context.original.cloned(),
         body,
     }
 }
@@ -95,10 +96,16 @@ pub(super) fn pageable_lists<'s>(
         }
         (None, None) => Vec::new(),
     };
-    let around = u64::try_from(whole.saturating_sub(bytes(&lists))).unwrap_or(u64::MAX);
+    let around = whole.saturating_sub(bytes(&lists));
+    if payload.blocks || has_room_around(context, around) { lists } else { Vec::new() }
+}
+
+/// Returns true if every page of a list has room for the document around it, of this many bytes.
+pub(super) fn has_room_around(context: &ShapeContext<'_>, around: usize) -> bool {
+    let around = u64::try_from(around).unwrap_or(u64::MAX);
     // A token has three or more bytes in most JSON.
     let room = context.limits.budget_for(context.options.pages, context.budget).allowance();
-    if payload.blocks || around / 3 <= room / 6 { lists } else { Vec::new() }
+    around / 3 <= room / 6
 }
 
 /// The size, in bytes, of a bracket in raw or escaped JSON.

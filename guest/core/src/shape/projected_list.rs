@@ -15,19 +15,33 @@ use crate::json::locate_lists::List;
 use crate::json::scan::Scanner;
 use crate::json::text::{Form, visible};
 use crate::query::PartialProjection;
+use crate::query::records::Envelope;
 use crate::snapshot::index::{Index, ListIndex, ProjectedList, SnapshotBody};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::OriginalCost;
 
 impl ProjectedList {
-    /// Creates an index of pages of `list`, whose records are reduced to the fields in `part`. Its
-    /// `source`, the name of the snapshot, is empty until the payload is stored.
+    /// Creates a projection of `list` to the fields in `part`. Each page has the document around
+    /// the list, or is a bare list if there is no `envelope`.
     #[must_use]
-    pub fn new(payload: &Payload<'_, '_>, list: &List, part: PartialProjection) -> Self {
-        // Nothing around the list is selected, so each page is a bare list.
-        let list = ListIndex { skeleton: Vec::new(), bare: true, ..list_index(payload, &[list]) };
-        Self { source: String::new(), fields: part.fields, within: part.within, list }
+    pub fn new(
+        payload: &Payload<'_, '_>,
+        list: &List,
+        part: PartialProjection,
+        envelope: Option<&Envelope>,
+    ) -> Self {
+        let skeleton = envelope.map(|around| {
+            // The brackets belong to the document around the items.
+            vec![
+                [around.before.as_slice(), b"["].concat(),
+                [b"]".as_slice(), &around.after].concat(),
+            ]
+        });
+        let bare = skeleton.is_none();
+        let skeleton = skeleton.unwrap_or_default();
+        let list = ListIndex { skeleton, bare, ..list_index(payload, &[list]) };
+        Self { fields: part.fields, within: part.within, list }
     }
 }
 
@@ -43,7 +57,8 @@ pub fn first(
     list_page: ProjectedList,
     first: &[u8],
 ) -> ShapedPayload<'static> {
-    let content = [list_page.source.as_bytes(), list_page.fields.as_bytes()].concat();
+    let source = context.original.map_or("", |original| original.snapshot.as_str());
+    let content = [source.as_bytes(), list_page.fields.as_bytes()].concat();
     let content = xxhash_rust::xxh3::xxh3_128(&content);
     let snapshot = context.keys.snapshot(context.scope, context.arguments, content);
     let request = context.first_page();
@@ -83,27 +98,8 @@ pub fn page(
     Ok(show_items(&list_page.list, Form::Raw, items, request, base, pricer, None))
 }
 
-/// Returns the selected fields of all records as an unescaped JSON array. O(list).
-///
-/// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
-/// exist.
-pub fn whole(stored: &StoredSnapshot<'_>, list_page: &ProjectedList) -> Result<Vec<u8>, Missing> {
-    let total = list_page.list.total();
-    let request = PageRequest {
-        first: 0,
-        within: 0,
-        limit: total,
-        page_size: total,
-        carried_limit: 0,
-        whole: true,
-        all: false,
-    };
-    let items = items(stored, list_page, request, usize::MAX)?;
-    Ok([b"[".as_slice(), &items.join(&b','), b"]"].concat())
-}
-
-/// Returns the selected fields of each requested record as JSON. Stops at the first record after
-/// which they exceed `most` bytes.
+/// Returns the selected fields of each requested record. Stops when they have more than `most`
+/// bytes.
 fn items(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,

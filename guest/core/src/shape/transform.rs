@@ -4,10 +4,11 @@
 
 use super::content_block::block_text;
 use super::context::{RequestOptions, ShapeContext};
-use super::index::payload_index;
+use super::index::{has_room_around, payload_index};
 use super::payload::Payload;
 use super::plan::{ShapedPayload, shape_payload};
 use super::pricing::ExcerptPricer;
+use super::render::SchemaConstraint;
 use super::strip::{columns, strip};
 use super::{Coverage, Excerpt, ExcerptBody, projected_list};
 use crate::fields::minify;
@@ -20,7 +21,7 @@ use crate::policy::{EndpointSettings, OrderBy};
 use crate::query::QueryResult;
 use crate::query::condition::{compare_values, split_path, values_at};
 use crate::query::records::{RecordSet, record_list};
-use crate::snapshot::index::ProjectedList;
+use crate::snapshot::index::{Original, ProjectedList};
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
 use crate::tokens::OriginalCost;
@@ -35,30 +36,49 @@ pub struct Transformed {
     pub coverage: Coverage,
     /// True if the caller requested exactly this data by a query, so that it must not be condensed.
     pub is_requested: bool,
-    /// True if the values still conform to the output schema of the tool.
+    /// True if the payload has the form of the original, so that it can take its place in
+    /// structured content.
+    pub is_in_place: bool,
+    /// The keys to the list of records in `bytes`. `None` if they are not known.
+    pub list_keys: Option<Vec<String>>,
+    /// True if the values still match the output schema of the tool.
     pub keeps_types: bool,
     /// The list of selected fields whose first page is in `bytes`. `None` if there is no later
     /// page.
     pub list_page: Option<ProjectedList>,
 }
 
-impl From<QueryResult> for Transformed {
-    fn from(found: QueryResult) -> Self {
+impl Transformed {
+    /// Converts the result of the caller's query. A list of records remains in the document around
+    /// it, if every page has room for that.
+    #[must_use]
+    pub fn from_query(context: &ShapeContext<'_>, found: QueryResult) -> Self {
+        let query = context.query;
+        let envelope = found
+            .envelope
+            .filter(|around| has_room_around(context, around.before.len() + around.after.len()));
+        let is_in_place = envelope.as_ref().is_some_and(|around| !around.is_applied());
+        let bytes = match &envelope {
+            // The first records of a projection are put on a page later.
+            Some(around) if found.partial.is_none() => around.wrap(&found.bytes),
+            _ => found.bytes,
+        };
         Self {
-            bytes: found.bytes,
+            bytes,
             text: found.is_text,
             coverage: Coverage::Found { what: found.description },
             is_requested: true,
-            keeps_types: false,
+            is_in_place,
+            list_keys: envelope.map(|around| around.keys),
+            keeps_types: is_in_place && query.fields.is_none(),
             list_page: None,
         }
     }
-}
 
-impl Transformed {
-    /// Runs the caller's query on a payload. `copies` is the number of times that the result
-    /// contains it. Selected fields of a list end where they would exceed `token_limit`. If the
-    /// query fails, the text states the reason, and the call does not become an error.
+    /// Runs the caller's query on a payload. `copies` is the number of times that the result of the
+    /// query is sent. A list of selected fields ends where more would exceed `token_limit`. If the
+    /// query fails, the result is empty and states the reason: a tool result is never made an
+    /// error.
     #[must_use]
     pub fn by_query(
         context: &ShapeContext<'_>,
@@ -83,23 +103,43 @@ impl Transformed {
         };
         let from_line = context.options.start_line;
         match context.query.run(bytes, form, survey, context.limits, from_line, &mut enough) {
-            Ok(mut found) => {
-                let part = found.partial.take();
-                let list_page =
-                    part.zip(list).map(|(part, list)| ProjectedList::new(payload, list, part));
-                Self { list_page, ..found.into() }
+            Ok(found) => {
+                let part = found.partial.clone().zip(list);
+                let envelope = found.envelope.clone();
+                let transformed = Self::from_query(context, found);
+                let envelope = envelope.filter(|_| transformed.is_in_place);
+                let list_page = part
+                    .map(|(part, list)| ProjectedList::new(payload, list, part, envelope.as_ref()));
+                Self { list_page, ..transformed }
             }
             Err(reason) => {
-                QueryResult::new(b"{}".to_vec(), false, format!("nothing, because {reason}")).into()
+                let what = format!("nothing, because {reason}");
+                Self::from_query(context, QueryResult::new(b"{}".to_vec(), false, what))
             }
         }
     }
 
-    /// Returns the context in which to reduce the transformed payload. Requested data is not
-    /// condensed. The requested line range is removed, because it refers to the original.
+    /// Returns true if the payload cannot take the place of the original in structured content, so
+    /// that it goes into `context_guard` there.
+    #[must_use]
+    pub fn is_apart(&self, constraint: SchemaConstraint) -> bool {
+        !self.is_in_place || (!self.keeps_types && constraint != SchemaConstraint::None)
+    }
+
+    /// Returns true if the caller requests fewer items than the list of records has.
+    fn exceeds_limit(&self, context: &ShapeContext<'_>, survey: Option<&DocumentInfo>) -> bool {
+        let Some(survey) = survey.filter(|_| context.options.limit > 0) else { return false };
+        let keys = self.list_keys.as_deref().unwrap_or_default();
+        let list = survey.lists.iter().find(|list| list.path == keys);
+        list.is_some_and(|list| list.items.len() as u64 > context.first_page().limit)
+    }
+
+    /// Returns the context for reducing the transformed payload. Requested content is not
+    /// condensed. The requested lines are cleared, because they refer to the original.
     fn context<'s>(&self, context: &ShapeContext<'s>) -> ShapeContext<'s> {
         let whole = context.options.whole || self.is_requested;
-        context.with(RequestOptions { whole, start_line: 0, end_line: 0, ..context.options }, true)
+        let options = RequestOptions { whole, start_line: 0, end_line: 0, ..context.options };
+        ShapeContext { options, ..*context }
     }
 
     /// Adds the description of the query result to its excerpt, if the excerpt then still fits the
@@ -128,7 +168,7 @@ impl Transformed {
             return None;
         }
         let survey = payload.survey.filter(|survey| {
-            survey.kind != Kind::Scalar && !payload.blocks && !context.is_transformed
+            survey.kind != Kind::Scalar && !payload.blocks && context.original.is_none()
         })?;
         let mut bytes = visible(payload.bytes.get(survey.root.clone())?, payload.form).into_owned();
         let mut done = Vec::new();
@@ -165,6 +205,8 @@ impl Transformed {
             text: false,
             coverage: Coverage::Lossless { what },
             is_requested: false,
+            is_in_place: true,
+            list_keys: None,
             keeps_types,
             list_page: None,
         })
@@ -226,18 +268,23 @@ fn whole_span(records: &RecordSet<'_>, id: NodeId) -> Option<crate::json::Span> 
     Some(node.span.start - quote..node.span.end + quote)
 }
 
-/// Returns a cursor to the payload as the upstream sent it, and the snapshot entries to store.
-/// `placement` is the payload's position in structured content, or `None` if it is text.
+/// Returns the payload as the upstream sent it, a cursor to it, and the snapshot entries to store.
+/// `placement` is its position in structured content, if it is there.
 #[must_use]
 pub fn store_original<'a>(
     context: &ShapeContext<'_>,
     payload: &Payload<'a, '_>,
     cost: OriginalCost,
     placement: Option<Placement>,
-) -> (Cursor, Vec<Entry<'a>>) {
+) -> (Original, Cursor, Vec<Entry<'a>>) {
     let (snapshot, index) = payload_index(context, payload, cost, placement);
     let whole = Cursor { whole: 1, ..Cursor::new(&snapshot, 0, context.now_ms) };
-    (whole, entries(&snapshot, &index, payload.bytes))
+    let entries = entries(&snapshot, &index, payload.bytes);
+    let query = match context.query.is_empty() {
+        true => Vec::new(),
+        false => context.query.to_bytes(),
+    };
+    (Original { snapshot, bytes: payload.bytes.len() as u64, query }, whole, entries)
 }
 
 /// Reduces a transformed payload to `token_limit`. `whole` is a cursor to the original, or `None`
@@ -274,14 +321,22 @@ pub fn fit(
         let rendered = pricer.render(&excerpt);
         ShapedPayload { excerpt, rendered, entries: Vec::new(), whole: None }
     };
-    if transformed.is_requested && cost.cost.saturating_mul(pricer.targets()) <= token_limit {
+    let fits = cost.cost.saturating_mul(pricer.targets()) <= token_limit;
+    if transformed.is_requested && fits && !transformed.exceeds_limit(context, survey.as_ref()) {
         let excerpt = excerpt();
         // With a small limit, the notice may leave no room for content that fits by itself.
         if pricer.fits(&excerpt) {
             return unchanged(excerpt);
         }
     }
-    let context = transformed.context(context);
+    // The list that policy names is that of the original. A query names the list of its result,
+    // however little of the document that is.
+    let limits = transformed.is_requested.then(|| EndpointSettings {
+        items_path: transformed.list_keys.clone(),
+        ..context.limits.clone()
+    });
+    let limits = limits.as_ref().unwrap_or(context.limits);
+    let context = ShapeContext { limits, ..transformed.context(context) };
     match shape_payload(&context, &payload, cost, placement.cloned(), text, token_limit) {
         Some(ShapedPayload { excerpt, rendered, entries, whole }) => {
             let entries = entries.into_iter().map(Entry::into_owned).collect();
@@ -292,20 +347,18 @@ pub fn fit(
     }
 }
 
-/// Returns the first page of `list_page`, a list of selected fields with more than one page.
-/// `payload` is the original, `cost` is its cost, and `whole` is a cursor to it.
+/// Returns the first page of `list_page`, a list of selected fields that has more pages. `payload`
+/// is the original, and `cost` is its cost.
 #[must_use]
 pub fn fit_page(
     transformed: &Transformed,
     list_page: ProjectedList,
     payload: &Payload<'_, '_>,
     cost: OriginalCost,
-    whole: &Cursor,
     context: &ShapeContext<'_>,
     pricer: &ExcerptPricer<'_>,
 ) -> ShapedPayload<'static> {
     let context = transformed.context(context);
-    let list_page = ProjectedList { source: whole.snapshot.clone(), ..list_page };
     let shaped =
         projected_list::first(&context, pricer, payload, cost, list_page, &transformed.bytes);
     transformed.name_source(shaped, pricer)

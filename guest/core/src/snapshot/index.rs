@@ -11,7 +11,7 @@ pub const SEGMENT_BYTES: usize = 64 * 1024;
 
 /// Identifies the byte format of stored indexes. It must change whenever stored bytes would be read
 /// differently.
-const FORMAT: &[u8; 4] = b"cgi1";
+const FORMAT: &[u8; 4] = b"cgi2";
 
 /// The index of a snapshot (a stored answer): its format, its size and the positions in it. Stored
 /// in a separate entry from the bytes.
@@ -33,11 +33,24 @@ pub struct Index {
     /// The position of the original payload in `structuredContent`. None if the payload was text
     /// content only.
     pub structured: Option<Placement>,
-    /// The positions of the payload's items or chunks, by kind of payload.
+    /// The upstream's answer, if the payload was made from it. Queries are of that answer.
+    pub original: Option<Original>,
+    /// The kind of payload, and the positions of its items or chunks.
     pub body: SnapshotBody,
 }
 
-/// The position of a payload in `structuredContent`, at which its excerpts are written.
+/// The stored answer of the upstream from which a payload was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Original {
+    /// The name of the snapshot that stores the answer.
+    pub snapshot: String,
+    /// Size of the answer in bytes.
+    pub bytes: u64,
+    /// The query that selected the payload, encoded; empty if policy transformed the answer.
+    pub query: Vec<u8>,
+}
+
+/// The place of a payload in `structuredContent`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Placement {
     /// The payload is the whole value of `structuredContent`, and an excerpt replaces that value.
@@ -61,12 +74,9 @@ pub enum SnapshotBody {
     Projected(ProjectedList),
 }
 
-/// Selected fields of a list that is stored as another snapshot. Pages are computed from that
-/// snapshot.
+/// Selected fields of a list in the original. Each page is projected from the original's snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProjectedList {
-    /// The name of the snapshot that stores the complete list.
-    pub source: String,
     /// The selected fields, as the caller wrote them.
     pub fields: String,
     /// The keys from the document to the list, if the paths in `fields` start at the document.
@@ -181,26 +191,27 @@ impl Index {
         unpack(FORMAT, bytes)
     }
 
-    /// Returns the store keys of all entries of the snapshot `snapshot`: its index and its
-    /// segments.
+    /// Returns the keys of all store entries that the snapshot of this name needs: its index, its
+    /// segments, and those of the original.
     #[must_use]
     pub fn keys(&self, snapshot: &str) -> Vec<String> {
-        let segments = self.bytes.div_ceil(SEGMENT_BYTES as u64);
-        let source = self.source(snapshot);
-        std::iter::once(snapshot)
-            .chain((source != snapshot).then_some(source))
-            .map(str::to_owned)
-            .chain((0..segments).map(|at| segment_key(source, at)))
-            .collect()
+        let own = if self.source(snapshot) == snapshot { self.bytes } else { 0 };
+        let original = self.original.as_ref().map(|from| (from.snapshot.as_str(), from.bytes));
+        let keys = |(name, bytes): (&str, u64)| {
+            let segments =
+                (0..bytes.div_ceil(SEGMENT_BYTES as u64)).map(|at| segment_key(name, at));
+            std::iter::once(name.to_owned()).chain(segments).collect::<Vec<_>>()
+        };
+        std::iter::once((snapshot, own)).chain(original).flat_map(keys).collect()
     }
 
     /// Returns the name of the snapshot that stores the bytes. That is `snapshot`, the name of this
     /// one, unless this is a [`ProjectedList`].
     #[must_use]
     pub fn source<'s>(&'s self, snapshot: &'s str) -> &'s str {
-        match &self.body {
-            SnapshotBody::Projected(view) => &view.source,
-            SnapshotBody::List(_) | SnapshotBody::Text(_) => snapshot,
+        match (&self.body, &self.original) {
+            (SnapshotBody::Projected(_), Some(original)) => &original.snapshot,
+            _ => snapshot,
         }
     }
 }
@@ -216,25 +227,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn projected_list_includes_the_keys_of_its_source() {
-        let view = ProjectedList {
-            source: "list".to_owned(),
-            fields: "id".to_owned(),
-            within: Vec::new(),
-            list: ListIndex::default(),
-        };
+    fn keys_include_those_of_the_original() {
+        let bytes = SEGMENT_BYTES as u64 + 1;
+        let list = || ListIndex::default();
+        let view = ProjectedList { fields: "id".to_owned(), within: Vec::new(), list: list() };
         let index = Index {
             endpoint: String::new(),
             form: Form::Raw,
-            bytes: SEGMENT_BYTES as u64 + 1,
+            bytes,
             expires_ms: 0,
             tokens: 0,
             sampled: false,
             structured: None,
+            original: Some(Original { snapshot: "list".to_owned(), bytes, query: Vec::new() }),
             body: SnapshotBody::Projected(view),
         };
         assert_eq!(index.keys("view"), ["view", "list", "list.0", "list.1"]);
-        let list = Index { body: SnapshotBody::List(ListIndex::default()), ..index };
-        assert_eq!(list.keys("list"), ["list", "list.0", "list.1"]);
+        let own = Index { body: SnapshotBody::List(list()), bytes: 1, ..index };
+        assert_eq!(own.keys("own"), ["own", "own.0", "list", "list.0", "list.1"]);
+        let alone = Index { original: None, ..own };
+        assert_eq!(alone.keys("list"), ["list", "list.0"]);
     }
 }
