@@ -11,7 +11,7 @@ pub use http::Method;
 use crate::access::{HttpClient, http_client};
 use crate::{Error, Result};
 
-/// A client of one gateway's endpoint for operators.
+/// A client of the admin endpoint of one gateway.
 pub struct AdminClient {
     base: String,
     token: Option<String>,
@@ -27,8 +27,8 @@ impl AdminClient {
         Self { base, token: token.map(str::to_owned), client: http_client() }
     }
 
-    /// Sends a request to `path` of the endpoint and returns the answer in JSON. A `body` of null
-    /// is not sent.
+    /// Sends a request to `path` of the admin endpoint, and returns the answer as JSON. A `body` of
+    /// null is not sent.
     ///
     /// # Errors
     /// [`Error::Setup`] if the gateway cannot be reached; [`Error::Refused`] with the gateway's

@@ -117,7 +117,7 @@ impl Arguments {
     }
 }
 
-/// Prints a line to standard output for the macro `say!`.
+/// Prints a line to standard output. Implements the macro `say!`.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
@@ -126,8 +126,8 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Starts logging to standard error, because standard output belongs to the protocol. `verbose`
-/// logs every decision.
+/// Starts logging to standard error, because standard output carries MCP messages. If `verbose`,
+/// every decision is logged.
 pub(crate) fn start_log(verbose: bool) {
     let default = if verbose { "info" } else { "warn" };
     let filter =
@@ -141,7 +141,8 @@ pub(crate) fn start_log(verbose: bool) {
         .init();
 }
 
-/// The guard's refusal of a cursor, limit or argument, with its message. The exit code is 4.
+/// The error that the guard refused a cursor, limit or argument, with its message. The program
+/// exits with 4.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) String);

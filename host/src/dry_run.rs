@@ -11,7 +11,7 @@ use crate::filter::{Filter, Request};
 use crate::key_facts::KeyFacts;
 use crate::recording::Exchange;
 
-/// The totals of the answers that one side of a comparison sends: one policy and component.
+/// The totals of the answers that one side of a comparison sends, under one policy and component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Side {
@@ -19,7 +19,8 @@ pub struct Side {
     pub tokens: u64,
     /// The total length of the sent answers, in bytes.
     pub bytes: u64,
-    /// The number of key facts of the original answers that the sent answers contain.
+    /// The number of key facts (ids, names, error lines) of the original answers that the sent
+    /// answers contain.
     #[serde(rename = "needles")]
     pub key_facts: u64,
     /// The number of guard calls that failed.
@@ -55,8 +56,8 @@ impl Side {
     }
 }
 
-/// The comparison of two policies or components, for an endpoint, for one answer or for all
-/// answers.
+/// A comparison of two policies or components over the answers of one endpoint, over one answer, or
+/// over all answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
@@ -66,7 +67,7 @@ pub struct Row {
     pub answers: u64,
     /// The number of o200k tokens of the original answers.
     pub original: u64,
-    /// The number of key facts in the original answers.
+    /// The number of key facts (ids, names, error lines) in the original answers.
     #[serde(rename = "needles")]
     pub key_facts: u64,
     /// The answers under the old policy or component.
@@ -99,8 +100,8 @@ impl Row {
         ratio(self.after.tokens, self.before.tokens).map_or(0.0, |ratio| (ratio - 1.0) * 100.0)
     }
 
-    /// Returns the share of key facts that the answers of `side` retain; 1 if the original answers
-    /// have none.
+    /// Returns the share of the original answers' key facts that the answers of `side` contain,
+    /// from 0 to 1. 1 if there are none.
     #[must_use]
     pub fn recall(&self, side: &Side) -> f64 {
         ratio(side.key_facts, self.key_facts).unwrap_or(1.0)
@@ -112,7 +113,7 @@ fn ratio(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// The result of a replay.
+/// The result of comparing two policies or components on recorded traffic.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -124,10 +125,11 @@ pub struct Report {
     pub worst: Vec<Row>,
 }
 
-/// Replays traffic in its order through both filters, which need separate stores. The report lists
-/// the `worst` worst answers. `see` receives the number of finished exchanges.
+/// Replays recorded traffic in its order through the filters `before` and `after`, which need
+/// separate stores. The report lists the `worst` worst answers. `see` is called with the number of
+/// finished exchanges.
 ///
-/// `clock`, which both filters must use, is set to the time of each exchange. Therefore the same
+/// `clock`, which both filters must use, is set to the time of each exchange, so that the same
 /// traffic gives the same report.
 #[must_use]
 pub fn compare(
@@ -187,8 +189,8 @@ pub fn compare(
     report
 }
 
-/// Passes an exchange through a filter. Returns the answer it sends, or `None` if that is the
-/// upstream's, and the number of guard faults.
+/// Passes a recorded exchange through a filter. Returns the answer that it sends (`None` if that is
+/// the upstream's), and the number of guard faults.
 fn send(
     filter: &Filter,
     exchange: &Exchange,

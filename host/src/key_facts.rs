@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::answer;
 
-/// The names of JSON members that identify records.
+/// The names of JSON members whose values identify records.
 const NAMES: &[&str] = &[
     "id",
     "_id",
@@ -28,7 +28,7 @@ const NAMES: &[&str] = &[
     "subject",
     "path",
 ];
-/// The length in characters to which a key fact is truncated before it is compared.
+/// The number of characters to which key facts are cut before they are compared.
 const MAX_FACT_CHARS: usize = 80;
 
 /// Matches log lines that report a problem.
@@ -49,8 +49,8 @@ pub fn members(text: &str) -> Option<Vec<String>> {
     Some(members)
 }
 
-/// Appends the identifying members of a JSON value to `members`. `level` is the number of objects
-/// around the value; objects inside two others are skipped.
+/// Appends the members that identify records in a JSON value to `members`. `level` is the number of
+/// objects around the value. Objects inside two others are skipped.
 fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
     match value {
         Value::Array(elements) => {
@@ -73,8 +73,8 @@ fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
     }
 }
 
-/// Returns the lines of a text that report an error or warning, without digits. Lines that are then
-/// equal count once.
+/// Returns the lines of a text that report an error or warning. Digits are removed, and lines that
+/// are then equal count once.
 #[must_use]
 pub fn problem_lines(text: &str) -> BTreeSet<String> {
     let grave = |line: &&str| GRAVE.as_ref().is_some_and(|grave| grave.is_match(line));
@@ -89,8 +89,8 @@ pub struct KeyFacts {
 }
 
 impl KeyFacts {
-    /// Returns the key facts of the JSON-RPC response `message`: of all texts and of the structured
-    /// content.
+    /// Returns the key facts of the JSON-RPC response `message`, from all its texts and its
+    /// structured content.
     #[must_use]
     pub fn extract(message: &[u8]) -> Self {
         let answer: Value = serde_json::from_slice(message).unwrap_or_default();
@@ -133,8 +133,8 @@ fn plain(line: &str) -> String {
     plain_text(line.trim()).chars().take(MAX_FACT_CHARS).collect()
 }
 
-/// Returns a text without digits, because lines that the guard folds into one differ in times and
-/// numbers.
+/// Returns a text without digits. The guard merges log lines that differ in times and numbers only,
+/// so they must compare equal.
 fn plain_text(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

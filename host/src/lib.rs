@@ -21,7 +21,7 @@ pub use context_guard_revision::{self as revision, keys};
 pub use context_guard_telemetry::{self as telemetry, recording, sampler};
 pub use store::{Clock, clock};
 
-/// Functions that return the texts of an answer that a model sees, and count their tokens.
+/// Functions that extract from an answer the texts that a model reads, and count their tokens.
 pub mod answer {
     pub use context_guard_filter::{self as filter, Filter, cache};
     pub use context_guard_gateway::{self as gateway, Error, Result};

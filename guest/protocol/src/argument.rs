@@ -20,8 +20,8 @@ pub const ARGUMENT_NAMES: [&str; 14] = [
     "where",
 ];
 
-/// Number of names, from the start of [`ARGUMENT_NAMES`], that are accepted without prefix on a
-/// tool or an endpoint that has no parameter of that name. The others are common words.
+/// Number of names, from the start of [`ARGUMENT_NAMES`], that need no prefix if the tool or
+/// endpoint has no parameter of that name. The other names are common words and need the prefix.
 pub const PLAIN_NAME_COUNT: usize = 9;
 
 /// The prefix that marks an argument as the guard's.

@@ -12,7 +12,7 @@ pub enum Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Splits an HTTP body into its messages. Never fails: a body that is no valid JSON array
+    /// Splits an HTTP body into its messages. Never fails: a body that is not a valid JSON array
     /// counts as a single message.
     #[must_use]
     pub fn parse(body: &'a [u8]) -> Self {

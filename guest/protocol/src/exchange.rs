@@ -19,7 +19,7 @@ pub struct HttpExchange {
     kind: ExchangeKind,
     limits: SizeLimits,
     framer: Framer,
-    /// True while the incoming event is dropped, up to its end, because it exceeded `max_body`.
+    /// True while the rest of an incoming event is dropped, because the event exceeded `max_body`.
     is_dropping: bool,
 }
 
@@ -35,7 +35,7 @@ struct ApiExchange {
     caller: Caller,
     request: RestRequest,
     ticket: Ticket,
-    /// The status of the upstream's response.
+    /// The HTTP status of the upstream's response.
     status: u16,
 }
 
@@ -47,7 +47,8 @@ struct SizeLimits {
 }
 
 impl HttpExchange {
-    /// Starts an exchange. Classifies the request by its head: MCP, a plain JSON API, or ignored.
+    /// Starts an exchange. The head of the request decides if it is MCP, a request to a plain JSON
+    /// API, or ignored.
     #[must_use]
     pub fn open(settings: &Settings, head: &RequestHead<'_>) -> Self {
         let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
@@ -145,7 +146,7 @@ impl HttpExchange {
         ResponseAction::Collect { max_bytes, with_head }
     }
 
-    /// Maximum size, in bytes, of a response body that the guard shapes.
+    /// The maximum size, in bytes, of a response body that is buffered to be shaped.
     fn max_bytes(&self) -> usize {
         match self.kind {
             ExchangeKind::Api(_) => self.limits.max_buffered,
@@ -257,7 +258,8 @@ fn is_mcp(settings: &Settings, head: &RequestHead<'_>, path: &str) -> bool {
         && settings.mcp.iter().any(|pattern| glob::matches(pattern, path))
 }
 
-/// Identifies the caller by the configured principal, or else by a digest of its credentials.
+/// Returns the caller of a request. Its identity is the configured principal, or else a digest of
+/// its credentials.
 fn identify_caller(settings: &Settings, head: &RequestHead<'_>) -> Caller {
     let header = |name: &str| (head.header)(name).unwrap_or_default();
     let credentials: Vec<String> =

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// Bytes of a cut answer that are reserved for everything except the upstream's text.
+/// The number of bytes in a cut answer that are reserved for everything except the upstream's text.
 const RESERVED_BYTES: usize = 1_600;
 /// Maximum size, in bytes, of a URI or a member that is copied from the upstream's answer. The
 /// upstream chooses these, so they must not exceed the byte limit.
@@ -15,14 +15,14 @@ const MAX_MEMBER_BYTES: usize = 256;
 /// contents whose own URI is missing or too long.
 const FAULT_URI: &str = "context-guard://fault";
 
-/// The policy's decision on upstream answers that the guard failed to shape.
+/// The policy's treatment of upstream answers that the guard failed to shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFault {
-    /// Every answer passes, whatever its size.
+    /// Sends every answer unchanged, whatever its size.
     Pass,
-    /// An answer within the byte limit passes. A longer one is cut and labelled.
+    /// Sends an answer within the byte limit unchanged. Cuts and labels a longer one.
     Limit,
-    /// An error text replaces every answer.
+    /// Sends an error text instead of every answer.
     Block,
 }
 
@@ -133,8 +133,8 @@ fn cut(
     reply
 }
 
-/// Writes texts as the content of a tool result or of a resource. The URI is that of the first of
-/// `blocks`, the upstream's content.
+/// Returns texts as the content of a tool result or, if `is_resource`, of a resource. The URI is
+/// that of the first of `blocks`, the upstream's content.
 fn write_texts(texts: &[&str], is_resource: bool, blocks: &[Block]) -> Map<String, Value> {
     let uri = blocks.first().and_then(|block| block.uri.as_deref());
     let uri = uri.filter(|uri| escaped_bytes(uri) <= MAX_MEMBER_BYTES).unwrap_or(FAULT_URI);
@@ -151,7 +151,7 @@ fn write_texts(texts: &[&str], is_resource: bool, blocks: &[Block]) -> Map<Strin
     Map::from_iter([(name.to_owned(), blocks.into())])
 }
 
-/// The number of bytes of a character in a JSON string. Control characters grow sixfold.
+/// The number of bytes that a character needs in a JSON string. A control character needs six.
 fn escaped_len(character: char) -> usize {
     match character {
         '"' | '\\' => 2,
@@ -164,7 +164,7 @@ fn escaped_bytes(text: &str) -> usize {
     text.chars().map(escaped_len).sum()
 }
 
-/// The longest prefix of a text that fits `room` bytes as a JSON string.
+/// The longest prefix of a text that needs at most `room` bytes as a JSON string.
 fn head(text: &str, mut room: usize) -> &str {
     let end = text.char_indices().find(|(_, character)| {
         let cost = escaped_len(*character);
@@ -175,7 +175,7 @@ fn head(text: &str, mut room: usize) -> &str {
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
-/// The longest suffix of a text that fits `room` bytes as a JSON string.
+/// The longest suffix of a text that needs at most `room` bytes as a JSON string.
 fn tail(text: &str, mut room: usize) -> &str {
     let start = text.char_indices().rev().find(|(_, character)| {
         let cost = escaped_len(*character);

@@ -16,7 +16,7 @@ pub struct Caller {
 /// The treatment of the upstream's response, decided when its request is forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ticket {
-    /// The response passes unchanged.
+    /// The response is sent unchanged.
     Pass,
     /// The guard failed on the request, so [`fallback::limit`](crate::fallback::limit) is applied
     /// to the response.
@@ -35,8 +35,8 @@ pub enum Verdict {
     Answer(Vec<u8>),
 }
 
-/// The guard, as an adapter calls it. If the guard fails on a message, an implementation falls back
-/// to [`fallback::limit`](crate::fallback::limit) and counts the failure.
+/// The guard, as adapters call it. If the guard fails on a message, an implementation applies
+/// [`fallback::limit`](crate::fallback::limit) and counts the failure.
 pub trait MessageFilter {
     /// Decides on `message`, a whole JSON-RPC message of the client: forward it, or answer it.
     fn on_request(&mut self, caller: &Caller, message: &[u8]) -> Verdict;

@@ -22,9 +22,9 @@ pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 /// The `_meta` member that names the server.
 pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
-/// Minimum size, in bytes, of a message whose head [`Head::read_ends`] reads.
+/// Minimum size, in bytes, of a message that [`Head::read_ends`] accepts.
 const MIN_END_SCAN_BYTES: usize = 4_096;
-/// Maximum size, in bytes, of a member before or after the result that [`Head::read_ends`] accepts.
+/// Maximum size, in bytes, of a member besides the result that [`Head::read_ends`] accepts.
 const MAX_END_MEMBER_BYTES: usize = 96;
 
 /// Returns true if a protocol revision is stateless. Revisions are dates, so text order is date
@@ -45,8 +45,8 @@ pub enum Kind {
     Response,
 }
 
-/// The id and the method of a message. Unlike [`Head`], it accepts invalid UTF-8 in other members:
-/// their validation is left to the guard.
+/// The id and the method of a JSON-RPC message. Unlike [`Head`], it accepts invalid UTF-8 in other
+/// members, which the guard validates.
 #[derive(Debug, Deserialize)]
 pub struct Envelope<'a> {
     #[serde(borrow, default)]
@@ -73,8 +73,8 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The members of a JSON-RPC message that a gateway reads. All values except the method are
-/// verbatim JSON.
+/// The members of a JSON-RPC message that a gateway needs for routing. All values except the method
+/// are verbatim JSON.
 #[derive(Debug, Deserialize)]
 pub struct Head<'a> {
     /// The id of a request or response.
@@ -95,16 +95,16 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads the head of a message. Returns none if the message is no JSON object. Takes O(n) time,
-    /// but only checks the UTF-8 of a long result.
+    /// Reads the members of a message. Returns none if the message is not a JSON object. O(n), but
+    /// a long result is only checked to be UTF-8.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         Self::read_ends(message).or_else(|| serde_json::from_slice(message).ok())
     }
 
-    /// Reads the head of a long response from its two ends, without parsing the result in between.
-    /// Returns none for a short message, and unless the result is an object with only `jsonrpc` and
-    /// `id` beside it.
+    /// Reads the members of a long response from its two ends, without parsing the result in
+    /// between. Returns none for a short message. Returns none unless the result is an object, and
+    /// `jsonrpc` and `id` are the only other members.
     #[must_use]
     pub fn read_ends(message: &'a [u8]) -> Option<Self> {
         if message.len() < MIN_END_SCAN_BYTES {
@@ -201,15 +201,16 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The text after `"name":` if `member` begins with a member of this name.
+/// The text after `"name":`, where `name` is the parameter, if `member` begins with that. None
+/// otherwise.
 fn value_of<'a>(member: &'a str, name: &str) -> Option<&'a str> {
     let rest =
         member.trim_ascii_start().strip_prefix('"')?.strip_prefix(name)?.strip_prefix('"')?;
     Some(rest.trim_ascii_start().strip_prefix(':')?.trim_ascii_start())
 }
 
-/// Reads `member`, the JSON text of a member beside the result: `jsonrpc`, or the id, which is
-/// written to `id`. Returns none for any other member.
+/// Reads `member`, the JSON text of a member besides the result. Accepts `jsonrpc` and the id,
+/// which it writes to `id`. Returns none for any other member.
 fn read_side_member<'a>(member: &'a str, id: &mut Option<&'a RawValue>) -> Option<()> {
     if value_of(member, "jsonrpc").is_some_and(|version| version.trim_ascii_end() == "\"2.0\"") {
         return Some(());

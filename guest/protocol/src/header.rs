@@ -8,11 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 /// The header that names the tool, prompt, resource or task of a stateless request.
 pub const MCP_NAME: &str = "mcp-name";
 /// Request headers that ask for a part of a body, or for a body only if it has changed. Adapters
-/// remove them from requests to a plain JSON API, because a part cannot be shaped.
+/// remove them from requests to a plain JSON API, because a partial body cannot be shaped.
 pub const PARTIAL_REQUEST_HEADERS: [&str; 4] =
     ["range", "if-range", "if-none-match", "if-modified-since"];
-/// Response headers that describe the exact bytes of the upstream's body. Adapters remove them from
-/// a shaped response.
+/// Response headers that describe the exact bytes of the upstream's body. Adapters remove them if
+/// they send a shaped body.
 pub const WHOLE_BODY_HEADERS: [&str; 7] = [
     "etag",
     "last-modified",
@@ -55,7 +55,8 @@ fn has_prefix(content_type: &str, prefix: &str) -> bool {
     start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Encodes a value for an `Mcp-*` header: as `=?base64?…?=` unless it is plain ASCII.
+/// Returns a value as the content of an `Mcp-*` header: plain ASCII verbatim, anything else as
+/// `=?base64?…?=`.
 #[must_use]
 pub fn encode_value(value: &str) -> Cow<'_, str> {
     let plain = value.bytes().all(|byte| (0x20..0x7f).contains(&byte))

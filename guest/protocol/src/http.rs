@@ -116,7 +116,7 @@ pub enum Replacement {
 }
 
 impl Replacement {
-    /// The body that replaces the upstream's.
+    /// The body to send in place of the upstream's.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         match self {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Largest exponent of a numeric id, positive or negative, that is normalized. Ids with larger ones
-/// are compared verbatim.
+/// Largest absolute exponent of a numeric id that is normalized. Ids with larger exponents are
+/// compared verbatim.
 const MAX_EXPONENT: i64 = 1_000_000;
-/// Maximum number of trailing zeros that a canonical number writes out. An exponent replaces more
-/// zeros.
+/// Maximum number of trailing zeros that the canonical form of a number has. If there would be
+/// more, it has an exponent.
 const MAX_WRITTEN_ZEROS: i64 = 30;
 
 /// The id of a JSON-RPC request, in a canonical form that equal values share.
@@ -65,8 +65,8 @@ pub fn is_same_id(left: &str, right: &str) -> bool {
     left == right || RequestId::parse(left).is_some_and(|id| Some(id) == RequestId::parse(right))
 }
 
-/// Writes a JSON number as its significant digits, with trailing zeros or an exponent. Returns none
-/// if its exponent exceeds `MAX_EXPONENT`.
+/// Returns the canonical form of a JSON number: its significant digits, with trailing zeros or an
+/// exponent. None if its exponent exceeds `MAX_EXPONENT`.
 fn canonical_number(raw: &str) -> Option<String> {
     let (sign, number) = raw.strip_prefix('-').map_or(("", raw), |number| ("-", number));
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));

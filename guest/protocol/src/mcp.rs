@@ -12,15 +12,16 @@ use crate::pending::PendingRequests;
 use crate::response::FailedRequest;
 use crate::sse::Event;
 
-/// One POST: its requests whose responses are pending, and the answers that the guard gave itself.
+/// The state of one MCP POST: its requests whose responses are pending, and the answers that the
+/// guard gave itself.
 #[derive(Debug, Default)]
 pub(crate) struct McpExchange {
     caller: Caller,
     pending: PendingRequests<PendingRequest>,
     /// Answers that the guard gave itself to requests of a batch, and that are not sent yet.
     own_answers: Vec<Vec<u8>>,
-    /// True once an event had an id: the client may then resume the stream, and receive pending
-    /// responses there.
+    /// True after an event with an id. The client may then resume the stream later, and receive
+    /// pending responses there.
     is_resumable: bool,
 }
 
@@ -35,7 +36,8 @@ impl McpExchange {
         Self { caller, ..Self::default() }
     }
 
-    /// Passes each message of the request's body through the filter, and decides on the request.
+    /// Passes each message of the request's body through the filter. Returns the action for the
+    /// request: forward or answer it.
     pub(crate) fn on_request(
         &mut self,
         filter: &mut dyn MessageFilter,
@@ -84,13 +86,13 @@ impl McpExchange {
         }
     }
 
-    /// Returns true if no response is pending, and no answer of the guard is left to send.
+    /// Returns true if every request is answered, and no answer of the guard is left to send.
     pub(crate) fn is_done(&self) -> bool {
         self.pending.is_empty() && self.own_answers.is_empty()
     }
 
-    /// Takes the response to send if the upstream's body holds no messages, such as 202 on
-    /// notifications. Returns none if the guard answered nothing itself.
+    /// Removes and returns the guard's own answers as a response, if the upstream's body holds no
+    /// messages, such as 202 on notifications. Returns none if there are no such answers.
     pub(crate) fn own_response(&mut self) -> Option<HttpResponse> {
         let has_answers = !self.own_answers.is_empty();
         has_answers.then(|| HttpResponse::json(200, self.take_own_body(true)))
@@ -129,7 +131,8 @@ impl McpExchange {
         filter.on_response(&self.caller, &ticket, message)
     }
 
-    /// Takes the guard's own answers, as events to send before the first event of the upstream.
+    /// Removes and returns the guard's own answers, as events to send before the first event of the
+    /// upstream.
     pub(crate) fn first_events(&mut self) -> Vec<u8> {
         let own = std::mem::take(&mut self.own_answers);
         own.iter().flat_map(|answer| Event::message(None, answer).0).collect()
@@ -145,8 +148,8 @@ impl McpExchange {
         shaped.map_or_else(|| event.0.clone(), |data| event.with_data(&data).0)
     }
 
-    /// Returns events that answer each request still pending at the end of the stream with a
-    /// failure. Empty if the client may resume the stream.
+    /// Returns events that answer each request still pending at the end of the stream with the
+    /// failure `code` and `reason`. Empty if the client may resume the stream.
     pub(crate) fn on_stream_end(&mut self, code: i64, reason: &str) -> Vec<u8> {
         if self.is_resumable {
             return Vec::new();
@@ -155,8 +158,8 @@ impl McpExchange {
         failed.iter().flat_map(|answer| Event::message(None, answer).0).collect()
     }
 
-    /// Returns a failure response to each pending request, after the guard's own answers that are
-    /// not sent yet.
+    /// Returns the guard's own answers that are not sent yet, then a failure response to each
+    /// pending request.
     pub(crate) fn fail(&mut self, code: i64, reason: &str) -> Vec<Vec<u8>> {
         let pending = self.pending.drain().into_iter();
         let failed = pending.map(|(_, request)| request.failed.response(code, reason));

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use crate::id::RequestId;
 
 /// Maximum number of requests that one session or exchange tracks. Beyond it the oldest is dropped,
-/// and its response passes unchanged: a client that never reads must not exhaust the memory.
+/// and its response passes unchanged. Otherwise a client that never reads could exhaust the memory.
 pub const MAX_PENDING_REQUESTS: usize = 65_536;
 
 /// A table of pending requests by id that holds at most [`MAX_PENDING_REQUESTS`].
 #[derive(Clone, Debug)]
 pub struct PendingRequests<T> {
     by_id: HashMap<RequestId, (u64, T)>,
-    /// Ids by insertion order, oldest first.
+    /// The ids in the order of insertion, by a number that counts insertions.
     order: BTreeMap<u64, RequestId>,
     next: u64,
     capacity: usize,
@@ -29,7 +29,7 @@ impl<T> PendingRequests<T> {
         Self { by_id: HashMap::new(), order: BTreeMap::new(), next: 0, capacity }
     }
 
-    /// Adds a request. A request under the same id is replaced: ids must not be used twice.
+    /// Adds a request. Replaces an earlier request with the same id.
     pub fn insert(&mut self, id: RequestId, request: T) {
         self.remove(&id);
         if self.by_id.len() >= self.capacity

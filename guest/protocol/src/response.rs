@@ -28,7 +28,7 @@ pub fn result(id: &str, result: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into_bytes()
 }
 
-/// The properties of a request that determine the response if the request fails.
+/// The properties of a request that determine the form of a failure response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedRequest {
     id: String,
@@ -48,8 +48,8 @@ impl FailedRequest {
         }
     }
 
-    /// Writes the response that reports the failure. For a tool call it is a result, because the
-    /// model has to see the reason. For any other request it is an error.
+    /// Returns the response that reports a failure. For a tool call it is a tool result, because
+    /// the model has to see the reason. For any other request it is a JSON-RPC error.
     #[must_use]
     pub fn response(&self, code: i64, reason: &str) -> Vec<u8> {
         if !self.is_tool_call {
@@ -67,8 +67,7 @@ impl FailedRequest {
     }
 }
 
-/// Writes the response to a raw request that the upstream did not answer: see
-/// [`FailedRequest::response`].
+/// Returns the failure response to the raw request `request`: see [`FailedRequest::response`].
 #[must_use]
 pub fn failure(request: &[u8], code: i64, reason: &str) -> Vec<u8> {
     match Head::read(request) {

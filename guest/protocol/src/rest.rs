@@ -9,9 +9,9 @@ use crate::argument::{ARGUMENT_PREFIX, is_plain_name};
 use crate::header;
 use crate::http::{HttpResponse, ResponseHead};
 
-/// JSON pointer to the guard's metadata in a message that the guard wrote.
+/// JSON pointer to the result metadata in a message that the guard wrote.
 const RESULT_METADATA: &str = "/result/_meta/dev.context-guard~1result";
-/// Members of the guard's metadata that are copied into the response body if the content is no
+/// Members of the result metadata that are copied into the response body if the content is not
 /// JSON.
 const CHUNK_METADATA: [&str; 4] = ["chunkIndex", "totalChunks", "nextCursor", "metadata"];
 
@@ -37,8 +37,8 @@ pub struct RestRequest {
 }
 
 impl RestRequest {
-    /// Splits the query of `target`. `own` names query parameters of the API that the guard must
-    /// not interpret although it has parameters of the same names.
+    /// Parses a request. Separates the guard's parameters in the query of `target`, except those in
+    /// `own`: the API has parameters of the same names.
     #[must_use]
     pub fn parse(method: &str, target: &str, own: &[String]) -> Self {
         let (path, raw_query) = target.split_once('?').unwrap_or((target, ""));
@@ -73,7 +73,7 @@ impl RestRequest {
         &self.endpoint
     }
 
-    /// The MCP `tools/call` message that represents the request to the guard.
+    /// The MCP `tools/call` message by which the guard sees the request.
     #[must_use]
     pub fn tool_call(&self) -> Vec<u8> {
         let mut arguments = self.own_arguments.clone();
@@ -131,8 +131,8 @@ impl RestRequest {
     }
 }
 
-/// Returns true if the guard can shape the body of a response: successful, not partial, textual,
-/// and not compressed.
+/// Returns true if the guard can shape the body of a response. The response must be successful, not
+/// partial, textual and not compressed.
 #[must_use]
 pub fn can_shape(head: &ResponseHead<'_>) -> bool {
     // 206 is a part of a body, so its text is no document.
@@ -142,8 +142,8 @@ pub fn can_shape(head: &ResponseHead<'_>) -> bool {
         && header::is_text(head.content_type)
 }
 
-/// Wraps the body of the upstream's response as a tool result in a JSON-RPC message. Returns none
-/// if the body is no UTF-8.
+/// Returns the body of the upstream's response as a tool result in a JSON-RPC message. None if the
+/// body is not UTF-8.
 #[must_use]
 pub fn wrap_body(body: &[u8]) -> Option<Vec<u8>> {
     let text = serde_json::to_string(std::str::from_utf8(body).ok()?).ok()?;
@@ -153,8 +153,8 @@ pub fn wrap_body(body: &[u8]) -> Option<Vec<u8>> {
     Some(message.into_bytes())
 }
 
-/// The response to a request that the guard refused. An error code in the text `detail` determines
-/// the status.
+/// Returns the response to a request that the guard refused. The error code that `detail` contains
+/// determines the status.
 fn refusal(detail: &str) -> HttpResponse {
     let codes = [("cursor_expired", 410), ("cursor_invalid", 400), ("data_changed", 409)];
     let code = codes.into_iter().find(|(code, _)| detail.contains(code));
@@ -178,7 +178,7 @@ pub fn problem(status: u16, code: &str, detail: &str) -> HttpResponse {
     }
 }
 
-/// The reason phrase (RFC 9110) of a status that this project sends. Empty for any other status.
+/// The reason phrase (RFC 9110) of a status code. Empty for codes that this project does not send.
 fn reason_phrase(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",

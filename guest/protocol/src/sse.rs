@@ -20,7 +20,8 @@ use std::borrow::Cow;
 #[derive(Debug, Default)]
 pub struct Framer {
     buffer: Vec<u8>,
-    /// Length of the prefix of `buffer` in which no end of an event begins.
+    /// Length of the prefix of `buffer` that contains no end of an event and need not be searched
+    /// again.
     scanned: usize,
 }
 
@@ -45,15 +46,17 @@ impl Framer {
         Some(Event(std::mem::replace(&mut self.buffer, rest)))
     }
 
-    /// Removes the bytes left when the stream has ended, if there are any. They may be an event: a
-    /// trailing `\r` ends a line only once it is known that no `\n` follows.
+    /// Removes the remaining bytes after the end of the stream, if there are any. They may be an
+    /// event: a trailing `\r` ends a line only if no `
+    /// ` follows.
     pub fn finish(&mut self) -> Option<Event> {
         self.scanned = 0;
         let rest = std::mem::take(&mut self.buffer);
         (!rest.is_empty()).then_some(Event(rest))
     }
 
-    /// Drops the bytes of the incomplete event, except for the last three: its end may begin there.
+    /// Drops the bytes of the incomplete event, except for the last three, which may begin the end
+    /// of the event.
     pub fn discard_partial(&mut self) {
         // The longest end is `\r\n\r\n`. Three of its bytes may be here already.
         let dropped = self.buffer.len().saturating_sub(3);
@@ -61,8 +64,9 @@ impl Framer {
         self.scanned = 0;
     }
 
-    /// The offset after the first event of the buffer: after two line ends in a row, each `\n`,
-    /// `\r\n` or `\r`. None if the event is incomplete.
+    /// The offset after the first event in the buffer. An event ends with two line ends, each `
+    /// `, `\r
+    /// ` or `\r`. None if the event is incomplete.
     fn event_end(&mut self) -> Option<usize> {
         let mut from = self.scanned;
         loop {
@@ -83,7 +87,8 @@ impl Framer {
         }
     }
 
-    /// The offset after the line end at `offset`. Returns none while more bytes could belong to it.
+    /// The offset after the line end at `offset`. None if there is no line end, or if later bytes
+    /// could belong to it.
     fn after_line_end(&self, offset: usize) -> Option<usize> {
         match (self.buffer.get(offset)?, self.buffer.get(offset + 1)) {
             (b'\n', _) => Some(offset + 1),
@@ -156,8 +161,8 @@ impl Event {
     }
 }
 
-/// Appends `data` and the empty line that ends the event. Every line of the data needs a field of
-/// its own, because a line break ends a field, and an empty line the event.
+/// Appends `data` to `event`, with the empty line that ends the event. Each line of the data gets a
+/// field of its own, because a line break ends a field.
 fn push_data(event: &mut Vec<u8>, data: &[u8]) {
     let mut rest = data;
     loop {

@@ -19,8 +19,8 @@ use context_guard_protocol::{
 };
 use serde_json::{Value, json};
 
-/// A filter that answers the method `own` itself, forwards all other requests with a ticket, and
-/// pretty-prints every response.
+/// A test filter that answers the method `own` itself, forwards all other requests with a ticket,
+/// and pretty-prints every response.
 struct PrettyPrinter;
 
 impl MessageFilter for PrettyPrinter {

@@ -72,12 +72,12 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    /// Returns the quality bench over the captured MCP messages of the tests.
+    /// Returns the options of the quality bench for the captured MCP messages of the tests.
     pub(crate) fn captures() -> Self {
         Bench::Quality { corpus: None, budgets: "4000,1000".to_owned(), files: false, show: None }
     }
 
-    /// Returns the speed bench that checks every answer and measures nothing.
+    /// Returns the options of the speed bench that checks every answer and measures nothing.
     pub(crate) fn checked() -> Self {
         Bench::Speed { compare: None, filter: None, check: true }
     }
@@ -106,7 +106,7 @@ impl Bench {
     }
 }
 
-/// Runs the speed bench: in the release profile, or with `check` in the profile of the tests, which
+/// Runs the speed bench in the release profile. With `check`, uses the profile of the tests, which
 /// is compiled anyway.
 fn speed(compare: Option<PathBuf>, filter: Option<String>, check: bool) -> Result<()> {
     let component = build::component()?;
@@ -133,7 +133,7 @@ fn speed(compare: Option<PathBuf>, filter: Option<String>, check: bool) -> Resul
     build::run(&mut command)
 }
 
-/// Runs a bench against the component and the binary in their released form.
+/// Runs a bench with release builds of the component and the program.
 fn run_with_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
     let built = build::all(true)?;
     let mut command = build::embed(cargo(), &built.component);
@@ -142,7 +142,7 @@ fn run_with_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
     build::run(&mut command)
 }
 
-/// Runs a bench that starts the same binary as the tests.
+/// Runs a bench with the same build of the program that the tests start.
 fn run_with_program(bench: &str, arguments: &[(&str, u32)]) -> Result<()> {
     let built = build::for_tests()?;
     let mut command = build::embed(cargo(), &built.component);
@@ -179,8 +179,8 @@ fn quality(
     build::run(&mut command)
 }
 
-/// Computes the tables of the `lexical` estimator from a folder of texts. Fails unless they
-/// estimate `least` percent of the texts left out within a tenth.
+/// Computes the tables of the `lexical` estimator from a folder of texts. Fails unless the tables
+/// estimate `least` percent of the texts left out within a tenth of the exact count.
 pub(crate) fn train(texts: &Path, tokenizer: &str, out: &Path, least: u32) -> Result<()> {
     let mut command = cargo();
     command.args([

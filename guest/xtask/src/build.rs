@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// The paths of the guard component and the binary that a build made.
+/// The paths of the guard component and the program `context-guard` that a build created.
 pub(crate) struct Built {
     pub(crate) component: PathBuf,
     pub(crate) binary: PathBuf,
@@ -72,8 +72,8 @@ pub(crate) fn install_targets() -> Result<()> {
         .context("the wasm targets cannot be installed: check that rustup is installed and online")
 }
 
-/// The crates that are built for wasm only, each with its target and the features to check it with.
-/// Native linkers cannot resolve their imports and exports.
+/// The crates that are built for wasm only: the package, its target, and the features to check it
+/// with. Native linkers cannot resolve their imports and exports.
 pub(crate) const GUESTS: [(&str, &str, &str); 7] = [
     ("context-guard-component", "wasm32-unknown-unknown", ""),
     ("context-guard-browser", "wasm32-unknown-unknown", ""),
@@ -84,7 +84,7 @@ pub(crate) const GUESTS: [(&str, &str, &str); 7] = [
     ("context-guard-store", "wasm32-wasip2", "draft"),
 ];
 
-/// Builds a guest for its target and returns the path of the wasm file.
+/// Builds a wasm-only crate for its target, and returns the path of the wasm file.
 pub(crate) fn guest(
     package: &str,
     profile: &str,
@@ -111,13 +111,13 @@ fn guest_in(
     Ok(folder.join(triple).join(profile).join(file))
 }
 
-/// Compiler arguments that make the linker write the guard as a component instead of a core module.
-/// The toolchain ships this linker for wasm32-wasip2. It encodes the world that wit-bindgen embeds.
-/// Without the adapter, it does not change the versions of the imports.
+/// Linker arguments that produce a component instead of a core module. The linker, which the
+/// toolchain has for wasm32-wasip2, encodes the world that wit-bindgen embeds. Without the adapter,
+/// it does not change the versions of the imports.
 const LINK_COMPONENT: [&str; 5] =
     ["--", "-C", "linker=wasm-component-ld", "-C", "link-arg=--wasi-adapter=none"];
 
-/// Builds the guard component that is released.
+/// Builds the guard component in its release form, and returns its path.
 pub(crate) fn component() -> Result<PathBuf> {
     install_targets()?;
     eprintln!("Building the guard component.");
@@ -126,20 +126,19 @@ pub(crate) fn component() -> Result<PathBuf> {
     copy_changed(&built, "context-guard.wasm")
 }
 
-/// Builds the guard component with fault injection, for the tests of revisions.
+/// Builds the guard component with fault injection, for the tests of rollout and rollback.
 pub(crate) fn faulty_component() -> Result<PathBuf> {
     let options = [&["--features", "fault-injection"], LINK_COMPONENT.as_slice()].concat();
     let built = with_faults("context-guard-component", "wasm32-unknown-unknown", &options)?;
     copy_changed(&built, "faulty.wasm")
 }
 
-/// Builds the Envoy filter with fault injection: it panics on demand.
+/// Builds the Envoy filter with fault injection, for the tests of filters that panic.
 pub(crate) fn faulty_filter() -> Result<PathBuf> {
     with_faults("context-guard-envoy", "wasm32-wasip1", &["--features", "fault-injection"])
 }
 
-/// Builds a guest with fault injection, in a separate folder, so that it does not replace the
-/// released build.
+/// Builds a wasm-only crate with fault injection. A separate folder keeps the release build.
 fn with_faults(package: &str, triple: &str, options: &[&str]) -> Result<PathBuf> {
     eprintln!("Building {package} with fault injection.");
     guest_in(&target().join("fault-injection"), package, "guest", triple, options)
@@ -156,7 +155,7 @@ fn copy_changed(from: &Path, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Cargo arguments that select the packages of the binary and of the example server.
+/// Cargo arguments that select the packages of the program and of the example server.
 const PROGRAMS: [&str; 4] =
     ["--package", "context-guard", "--package", "context-guard-property-server"];
 
@@ -165,8 +164,8 @@ pub(crate) fn all(release: bool) -> Result<Built> {
     binary(release, &PROGRAMS)
 }
 
-/// Builds the binary quickly: without the optional features, except for `features` and the
-/// tokenizer that the demo uses.
+/// Builds the program quickly, without its optional features except `features` and the tokenizer
+/// that the demo uses.
 pub(crate) fn lean(features: &[String]) -> Result<Built> {
     let mut all = "context-guard/exact-tokens".to_owned();
     for feature in features {
@@ -176,21 +175,22 @@ pub(crate) fn lean(features: &[String]) -> Result<Built> {
     binary(false, &[PROGRAMS.as_slice(), &lean].concat())
 }
 
-/// Builds the component, the binary and the programs that the tests start. Selects the same
-/// packages as the tests: others would enable other features, and compile wasmtime a second time.
+/// Builds the component, the program and the helpers that the tests start. Selects the same
+/// packages as the tests, because other packages would enable other features and compile wasmtime a
+/// second time.
 pub(crate) fn for_tests() -> Result<Built> {
     binary(false, &[&["--examples"], native().as_slice()].concat())
 }
 
-/// Returns cargo arguments that select the packages of tests and benches: all but the guests and
-/// the fuzz targets.
+/// Returns cargo arguments that select the packages of tests and benches: all but the wasm-only
+/// crates and the fuzz targets.
 pub(crate) fn native() -> Vec<&'static str> {
     let mut packages = without_guests();
     packages.extend(["--exclude", "context-guard-fuzz"]);
     packages
 }
 
-/// Returns cargo arguments that select all packages but the guests.
+/// Returns cargo arguments that select all packages but the wasm-only crates.
 pub(crate) fn without_guests() -> Vec<&'static str> {
     let guests = GUESTS.iter().flat_map(|(guest, ..)| ["--exclude", *guest]);
     ["--workspace"].into_iter().chain(guests).collect()
@@ -206,8 +206,8 @@ fn binary(release: bool, selection: &[&str]) -> Result<Built> {
     Ok(Built { component, binary: folder.join(file) })
 }
 
-/// Passes the path of the component to the host's build script, which embeds the component in the
-/// binary.
+/// Sets the environment variable through which the host's build script finds the component to embed
+/// in the program.
 pub(crate) fn embed(mut cargo: Command, component: &Path) -> Command {
     cargo.env("CONTEXT_GUARD_EMBED", component);
     cargo

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::build::{self, cargo, root};
 use crate::{docs, lint, tools, workflows};
 
-/// Runs every check that needs no test. With `offline`, leaves out the security advisories.
+/// Runs every check that is not a test. With `offline`, skips the security advisories.
 pub(crate) fn run(offline: bool) -> Result<()> {
     lint::run(&[])?;
     eprintln!("Checking format, lints and documentation.");

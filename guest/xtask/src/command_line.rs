@@ -29,7 +29,7 @@ fn page(binary: &Path) -> Result<String> {
     Ok(page)
 }
 
-/// Appends the help of a command, and of its subcommands, to `page`.
+/// Appends the help of a command, and of its subcommands, to the Markdown text `page`.
 fn section(binary: &Path, command: &[&str], page: &mut String) -> Result<()> {
     let output = Command::new(binary)
         .args(command)

@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use crate::build::{self, cargo, target};
 
 const TARGETS: [&str; 5] = ["scanner", "message", "payload", "cursor", "imports"];
-/// The environment variable that is set if cargo calls this program instead of the compiler.
+/// The environment variable that marks a run of this program as a compiler wrapper, which cargo
+/// calls instead of the compiler.
 const WRAPPER: &str = "CONTEXT_GUARD_FUZZ_COMPILER";
 
 pub(crate) fn run(seconds: u32) -> Result<()> {
@@ -43,8 +44,8 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Runs the compiler if cargo called this program instead of it, and returns none otherwise. Adds
-/// coverage unless the crate runs at build time.
+/// Runs the compiler if cargo called this program as a compiler wrapper. Returns none otherwise.
+/// Coverage instrumentation is added unless the crate runs at build time.
 pub(crate) fn compile_if_wrapper() -> Option<Result<()>> {
     std::env::var_os(WRAPPER)?;
     let mut arguments = std::env::args_os().skip(1);

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{build, command_line, test};
 
-/// The environment variable, with its value, that makes a test write its expected file instead of
+/// The environment variable, and its value, that make a test rewrite its expected file instead of
 /// comparing it.
 const BLESS: (&str, &str) = ("CONTEXT_GUARD_BLESS", "1");
 

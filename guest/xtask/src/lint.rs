@@ -21,7 +21,7 @@ use source::Source;
 /// A violation of a language rule.
 struct Finding {
     rule: &'static str,
-    /// File and line, or a commit.
+    /// The file and line, or the commit, of the violation.
     place: String,
     message: String,
 }
@@ -82,7 +82,8 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
         .collect())
 }
 
-/// Returns the names of the rules that `check` finds violated by `text` in a file called `name`.
+/// Returns the names of the rules that `text` in a file called `name` violates, according to
+/// `check`.
 #[cfg(test)]
 fn rules(name: &str, text: &str, check: fn(&Source, &mut Vec<Finding>)) -> Vec<String> {
     let mut findings = Vec::new();

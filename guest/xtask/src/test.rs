@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use crate::build::{self, Built, cargo, embed, root, target};
 use crate::{bench, check, command_line, dist, fuzz, packages, tools};
 
-/// The npm packages of the end-to-end tests. Versions are pinned, so that each update is a commit
-/// of its own.
+/// The npm packages of the end-to-end tests. Versions are pinned, so that each update is a separate
+/// commit.
 const NPM: [&str; 10] = [
     "playwright-core@1.65.1",
     "typescript@7.0.2",
@@ -24,7 +24,7 @@ const NPM: [&str; 10] = [
     "json-server@0.17.4",
 ];
 /// The npm packages of the official MCP conformance suite in two versions, and of a client, each
-/// with its folder. The second version needs the newer node beside it.
+/// with its folder. The second version of the suite also needs the newer node.
 const CONFORMANCE: [(&str, &[&str]); 3] = [
     ("conformance-1", &["@modelcontextprotocol/conformance@0.1.16"]),
     (
@@ -51,8 +51,8 @@ const PYTHON: [(&str, &[&str]); 3] = [
     ("py-sqlite", &["mcp==1.30.0", "mcp-server-sqlite==2025.4.25"]),
 ];
 
-/// Minimum percentage of captures whose tokens newly computed tables must estimate within a tenth.
-/// It is low because these tables are computed from two dozen files only.
+/// Minimum percentage of captured messages whose tokens newly trained tables must estimate within a
+/// tenth. It is low because the test trains the tables with two dozen files only.
 const MIN_TRAINED_WITHIN_TENTH: u32 = 80;
 
 /// Seconds for which each target is fuzzed.
@@ -72,7 +72,7 @@ pub(crate) struct Options {
     pub(crate) filter: Option<String>,
 }
 
-/// Runs the tests, after it builds and installs everything that they need.
+/// Builds and installs everything that the tests need, then runs them.
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.quick {
         tools::skipped("checks, benches and fuzzing", "--quick leaves them out");
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     tools::report_skipped()
 }
 
-/// Runs `cargo test`. Passes the paths of `built`, if there is one, to the tests.
+/// Runs `cargo test`. If `built` is given, passes its paths to the tests.
 pub(crate) fn cargo_test(
     built: Option<&Built>,
     environment: &[(&str, &OsStr)],
@@ -138,8 +138,8 @@ pub(crate) fn cargo_test(
     build::run(command.envs(environment.iter().copied()).arg("test").args(arguments))
 }
 
-/// Installs programs that the tests start, from the system packages of the same names, if they are
-/// missing and the user agrees.
+/// Installs missing programs that the tests start, from the system packages of the same names, if
+/// the user agrees.
 fn system_packages(programs: &[&str], yes: bool) -> Result<()> {
     let missing: Vec<&str> =
         programs.iter().copied().filter(|program| tools::find(program).is_none()).collect();
@@ -159,8 +159,8 @@ fn system_packages(programs: &[&str], yes: bool) -> Result<()> {
         .with_context(|| format!("{list} cannot be installed: install them by hand"))
 }
 
-/// Installs real MCP servers and clients below the target folder, unless they are installed.
-/// Returns their folder.
+/// Installs real MCP servers and clients below the target folder, unless they are there. Returns
+/// their folder.
 fn servers(yes: bool) -> Result<PathBuf> {
     system_packages(&["redis-server", "minisign", "chromium"], yes)?;
     let folder = target().join("peers");

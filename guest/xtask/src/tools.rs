@@ -39,7 +39,7 @@ pub(crate) fn install(name: &str, version: &str, options: &[&str]) -> Result<Pat
     Ok(program)
 }
 
-/// Asks a question on the terminal. Without a terminal, the answer is no.
+/// Asks a yes-or-no question on the terminal. Returns false without a terminal.
 pub(crate) fn confirm(question: &str) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         eprintln!("{question} Nobody can answer: pass --yes, or set CI.");
@@ -51,12 +51,12 @@ pub(crate) fn confirm(question: &str) -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Returns true on a CI server, which must not skip anything.
+/// Returns true on a CI server. There, no step may be skipped.
 pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
-/// Prints and records that the step `what` was skipped, and the reason.
+/// Records and prints that the step `what` was skipped because of `reason`.
 pub(crate) fn skipped(what: &str, reason: &str) {
     let note = format!("{what}: {reason}");
     eprintln!("skipped: {note}");

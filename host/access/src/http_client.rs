@@ -16,8 +16,8 @@ pub type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// The time after which an idle connection is closed.
 ///
-/// Common servers close theirs after 5 s. A request that is sent at that moment is lost and must
-/// not be sent twice.
+/// Common servers close idle connections after 5 s. A request that is sent at that moment is lost,
+/// and must not be sent twice.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Returns a client that trusts the certificate authorities of the system.

@@ -22,7 +22,8 @@ use crate::{Error, HttpClient, Result, config};
 const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(30);
 /// The maximum length of the key set, in bytes.
 const MAX_KEY_SET_BYTES: usize = 1 << 20;
-/// The accepted signature algorithms. All use public keys: a token must not choose a shared secret.
+/// The accepted signature algorithms. All use public keys, so that no token can select a
+/// shared-secret algorithm.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -101,8 +102,8 @@ impl Jwt {
         Arc::clone(&self.keys.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Returns the key set of tokens, fetched again if it has a URL and the last fetch is older
-    /// than [`MIN_FETCH_INTERVAL`].
+    /// Returns the key set that verifies tokens. Fetches it first if it has a URL and the last
+    /// fetch is older than [`MIN_FETCH_INTERVAL`].
     async fn fetch(&self) -> Arc<JwkSet> {
         let Some(url) = &self.url else { return self.known() };
         {

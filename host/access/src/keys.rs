@@ -18,14 +18,14 @@ use super::Refusal;
 use crate::config::Secret;
 use crate::{Error, Result, config};
 
-/// The first characters of every key.
+/// The prefix of every API key.
 pub const PREFIX: &str = "cg_";
 /// Minimum time between two checks of the key file for changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// The first characters of every digest in the key file.
+/// The prefix of every digest in the key file.
 const DIGEST_PREFIX: &str = "sha256:";
 
-/// The contents of a key file: digests, no secrets.
+/// The contents of a key file. It has digests of API keys, and no secrets.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {
@@ -37,14 +37,14 @@ pub struct KeyFile {
 struct Entry {
     /// The id of the key: the part between `cg_` and the secret.
     id: String,
-    /// The owner of the key: the principal.
+    /// The principal that owns the key.
     name: String,
     /// `sha256:` and the digest of the whole key in hex.
     hash: String,
 }
 
 impl Entry {
-    /// Returns true if the entry was written by a version that stored argon2 hashes.
+    /// Returns true if the entry has an argon2 hash, as earlier versions wrote it.
     fn is_outdated(&self) -> bool {
         !self.hash.starts_with(DIGEST_PREFIX)
     }
@@ -90,7 +90,7 @@ pub fn create(path: &Path, name: &str) -> Result<Secret> {
     Ok(key)
 }
 
-/// Replaces the key file in one step: a reader sees the old contents or the new ones, never a part.
+/// Replaces the key file atomically: a reader sees either the old contents or the new ones.
 fn write(path: &Path, file: &KeyFile) -> Result<()> {
     let fault = |source| config::Error::File { path: path.to_owned(), source };
     let text = serde_json::to_string_pretty(file).map_err(|error| fault(error.into()))?;
@@ -112,7 +112,7 @@ fn parse(path: &Path, text: &str) -> Result<KeyFile> {
     Ok(file)
 }
 
-/// Parses a key file for checking keys. Fails if an entry has an outdated hash.
+/// Parses a key file whose entries are used to check keys. Fails if an entry has an outdated hash.
 fn parse_current(path: &Path, text: &str) -> Result<KeyFile> {
     let file = parse(path, text)?;
     match file.keys.iter().find(|key| key.is_outdated()) {
@@ -130,7 +130,7 @@ fn parse_current(path: &Path, text: &str) -> Result<KeyFile> {
 }
 
 /// The accepted API keys. The key file is read again when it changes. While it is invalid, the last
-/// valid entries apply.
+/// valid entries remain in use.
 pub(super) struct Keys {
     path: PathBuf,
     file: Mutex<(KeyFile, Option<SystemTime>, Instant)>,

@@ -52,7 +52,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Returns the access rules of a configuration. Paths in it start from `folder`; `client`
+    /// Creates the access rules of a configuration. Paths in it start from `folder`, and `client`
     /// fetches signing keys. `loopback` is true if the gateway listens on loopback only.
     pub fn new(
         config: &Config,

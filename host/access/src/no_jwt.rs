@@ -7,7 +7,8 @@ use super::Refusal;
 use crate::config::Jwt as Config;
 use crate::{HttpClient, Result};
 
-/// A type without values: without the cargo feature `jwt`, `new` always fails.
+/// The JWT verifier of builds without the cargo feature `jwt`. It has no values, because `new`
+/// always fails.
 #[cfg(not(feature = "jwt"))]
 pub(super) enum Jwt {}
 

@@ -13,7 +13,7 @@ use lru::LruCache;
 use super::Refusal;
 use crate::config::RateLimit;
 
-/// Maximum number of keys that one limiter tracks: principals or addresses.
+/// Maximum number of principals or addresses that one limiter tracks.
 const MAX_KEYS: usize = 65_536;
 
 /// The rate limiters of one gateway: one for principals and one for addresses.
@@ -48,12 +48,12 @@ impl Rate {
 }
 
 struct Limiter<K: Hash + Eq> {
-    /// Time in which one request drains from the bucket.
+    /// Time between requests at the permitted rate, in which the limiter recovers one request.
     interval: Duration,
-    /// Maximum time by which the theoretical arrival time of a key may be ahead of the clock. It is
-    /// the time in which a whole burst but its last request drains.
+    /// Maximum time by which the theoretical arrival time of a key may be ahead of the clock. It
+    /// equals the time to recover all requests of a burst but one.
     tolerance: Duration,
-    /// Theoretical arrival time of each key, measured from the start of the gateway.
+    /// The theoretical arrival time (GCRA) of each key, measured from the start of the gateway.
     arrivals: Mutex<LruCache<K, Duration>>,
 }
 

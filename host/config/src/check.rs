@@ -10,7 +10,7 @@ use super::schema;
 use super::upstream::Upstream;
 use crate::document::{Issue, Issues};
 
-/// Checks the document of a gateway file against the schema, then the rules beyond the schema, and
+/// Validates the document of a gateway file, first against the schema, then by further rules, and
 /// parses it. Relative paths start from `folder`.
 pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
     let mut issues = schema::check(&super::schema(), &document);

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The configuration file of an MCP client, as Claude Desktop, Claude Code, Cursor and VS Code
-/// share it.
+/// The configuration file of an MCP client, in the format common to Claude Desktop, Claude Code,
+/// Cursor and VS Code.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Client {
@@ -70,7 +70,7 @@ pub fn import(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((yaml, left))
 }
 
-/// Returns an upstream name for the name of a server: invalid characters become `-`, and the length
+/// Returns a valid upstream name for a server's name: invalid characters become `-`, and the length
 /// is at most 32.
 fn plain(name: &str) -> String {
     let mut plain: String = name

@@ -68,7 +68,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks a value that must match one of several schemas, which are `branches`.
+    /// Checks a value that must conform to one of several schemas, `branches`.
     fn branches(&mut self, branches: &'a [Value], value: &Value) {
         let mut expected = Vec::new();
         for branch in branches {

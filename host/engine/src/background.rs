@@ -6,8 +6,8 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{Error, Result};
 
-/// Returns the thread pool of background work, which has one thread. Parallel compilation runs on
-/// the same thread.
+/// Returns the thread pool for background work. It has one thread, which parallel compilation uses
+/// too.
 fn pool() -> Result<&'static ThreadPool> {
     static POOL: OnceLock<Result<ThreadPool, String>> = OnceLock::new();
     let made = POOL.get_or_init(|| {
@@ -21,8 +21,8 @@ fn pool() -> Result<&'static ThreadPool> {
     made.as_ref().map_err(|error| Error::Engine(error.clone()))
 }
 
-/// Lowers the priority of the calling thread, so that requests come first. Ignores a refusal by the
-/// operating system.
+/// Lowers the priority of the calling thread, so that request threads come first. Has no effect if
+/// the operating system refuses.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 19);

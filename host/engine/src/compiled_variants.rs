@@ -16,11 +16,11 @@ use super::bindings::wasi::clocks::wall_clock;
 use super::imports::State;
 use crate::background;
 
-/// The size from which a message counts as long, in bytes.
+/// The minimum size, in bytes, of a message that counts as long.
 const LONG_MESSAGE_BYTES: usize = 128 << 10;
 
-/// A guard component that is compiled and linked: one copy, or one for long and one for short
-/// messages.
+/// A compiled and linked guard component. It has one compiled copy for all messages, or one for
+/// long and one for short messages.
 pub(super) struct CompiledVariants {
     first: ContextGuardPre<State>,
     short: Arc<OnceLock<ContextGuardPre<State>>>,
@@ -40,8 +40,8 @@ impl CompiledVariants {
         Ok((Self { first, short: Arc::default(), source }, imports))
     }
 
-    /// Returns the compiled copy for a message of this length. The first long message starts the
-    /// second compilation.
+    /// Returns the compiled copy to use for a message of `bytes` bytes. The first long message
+    /// starts the compilation of the second copy.
     pub(super) fn for_message(&self, bytes: usize) -> &ContextGuardPre<State> {
         if bytes < LONG_MESSAGE_BYTES {
             return self.short.get().unwrap_or(&self.first);
@@ -52,7 +52,8 @@ impl CompiledVariants {
         &self.first
     }
 
-    /// Returns true if the second compiled copy exists and serves short messages.
+    /// Returns true if the second compiled copy is ready, so that long and short messages use
+    /// different copies.
     pub(super) fn has_second(&self) -> bool {
         self.short.get().is_some()
     }

@@ -55,8 +55,8 @@ impl Component {
         self.variants.has_second()
     }
 
-    /// Returns a new instance with its own memory. `bytes` is the length of the message it is for.
-    /// The instance reads and writes store entries of `principal` only.
+    /// Creates an instance with its own memory, for a message of `bytes` bytes. The instance can
+    /// access store entries of `principal` only.
     ///
     /// # Errors
     /// [`Error::Trap`] if the pool is full.
@@ -76,8 +76,8 @@ impl Component {
         Ok(Instance { store, guard, ticks: self.engine.deadline_ticks() })
     }
 
-    /// Runs `call` in a new instance. `bytes` is the length of the message; store entries are those
-    /// of `principal`.
+    /// Runs `call` in a new instance, for a message of `bytes` bytes. The instance can access store
+    /// entries of `principal` only.
     fn call<T>(
         &self,
         services: &HostServices,
@@ -112,8 +112,8 @@ impl Component {
         })
     }
 
-    /// Calls the guard on the JSON-RPC request of a client. The guard answers it or forwards it,
-    /// perhaps changed.
+    /// Calls the guard on a client's JSON-RPC request. The verdict is to answer it, or to forward
+    /// it, possibly changed.
     ///
     /// # Errors
     /// [`Error::Trap`], [`Error::Fault`].
@@ -130,7 +130,7 @@ impl Component {
         verdict.map_err(failed)
     }
 
-    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is that of the verdict on its
+    /// Calls the guard on an upstream's JSON-RPC response. `ticket` comes from the verdict on the
     /// request.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl Component {
     }
 }
 
-/// An instance of a component.
+/// An instance of a guard component, which has its own memory.
 ///
 /// A host uses one instance for each call. A reused instance keeps its memory, so it must serve one
 /// principal only.
@@ -167,7 +167,7 @@ impl Instance {
         call(self.guard.context_guard_guard_guard(), &mut self.store).map_err(trap)
     }
 
-    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is that of the verdict on its
+    /// Calls the guard on an upstream's JSON-RPC response. `ticket` comes from the verdict on the
     /// request.
     ///
     /// # Errors
@@ -189,8 +189,8 @@ fn trap(error: wasmtime::Error) -> Error {
     Error::Trap(format!("{:#}", error.root_cause()))
 }
 
-/// Converts a fault that the guard reports to an error by its origin: the message, the store or the
-/// guard.
+/// Converts a fault that the guard reports to an error of this crate, by its origin: the message,
+/// the store or the guard.
 fn failed(fault: Fault) -> Error {
     match fault {
         Fault::Malformed(at) => Error::Fault(format!("not JSON at byte {at}")),

@@ -125,7 +125,8 @@ fn config(options: &EngineOptions, pooled: bool) -> Config {
 }
 
 impl Default for CallContext {
-    /// Returns the context of an unknown caller: empty names, and `None` for optional members.
+    /// Returns the context of an unknown caller: all names are empty, and optional members are
+    /// `None`.
     fn default() -> Self {
         Self {
             principal: String::new(),
@@ -142,7 +143,7 @@ impl Default for CallContext {
 }
 
 impl Default for Decision {
-    /// Returns the decision about an empty answer that was sent unchanged.
+    /// Returns the decision to send an empty answer unchanged.
     fn default() -> Self {
         Self {
             endpoint: String::new(),

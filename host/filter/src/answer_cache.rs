@@ -10,8 +10,8 @@ use crate::engine::Result;
 use context_guard_protocol::Head;
 use context_guard_protocol::edit::with_id;
 
-/// Stores the upstream's unshaped answer to a call. The guard shapes it anew for each later call
-/// with the same key.
+/// A layer that stores the upstream's unshaped answers to calls. The guard shapes an answer anew
+/// for each later call with the same key.
 pub(super) struct AnswerCache(pub(super) Arc<Cache>);
 
 impl AnswerCache {
@@ -19,8 +19,8 @@ impl AnswerCache {
         self.0.key(call.cx, &call.revision.origin.policy, request)
     }
 
-    /// Returns the cached upstream answer under `key`, shaped for this call and under its request
-    /// id. Any failure counts as a miss and returns `None`.
+    /// Returns the cached upstream answer for `key`, shaped for this call and with its request id.
+    /// `None` if there is none or anything fails.
     fn lookup(
         &self,
         call: GuardCall<'_>,

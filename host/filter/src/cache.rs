@@ -17,11 +17,10 @@ use crate::Clock;
 use crate::config::CacheOptions;
 use crate::engine::{CacheTier, CallContext, Decision};
 
-/// The maximum size of a cacheable request, in bytes: larger requests cost more to hash than a hit
-/// is likely to save.
+/// The maximum size, in bytes, of a cacheable request. Hashing larger ones costs more than a hit is
+/// likely to save.
 const MAX_CALL_BYTES: usize = 64 << 10;
-/// The estimated memory of a cache entry beside the answer's message and the endpoint's name, in
-/// bytes.
+/// The estimated memory, in bytes, of a cache entry besides the answer and the endpoint's name.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
 /// The identity of a tool call. The digest covers principal, policy, endpoint and arguments.
@@ -80,15 +79,15 @@ impl Cache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if an answer that the guard itself made is for the endpoint of `key`. Errors,
-    /// and pages of another call's answer, are not.
+    /// Returns true if the guard's own answer, described by `decision`, is for the endpoint of
+    /// `key`. Errors, and pages of another call's answer, are not.
     #[must_use]
     pub fn is_same_call(&self, key: &CacheKey, decision: &Decision) -> bool {
         key.endpoint == decision.endpoint && decision.mode != "error"
     }
 
-    /// Returns the key of a `tools/call` request from which the guard's own arguments were removed.
-    /// Returns `None` if the call is not cacheable. The order of the arguments does not matter.
+    /// Returns the cache key of a `tools/call` request without arguments for the guard. `None` if
+    /// the call is not cacheable. The order of the arguments does not affect the key.
     #[must_use]
     pub fn key(&self, cx: &CallContext, policy: &str, request: &[u8]) -> Option<CacheKey> {
         if request.len() > MAX_CALL_BYTES {
@@ -131,8 +130,8 @@ impl Cache {
         Some(CacheHit { message: Arc::clone(&entry.message), age })
     }
 
-    /// Returns the tier (full or metadata) of an answer that was shaped from `hit`. Returns `None`
-    /// if the hit is too old for that tier.
+    /// Returns the tier (full or metadata) of the answer that was shaped from `hit`. `None` if the
+    /// hit is too old for that tier.
     #[must_use]
     pub fn fresh_tier(&self, hit: &CacheHit, decision: &Decision) -> Option<CacheTier> {
         let tier = CacheTier::of_answer(decision);

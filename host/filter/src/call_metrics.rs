@@ -8,8 +8,8 @@ use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::revision::Revisions;
 
-/// Feeds the duration and failure of each guard call into the revision's statistics, which decide
-/// about its promotion and rollback.
+/// A layer that records the duration and failure of each guard call in the revision's statistics.
+/// These decide about its promotion and rollback.
 pub(super) struct CallMetrics {
     revisions: Arc<Revisions>,
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Returns the policy with the measured estimator scale of each endpoint in `corrections`. Returns
-/// `None` if the operator has set any scale: a measured one must not override it.
+/// Returns the policy with the estimator scales in `corrections`, which were measured for each
+/// endpoint. `None` if the operator has set any scale, which takes precedence.
 pub(super) fn corrected_policy(
     policy: &str,
     corrections: &BTreeMap<String, f64>,

@@ -7,7 +7,7 @@ use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::engine::{Decision, LossClass};
 
-/// Counts and logs decisions, and adds the revision's number to each of them.
+/// A layer that counts and logs the guard's decisions, and adds the revision's number to each.
 pub(super) struct DecisionLog;
 
 impl DecisionLog {

@@ -11,8 +11,8 @@ use crate::engine::Decision;
 use crate::engine::Result;
 use crate::sampler::Sampler;
 
-/// Offers each answer for the client to the sampler. With `learn`, it also applies the sampler's
-/// corrections to the policy of the revision.
+/// A layer that offers each answer for the client to the sampler of token estimates. With `learn`,
+/// it also applies the sampler's corrections to the policy of the revision.
 pub(super) struct EstimateSampler {
     sampler: Arc<Sampler>,
     learn: bool,

@@ -10,11 +10,12 @@ use super::ticket::GuardTicket;
 use crate::engine::{Error, Result};
 use crate::revision::{Revision, Revisions};
 
-/// The maximum size of a request that is retained until its response arrives, in bytes. A response
-/// to a larger request cannot be shaped by another revision.
+/// The maximum size, in bytes, of a request that is retained until its response arrives. Without
+/// the request, another revision cannot shape the response.
 pub(super) const MAX_RETAINED_REQUEST_BYTES: usize = 1 << 20;
 
-/// Reports failed guard calls and repeats each once on the fallback revision, if there is one.
+/// A layer that reports failed guard calls, and repeats each once on the fallback revision, if
+/// there is one.
 pub(super) struct Failover {
     revisions: Arc<Revisions>,
     faults: AtomicU64,
@@ -42,21 +43,21 @@ impl Failover {
         }
     }
 
-    /// Returns the revision that repeats a failed call. Returns `None` if there is none, or if the
-    /// message or store caused the fault, which would only recur.
+    /// Returns the revision on which to repeat a failed call. `None` if there is none, or if the
+    /// message or the store caused the fault, which would then recur.
     fn fallback_for(&self, revision: &Revision, fault: &Error) -> Option<Arc<Revision>> {
         self.revisions.fallback_for(revision).filter(|_| is_guard_fault(fault))
     }
 
-    /// Returns true if another revision may have to replay the request. A trial (a rollout in
-    /// progress) counts, because it may be promoted before the response arrives.
+    /// Returns true if another revision may have to repeat the request. A revision on trial counts,
+    /// because it may be promoted before the response arrives.
     fn may_replay(&self, revision: &Revision) -> bool {
         self.revisions.current().trial.is_some() || self.revisions.fallback_for(revision).is_some()
     }
 
-    /// Shapes a response with the fallback revision, which first processes the retained request to
-    /// get its own ticket. Returns `None` if no revision or request is available, or the replay
-    /// fails.
+    /// Shapes a response with the fallback revision. That revision first processes the retained
+    /// request, to get its own ticket. `None` if there is no such revision or request, or if this
+    /// fails too.
     fn replay(
         &self,
         call: GuardCall<'_>,

@@ -7,8 +7,8 @@ use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::revision::{Revisions, session_percentile};
 
-/// Replaces the shaped answer by the upstream's original one for sessions of the control group
-/// (`rollout.unshaped`, in percent).
+/// A layer that sends the upstream's original answer instead of the shaped one to sessions of the
+/// control group. The setting `rollout.unshaped` is the size of that group, in percent.
 pub(super) struct Holdback {
     revisions: Arc<Revisions>,
 }

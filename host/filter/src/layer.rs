@@ -8,7 +8,7 @@ use crate::revision::Revision;
 
 use super::ticket::GuardTicket;
 
-/// The arguments of a guard call, which every layer of the stack can see and replace.
+/// The arguments of a guard call, which every layer of the filter can read and replace.
 #[derive(Clone, Copy)]
 pub(super) struct GuardCall<'a> {
     pub(super) cx: &'a CallContext,
@@ -17,8 +17,8 @@ pub(super) struct GuardCall<'a> {
     /// The whole JSON-RPC message to process: a request of the client or a response of the
     /// upstream.
     pub(super) message: &'a [u8],
-    /// Permits the cache to answer the request. False if the response has headers of its own, or if
-    /// the request is only replayed to get a ticket.
+    /// True if the cache may answer the request. False if the response has HTTP headers of its own,
+    /// or if the request is only repeated to get a ticket.
     pub(super) may_use_cache: bool,
 }
 
@@ -39,8 +39,8 @@ pub(super) struct ResponseOutput {
     pub(super) decision: Decision,
 }
 
-/// One task of the filter, such as caching or validation. Both methods call the next layer, and
-/// pass the message through by default.
+/// One task of the filter, such as caching or validation. Both methods call the next layer. By
+/// default they do nothing else.
 pub(super) trait Layer: Send + Sync {
     fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
         next.on_request(call)
@@ -56,7 +56,7 @@ pub(super) trait Layer: Send + Sync {
     }
 }
 
-/// The layers behind the current one, and the guard call behind the last of them.
+/// The layers that follow the current one. The last of them calls the guard.
 #[derive(Clone, Copy)]
 pub(super) struct Next<'a>(&'a [Box<dyn Layer>]);
 

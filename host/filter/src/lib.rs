@@ -182,8 +182,8 @@ impl Filter {
         GuardCall { cx, services, revision, message, may_use_cache: true }
     }
 
-    /// Passes on a notification of the upstream with this name, which may invalidate cached
-    /// answers.
+    /// Reports a notification of the upstream `upstream` to the cache, because it may invalidate
+    /// cached answers.
     pub fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
         if let Some(cache) = &self.cache {
             cache.on_notification(upstream, notification);
@@ -191,7 +191,7 @@ impl Filter {
     }
 }
 
-/// Applies the byte limit of the revision's policy to a response that the guard failed on. Returns
+/// Applies the byte limit of the revision's policy to a response that the guard failed to process.
 /// `None` if the response can be sent unchanged.
 fn limited(revision: &Revision, message: &[u8]) -> Option<Vec<u8>> {
     let (on_fault, limit) = revision.on_fault();

@@ -8,11 +8,12 @@ use super::ticket::GuardTicket;
 use crate::engine::{Error, Result};
 use context_guard_protocol::{Head, Kind};
 
-/// The number of leading bytes that are searched for the id. If it is not there, the whole message
-/// is parsed.
+/// The number of leading bytes of a message that are searched for its id. If it is not there, the
+/// whole message is parsed.
 const ID_SEARCH_BYTES: usize = 96;
 
-/// Validates the output of the guard component: a faulty one must not send arbitrary bytes.
+/// A layer that validates the output of the guard component, so that a faulty component cannot send
+/// arbitrary bytes.
 pub(super) struct OutputValidator;
 
 impl Layer for OutputValidator {

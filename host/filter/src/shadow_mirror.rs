@@ -8,7 +8,7 @@ use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::revision::{Revisions, ShadowExchange};
 
-/// Sends a copy of each shaped exchange to the shadow revision, if a rollout trial has one.
+/// A layer that sends a copy of each shaped exchange to the shadow revision, if a trial has one.
 pub(super) struct ShadowMirror {
     revisions: Arc<Revisions>,
 }

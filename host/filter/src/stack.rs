@@ -17,7 +17,7 @@ use super::store_fallback::StoreFallback;
 use super::traffic_recorder::TrafficRecorder;
 use crate::revision::Revisions;
 
-/// All layers of a filter, the outermost first.
+/// All layers of a filter, from the outermost to the innermost.
 pub(super) struct Stack {
     layers: Vec<Box<dyn Layer>>,
     failover: Arc<Failover>,
@@ -48,7 +48,7 @@ impl Stack {
         Self { layers: layers.into_iter().flatten().collect(), failover }
     }
 
-    /// Returns the entry to the stack: the outermost layer, with the others behind it.
+    /// Returns the whole stack, starting with the outermost layer, to pass a message through.
     pub(super) fn first(&self) -> Next<'_> {
         Next::new(&self.layers)
     }

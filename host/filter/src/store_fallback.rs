@@ -7,8 +7,8 @@ use super::ticket::GuardTicket;
 use crate::engine::{CallContext, HostServices};
 use crate::engine::{Error, Result};
 
-/// Repeats the call with the local store, if there is one, and marks the shared store as
-/// unavailable for the guard.
+/// A layer that repeats a call with the local store if the shared store fails, and tells the guard
+/// that the shared store is unavailable.
 pub(super) struct StoreFallback;
 
 fn without_store(call: GuardCall<'_>) -> (HostServices, CallContext) {

@@ -6,29 +6,28 @@ use std::sync::Arc;
 use crate::cache::CacheKey;
 use crate::revision::Revision;
 
-/// Determines the handling of the response to a request.
-/// [`Filter::request`](crate::Filter::request) creates it,
-/// [`Filter::response`](crate::Filter::response) takes it.
+/// The handling of the response to a request. [`Filter::request`](crate::Filter::request) returns
+/// it, and [`Filter::response`](crate::Filter::response) requires it.
 #[derive(Clone)]
 pub struct Ticket(pub(super) ResponseHandling);
 
 #[derive(Clone)]
 pub(super) enum ResponseHandling {
-    /// Sends the response unchanged.
+    /// The response is sent unchanged.
     Pass,
-    /// Applies the byte limit of this revision's policy, because the guard failed on the request.
+    /// The byte limit of this revision's policy is applied to the response, because the guard
+    /// failed on the request.
     LimitBytes(Arc<Revision>),
-    /// Shapes the response with the guard.
+    /// The guard shapes the response.
     Guard(Box<GuardTicket>),
 }
 
-/// The state of an exchange whose response the guard shapes, as its request has left it.
+/// The state that the guard's processing of a request leaves for the response.
 #[derive(Clone)]
 pub(super) struct GuardTicket {
     /// The revision that began the exchange and ends it, even if another is deployed meanwhile.
     pub(super) revision: Arc<Revision>,
-    /// The component's own state of the exchange. Empty if the component does not want the
-    /// response.
+    /// The ticket of the guard component. Empty if the component does not need the response.
     pub(super) bytes: Vec<u8>,
     /// The client's original request, retained if a layer needs it with the response.
     pub(super) request: Option<Arc<[u8]>>,
@@ -46,8 +45,8 @@ impl GuardTicket {
         !self.bytes.is_empty()
     }
 
-    /// Retains the client's request until the response arrives, once for all layers that need it.
-    /// Has no effect if the guard does not want the response.
+    /// Retains the client's request until the response arrives, shared by all layers that need it.
+    /// Has no effect if the guard does not need the response.
     pub(super) fn retain_request(&mut self, request: &[u8]) {
         if self.wants_response() {
             self.request.get_or_insert_with(|| request.into());

@@ -5,7 +5,8 @@ use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::recording::Recording;
 
-/// Adds each shaped exchange (request, upstream response and decision) to the recording.
+/// A layer that adds each shaped exchange to the recording: request, upstream response and
+/// decision.
 pub(super) struct TrafficRecorder(pub(super) Recording);
 
 impl Layer for TrafficRecorder {

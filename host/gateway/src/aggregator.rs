@@ -47,7 +47,7 @@ use crate::telemetry::Recorder;
 /// The maximum pause between two searches for idle sessions, connections and pending inputs.
 const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
 
-/// Serves clients from several upstreams. Each of its parts has its own state.
+/// The part of the gateway that serves clients from several upstreams, as one MCP server.
 pub(crate) struct Aggregator {
     sessions: Sessions,
     router: Arc<Router>,
@@ -58,7 +58,7 @@ pub(crate) struct Aggregator {
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     max_idle: Duration,
-    /// Cancelled when the gateway stops, which ends long-lived streams.
+    /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
 }
 
@@ -101,8 +101,8 @@ impl Aggregator {
         &self.connections.servers
     }
 
-    /// Returns true if there is only one upstream and its names have no prefix. Its messages pass
-    /// without merging or renaming.
+    /// Returns true if the only upstream's messages pass without merging or renaming, because its
+    /// names have no prefix.
     fn is_transparent(&self) -> bool {
         self.connections.servers.len() == 1 && !self.router.is_prefixed()
     }
@@ -113,7 +113,7 @@ impl Aggregator {
         self.connections.end_session(id);
     }
 
-    /// Ends idle sessions, idle connections and unanswered questions periodically. Runs until its
+    /// Ends idle sessions and connections and expired pending inputs, periodically. Runs until its
     /// task is dropped.
     pub(crate) async fn sweep(self: Arc<Self>) {
         loop {

@@ -7,26 +7,25 @@ use crate::engine::{CallContext, Decision};
 use crate::filter::{Filter, Request, Ticket};
 use crate::telemetry::{AnswerEvent, Outcome, Recorder};
 
-/// A client's request and the state that its response needs, from its arrival until the answer is
-/// recorded.
+/// A client's request, with the state that is needed until its answer is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     /// The guard's view of the caller: principal, session, client and upstream.
     pub(crate) context: CallContext,
     /// The JSON-RPC method, or the endpoint of a REST request.
     pub(crate) endpoint: String,
-    /// The maximum time until the upstream's next message. `None` if the transport enforces its own
+    /// The maximum time until the upstream's next message. `None` if the transport has its own
     /// limit.
     pub(crate) timeout: Option<Duration>,
     started: Instant,
-    /// The guard's state of the exchange, from the request. `None` before the guard has processed
-    /// the request.
+    /// The ticket by which the guard or the filter processes the response. `None` before the
+    /// request is processed.
     ticket: Option<Ticket>,
 }
 
-/// The next step for a client's request after the guard has processed it.
+/// The next step for a client's request that the guard has processed.
 pub(crate) enum NextStep {
-    /// Send the request to the upstream: these bytes if there are any, otherwise the original.
+    /// Send the request to the upstream: these bytes if given, else the original.
     Forward(Option<Vec<u8>>),
     /// Send this answer to the client. The upstream is not asked.
     Answer(Vec<u8>, Box<Decision>),
@@ -46,14 +45,14 @@ impl Exchange {
         Self { context, endpoint, timeout: None, started, ticket: None }
     }
 
-    /// Passes the client's request to the guard or its cache, and stores the ticket for the
-    /// response.
+    /// Passes the client's request to the filter, which may answer from the cache. Stores the
+    /// ticket for the response.
     pub(crate) fn on_request(&mut self, filter: &Filter, message: &[u8]) -> NextStep {
         let decision = filter.request(&self.context, message);
         self.next_step(decision)
     }
 
-    /// Passes the client's request to the guard, but not to its cache.
+    /// Passes the client's request to the filter without its cache.
     pub(crate) fn on_request_uncached(&mut self, filter: &Filter, message: &[u8]) -> NextStep {
         let decision = filter.request_uncached(&self.context, message);
         self.next_step(decision)
@@ -69,7 +68,7 @@ impl Exchange {
         }
     }
 
-    /// Returns true if the guard wants to process the upstream's response.
+    /// Returns true if the guard needs to process the upstream's response.
     pub(crate) fn wants_response(&self) -> bool {
         self.ticket.as_ref().is_some_and(|ticket| !ticket.is_pass())
     }
@@ -84,7 +83,7 @@ impl Exchange {
         GuardedResponse { shaped, decision, outcome }
     }
 
-    /// Records the answer of `bytes` bytes that the client receives. `decision` is `None` if the
+    /// Records the answer that the client receives, of `bytes` bytes. `decision` is `None` if the
     /// guard did not shape it.
     pub(crate) fn record(
         &self,

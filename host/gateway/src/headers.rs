@@ -24,8 +24,8 @@ pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
 /// Returns the owner under which the guard stores a client's answers. It is the principal, for
 /// anonymous clients with a digest of their credentials.
 ///
-/// A gateway without authentication may pass credentials on to the upstream. Two callers with
-/// different credentials may then see different data, so they must not share stored answers.
+/// A gateway without authentication may forward credentials to the upstream. Callers with different
+/// credentials may then see different data, so they must not share stored answers.
 pub(crate) fn storage_scope(principal: &Arc<str>, headers: &HeaderMap) -> Arc<str> {
     let given = [AUTHORIZATION, COOKIE, API_KEY].map(|name| headers.get(name));
     if principal.as_ref() != ANONYMOUS || given.iter().all(Option::is_none) {

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, STATELESS_VERSION, VERSION_KEY};
 use context_guard_protocol::code::{HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION};
 
-/// The latest stateful protocol version. The gateway proposes it to a stateful upstream if its
-/// client speaks no stateful version.
+/// The latest stateful protocol version. The gateway proposes it to a stateful upstream on behalf
+/// of stateless clients.
 pub(crate) const LATEST_STATEFUL_VERSION: &str = "2025-11-25";
 /// Error codes that only stateless servers use.
 const STATELESS_ERRORS: [i64; 3] = [HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION];
@@ -31,7 +31,7 @@ pub(crate) struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// Returns the description that the gateway sends when it is itself the client.
+    /// Returns the description of the gateway, for connections on its own behalf.
     pub(crate) fn gateway() -> Self {
         Self {
             version: LATEST_STATEFUL_VERSION.to_owned(),

@@ -54,7 +54,7 @@ impl Rest {
         &self.upstream
     }
 
-    /// Sends a client's request to the API and returns its response, shaped by the guard.
+    /// Sends a client's request to the JSON API, and returns its response, shaped by the guard.
     pub(crate) async fn serve(&self, principal: &Arc<str>, parts: &Parts, body: Bytes) -> Response {
         let path = parts.uri.path();
         let rule = self.config.endpoints.iter().find(|rule| {
@@ -165,8 +165,8 @@ fn can_shape(status: StatusCode, headers: &HeaderMap) -> bool {
     })
 }
 
-/// Returns the HTTP response with the guard's status, headers and body. `headers` are those of the
-/// upstream.
+/// Returns the HTTP response with the status, headers and body of `response`, in addition to the
+/// upstream's `headers`.
 fn write(mut headers: HeaderMap, response: HttpResponse) -> Response {
     for name in header::WHOLE_BODY_HEADERS {
         headers.remove(name);

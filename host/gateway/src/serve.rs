@@ -37,15 +37,15 @@ pub struct Gateway {
     pub(crate) limiter: ConcurrencyLimiter,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) filter: Arc<Filter>,
-    /// The policy and component files that an operator can reload.
+    /// The files of policy, component and keys, which can be read again while the gateway runs.
     pub(crate) sources: OnceLock<Arc<Sources>>,
     single_upstream: Option<SingleUpstream>,
     pub(super) aggregator: Arc<Aggregator>,
     rest: Vec<Rest>,
-    /// Cancelled when the gateway begins to stop. It then accepts no more requests, and long-lived
-    /// streams end.
+    /// A token that is cancelled when the gateway begins to stop. It then accepts no more requests,
+    /// and long-lived streams end.
     pub(super) closing: CancellationToken,
-    /// Cancelled when the drain is over: the requests in flight have ended or run out of time.
+    /// A token that is cancelled when the requests in flight have ended, or their time is over.
     pub(super) stopped: CancellationToken,
 }
 
@@ -205,7 +205,7 @@ impl Gateway {
     }
 
     /// Passes a client's request to the single HTTP upstream. If the upstream does not speak the
-    /// client's protocol mode, the aggregator translates.
+    /// client's protocol mode, the aggregator translates it.
     async fn pass_or_translate(
         &self,
         single: &SingleUpstream,

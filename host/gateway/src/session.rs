@@ -13,16 +13,16 @@ use crate::filter::Filter;
 use crate::message::Head;
 use crate::telemetry::{Outcome, Recorder};
 
-/// A session between a client and an upstream. It correlates responses with requests and passes
-/// both through the filter.
+/// A session between a client and an upstream, whose messages pass the filter. It matches responses
+/// with their requests.
 pub struct Session {
     filter: Arc<Filter>,
-    /// The owner of the guard's snapshots and cursors; see `storage_scope`.
+    /// The owner of the guard's snapshots and cursors in this session, from `storage_scope`.
     principal: String,
     /// The authenticated principal that may use the session.
     owner: String,
     upstream: String,
-    /// The transport's id of the session, for telemetry records. Empty if it has none.
+    /// The id that the transport gives the session, for telemetry records. Empty if there is none.
     name: String,
     recorder: Option<Arc<Recorder>>,
     state: Mutex<SessionState>,
@@ -35,8 +35,8 @@ struct SessionState {
     client_name: Option<String>,
 }
 
-/// The results of processing one message of the client: a message for the upstream, an answer, or
-/// both.
+/// The result of passing a client's message through the filter: a message for the upstream, an
+/// answer, or both.
 #[derive(Debug, Default, PartialEq)]
 pub struct FromClient<'m> {
     /// The message to send to the upstream. `None` if there is nothing to forward.
@@ -61,8 +61,8 @@ impl Session {
         }
     }
 
-    /// Sets the session's owner, transport id (`name`) and protocol version, and records every
-    /// answer with `recorder`.
+    /// Sets the session's owner, transport id (`name`) and protocol version. `recorder` will record
+    /// every answer.
     #[must_use]
     pub(crate) fn recorded(
         self,

@@ -43,7 +43,7 @@ pub(crate) struct SingleUpstream {
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     sessions: Mutex<LruCache<String, Arc<Session>>>,
-    /// Cancelled when the gateway stops, which ends long-lived streams.
+    /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
 }
 
@@ -84,8 +84,8 @@ impl SingleUpstream {
         }
     }
 
-    /// Returns the session that a request names, or a new one, because the upstream determines
-    /// which sessions exist. Returns `None` if the session belongs to another principal.
+    /// Returns the session that a request names, or creates it: the upstream, not the gateway,
+    /// knows which ids are valid. `None` if the session belongs to another principal.
     fn session(&self, principal: &Arc<str>, parts: &Parts) -> Option<Arc<Session>> {
         let name = header(&parts.headers, SESSION_ID);
         if !name.is_empty()
@@ -164,7 +164,7 @@ impl SingleUpstream {
         respond(&head, Body::from(answer))
     }
 
-    /// Returns the upstream's event stream with each event shaped by the guard. `post` contains the
+    /// Returns the upstream's event stream with each event shaped by the guard. `post` has the
     /// requests that the stream answers, and the guard's own answers (raw JSON). It is `None` for a
     /// GET.
     fn stream(
@@ -198,8 +198,8 @@ impl SingleUpstream {
     }
 }
 
-/// Answers every unanswered request with the failure. `own` contains answers that the guard itself
-/// has made to other requests of the same batch.
+/// Returns a response that reports the failure to every unanswered request. `own` has the guard's
+/// own answers to other requests of the same batch.
 fn fail(
     session: &Session,
     unanswered: &mut UnansweredRequests,
@@ -238,8 +238,8 @@ fn respond(head: &http::response::Parts, body: Body) -> Response {
     response
 }
 
-/// Updates the header that repeats the tool, prompt or resource of a stateless request, after the
-/// guard has changed the request to `message`.
+/// Updates the header that repeats the tool, prompt or resource of a stateless request, because the
+/// guard may have changed the request to `message`.
 fn update_name(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
     let name = Head::read(message).and_then(|head| head.subject().map(Cow::into_owned));
     if let Some(name) = name.filter(|_| headers.contains_key(NAME))
@@ -249,7 +249,7 @@ fn update_name(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
     }
 }
 
-/// Joins the guard's own answers and the upstream's answers into one JSON-RPC batch.
+/// Returns one JSON-RPC batch of the guard's own answers and the upstream's answers.
 fn join_bodies(own: &[u8], answer: &[u8]) -> Vec<u8> {
     join_batch(&[split_batch(own), split_batch(answer)].concat())
 }
@@ -262,7 +262,8 @@ fn is_plain_json(headers: &HeaderMap) -> bool {
     is_json(header(headers, CONTENT_TYPE)) && !is_encoded_body(headers)
 }
 
-/// Returns true if a response body is compressed. The guard cannot read it, so it passes unchanged.
+/// Returns true if a response body is compressed, so that the guard cannot read it and it passes
+/// unchanged.
 fn is_encoded_body(headers: &HeaderMap) -> bool {
     is_encoded(headers.get(CONTENT_ENCODING).map(|_| header(headers, CONTENT_ENCODING)))
 }

@@ -69,8 +69,8 @@ fn spawn(command: &[String]) -> Result<Child> {
     child.spawn().map_err(|source| Error::Spawn { command: command.join(" "), source })
 }
 
-/// Sends a message: `read`, the original line, if the filter has not changed it. Otherwise it sends
-/// the new message with `end`, the original line ending.
+/// Sends a message to a stdio peer. If the filter did not change it, sends `read`, the original
+/// line. Otherwise sends the new message with `end`, the original line ending.
 async fn send(
     to: &mut (impl AsyncWrite + Unpin),
     message: Cow<'_, [u8]>,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// The reason for an upstream's failure to answer a request.
+/// The reason why an upstream did not answer a request.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum Failure {
     /// The upstream is unreachable, or closed the connection.
@@ -32,8 +32,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns the failure of an upstream that receives no requests for `wait`, because it failed
-    /// repeatedly.
+    /// Returns the failure for an upstream that gets no requests for the time `wait`, because it
+    /// failed repeatedly.
     fn circuit_open(upstream: &str, wait: Duration) -> Self {
         Self::Unavailable(format!(
             "The upstream `{upstream}` has failed several times in a row and is left alone for {} s more.",

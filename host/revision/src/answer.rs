@@ -29,8 +29,8 @@ pub fn content(message: &[u8]) -> Vec<String> {
     texts(&answer).into_iter().filter(|text| !text.starts_with("[context-guard]")).collect()
 }
 
-/// Returns the result notice of a shaped answer: the text `[context-guard] …` that says what is
-/// omitted. `None` if the answer has none.
+/// Returns the result notice of a shaped answer: the text `[context-guard] …` on the omitted parts.
+/// `None` if the answer has none.
 #[must_use]
 pub fn notice(message: &[u8]) -> Option<String> {
     let answer: Value = serde_json::from_slice(message).ok()?;
@@ -45,15 +45,14 @@ pub fn contract(message: &[u8]) -> Option<Value> {
     answer.pointer("/result/_meta/dev.context-guard~1result").cloned()
 }
 
-/// Returns the cursor that reads the next page or chunk of a shaped answer, or `None` after the
-/// last one.
+/// Returns the cursor to the next page or chunk of a shaped answer. `None` if there is none.
 #[must_use]
 pub fn next_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("nextCursor")?.as_str()?.to_owned())
 }
 
-/// Returns the cursor that reads an answer in full which has no next page or chunk, such as a
-/// condensed one. `None` if it has no such cursor.
+/// Returns the cursor to the unshaped original of an answer that has no next page or chunk, such as
+/// a condensed one. `None` if there is none.
 #[must_use]
 pub fn whole_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("cursor")?.as_str()?.to_owned())

@@ -16,11 +16,11 @@ pub enum ChangeEvent {
     Activated,
     /// The trial of a new revision began.
     TrialBegan,
-    /// A trial takes a larger share of sessions.
+    /// The revision on trial serves a larger share of sessions.
     Step,
     /// A trial succeeded: its revision serves all sessions.
     Promoted,
-    /// An earlier revision serves again, or a trial was ended.
+    /// An earlier revision was reactivated, or a trial was ended.
     RolledBack,
     /// A candidate was rejected.
     Refused,
@@ -44,7 +44,7 @@ impl ChangeEvent {
     }
 }
 
-/// A change of revisions or signing keys, with old and new values but without secrets.
+/// A change of revisions or signing keys, with old and new values. It contains no secrets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
@@ -104,8 +104,8 @@ impl Change {
         }
     }
 
-    /// Describes a change of signing keys, each by the first digits of its digest. `number` is the
-    /// active revision.
+    /// Creates the record of a change of signing keys, each described by the first digits of its
+    /// digest. `number` is that of the active revision.
     pub(super) fn keys(number: u64, before: &[SigningKey], after: &[SigningKey]) -> Self {
         let told = |keys: &[SigningKey]| -> Value {
             keys.iter().map(|key| digest(&key.secret).chars().take(8).collect::<String>()).collect()

@@ -13,17 +13,19 @@ use tracing::{debug, warn};
 use super::{Revisions, Sources};
 use crate::Result;
 
-/// The time without file events after which files are read. Editors write in several steps.
+/// The time without file events after which changed files are read, because editors write in
+/// several steps.
 const QUIET_PERIOD: Duration = Duration::from_millis(10);
 /// The maximum time to wait for a [`QUIET_PERIOD`].
 const MAX_WAIT: Duration = Duration::from_millis(60);
-/// The interval at which files are read without a file event. Some file systems report no events.
+/// The interval at which the files are read even without file events, because some file systems
+/// report none.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The interval at which trials advance.
 const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts the thread that watches the files of `sources` and advances trials. It ends when
-/// `revisions` is dropped.
+/// Starts the thread that watches the files of `sources`, reloads them, and advances trials. It
+/// ends when `revisions` is dropped.
 ///
 /// It watches folders, not files. Editors replace files, and Kubernetes replaces a symlink some
 /// levels up. Therefore it watches the folder of every link on the way to a file.
@@ -78,14 +80,16 @@ fn is_change(kind: EventKind) -> bool {
     !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
 
-/// Waits until no file events arrive for [`QUIET_PERIOD`], but at most [`MAX_WAIT`]. Returns true.
+/// Waits until no file events arrive for [`QUIET_PERIOD`], but at most [`MAX_WAIT`]. Always returns
+/// true.
 fn settle(told: &Receiver<()>) -> bool {
     let since = Instant::now();
     while since.elapsed() < MAX_WAIT && told.recv_timeout(QUIET_PERIOD).is_ok() {}
     true
 }
 
-/// Updates the watched folders to those of the current files. `watched` has the folders so far.
+/// Updates the watched folders to those of the current files. `watched` has the folders watched so
+/// far.
 fn follow(
     watcher: Option<&mut RecommendedWatcher>,
     watched: &mut BTreeSet<PathBuf>,
@@ -105,7 +109,7 @@ fn follow(
     }
 }
 
-/// Returns the folder of a file and the folders of all symlinks on the way to it.
+/// Returns the folder of a file, and the folders of all symlinks that the path leads through.
 fn folders(file: &Path) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
     let Ok(mut at) = std::path::absolute(file) else { return folders };

@@ -59,10 +59,10 @@ pub struct Revision {
     hard_byte_limit: usize,
 }
 
-/// The origin of a revision.
+/// The origin of a revision's component and policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The source: a file, an admin call or the start.
+    /// The cause of the deployment: a file, an admin call or the start of the process.
     pub source: String,
     /// The version that the component reports.
     pub version: String,
@@ -98,8 +98,8 @@ impl Revision {
         }
     }
 
-    /// Returns the policy's treatment of an answer that the guard fails on, and the maximum length
-    /// of such an answer in bytes.
+    /// Returns the policy's treatment of an answer that the guard failed to process, and the
+    /// maximum size of such an answer in bytes.
     pub fn on_fault(&self) -> (OnFault, usize) {
         (self.on_fault, self.hard_byte_limit)
     }
@@ -117,8 +117,8 @@ impl Revision {
         self.component.on_request(services, &self.settings.load(), cx, message)
     }
 
-    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is the result of the guard call
-    /// on its request.
+    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is from the guard's verdict on
+    /// the request.
     ///
     /// # Errors
     /// As [`Component::on_response`].
@@ -132,8 +132,8 @@ impl Revision {
         self.component.on_response(services, &self.settings.load(), cx, ticket, message)
     }
 
-    /// Compiles `policy`, which has corrected token estimates, and applies it from now on. The
-    /// reported policy remains that of the operator.
+    /// Compiles `policy`, a copy of the operator's policy with corrected token estimates, and
+    /// applies it from now on. Reports still show the operator's policy.
     ///
     /// # Errors
     /// Those of [`Component::compile_policy`].
@@ -149,7 +149,7 @@ impl Revision {
         self.settings.store(Arc::new(Settings { policy, keys: keys.to_vec() }));
     }
 
-    /// Returns a report of the revision in JSON. `state` is its state, such as `active` or
+    /// Returns a JSON report of the revision. `state` is its state to report, such as `active` or
     /// `standby`.
     #[must_use]
     pub fn json(&self, state: &str) -> Value {

@@ -11,12 +11,12 @@ use super::{Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest
 use crate::engine::{CallContext, Component, HostServices, SigningKey};
 use crate::{Error, Result};
 
-/// The revisions that serve requests now.
+/// The revisions that serve requests at one point in time.
 pub struct Deployment {
-    /// The revision that serves all callers but those of the trial.
+    /// The revision that serves all callers except those of the trial.
     pub active: Arc<Revision>,
-    /// An earlier revision, which repeats calls that the active one fails on. `None` if there is no
-    /// earlier one that was never rolled back.
+    /// The newest earlier revision that was never rolled back. It repeats calls on which the active
+    /// one fails.
     pub standby: Option<Arc<Revision>>,
     /// The running trial of a new revision, if there is one.
     pub trial: Option<Arc<Trial>>,
@@ -30,21 +30,21 @@ pub struct Revisions {
     pub(super) options: RolloutOptions,
     pub(super) current: ArcSwap<Deployment>,
     ledger: Mutex<Ledger>,
-    /// Serializes changes of revisions: its holder may change the deployment.
+    /// A lock that is held while the deployment is changed.
     changing: Mutex<()>,
     observer: OnceLock<Observer>,
 }
 
 pub(super) struct Ledger {
     pub(super) last: u64,
-    /// The retained revisions, the oldest first, each with false if it was rolled back.
+    /// The retained revisions, the oldest first. The flag is false if the revision was rolled back.
     pub(super) kept: VecDeque<(Arc<Revision>, bool)>,
     pub(super) keys: Vec<SigningKey>,
 }
 
 impl Revisions {
-    /// Creates the set with its first revision, which becomes active. It runs no self-test: a
-    /// faulty component fails at the start.
+    /// Creates the set with its first revision, which becomes active. The component is not
+    /// self-tested. It must describe itself and compile the policy without an error.
     ///
     /// # Errors
     /// [`Error::Config`] if the policy is invalid, [`Error::Engine`].
@@ -76,7 +76,7 @@ impl Revisions {
         })
     }
 
-    /// Registers the observer that is called after each change. Only the first call has an effect.
+    /// Registers the function to call after each change. Only the first registration has an effect.
     pub fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
         let _ = self.observer.set(Box::new(observer));
     }
@@ -97,8 +97,8 @@ impl Revisions {
         self.current.load()
     }
 
-    /// Returns the revision that serves this caller: the one on trial for its share of sessions,
-    /// else the active one.
+    /// Returns the revision that serves the caller `cx`: the one on trial for its share of
+    /// sessions, else the active one.
     pub fn choose(&self, cx: &CallContext) -> Arc<Revision> {
         let current = self.current.load();
         match &current.trial {
@@ -107,8 +107,8 @@ impl Revisions {
         }
     }
 
-    /// Returns the revision that repeats a call which `failed` could not serve. It is the standby
-    /// if `failed` is active, else the active one.
+    /// Returns the revision on which to repeat a call that failed on `failed`. It is the standby if
+    /// `failed` is active, else the active one.
     pub fn fallback_for(&self, failed: &Revision) -> Option<Arc<Revision>> {
         let current = self.current.load();
         if current.active.number == failed.number {
@@ -132,8 +132,8 @@ impl Revisions {
         }
     }
 
-    /// Makes a revision the active one. The one before becomes the standby if `before_is_sound`,
-    /// else an earlier one. Requests in flight end on the revision that began them.
+    /// Makes a revision the active one. The previous one becomes the standby if `before_is_sound`,
+    /// else an earlier one does. Requests in flight end on the revision that began them.
     pub(super) fn activate(&self, revision: &Arc<Revision>, before_is_sound: bool) {
         let active = Arc::clone(&self.current.load().active);
         let standby = if before_is_sound {
@@ -152,7 +152,8 @@ impl Revisions {
         self.current.store(Arc::new(Deployment { active, standby, trial: None }));
     }
 
-    /// Retains a revision and drops the oldest ones beyond the limit, but never one that serves.
+    /// Adds a revision to the retained ones, and drops the oldest beyond the limit, except those
+    /// that serve.
     pub(super) fn keep(&self, revision: &Arc<Revision>) {
         let current = self.current.load_full();
         let serves = |kept: &Revision| {
@@ -302,15 +303,16 @@ impl Revisions {
         }
     }
 
-    /// Rolls back from `bad` to `target`: marks `bad` as rolled back and activates `target`.
+    /// Rolls back the faulty revision `bad` to `target`: marks `bad` as rolled back and activates
+    /// `target`.
     fn take_back(&self, bad: &Revision, target: &Arc<Revision>, reason: &str) {
         self.condemn(bad.number);
         self.activate(target, false);
         self.tell(&Change::between(ChangeEvent::RolledBack, bad, target, reason));
     }
 
-    /// Advances the running trial: to its next step, its promotion or its end. The file watcher
-    /// calls this every second.
+    /// Checks the running trial, and advances it to its next step, promotes it or ends it. The file
+    /// watcher calls this every second.
     pub fn tick(&self) {
         let current = self.current.load_full();
         let Some(trial) = &current.trial else { return };
@@ -335,7 +337,7 @@ impl Revisions {
         }
     }
 
-    /// Returns a report of the retained revisions and of the trial in JSON.
+    /// Returns a JSON report of the retained revisions and of the trial.
     #[must_use]
     pub fn report(&self) -> Value {
         let current = self.current.load_full();

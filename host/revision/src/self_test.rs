@@ -17,16 +17,17 @@ use crate::engine::{
 use crate::store::{MemoryLimits, MemoryStore};
 use crate::{Error, Result};
 
-/// The time of the clock during the self-test, in milliseconds since 1970.
+/// The constant time that the clock shows during the self-test, in milliseconds since 1970.
 const TEST_TIME_MS: u64 = 1_790_000_000_000;
 /// The number of records in the list that the self-test shapes.
 const RECORDS: u64 = 400;
 const LINES: u64 = 3_000;
-/// The maximum number of reads of one answer. More reads mean that its cursors form a cycle.
+/// The maximum number of reads to get all pages of one answer. More reads mean that cursors form a
+/// cycle.
 const MAX_READS: usize = 500;
 
-/// Tests the candidate component. Also tests that it and `running`, the active one, accept each
-/// other's cursors.
+/// Tests the candidate component. Also tests that the candidate and `running`, the active
+/// component, accept each other's cursors.
 ///
 /// # Errors
 /// [`Error::Refused`] with the first failure. The test ends there, because later failures would
@@ -49,8 +50,8 @@ pub(super) fn run(candidate: &Component, running: Option<&Component>) -> Result<
     Ok(())
 }
 
-/// Tests a component with the settings it will serve: shaping a list must return a valid answer,
-/// whatever the policy says.
+/// Tests a component with the policy it will serve: shaping a list must return a valid answer under
+/// any policy.
 pub(super) fn under_policy(component: &Component, settings: &Settings) -> Result<()> {
     let bench = Bench::new();
     let subject = Subject { component, bench: &bench, settings: settings.clone() };
@@ -77,7 +78,7 @@ impl Bench {
     }
 }
 
-/// A component under test with its settings.
+/// A component under test, with its compiled policy.
 struct Subject<'b> {
     component: &'b Component,
     bench: &'b Bench,
@@ -124,7 +125,7 @@ fn text() -> String {
     })
 }
 
-/// Parses a message that must be the answer to the self-test's request. `vector` names the test
+/// Parses a message, and checks that it answers the self-test's request. `vector` names the test
 /// case in errors.
 fn is_answer(vector: &str, message: &[u8]) -> Result<Value> {
     let answer: Value = serde_json::from_slice(message)
@@ -145,8 +146,8 @@ impl<'b> Subject<'b> {
         self.component.on_request(&self.bench.0, &self.settings, &cx(principal), message)
     }
 
-    /// Passes `message`, an upstream's response, through the component. Returns the shaped answer,
-    /// or `None` if it is unchanged, and the decision.
+    /// Passes `message`, an upstream's response, through the component. Returns the shaped answer
+    /// (`None` if unchanged) and the decision.
     fn shape(&self, message: &[u8]) -> Result<(Option<Vec<u8>>, Decision)> {
         let RequestVerdict::Forward(forward) = self.request("self-test", &call("t", &json!({})))?
         else {
@@ -172,8 +173,8 @@ impl<'b> Subject<'b> {
         ))
     }
 
-    /// Returns the answer to a call of `context_guard_read`. `vector` names the test case in
-    /// errors.
+    /// Returns the component's answer to a call of its tool `context_guard_read`. `vector` names
+    /// the test case in errors.
     fn read(&self, vector: &str, principal: &str, arguments: &Value) -> Result<Vec<u8>> {
         match self.request(principal, &call("context_guard_read", arguments))? {
             RequestVerdict::Answer(answer) => {
@@ -264,8 +265,8 @@ impl<'b> Subject<'b> {
         }
     }
 
-    /// Follows the cursors of the answer `first` to the end and calls `see` with each content text.
-    /// `vector` names the test case in errors.
+    /// Reads all pages by following the cursors from the answer `first` on, and calls `see` with
+    /// each content text. `vector` names the test case in errors.
     fn walk(&self, vector: &str, first: &[u8], mut see: impl FnMut(&str)) -> Result<()> {
         // The first answer may be condensed: `fields: all` reads its page again in full.
         let mut message = first.to_vec();
@@ -312,8 +313,8 @@ impl<'b> Subject<'b> {
         Ok(())
     }
 
-    /// Checks that a cursor of `from` reads the same page with `from` and with `to`. `otherwise` is
-    /// the message if it does not.
+    /// Checks that a cursor issued by `from` reads the same page with `from` and with `to`.
+    /// `otherwise` is the error message.
     fn hands_over(from: &Self, to: &Self, otherwise: &str) -> Result<()> {
         let arguments = json!({"cursor": from.cursor()?, "fields": "all"});
         let read = |subject: &Self| {

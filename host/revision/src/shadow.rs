@@ -14,13 +14,13 @@ use crate::Result;
 use crate::engine::{CallContext, Decision, HostServices, Outcome, RequestVerdict};
 use crate::store::{CursorStore, StoreError};
 
-/// The maximum number of answers that wait for the shadow. Further ones are skipped, so that the
-/// shadow never delays a request.
+/// The maximum number of answers that wait for the shadow revision. Further ones are skipped, so
+/// that it never delays a request.
 const MAX_QUEUED: usize = 32;
-/// The maximum number of endpoints in the report of a shadow.
+/// The maximum number of endpoints in the report of a shadow comparison.
 const MAX_ENDPOINTS: usize = 1_000;
 
-/// An exchange that the active revision served, to be shaped again by the shadow.
+/// An exchange that the active revision served, queued to be shaped again by the shadow revision.
 pub struct ShadowExchange {
     /// The context of the call.
     pub cx: CallContext,
@@ -30,8 +30,7 @@ pub struct ShadowExchange {
     pub response: Vec<u8>,
     /// The decision of the active revision.
     pub decision: Decision,
-    /// The answer for the client, or `None` if the active revision did not change that of the
-    /// upstream.
+    /// The answer that the active revision sent. `None` if it sent the upstream's answer unchanged.
     pub shaped: Option<Vec<u8>>,
 }
 
@@ -42,7 +41,7 @@ struct Compared {
     faults: u64,
     active_tokens: u64,
     candidate_tokens: u64,
-    /// The largest excess of a candidate answer over the active one, in estimated tokens.
+    /// The largest number of estimated tokens by which a shadow answer exceeded the active one.
     worst: i64,
 }
 
@@ -119,8 +118,8 @@ fn compare(
     }
 }
 
-/// Shapes an answer with the shadow revision. Returns the decision and the shaped answer, if it was
-/// changed. Returns `None` if the revision fails.
+/// Shapes an answer with the shadow revision. Returns the decision, and the shaped answer if it
+/// differs from the upstream's. `None` if the revision fails.
 fn shape(
     revision: &Revision,
     services: &HostServices,
@@ -144,8 +143,8 @@ fn shape(
     Some((verdict.decision, shaped))
 }
 
-/// A store that ignores writes: nobody receives the cursors of a shadow, so nobody would read its
-/// entries.
+/// A store that ignores writes. The shadow revision uses it, because no client receives its
+/// cursors.
 struct ReadOnly(Arc<dyn CursorStore>);
 
 impl CursorStore for ReadOnly {

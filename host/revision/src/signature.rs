@@ -8,15 +8,17 @@ use context_guard_config::Requirement;
 
 use crate::{Error, Result, config, digest};
 
-/// The proof of authenticity that a component file needs.
+/// The proof of authenticity that a component file must have.
 #[derive(Clone, Debug, Default)]
 pub enum VerificationPolicy {
-    /// No proof.
+    /// No proof is required.
     #[default]
     Any,
-    /// The SHA-256 digest of the component `FILE` in `FILE.sha256`, as `sha256sum` writes it.
+    /// The file `FILE.sha256` must contain the SHA-256 digest of the component `FILE`, as
+    /// `sha256sum` writes it.
     Checksum,
-    /// A signature of the component `FILE` by one of these minisign keys, in `FILE.minisig`.
+    /// The file `FILE.minisig` must contain a signature of the component `FILE` by one of these
+    /// minisign keys.
     Signed(Vec<PublicKey>),
 }
 
@@ -47,8 +49,8 @@ impl VerificationPolicy {
         Ok(Self::Signed(keys.collect::<Result<_>>()?))
     }
 
-    /// Returns the path of the checksum or signature file for a component file, or `None` if no
-    /// proof is needed.
+    /// Returns the path of the checksum or signature file that belongs to a component file. `None`
+    /// if no proof is required.
     #[must_use]
     pub fn sidecar(&self, component: &Path) -> Option<PathBuf> {
         let ending = match self {

@@ -9,14 +9,15 @@ use crate::engine::SigningKey;
 use crate::policy::Source;
 use crate::{Error, Result, config};
 
-/// The contents of the files of a gateway at one point in time.
+/// The contents of the files that determine a gateway's revision and keys, at one point in time.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     /// The policy.
     pub policy: Source,
-    /// The path of the component file and the proof it needs; `None` for the embedded component.
+    /// The path of the component file, and the proof that it must have. `None` for the embedded
+    /// component.
     pub component: Option<(PathBuf, VerificationPolicy)>,
-    /// The signing keys; `None` if none are configured, so that those in use remain.
+    /// The signing keys. `None` if none are configured, so that those in use remain.
     pub keys: Option<Vec<SigningKey>>,
     /// The paths of all files that were read. The file watcher watches them.
     pub files: Vec<PathBuf>,
@@ -24,7 +25,7 @@ pub struct Content {
 
 type Read = dyn Fn() -> Result<Content> + Send + Sync;
 
-/// Reads the files of a gateway and remembers their last contents. Contents that were rejected are
+/// Reads the files of a gateway, and deploys them if they changed. Contents that were rejected are
 /// not tried again until they change.
 pub struct Sources {
     read: Box<Read>,
@@ -40,7 +41,8 @@ struct Seen {
 }
 
 impl Sources {
-    /// Returns sources whose files `read` reads. Their contents at this call count as deployed.
+    /// Creates sources from the function `read`, which reads the files. The contents that it
+    /// returns now count as deployed.
     pub fn new(read: impl Fn() -> Result<Content> + Send + Sync + 'static) -> Self {
         let sources = Self { read: Box::new(read), seen: Mutex::default() };
         if let Ok(content) = (sources.read)() {
@@ -62,8 +64,8 @@ impl Sources {
         self.seen().files.clone()
     }
 
-    /// Reads all files again and deploys changes. Returns the new revision, or `None` if nothing
-    /// changed.
+    /// Reads all files again, and deploys them if they changed. Returns the new revision, or `None`
+    /// if nothing changed.
     ///
     /// If `again` is true, contents that were rejected before are tried again.
     ///
@@ -125,7 +127,7 @@ impl Sources {
     }
 }
 
-/// Rejects an empty policy file, which is probably being written.
+/// Returns an error for an empty policy file, which is probably still being written.
 fn is_written(policy: &Source) -> Result<()> {
     match &policy.path {
         Some(path) if policy.text.trim().is_empty() => Err(Error::Refused(format!(
@@ -142,7 +144,7 @@ fn load(content: &Content) -> Result<Option<Vec<u8>>> {
     read_component(path, trust).map(Some)
 }
 
-/// Reads a component file and verifies it as `trust` requires.
+/// Reads a component file, and verifies it as `trust` requires.
 ///
 /// # Errors
 /// [`Error::Config`] if a file cannot be read, [`Error::Refused`] if the proof does not match.

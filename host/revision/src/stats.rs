@@ -27,7 +27,7 @@ pub struct RevisionStats {
     window: Mutex<Window>,
 }
 
-/// The calls of the current and of the previous time span, each as (calls, failed calls).
+/// The numbers of calls in the current and the previous time span, each as (calls, failed calls).
 #[derive(Debug, Default)]
 struct Window {
     since: Option<Instant>,
@@ -42,7 +42,7 @@ pub struct StatsSnapshot {
     pub calls: u64,
     /// The number of failed guard calls.
     pub faults: u64,
-    /// The number of answers that the guard decided on.
+    /// The number of answers that the guard made a decision about.
     pub answers: u64,
     /// The number of answers that the guard changed.
     pub shaped: u64,
@@ -55,7 +55,7 @@ pub struct StatsSnapshot {
 }
 
 impl RevisionStats {
-    /// Counts a guard call that lasted `took`. `span` is the time for which failures count towards
+    /// Counts a guard call of duration `took`. `span` is the time for which failures count towards
     /// a rollback.
     pub fn called(&self, took: Duration, failed: bool, span: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -80,7 +80,7 @@ impl RevisionStats {
         window.now.1 += u64::from(failed);
     }
 
-    /// Counts an answer with the decision of the guard on it.
+    /// Counts an answer, with the guard's decision about it.
     pub fn answered(&self, decision: &Decision) {
         self.answers.fetch_add(1, Ordering::Relaxed);
         self.shaped.fetch_add(u64::from(decision.loss != LossClass::None), Ordering::Relaxed);
@@ -88,7 +88,8 @@ impl RevisionStats {
         self.sent_tokens.fetch_add(decision.estimated_tokens, Ordering::Relaxed);
     }
 
-    /// Returns the reason for a rollback if too many recent calls failed, else `None`.
+    /// Returns the reason for a rollback if too many recent calls failed. `None` if the revision is
+    /// healthy.
     pub fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {
         let window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let (calls, faults) = (window.now.0 + window.before.0, window.now.1 + window.before.1);
@@ -117,8 +118,8 @@ impl RevisionStats {
         }
     }
 
-    /// Returns the duration in microseconds below which `per_mille` thousandths of all calls
-    /// remain, rounded up to a power of two.
+    /// Returns an upper bound on the duration of `per_mille` thousandths of all calls, in
+    /// microseconds. It is a power of two.
     fn quantile(&self, per_mille: u64) -> u64 {
         let counts: Vec<u64> =
             self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();

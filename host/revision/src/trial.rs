@@ -13,7 +13,7 @@ use super::stats::{RevisionStats, StatsSnapshot};
 use super::{Mode, RolloutOptions};
 use crate::engine::CallContext;
 
-/// A running trial.
+/// A running trial of a new revision beside the active one.
 pub struct Trial {
     /// The revision on trial.
     pub revision: Arc<Revision>,
@@ -28,7 +28,8 @@ pub struct Trial {
     pub shadow: Option<Arc<Shadow>>,
 }
 
-/// The verdict on a running trial: to wait, to take a larger share, to promote or to end.
+/// The verdict on a running trial: to wait, to enlarge its share, to promote the revision or to end
+/// the trial.
 pub(super) enum Verdict {
     Wait,
     Step(u8),
@@ -66,8 +67,8 @@ impl Trial {
         self.percent.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the revision on trial serves this caller, which is identified by session or
-    /// by principal. When the share grows, the trial retains its sessions.
+    /// Returns true if the revision on trial serves the caller `cx`. That depends on its session,
+    /// or else on its principal. Sessions of the trial remain in it as the share grows.
     pub(super) fn takes(&self, cx: &CallContext) -> bool {
         session_percentile(cx, self.revision.number) < self.percent()
     }
@@ -106,7 +107,7 @@ impl Trial {
         }
     }
 
-    /// Returns a report in JSON that compares both revisions since the trial began.
+    /// Returns a JSON report that compares both revisions since the trial began.
     pub(super) fn json(&self, active: &Revision) -> Value {
         let side = |now: StatsSnapshot, before: StatsSnapshot| {
             let answers = now.answers.saturating_sub(before.answers);
@@ -135,8 +136,8 @@ impl Trial {
     }
 }
 
-/// Returns a number from 0 to 99 that is the same for all calls of a session, or of a principal
-/// without a session. Another `salt` gives independent numbers.
+/// Returns a number from 0 to 99 that is constant for a session or, without a session, for a
+/// principal. Different values of `salt` give independent numbers.
 pub fn session_percentile(cx: &CallContext, salt: u64) -> u8 {
     let mut hasher = DefaultHasher::new();
     salt.hash(&mut hasher);

@@ -50,7 +50,7 @@ impl Revisions {
         }
     }
 
-    /// Reports that the candidate from `source` was rejected because of `error`.
+    /// Reports that a candidate was rejected. `source` is where it came from.
     pub(super) fn refuse(&self, source: &str, error: &Error) {
         self.tell(&Change::refused(self.active().number, source, &error.to_string()));
     }
@@ -92,8 +92,8 @@ impl Revisions {
         Ok(Some(Arc::new(revision)))
     }
 
-    /// Returns the component with these bytes: that of a retained revision, or a new one that
-    /// passed the self-test.
+    /// Returns the component with these bytes, from a retained revision if possible. A new one must
+    /// pass the self-test.
     fn component(&self, bytes: &[u8]) -> Result<Arc<Component>> {
         let digest = digest(bytes);
         let kept = {

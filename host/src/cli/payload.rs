@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Refused;
 
-/// The result of a call through the guard.
+/// The result of a simulated call through the guard.
 pub(crate) struct Answer {
     /// The answer that a client receives.
     pub(crate) message: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     pub(crate) decision: Option<Decision>,
 }
 
-/// A tool call whose upstream answer is given in advance.
+/// A simulated tool call, whose upstream answer is given in advance.
 pub(crate) struct Payload {
     filter: Arc<Filter>,
     tool: String,
@@ -49,8 +49,8 @@ impl Payload {
         &self.message
     }
 
-    /// Returns the answer to a call with the arguments `guard`, which are for the guard: cursor,
-    /// limit, fields and so on.
+    /// Returns the answer to a call of the tool with the guard arguments `guard`, such as cursor,
+    /// limit or fields.
     pub(crate) fn call(&self, guard: &Value) -> Result<Answer> {
         let cx = CallContext {
             principal: "local".to_owned(),

@@ -26,8 +26,8 @@ Examples:
 
 Key facts are ids, names and titles of records, and errors and warnings of logs. Tokens are counted with o200k.";
 
-/// The key that signs cursors in replays. It is constant so that the same traffic gives the same
-/// report; nobody receives the cursors.
+/// The key that signs cursors in replays. It is constant, so that the same traffic gives the same
+/// report, and public, because nobody receives the cursors.
 const KEY: &[u8] = b"the key of dry runs, known to all";
 /// The exit code if the report exceeds a limit of the command line, such as `--max-tokens`.
 const LIMIT_EXCEEDED: u8 = 5;
@@ -93,7 +93,7 @@ impl Replay {
         Ok(if past.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(LIMIT_EXCEEDED) })
     }
 
-    /// Returns a message for each limit of the command line that the report exceeds.
+    /// Returns a message for each limit, set on the command line, that the report exceeds.
     fn past(&self, report: &Report) -> Vec<String> {
         let mut past = Vec::new();
         for row in &report.endpoints {

@@ -202,7 +202,7 @@ fn time(ms: u64) -> String {
     format!("{:02}:{:02}:{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Returns the member of `value` at the JSON Pointer `path`, or null.
+/// Returns the value at the JSON Pointer `path` inside `value`, or null if there is none.
 fn value_at<'v>(value: &'v Value, path: &str) -> &'v Value {
     value.pointer(path).unwrap_or(&Value::Null)
 }

@@ -31,7 +31,7 @@ pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
     }
 }
 
-/// Loads the guard component: that of the file in `content`, or the embedded one.
+/// Loads the guard component from the file that `content` names, or else the embedded one.
 fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>> {
     let engine = Engine::new(EngineOptions { compiled: compiled_folder(), ..options })?;
     let component = match &content.component {
@@ -46,7 +46,7 @@ fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>
     Ok(Arc::new(component))
 }
 
-/// Creates the revisions of a gateway with a first one, made from the policy and component in
+/// Creates the revisions of a gateway. The first one consists of the policy and component in
 /// `content`.
 pub(crate) fn revisions(
     content: &Content,
@@ -84,12 +84,13 @@ impl GuardOptions {
         Ok(Content { policy, component, keys: None, files })
     }
 
-    /// Builds a filter that runs the guard with these options. `keys` sign its cursors.
+    /// Builds a filter that runs the guard as these options say. `keys` sign its cursors.
     pub(crate) fn build(&self, keys: Vec<SigningKey>, clock: Arc<dyn Clock>) -> Result<Filter> {
         Ok(Filter::with_options(self.revisions(keys, clock)?, FilterOptions::default()))
     }
 
-    /// Builds the revisions with a first one, made from these options. `keys` sign its cursors.
+    /// Creates the revisions of a filter. The first one consists of the policy and component that
+    /// these options name. `keys` sign its cursors.
     pub(crate) fn revisions(
         &self,
         keys: Vec<SigningKey>,
@@ -99,7 +100,8 @@ impl GuardOptions {
         revisions(&content, EngineOptions::default(), in_memory(clock), keys, options)
     }
 
-    /// Reloads the policy and component files when they change, as long as the filter exists.
+    /// Starts to watch the policy and component files, and reloads them when they change, as long
+    /// as the filter exists.
     pub(crate) fn watch(&self, filter: &Filter) -> Result<()> {
         let options = self.clone();
         let sources = Arc::new(Sources::new(move || options.content()));
@@ -123,7 +125,7 @@ pub(crate) fn check(content: &Content) -> Result<Issues> {
     Ok(revision::policy_issues(&compiled.warnings))
 }
 
-/// The files of a gateway, which are read again at each reload.
+/// The files of a gateway, in particular for reading them again at each reload.
 pub(crate) struct GatewayFiles {
     pub(crate) config: PathBuf,
     /// The component file that the command line names instead of the gateway file.
@@ -163,8 +165,8 @@ impl GatewayFiles {
     }
 }
 
-/// Returns the signing keys of the configuration, else those of the environment. `None` if neither
-/// has any.
+/// Returns the signing keys of the configuration, or else those of the environment. `None` if
+/// neither has any.
 fn signing_keys(config: &Config) -> Option<Vec<SigningKey>> {
     let keys = config.signing_keys.iter().enumerate().map(|(at, key)| SigningKey {
         id: at.to_string(),
@@ -174,7 +176,7 @@ fn signing_keys(config: &Config) -> Option<Vec<SigningKey>> {
     if keys.is_empty() { keys::from_environment() } else { Some(keys) }
 }
 
-/// Returns these signing keys, or a random one for this run if they are `None`.
+/// Returns `keys`, or a random signing key for this run if they are `None`.
 pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<SigningKey>> {
     match keys {
         Some(keys) => Ok(keys),

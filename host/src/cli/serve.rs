@@ -113,7 +113,7 @@ impl Serve {
     }
 }
 
-/// Reloads the files of `sources` on the signal SIGHUP, as daemons do.
+/// Starts a task that reloads the files of `sources` whenever the process receives SIGHUP.
 fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
     #[cfg(unix)]
     {
@@ -132,7 +132,7 @@ fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
     }
 }
 
-/// Completes when a signal asks the process to stop.
+/// Waits until the process receives a signal to stop.
 async fn stopped() {
     #[cfg(unix)]
     {

@@ -208,7 +208,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
         .map_err(|source| config::Error::File { path: path.to_owned(), source })?)
 }
 
-/// Returns the folder for files that later runs use, such as the signing key.
+/// Returns the folder for files that persist between runs, such as the signing key.
 fn state_folder() -> PathBuf {
     let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || {

@@ -80,8 +80,8 @@ impl Wrap {
     }
 }
 
-/// Returns the program's exit code for a server with this status: its own, or 128 + n if signal n
-/// ended it, as shells do.
+/// Returns the exit code of this program after the server ended: the server's own code, or 128 + n
+/// if signal n ended it, as shells do.
 fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

@@ -11,7 +11,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of failures since the last success.
+    /// The number of failures in a row since the last success.
     failures: u32,
     /// The time until which requests are refused; `None` if the breaker is closed.
     until: Option<Instant>,
@@ -38,8 +38,8 @@ impl Breaker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a request at the time `now`, or refuses it. After a pause, one request is admitted;
-    /// the others are refused until its result is recorded.
+    /// Admits a request at the time `now`, or refuses it. After a pause, one request is admitted.
+    /// All others are refused until its result is recorded.
     ///
     /// # Errors
     /// The time until the next request is admitted.
@@ -71,8 +71,8 @@ impl Breaker {
         }
     }
 
-    /// Returns true if the breaker is open: since the last success, failures have reached the
-    /// maximum.
+    /// Returns true if the breaker is open, because too many requests failed since the last
+    /// success.
     pub fn is_open(&self) -> bool {
         self.state().until.is_some()
     }

@@ -19,7 +19,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that advances only on request.
+/// A clock for tests and replays, which advances only on request.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
 

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use crate::Clock;
 use crate::{CursorStore, MemoryStore, StoreError};
 
-/// The age up to which a local copy of a mutable entry counts as current, in milliseconds.
+/// The age, in milliseconds, up to which a local copy of a mutable entry is used without asking the
+/// shared store.
 const FRESH_FOR_MS: u64 = 2_000;
 /// The lifetime of a local copy of an entry that was read from the shared store.
 const COPY_TTL: Duration = Duration::from_secs(600);
@@ -35,7 +36,7 @@ impl<S: CursorStore> LayeredStore<S> {
     }
 }
 
-/// A local copy of a shared entry. `fresh` is true if it can be used without asking the shared
+/// A local copy of a shared entry. `fresh` is true if it may be used without asking the shared
 /// store.
 struct LocalCopy {
     value: Bytes,
@@ -144,7 +145,7 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
     }
 }
 
-/// A store that consists of the local copies alone, used while the shared store is down.
+/// A store that uses the local copies alone, while the shared store is unreachable.
 struct LocalOnly(Arc<LocalCopies>);
 
 impl CursorStore for LocalOnly {

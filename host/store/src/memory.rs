@@ -43,8 +43,8 @@ struct StoreState {
     /// All entries by expiry: (time, principal, key).
     expiry: BTreeSet<(Duration, String, String)>,
     bytes: usize,
-    /// The number of uses of entries so far. Each use stamps its entry, so that partitions can be
-    /// compared by their last use.
+    /// The number of times that entries were used so far. Each use stamps its entry with it, so
+    /// that entries can be ordered by their last use.
     uses: u64,
 }
 
@@ -105,7 +105,8 @@ impl StoreState {
         self.expiry.remove(&(slot.expires, principal.to_owned(), key.to_owned()));
     }
 
-    /// Evicts the least recently used entry of the principal. Returns false if it has no entry.
+    /// Evicts the least recently used entry of `principal`. Returns false if the principal has
+    /// none.
     fn evict_from(&mut self, principal: &str) -> bool {
         let Some((key, _)) =
             self.partitions.get(principal).and_then(|partition| partition.entries.peek_lru())
@@ -117,7 +118,8 @@ impl StoreState {
         true
     }
 
-    /// Evicts the least recently used entry of all principals. Returns false if the store is empty.
+    /// Evicts the least recently used entry among all principals. Returns false if the store is
+    /// empty.
     fn evict(&mut self) -> bool {
         let oldest = |partition: &Partition| {
             partition.entries.peek_lru().map_or(u64::MAX, |(_, slot)| slot.used)

@@ -22,7 +22,7 @@ pub struct StoreOptions<'a> {
     pub local_bytes: usize,
 }
 
-/// The URL schemes of shared stores: the scheme in the configuration, that of the client library,
+/// The URL schemes of shared stores: the scheme in the configuration, that for the client library,
 /// and true for a cluster.
 const SCHEMES: [(&str, &str, bool); 8] = [
     ("redis", "redis", false),

@@ -21,10 +21,10 @@ use tracing::{info, warn};
 
 use crate::{Breaker, CursorStore, StoreError};
 
-/// The time without requests to the server after its first failure. It grows to 64 times this
-/// value.
+/// The time for which the server gets no requests after its first failure. It doubles with further
+/// failures, up to 64 times this value.
 const INITIAL_PAUSE: Duration = Duration::from_millis(25);
-/// The size of values from which a batch is sent and the next one begins, in bytes.
+/// The total size of values, in bytes, at which a batch is sent and the next one begins.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// The options of a [`RedisStore`].
@@ -84,7 +84,7 @@ struct Remote {
     connection: tokio::sync::Mutex<Option<Connection>>,
     breaker: Breaker,
     timeout: Duration,
-    /// True if the last call reached the server. A change of this state is logged.
+    /// True if the last call reached the server. Changes of this value are logged.
     up: Mutex<bool>,
 }
 
@@ -93,8 +93,8 @@ struct Remote {
 pub struct RedisStore {
     remote: Arc<Remote>,
     prefix: String,
-    /// The asynchronous runtime of the connection. Calls of the store are synchronous and may come
-    /// from any thread.
+    /// The asynchronous runtime that drives the connection. Calls of the store are synchronous and
+    /// may come from any thread.
     runtime: Option<Runtime>,
 }
 
@@ -142,8 +142,8 @@ impl RedisStore {
         })
     }
 
-    /// Returns the key on the server for `key` of the principal with the hash tag `tag`. Braces
-    /// around the tag put all keys of a principal into one hash slot.
+    /// Returns the key on the server for `key`. `tag` is the hash tag of the principal. In braces,
+    /// it puts all keys of the principal into one hash slot of a cluster.
     fn key(&self, tag: &str, key: &str) -> String {
         format!("{}:{{{tag}}}:{key}", self.prefix)
     }
@@ -255,7 +255,8 @@ impl Remote {
     }
 }
 
-/// Returns the hash tag of a principal: a digest, so that the server does not see its name.
+/// Returns the hash tag of a principal: a digest of its name, so that the server does not see the
+/// name.
 fn tag(principal: &str) -> String {
     use std::fmt::Write as _;
     Sha256::digest(principal.as_bytes()).iter().take(10).fold(String::new(), |mut hex, byte| {

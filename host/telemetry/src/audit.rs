@@ -56,8 +56,8 @@ impl AuditLog {
         Ok(Self { to: Mutex::new(to), _guard: guard })
     }
 
-    /// Adds an entry to the audit log. If the disk is too slow, entries are dropped instead of
-    /// delaying requests.
+    /// Adds an entry to the audit log. If the disk is too slow, the entry is dropped, so that
+    /// requests are not delayed.
     pub fn write(&self, entry: &AuditEntry<'_>) {
         if let Ok(mut line) = serde_json::to_vec(entry) {
             line.push(b'\n');

@@ -46,8 +46,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome of an answer. It is a fault if `is_guarded` but the guard made no
-    /// decision, else [`Outcome::Passed`].
+    /// Returns [`Outcome::Fault`] if the guard was called (`is_guarded`) but made no decision, else
+    /// [`Outcome::Passed`].
     #[must_use]
     pub fn of_answer(is_guarded: bool, decision: Option<&Decision>) -> Self {
         if decision.is_none() && is_guarded { Self::Fault } else { Self::Passed }
@@ -116,7 +116,7 @@ pub struct OptimizationMetadata {
     pub reduction: f64,
 }
 
-/// The facts about an answer from which its telemetry record is made.
+/// The data from which the telemetry record of an answer is created.
 pub struct AnswerEvent<'a> {
     /// The context of the call: principal, session, upstream and request id.
     pub cx: &'a CallContext,
@@ -128,8 +128,8 @@ pub struct AnswerEvent<'a> {
     pub latency: Duration,
     /// The length of the answer sent to the client, in bytes.
     pub bytes: usize,
-    /// The outcome that the gateway observed. If it is [`Outcome::Passed`], the decision refines
-    /// it.
+    /// The outcome that the gateway observed. If it is [`Outcome::Passed`], the guard's decision
+    /// refines it.
     pub outcome: Outcome,
 }
 
@@ -300,7 +300,7 @@ fn outcome_of(decision: &Decision) -> Outcome {
     }
 }
 
-/// A query for telemetry records. `None` does not restrict a member.
+/// A query for telemetry records. Members that are `None` match every record.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordQuery {

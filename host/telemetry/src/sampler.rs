@@ -23,7 +23,7 @@ const MIN_SAMPLES: u64 = 5;
 /// The weight of a new sample in the running ratio of exact to estimated tokens.
 const SAMPLE_WEIGHT: f64 = 0.2;
 
-/// The accuracy of the token estimates for the answers of an endpoint.
+/// The accuracy of token estimates for the answers of one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
     /// The number of sampled answers.
@@ -32,11 +32,11 @@ pub struct Accuracy {
     pub actual: u64,
     /// The sum of the estimated token counts of all samples.
     pub estimated: u64,
-    /// The number of estimates that were off by more than 30 %.
+    /// The number of estimates that were off by more than 30 % of the exact count.
     pub off: u64,
-    /// The running ratio of exact to estimated tokens.
+    /// The running average ratio of exact to estimated tokens.
     ratio: f64,
-    /// The correction that was reported last.
+    /// The correction that [`Sampler::moved`] reported last.
     reported: f64,
 }
 
@@ -73,7 +73,7 @@ impl Accuracy {
 }
 
 /// Returns true if the estimated token count differs from the actual one by more than 30 % of the
-/// latter.
+/// actual one.
 fn is_off(actual: u64, estimated: u64) -> bool {
     actual.abs_diff(estimated) * 10 > actual * 3
 }
@@ -129,7 +129,8 @@ impl Sampler {
         Ok(Some(Arc::new(Self { every, seen: AtomicU64::new(0), queue, known })))
     }
 
-    /// Samples `message`, an answer sent to the client, if it is its turn, which copies it.
+    /// Samples `message`, an answer sent to the client, if its turn has come according to the
+    /// share. Only then is it copied.
     pub fn offer(&self, decision: &Decision, message: &[u8]) {
         let turn = self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every);
         // Extrapolated counts of long answers have another kind of error and would distort the

@@ -30,6 +30,7 @@ pub(super) const SPACE_KEYS: usize = 2 * 3 * 4 * 8 * 4;
 pub(super) trait Sink {
     /// Announces that the next event ends at the offset `end`, which is excluded. It begins at the
     /// end of the previous event.
+    #[inline]
     fn ends_at(&mut self, _end: usize) {}
 
     /// Receives a word or a part of one, `text[from..to]`. The key combines its prefix, case and

@@ -41,8 +41,8 @@ fn run() -> Result<()> {
     manifest::write(&folder)
 }
 
-/// Copies a file unless `to` has the same bytes already, so that a watched file keeps its time of
-/// modification.
+/// Copies a file unless `to` has the same bytes already. A watched file then keeps its modification
+/// time.
 fn copy_changed(from: &Path, to: &Path) -> Result<()> {
     let bytes = std::fs::read(from).with_context(|| from.display().to_string())?;
     write(to, &bytes)

@@ -8,16 +8,16 @@ use wac_graph::{CompositionGraph, EncodeOptions, plug};
 
 use crate::{build, write};
 
-/// The compilation target of middleware and stores, which use WASI.
+/// The compilation target of the middleware and store components.
 const TRIPLE: &str = "wasm32-wasip2";
 
-/// The versions of the middleware: for WASI 0.2 and WASI 0.3.
+/// The variants of the middleware: for WASI 0.2 and for WASI 0.3.
 const FORMS: [&str; 2] = ["p2", "p3"];
-/// The cursor stores: the suffix of the artifact's file name, and the cargo feature that selects
-/// the store.
+/// The cursor stores to compose with: the suffix of the artifact's file name, and the cargo feature
+/// that selects the store.
 const STORES: [(&str, &str); 3] = [("", "draft"), ("-spin", "draft2"), ("-replay", "")];
-/// The package of the component that ends a chain of handlers, for hosts that provide no last
-/// handler.
+/// The package of the component that ends a chain of wasi:http handlers, for hosts that provide no
+/// last handler.
 const FORWARD: &str = "context-guard-http-forward";
 
 /// Composes the guard with every combination of middleware and store, and writes the components to

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::Finding;
 use crate::build::root;
 
-/// The last commit before this rule existed. Only the commits after it are checked.
+/// The last commit before the commit rule existed. Only later commits are checked.
 const LAST_UNCHECKED: &str = "bb2afadfed6fe43fecbfe92be82ab10b518c7abe";
 const MAX_CHARACTERS: usize = 72;
 const TYPES: [&str; 11] =

@@ -3,7 +3,7 @@
 use super::Finding;
 use super::source::{Language, Source};
 
-/// Maximum number of lines of a file, outside its tests.
+/// Maximum number of lines of a file, without its tests.
 const MAX_LINES: usize = 450;
 
 pub(super) fn check(source: &Source, findings: &mut Vec<Finding>) {

@@ -65,8 +65,8 @@ fn parse(list: &'static str) -> Vec<Idiom> {
         .collect()
 }
 
-/// Returns the words of a text in lower case, each between spaces. Code between backquotes is
-/// left out: it names something.
+/// Returns the words of a text in lower case, each between spaces. Code between backquotes is left
+/// out, because it names items.
 fn words(text: &str) -> String {
     let mut words = String::from(" ");
     for prose in text.split('`').step_by(2) {

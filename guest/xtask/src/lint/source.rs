@@ -8,16 +8,16 @@ pub(super) enum Language {
     Markdown,
 }
 
-/// The class of a character in a file.
+/// The class of a character in a file: code, comment, literal or other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Code,
     Comment,
-    /// The inside of a string or character literal, in Rust alone.
+    /// The content of a string or character literal. Only in Rust.
     Literal,
 }
 
-/// A file that the lints check.
+/// A file that the lints check, divided into lines.
 pub(super) struct Source {
     /// The path from the root of the workspace.
     pub(super) name: String,
@@ -25,7 +25,7 @@ pub(super) struct Source {
     pub(super) lines: Vec<Line>,
 }
 
-/// A line of a file, and the text of each class in it.
+/// A line of a file, with its text by class.
 pub(super) struct Line {
     /// The number of the line, from 1.
     pub(super) number: usize,
@@ -52,12 +52,12 @@ impl Source {
         Some(Self { name: name.to_owned(), language, lines: lines(text, &classes) })
     }
 
-    /// Returns the path of the file and the number of a line, for messages.
+    /// Returns the file path with the number of a line, for messages.
     pub(super) fn place(&self, line: &Line) -> String {
         format!("{}:{}", self.name, line.number)
     }
 
-    /// Returns true if the whole file is a test, a bench or an example.
+    /// Returns true if the file as a whole is a test, a bench or an example.
     pub(super) fn is_test(&self) -> bool {
         ["tests/", "benches/", "examples/"].iter().any(|folder| self.name.starts_with(folder))
             || self.name.contains("/tests/")
@@ -150,8 +150,8 @@ impl Scanner<'_> {
         self.rest.get(hashes + 1) == Some(&'"')
     }
 
-    /// Assigns `class` to everything before `end`, or to the rest of the file. The character after
-    /// `escape` cannot begin `end`.
+    /// Assigns `class` to everything before the text `end`, or to the rest of the file. `end` does
+    /// not count directly after `escape`.
     fn until(&mut self, class: Class, end: &str, escape: Option<char>) {
         while !self.rest.is_empty() && !self.follows(end) {
             let is_escape = escape.is_some_and(|escape| self.rest.first() == Some(&escape));
@@ -190,7 +190,7 @@ impl Scanner<'_> {
         self.take(Class::Code, hashes + 1);
     }
 
-    /// Classifies the character literal at the current position, or the quote of a lifetime.
+    /// Classifies the character literal, or the quote of a lifetime, at the current position.
     fn quote(&mut self) {
         let is_literal = self.rest.get(1) == Some(&'\\') || self.rest.get(2) == Some(&'\'');
         self.take(Class::Code, 1);

@@ -23,8 +23,8 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns a name of the crate that a file belongs to: the folder of its package, and its target
-/// (a binary or a test).
+/// Returns a name for the crate that a file belongs to: the folder of its package and, for a binary
+/// or test, its target.
 fn crate_of(name: &str) -> String {
     let parts: Vec<&str> = name.split('/').collect();
     let is_package = |depth: &usize| {

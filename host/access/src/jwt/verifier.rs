@@ -8,7 +8,7 @@ use ring::signature::{
     self as algorithms, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
 };
 
-/// Makes `jsonwebtoken` verify with ring in this process.
+/// Installs ring as the cryptography library of `jsonwebtoken` in this process.
 pub(super) fn install() {
     static PROVIDER: CryptoProvider = CryptoProvider {
         signer_factory: refuse_to_sign,

@@ -29,8 +29,8 @@ pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
     line(&marked_yaml::parse_yaml(0, text).ok()?, steps)
 }
 
-/// Returns the line of the value at the path `steps`, or of its innermost parent that exists. The
-/// line of a member is that of its name.
+/// Returns the line of the value at the path `steps`. If there is no such value, returns the line
+/// of its innermost existing parent. The line of a member is that of its name.
 fn line(root: &Node, steps: &[String]) -> Option<usize> {
     let mut at = root;
     let mut line = at.span().start().map(|mark| mark.line());

@@ -14,8 +14,7 @@ pub enum Origin {
     Default,
     /// The top level of the policy. Contains the line, if known.
     Top(Option<usize>),
-    /// An endpoint rule. Contains its position from 0, its pattern, and the line of the setting, if
-    /// known.
+    /// An endpoint rule. Contains its index, its pattern, and the line of the setting, if known.
     Rule(usize, String, Option<usize>),
     /// An environment variable with this name.
     Environment(String),
@@ -113,8 +112,8 @@ fn apply_overrides(
     }
 }
 
-/// Returns the names and values to explain for a setting. These are its members if they can be
-/// overridden individually, else the setting itself.
+/// Returns the settings to list for a setting, with their values. If its members can be overridden
+/// individually, these are the members, else the setting itself.
 fn members(name: &str, value: &Value) -> Vec<(String, Value)> {
     match value {
         Value::Object(members) if name == "estimator" => members

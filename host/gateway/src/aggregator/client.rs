@@ -9,7 +9,7 @@ use super::client_session::ClientSession;
 use crate::headers::{forwarded_headers, storage_scope};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
-/// A client as upstreams and the guard see it.
+/// A client of the aggregator, as upstreams and the guard see it.
 #[derive(Clone)]
 pub(super) struct Client {
     pub(super) principal: Arc<str>,
@@ -49,8 +49,8 @@ impl Client {
     }
 }
 
-/// The origin of a request: its client, and `out`, the channel for notifications and questions to
-/// the client before the answer.
+/// The origin of a request: its client, and the channel `out` for notifications and questions that
+/// precede the answer.
 pub(super) struct Origin<'a> {
     pub(super) client: &'a Client,
     pub(super) out: &'a UnboundedSender<Vec<u8>>,

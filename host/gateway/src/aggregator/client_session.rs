@@ -18,15 +18,15 @@ use crate::reply;
 use crate::tasks::AbortOnDrop;
 use crate::upstream::connection::UpstreamConnection;
 
-/// The prefix of the ids of requests to the client. The number after it is unique in the session,
-/// unlike the ids that several upstreams choose.
+/// The prefix of the ids of requests that the gateway sends to a client. The number after it is
+/// unique in the session, unlike the ids of several upstreams.
 const QUESTION_ID_PREFIX: &str = "cg-";
 
-/// The destination of the client's answer to a question, such as an elicitation.
+/// The recipient of the client's answer to a question, such as an elicitation.
 enum PendingReply {
-    /// The upstream that asked, and the id of its question (raw JSON).
+    /// The upstream that asked the question, and its id of the question (raw JSON).
     Upstream(Weak<UpstreamConnection>, String),
-    /// A waiting task of the gateway, which asked on its own.
+    /// A task of the gateway that waits for the answer.
     Gateway(oneshot::Sender<Vec<u8>>),
 }
 
@@ -38,16 +38,17 @@ pub(super) struct ClientSession {
     streams: Mutex<EventStreams>,
     questions: Mutex<HashMap<u64, PendingReply>>,
     last_question: AtomicU64,
-    /// Cancels the client's requests in flight, by request id.
+    /// For each client request in flight, the token that cancels it.
     running: Mutex<HashMap<Option<RequestId>, CancellationToken>>,
-    /// Tasks that relay an upstream's messages that belong to no request, by the name of the
-    /// upstream.
+    /// For each upstream, the task that relays its messages that belong to no request to the
+    /// client.
     relays: Mutex<HashMap<String, (Weak<UpstreamConnection>, AbortOnDrop)>>,
-    /// Tasks that relay changes of resources of stateless upstreams, by resource URI.
+    /// For each resource URI, the task that relays changes of that resource from a stateless
+    /// upstream.
     resource_subscriptions: Mutex<HashMap<String, AbortOnDrop>>,
     log_level: Mutex<Option<String>>,
     used: Mutex<Instant>,
-    /// Cancelled when the session ends, which cancels all its requests.
+    /// A token that is cancelled when the session ends, which cancels all its requests.
     pub(super) ended: CancellationToken,
 }
 
@@ -77,12 +78,12 @@ impl ClientSession {
         lock(&self.streams)
     }
 
-    /// Records the current time as that of the last use.
+    /// Sets the time of last use to now.
     pub(super) fn touch(&self) {
         *lock(&self.used) = Instant::now();
     }
 
-    /// Returns the time since the last use; zero while a request is in flight.
+    /// Returns the time since the last use, or zero while a request is in flight.
     pub(super) fn idle(&self) -> Duration {
         if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
@@ -95,7 +96,8 @@ impl ClientSession {
         *lock(&self.log_level) = Some(level.to_owned());
     }
 
-    /// Stores the task that relays changes of a resource. `None` ends the subscription to it.
+    /// Stores the task that relays changes of a resource, replacing an earlier one. `None` ends the
+    /// subscription.
     pub(super) fn set_subscription(&self, uri: &str, subscription: Option<AbortOnDrop>) {
         let mut subscriptions = lock(&self.resource_subscriptions);
         match subscription {
@@ -139,8 +141,8 @@ impl ClientSession {
         (number, with_id(request, &format!("\"{QUESTION_ID_PREFIX}{number}\"")))
     }
 
-    /// Returns the request that asks the client a question of the gateway, and the receiver of the
-    /// client's answer.
+    /// Returns a request that asks the client a question on behalf of the gateway itself, and the
+    /// receiver of the answer.
     pub(super) fn ask(&self, method: &str, params: &str) -> (Vec<u8>, oneshot::Receiver<Vec<u8>>) {
         let (sender, receiver) = oneshot::channel();
         let number = self.add_question(PendingReply::Gateway(sender));
@@ -157,8 +159,7 @@ impl ClientSession {
         number
     }
 
-    /// Returns true if the client has not yet answered at least one of the questions with these
-    /// numbers.
+    /// Returns true if at least one of the questions with these numbers is still unanswered.
     pub(super) fn has_pending_reply(&self, numbers: &[u64]) -> bool {
         let questions = lock(&self.questions);
         numbers.iter().any(|number| questions.contains_key(number))
@@ -196,8 +197,9 @@ impl ClientSession {
         }
     }
 
-    /// Starts to relay messages of an upstream connection that belong to no request. Has no effect
-    /// if they are relayed already. `is_shared`: other clients use the connection too.
+    /// Starts to relay an upstream connection's messages that belong to no request to the client.
+    /// Has no effect if they are relayed already. `is_shared` is true if other clients use the
+    /// connection too.
     pub(super) fn relay(self: &Arc<Self>, connection: &Arc<UpstreamConnection>, is_shared: bool) {
         let weak = Arc::downgrade(connection);
         let mut relays = lock(&self.relays);
@@ -246,8 +248,7 @@ impl Drop for ClientSession {
     }
 }
 
-/// Returns the error response to a request of an upstream (with this id) that cannot be sent to any
-/// client.
+/// Returns the error response to the upstream's request `id` if no client can receive that request.
 pub(super) fn no_client(id: &str) -> Vec<u8> {
     reply::error(
         id,

@@ -29,8 +29,8 @@ pub(super) const SLOW_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(8);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ConnectionOwner {
     Session(String),
-    /// All clients of a principal whose [`ClientInfo`] has this hash. An upstream may answer
-    /// clients with different capabilities differently.
+    /// All clients of a principal with the same [`ClientInfo`], whose hash this has. An upstream
+    /// may answer clients with other capabilities differently.
     Principal(Arc<str>, u64),
     Everybody,
 }
@@ -40,7 +40,7 @@ struct ConnectionKey {
     server: usize,
     owner: ConnectionOwner,
     mode: ProtocolMode,
-    /// The digest of the client's Authorization header, so that no token is used for another
+    /// The digest of the client's Authorization header, so that its token is used for no other
     /// client.
     authorization: Option<[u8; 32]>,
 }
@@ -56,7 +56,7 @@ impl ConnectionSlot {
     }
 }
 
-/// The index of an upstream, and the connection to it or the reason for its failure.
+/// The index of an upstream, with the connection to it or the reason why it failed.
 pub(super) type OpenedConnection = (usize, Result<Arc<UpstreamConnection>, Failure>);
 
 /// All open connections to upstreams, by upstream and owner.
@@ -85,8 +85,8 @@ impl Connections {
         Arc::clone(slot)
     }
 
-    /// Returns the client's connection to the upstream with index `server`, and opens it if there
-    /// is none.
+    /// Returns the client's connection to the upstream with index `server`. Opens one if there is
+    /// none.
     pub(super) async fn get(
         &self,
         client: &Client,
@@ -123,8 +123,8 @@ impl Connections {
         Ok(connection)
     }
 
-    /// Opens a connection to every upstream. A connection that does not open in time is reported as
-    /// failed.
+    /// Opens the client's connections to all upstreams concurrently. One that does not open in time
+    /// is reported as failed.
     pub(super) async fn open_all(&self, client: &Client) -> Vec<OpenedConnection> {
         let opening = self.servers.iter().enumerate().map(|(server, upstream)| async move {
             let opened =
@@ -138,9 +138,9 @@ impl Connections {
         join_all(opening).await
     }
 
-    /// Restricts a connection that was opened for all stateless clients of a principal but turned
-    /// out stateful. Its handshake named this client, so only clients with equal [`ClientInfo`] may
-    /// share it.
+    /// Restricts a connection that was opened for all stateless clients of a principal, but turned
+    /// out to be stateful. Its handshake described this client, so only clients with equal
+    /// [`ClientInfo`] may share it.
     fn restrict_to_introduction(
         &self,
         key: &ConnectionKey,
@@ -201,8 +201,8 @@ fn connection_key(client: &Client, server: usize, upstream: &UpstreamServer) -> 
     ConnectionKey { server, owner, mode: client.mode, authorization }
 }
 
-/// Passes the upstream's notifications to the filter, which drops outdated cached answers, until
-/// the connection ends.
+/// Passes the upstream's notifications to the filter until the connection ends. The filter removes
+/// cached answers that they make invalid.
 async fn pass_notifications(
     filter: Arc<Filter>,
     upstream: String,

@@ -20,7 +20,7 @@ const READ_URI: &str = "context-guard://read/";
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl Aggregator {
-    /// Returns the response to any request of a client.
+    /// Returns the response to a client's request of any method.
     pub(super) async fn answer(&self, origin: &Origin<'_>, request: &[u8]) -> Vec<u8> {
         let Some(head) = Head::read(request) else {
             return reply::error("null", reply::PARSE_ERROR, "This is not JSON.");
@@ -63,7 +63,7 @@ impl Aggregator {
         }
     }
 
-    /// Answers `tools/call` and `prompts/get`, which the name in `params` routes.
+    /// Answers `tools/call` and `prompts/get`, which are routed by the name in `params`.
     async fn call_named(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let is_call = head.method() == "tools/call";
         let parameters = head.parameters();
@@ -108,8 +108,8 @@ impl Aggregator {
         }
     }
 
-    /// Repeats `call`, the tool call that a cursor in `request` contains. Its tool name has the
-    /// form `upstream::tool`.
+    /// Repeats `call`, the tool call that the cursor in `request` contains. The tool's name in it
+    /// is `upstream::tool`.
     async fn replay_call(
         &self,
         origin: &Origin<'_>,

@@ -22,8 +22,8 @@ pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// resume (SEP-1699).
 const PRIMED_SINCE: &str = "2025-11-25";
 
-/// Returns the event-stream response to a stateful client. `first` is an event that was already
-/// taken from `events`.
+/// Returns an event stream as the response to a stateful client. `first` is an event that was
+/// already received from `events`.
 pub(super) fn event_response(
     session: &ClientSession,
     stream_id: u64,
@@ -44,8 +44,8 @@ pub(super) fn event_response(
     reply::events(Body::from_stream(start.chain(event_body(events, None))))
 }
 
-/// Returns a body with the events of a stream, and comments while it is silent. Dropping the body
-/// drops `subscription`, which aborts its task.
+/// Returns a response body with the events of a stream, and with comments while the stream is
+/// silent. Dropping the body aborts the task `subscription`.
 pub(super) fn event_body(
     events: UnboundedReceiver<StreamEvent>,
     subscription: Option<AbortOnDrop>,
@@ -62,7 +62,7 @@ pub(super) fn event_body(
     })
 }
 
-/// Returns a message as an event without an id, from which a client cannot resume.
+/// Returns a message as an SSE event without an id, so that clients cannot resume from it.
 pub(super) fn event(message: &[u8]) -> Result<Bytes, Infallible> {
     Ok(Bytes::from(Event::message(None, message).0))
 }

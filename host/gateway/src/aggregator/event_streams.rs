@@ -17,10 +17,10 @@ pub(super) type StreamEvent = (String, Vec<u8>);
 
 #[derive(Default)]
 struct EventStream {
-    /// The number of the stream's next event.
+    /// The number of the next event in the stream.
     next: u64,
     events: VecDeque<(u64, Vec<u8>)>,
-    /// The channel to the connected client. `None` if no client is connected.
+    /// The channel to the client that receives the stream. `None` if no client is connected.
     live: Option<mpsc::UnboundedSender<StreamEvent>>,
     ended: bool,
 }
@@ -35,7 +35,7 @@ pub(super) struct EventStreams {
 }
 
 impl EventStreams {
-    /// Opens a stream for the answer to a client's request. Returns the stream's id and the
+    /// Opens a stream for the answer to one client request. Returns the stream's id and the
     /// receiver of its events.
     pub(super) fn open(&mut self) -> (u64, mpsc::UnboundedReceiver<StreamEvent>) {
         self.last_id += 1;
@@ -47,8 +47,8 @@ impl EventStreams {
         (self.last_id, receiver)
     }
 
-    /// Connects the client to the common stream, after the events that were retained for it.
-    /// Returns `None` if a client is connected already.
+    /// Connects the client to the common stream, beginning with the events retained for it. Returns
+    /// `None` if a client is connected already.
     pub(super) fn listen(&mut self) -> Option<mpsc::UnboundedReceiver<StreamEvent>> {
         let stream = self.streams.entry(COMMON_STREAM).or_default();
         if stream.live.as_ref().is_some_and(|live| !live.is_closed()) {
@@ -63,8 +63,8 @@ impl EventStreams {
         Some(receiver)
     }
 
-    /// Returns the events after the one with the id `last`, and later ones of the same stream.
-    /// Returns `None` if the stream is not retained.
+    /// Returns a receiver of the events after the one with the id `last`, and of later ones in its
+    /// stream. `None` if the stream is not retained.
     pub(super) fn resume(&mut self, last: &str) -> Option<mpsc::UnboundedReceiver<StreamEvent>> {
         let (id, number) = last.split_once('-')?;
         let (id, number): (u64, u64) = (id.parse().ok()?, number.parse().ok()?);
@@ -77,7 +77,7 @@ impl EventStreams {
         Some(receiver)
     }
 
-    /// Sends a message on the stream with this id, and retains it.
+    /// Sends a message as the next event of the stream `id`, and retains the event.
     pub(super) fn send(&mut self, id: u64, message: Vec<u8>) {
         let stream = match self.streams.get_mut(&id) {
             Some(stream) => stream,

@@ -34,8 +34,8 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Creates the exchange of a request with the upstream at index `server`, which is
-    /// `None` if the guard itself answers.
+    /// Creates the exchange of a request with the upstream at index `server`. If that is `None`,
+    /// the guard itself answers.
     pub(super) fn begin(
         &self,
         origin: &Origin<'_>,
@@ -61,8 +61,8 @@ impl Forwarder {
         Exchange::new(context, head.as_ref().map_or("", Head::method))
     }
 
-    /// Forwards a request that uses the upstream's own names. Returns the upstream's response,
-    /// shaped by the guard and in the client's protocol mode.
+    /// Forwards a request whose names are already those of the upstream. Returns the upstream's
+    /// response, shaped by the guard and in the client's protocol mode.
     pub(super) async fn forward(
         &self,
         origin: &Origin<'_>,
@@ -88,8 +88,8 @@ impl Forwarder {
         }
     }
 
-    /// Sends `message` to the upstream at index `server` and returns the shaped response. `message`
-    /// is the client's `request` as the guard changed it.
+    /// Sends `message` to the upstream at index `server`, and returns the shaped response.
+    /// `message` is the version of the client's `request` that the guard returned.
     pub(super) async fn send_and_follow(
         &self,
         origin: &Origin<'_>,
@@ -134,7 +134,7 @@ impl Forwarder {
         connection.request(&message).await
     }
 
-    /// Processes the upstream's messages about a request until its response. Returns the shaped
+    /// Processes the upstream's messages about a request, up to its response. Returns the shaped
     /// response for the client.
     pub(super) async fn follow(
         &self,
@@ -212,8 +212,7 @@ impl Forwarder {
         answer
     }
 
-    /// Remembers the upstream as the owner of the task that its response announces, if there is
-    /// one.
+    /// Records the upstream as the owner of a task if its response reports that it created one.
     fn learn_task(&self, origin: &Origin<'_>, in_flight: &InFlightRequest, answer: &[u8]) {
         if in_flight.exchange.endpoint != "tools/call"
             || memchr::memmem::find(answer, b"\"taskId\"").is_none()
@@ -233,7 +232,7 @@ impl Forwarder {
         }
     }
 
-    /// Returns and records the error response to a request that the upstream failed to answer.
+    /// Records that the upstream failed to answer a request, and returns the error response.
     pub(super) fn fail(&self, exchange: &Exchange, request: &[u8], failure: &Failure) -> Vec<u8> {
         let answer = reply::failure(request, failure.code(), &failure.to_string());
         exchange.record(&self.recorder, None, answer.len(), Outcome::UpstreamError);
@@ -241,8 +240,8 @@ impl Forwarder {
     }
 }
 
-/// Waits for the upstream's next message within the time limit. The limit does not apply while the
-/// client has a question to answer, as a person may have to.
+/// Waits for the upstream's next message within the time limit. The limit is suspended while the
+/// client has a question to answer, because a person may have to answer it.
 async fn next_reply(in_flight: &mut InFlightRequest) -> UpstreamReply {
     let limit = in_flight.exchange.timeout.filter(|_| !in_flight.questions.is_waiting());
     let Some(limit) = limit else { return in_flight.call.next().await };

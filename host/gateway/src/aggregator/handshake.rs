@@ -148,8 +148,8 @@ fn united_capabilities(connections: &[OpenedConnection]) -> Value {
     all
 }
 
-/// Adds the capabilities `one` of an upstream to `all`. A flag that is true in either is true in
-/// the result.
+/// Merges the capabilities `one` of an upstream into `all`. A flag is true in the result if it is
+/// true in either.
 fn unite(all: &mut Value, one: &Value) {
     match (all, one) {
         (Value::Object(all), Value::Object(one)) => {

@@ -154,8 +154,8 @@ impl Aggregator {
         Some(session)
     }
 
-    /// Returns true if the upstream speaks a protocol mode, and tries it if that is not known yet.
-    /// Returns `None` if the upstream cannot be reached.
+    /// Returns true if the upstream speaks a protocol mode, false if not. Tries the mode if that is
+    /// not known yet. `None` if the upstream cannot be reached.
     pub(crate) async fn probe_mode(
         &self,
         server: &Arc<UpstreamServer>,
@@ -246,8 +246,8 @@ impl Aggregator {
         self.until_closing(stream::iter([keep_alive()]).chain(events))
     }
 
-    /// Returns an event-stream response with these events. The stream ends when the gateway stops,
-    /// so that it does not delay the drain.
+    /// Returns an event-stream response with `events`. The stream ends when the gateway stops, so
+    /// that it does not delay the shutdown.
     pub(super) fn until_closing(
         &self,
         events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,

@@ -9,7 +9,7 @@ use crate::upstream::connection::{UpstreamConnection, UpstreamRequest};
 /// A client's request that the upstream has not answered yet.
 pub(super) struct InFlightRequest {
     pub(super) server: usize,
-    /// The request in the client's protocol mode, but with the upstream's names of tools and
+    /// The request in the client's protocol mode, with the upstream's own names of tools and
     /// resources.
     pub(super) request: Vec<u8>,
     pub(super) exchange: Exchange,
@@ -19,8 +19,8 @@ pub(super) struct InFlightRequest {
     pub(super) questions: ClientQuestions,
 }
 
-/// The upstream's questions to the client (such as elicitation) during a request. Dropping the
-/// value withdraws questions that are not answered.
+/// The questions that an upstream asks the client, such as elicitations, during one request.
+/// Dropping this value withdraws the unanswered ones.
 #[derive(Default)]
 pub(super) struct ClientQuestions {
     session: Option<Arc<ClientSession>>,
@@ -33,7 +33,7 @@ impl ClientQuestions {
         self.session.as_ref().is_some_and(|session| session.has_pending_reply(&self.numbers))
     }
 
-    /// Registers a question of the upstream. Returns the message that asks it of the client.
+    /// Registers a question of the upstream. Returns the message that forwards it to the client.
     pub(super) fn ask(
         &mut self,
         session: &Arc<ClientSession>,

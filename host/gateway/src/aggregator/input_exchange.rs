@@ -15,7 +15,8 @@ use crate::message::{Head, append_members, member, members, splice, with_id, wit
 use crate::reply;
 use crate::telemetry::Outcome;
 
-/// The name that the gateway gives a stateful upstream's question in `inputRequests`.
+/// The key, in `inputRequests`, under which the gateway passes a stateful upstream's question to a
+/// stateless client.
 const QUESTION: &str = "question";
 /// The maximum number of times that a stateless upstream may ask for input during one request.
 const MAX_INPUT_ROUNDS: usize = 16;
@@ -80,7 +81,7 @@ impl Forwarder {
         }
     }
 
-    /// Answers a stateless client with the question of a stateful upstream. The request is
+    /// Returns a stateful upstream's question as the answer to a stateless client. The request is
     /// suspended until the client repeats it with the input.
     pub(super) fn suspend(
         &self,
@@ -110,8 +111,8 @@ impl Forwarder {
         answer
     }
 
-    /// Sends the client's input to the upstream whose question is suspended under `state`. Returns
-    /// the response to the suspended request.
+    /// Sends the client's input to the upstream whose request is suspended as `state`. Returns the
+    /// response to that request.
     pub(super) async fn resume(&self, origin: &Origin<'_>, state: &str, request: &[u8]) -> Vec<u8> {
         let id = raw_id(request).to_owned();
         let Some(pending) = self.input_requests.take(&origin.client.principal, state) else {

@@ -12,16 +12,16 @@ use serde_json::value::RawValue;
 use super::in_flight::InFlightRequest;
 use crate::message::{Head, member, members};
 
-/// The prefix of `requestState` for a request that is suspended at the gateway.
+/// The prefix of the `requestState` of requests that the gateway has suspended.
 const STATE_PREFIX: &str = "cg-parked-";
 /// The number of random bytes in a `requestState`. It is a credential, so it must be unguessable.
 const STATE_BYTES: usize = 18;
-/// The maximum number of suspended requests. Beyond it, the oldest is dropped, which cancels it.
+/// The maximum number of suspended requests. If there are more, the oldest is cancelled.
 const MAX_PENDING_INPUTS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 
-/// The content of a stateless upstream's `input_required` result.
+/// The questions and the state in a stateless upstream's `input_required` result.
 pub(super) struct InputRequest {
-    /// The questions to the client: their names, and requests as raw JSON.
+    /// The questions to the client, each with its name and the request as raw JSON.
     pub(super) questions: Vec<(String, String)>,
     /// The upstream's `requestState`, as raw JSON. `None` if it has none.
     pub(super) state: Option<String>,
@@ -71,8 +71,8 @@ impl InputRequests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Suspends a request of a principal. Returns the `requestState` that resumes it, or `None` if
-    /// the system has no random numbers.
+    /// Suspends a request of a principal. Returns the `requestState` with which the client resumes
+    /// it, or `None` if the system has no random numbers.
     pub(super) fn suspend(
         &self,
         principal: &Arc<str>,
@@ -100,7 +100,7 @@ impl InputRequests {
         if is_own { pending.pop(state) } else { None }
     }
 
-    /// Drops the suspended requests that no client resumed within `max_idle`.
+    /// Cancels the suspended requests that no client resumed within `max_idle`.
     pub(super) fn expire(&self, max_idle: Duration) {
         let mut pending = self.lock();
         while pending.peek_lru().is_some_and(|(_, oldest)| oldest.since.elapsed() > max_idle) {
@@ -109,7 +109,7 @@ impl InputRequests {
     }
 }
 
-/// Returns the `requestState` of a request that resumes a suspended one. Returns `None` if an
+/// Returns the `requestState` in a request that resumes one suspended by the gateway. `None` if an
 /// upstream created the state.
 pub(super) fn resumed_state(head: &Head<'_>) -> Option<String> {
     let state = member(head.params?.get(), "requestState")?;

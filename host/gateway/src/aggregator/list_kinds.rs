@@ -1,10 +1,10 @@
 //! The kinds of MCP lists that the aggregator merges: tools, prompts, resources and so on.
 
-/// The name of the guard's own tool for reading on, and its alternative name if an upstream's tool
-/// has the first one.
+/// The names of the guard's own tool that reads the rest of an answer. The second is used if a tool
+/// of the upstream has the first.
 pub(super) const READ_TOOLS: [&str; 2] = ["context_guard_read", "context_guard_read_more"];
 
-/// A kind of list: the request that returns it, and its members.
+/// A kind of MCP list, such as tools: the request that returns it, and the members of the result.
 pub(super) struct ListKind {
     pub(super) method: &'static str,
     /// The member of the result that contains the entries, such as `tools`.

@@ -26,8 +26,8 @@ use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::upstream::Failure;
 
-/// The time after which the gateway lists an upstream's tools again for the guard. The guard
-/// remembers their definitions for longer.
+/// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
+/// than the lifetime of the definitions that the guard stores.
 const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
 /// The maximum number of pages that are read from one upstream, in case its cursors never end.
 const MAX_UPSTREAM_PAGES: usize = 200;
@@ -41,8 +41,8 @@ struct ListEntry {
     json: String,
 }
 
-/// The list of one upstream. `read_tool` is the guard's own tool, which the guard adds to lists of
-/// tools.
+/// The entries of one upstream's list. `read_tool` is the guard's own tool, which the guard adds to
+/// lists of tools.
 #[derive(Default)]
 struct UpstreamList {
     entries: Vec<ListEntry>,
@@ -55,8 +55,8 @@ pub(super) struct Lists {
     connections: Arc<Connections>,
     router: Arc<Router>,
     page_size: usize,
-    /// The times at which the guard saw an upstream's list of tools, by owner of stored answers and
-    /// index of the upstream.
+    /// For each owner of stored answers and upstream index, the time at which the guard last saw
+    /// that upstream's tools.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
 }
 
@@ -123,7 +123,7 @@ impl Lists {
     }
 
     /// Returns the entries of all upstreams under the names that clients see. The second value is
-    /// the guard's own tool, the third describes the upstreams that did not answer.
+    /// the guard's own tool. The third describes the upstreams that did not answer.
     async fn fetch_all(
         &self,
         origin: &Origin<'_>,
@@ -157,8 +157,8 @@ impl Lists {
         (entries, read_tool, missing)
     }
 
-    /// Lists the upstream's tools for the guard before the first tool call. The guard must know a
-    /// tool's arguments, and the client may know the tool from an earlier session.
+    /// Lists the upstream's tools, so that the guard knows their arguments before the first call.
+    /// The client may know a tool from an earlier session, and not list it.
     pub(super) async fn ensure_tools_seen(&self, origin: &Origin<'_>, server: usize) {
         let client = origin.client;
         let key = (Arc::clone(&client.scope), server);
@@ -249,8 +249,8 @@ impl Lists {
         ListEntry { key, json }
     }
 
-    /// Notifies a stateful client that a list has changed once the slow upstream at index `server`
-    /// is connected.
+    /// Waits until the slow upstream at index `server` is connected, then notifies a stateful
+    /// client that the list has changed.
     fn announce_when_ready(&self, client: &Client, server: usize, kind: &'static ListKind) {
         let Some(session) = client.session.clone().filter(|_| !kind.changed.is_empty()) else {
             return;
@@ -285,8 +285,8 @@ fn entry_key(entry: &RawValue, kind: &ListKind) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the index at which a page starts: after the cursor's entry, or at the cursor's index if
-/// that entry no longer exists. Returns `None` for an invalid cursor.
+/// Returns the index of the first entry of a page: after the entry that the cursor names or, if
+/// that no longer exists, the cursor's index. `None` for an invalid cursor.
 fn page_start(cursor: &str, entries: &[ListEntry]) -> Option<usize> {
     let (index, key): (usize, Option<String>) =
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;

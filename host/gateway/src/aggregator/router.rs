@@ -10,12 +10,13 @@ use crate::upstream::server::UpstreamServer;
 
 /// The maximum number of resource URIs, of templates and of tasks that are remembered.
 const MAX_REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
-/// The separator between the upstream's name and the tool's name in the names that clients see.
+/// The separator between the name of the upstream and that of the tool, in the names that clients
+/// see.
 const SEPARATOR: &str = "__";
 /// The prefix of the URI that clients see if two upstreams have a resource with the same URI.
 const ALIAS_PREFIX: &str = "context-guard://server/";
 
-/// The upstreams (by index) that own resources and tasks, as learned from earlier responses.
+/// The upstreams, by index, that own resources and tasks, as earlier responses showed.
 #[derive(Debug)]
 struct LearnedRoutes {
     uris: LruCache<String, usize>,
@@ -23,7 +24,7 @@ struct LearnedRoutes {
     tasks: LruCache<(Arc<str>, String), usize>,
 }
 
-/// Maps client-side names to upstreams, which it refers to by their index.
+/// Maps the names that clients see to upstreams, which are identified by index.
 pub(super) struct Router {
     names: Vec<String>,
     is_prefixed: bool,

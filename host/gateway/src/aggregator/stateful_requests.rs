@@ -23,8 +23,8 @@ const STREAM_AFTER: Duration = Duration::from_secs(2);
 const MAX_WAIT: Duration = Duration::from_secs(86_400);
 
 impl Aggregator {
-    /// Runs the JSON-RPC requests of one HTTP request concurrently. `accepts_events` is true if the
-    /// client accepts an event stream as the response.
+    /// Runs the JSON-RPC requests of one HTTP request concurrently, and returns the HTTP response.
+    /// `accepts_events` is true if the client accepts an event stream.
     pub(super) async fn run_requests(
         self: &Arc<Self>,
         client: Client,
@@ -74,8 +74,8 @@ impl Aggregator {
         event_response(&session, stream_id, None, events)
     }
 
-    /// Runs a request, and sends its notifications, questions and answer on the stream with this
-    /// id.
+    /// Runs a request. Sends its notifications, questions and answer on the event stream
+    /// `stream_id`.
     async fn run_request(
         &self,
         client: &Client,

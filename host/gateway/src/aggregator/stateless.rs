@@ -22,7 +22,7 @@ use crate::protocol_mode::ClientInfo;
 use crate::reply;
 use context_guard_protocol::sse::Event;
 
-/// Methods that only stateful protocol versions define.
+/// Methods that stateful protocol versions define, but stateless ones do not.
 const REMOVED_METHODS: [&str; 6] = [
     "initialize",
     "ping",

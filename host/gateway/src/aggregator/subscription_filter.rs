@@ -53,7 +53,7 @@ impl SubscriptionFilter {
         &self.uris
     }
 
-    /// Returns the filter with only those resource URIs for which `is_retained` is true.
+    /// Returns the filter with only those resource URIs for which `is_retained` returns true.
     pub(super) fn retain_uris(&self, is_retained: impl Fn(&str) -> bool) -> Self {
         let uris = self.uris.iter().filter(|uri| is_retained(uri)).cloned().collect();
         Self { lists: self.lists.clone(), uris }

@@ -26,7 +26,8 @@ const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause before the gateway subscribes again after an upstream's connection has ended.
 const RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Subscribes to changes at upstreams on behalf of clients. Its tasks hold clones of it.
+/// Subscribes to changes at upstreams on behalf of clients. Clones share its state, and its tasks
+/// hold clones.
 #[derive(Clone)]
 pub(super) struct Subscriptions {
     connections: Arc<Connections>,
@@ -92,14 +93,13 @@ impl Subscriptions {
         tasks
     }
 
-    /// Returns the filter with only those resources that may belong to the upstream at index
+    /// Returns the filter reduced to the resources that may belong to the upstream at index
     /// `server`.
     fn filter_for(&self, filter: &SubscriptionFilter, server: usize) -> SubscriptionFilter {
         filter.retain_uris(|uri| self.router.uri_owner(uri).0.is_none_or(|owner| owner == server))
     }
 
-    /// Sends the changes that arrive on one upstream connection to `sinks`, until the connection
-    /// ends.
+    /// Sends the changes that an upstream connection reports to `sinks`, until the connection ends.
     async fn follow(
         &self,
         client: &Client,
@@ -115,8 +115,8 @@ impl Subscriptions {
         }
     }
 
-    /// Follows the changes of a stateful upstream. It reports changed lists without a subscription,
-    /// and resources after `resources/subscribe`.
+    /// Sends the changes that a stateful upstream reports to `sinks`. It reports changed lists
+    /// without a subscription, and changed resources after `resources/subscribe`.
     async fn follow_stateful(
         &self,
         connection: &Arc<UpstreamConnection>,

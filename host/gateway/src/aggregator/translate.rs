@@ -10,7 +10,7 @@ use crate::message::{
 };
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
-/// Translates a client's request into the upstream's protocol mode. `log_level` is the level that a
+/// Returns a client's request in the upstream's protocol mode. `log_level` is the level that a
 /// stateful client has set with `logging/setLevel`.
 pub(super) fn request(
     client: ProtocolMode,
@@ -58,7 +58,7 @@ fn with_meta(message: Vec<u8>, client_info: &ClientInfo, log_level: Option<&str>
     }
 }
 
-/// Translates the upstream's response to a request of this method into the client's protocol mode.
+/// Returns the upstream's response to a request of `method` in the client's protocol mode.
 pub(super) fn response(
     client: ProtocolMode,
     upstream: ProtocolMode,
@@ -76,8 +76,8 @@ pub(super) fn response(
 const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// Returns true if a notification concerns the client that sent `request`. A stateless client
-/// receives only log messages of at least the level in its request.
+/// Returns true if a notification should be sent to the client that sent `request`. A stateless
+/// client receives only log messages of at least the level in its request.
 pub(super) fn is_wanted(client: ProtocolMode, request: &[u8], notification: &Head<'_>) -> bool {
     if client == ProtocolMode::Stateful || notification.method() != "notifications/message" {
         return true;
@@ -114,7 +114,8 @@ fn to_stateless(method: &str, message: Vec<u8>) -> Vec<u8> {
     splice(&message, result, &stateless_result(method, result))
 }
 
-/// Returns the result with the members added that every result has in the stateless mode.
+/// Returns `result`, the result of `method`, with the members that stateless mode requires in every
+/// result.
 pub(super) fn stateless_result(method: &str, result: &str) -> String {
     let has = members(result);
     let lacks = |name: &str| !has.iter().any(|(key, _)| key == name);
@@ -133,7 +134,7 @@ pub(super) fn stateless_result(method: &str, result: &str) -> String {
     if added.is_empty() { result.to_owned() } else { append_members(result, &added.join(",")) }
 }
 
-/// Removes from a response the parts that stateful clients reject: output schemas and structured
+/// Returns a response without the parts that stateful clients reject: output schemas and structured
 /// content that are not objects.
 fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A limited number of permits for requests, and a limited queue of requests that wait for one.
+/// A limit on concurrent requests, with a limited queue of requests that wait for a permit.
 pub(crate) struct ConcurrencyLimiter {
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
     queue: usize,
 }
 
-/// Decrements the number of queued requests when dropped, even if a client disconnects while its
+/// Decrements the number of queued requests when dropped, also if the client disconnects while its
 /// request waits.
 struct QueueGuard<'g>(&'g AtomicUsize);
 

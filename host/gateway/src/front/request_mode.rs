@@ -12,8 +12,8 @@ use crate::protocol_mode::{ProtocolMode, is_stateless_error};
 use crate::upstream::http_upstream::is_refusal;
 use context_guard_protocol::sse::Framer;
 
-/// Returns the protocol mode of an HTTP request with these messages. The flag is true if the status
-/// of the response shows the upstream's support for the mode.
+/// Returns the protocol mode of an HTTP request with the messages `heads`. The flag is true if the
+/// status of the response will show if the upstream supports the mode.
 pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode, bool) {
     let is_stateless = is_stateless_version(header(headers, PROTOCOL_VERSION))
         || heads.iter().any(|head| head.parameters().version().is_some());
@@ -28,8 +28,8 @@ pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode,
 /// The maximum size of a response to `server/discover` that is inspected, in bytes.
 const MAX_DISCOVER_BYTES: usize = 1 << 20;
 
-/// Returns the response to `server/discover` with a flag: true if a stateless server sent it. The
-/// flag is `None` if the server refused the request or the body cannot be read.
+/// Returns the response to `server/discover`, and true if a stateless server sent it. The flag is
+/// `None` if the server refused the request or the body cannot be read.
 pub(crate) async fn inspect_discovery(response: Response) -> (Response, Option<bool>) {
     let status = response.status();
     if is_refusal(status) {

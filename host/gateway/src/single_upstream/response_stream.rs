@@ -14,8 +14,8 @@ use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, next_chunk};
 use context_guard_protocol::sse::{Event, Framer};
 
-/// Reads the upstream's events, shapes them with the guard, and answers requests that the upstream
-/// leaves unanswered.
+/// The upstream's event stream, with its events shaped by the guard. At its end, requests that are
+/// still unanswered get error responses.
 pub(super) struct ResponseStream {
     upstream: Arc<HttpUpstream>,
     session: Arc<Session>,
@@ -24,7 +24,7 @@ pub(super) struct ResponseStream {
     framer: Framer,
     is_long_lived: bool,
     unanswered: UnansweredRequests,
-    /// True after an event with an id, from which the client can resume the stream.
+    /// True after an event with an id, from which the client can resume the stream later.
     is_resumable: bool,
     /// Encoded events that are ready to be sent to the client.
     ready: VecDeque<Vec<u8>>,

@@ -23,7 +23,8 @@ const MAX_LOGGED_CHARS: usize = 200;
 /// The number of leading bytes of an oversized message that are searched for its id.
 const ID_SEARCH_BYTES: usize = 200;
 
-/// Sends messages to an upstream process. Dropping it closes the standard input of the process.
+/// A running upstream process, to which messages can be sent. Dropping it closes the standard input
+/// of the process.
 pub(super) struct ChildProcess {
     name: String,
     input: Arc<Mutex<ChildStdin>>,
@@ -100,8 +101,8 @@ async fn write_line(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> 
 struct OutputReader {
     name: String,
     inbox: Arc<Inbox>,
-    /// The standard input, for answers to pings. Weak, so that the input closes when the connection
-    /// is dropped.
+    /// The standard input of the process, for answers to pings. Weak, so that it closes when the
+    /// connection is dropped.
     input: Weak<Mutex<ChildStdin>>,
     server: Weak<UpstreamServer>,
     max_bytes: usize,
@@ -168,8 +169,7 @@ impl OutputReader {
         }
     }
 
-    /// Fails the request that an oversized message answers. `start` is the beginning of that
-    /// message.
+    /// Fails the request whose response is too large. `start` is the beginning of that response.
     fn fail_oversized(&self, start: &[u8]) {
         let text = String::from_utf8_lossy(start.get(..ID_SEARCH_BYTES).unwrap_or(start));
         let id = text.split_once("\"id\":").and_then(|(_, rest)| {

@@ -104,8 +104,8 @@ impl Drop for UpstreamRequest {
 }
 
 impl UpstreamConnection {
-    /// Performs the handshake of a protocol mode over a new transport. `client` is the client that
-    /// the handshake describes.
+    /// Performs the handshake of a protocol mode over a new transport, and returns the connection.
+    /// `client` is described to the upstream.
     pub(super) async fn handshake(
         server: Arc<UpstreamServer>,
         mode: ProtocolMode,
@@ -145,8 +145,8 @@ impl UpstreamConnection {
         Ok(connection)
     }
 
-    /// Sends `initialize` or `server/discover` on behalf of the client, and returns the upstream's
-    /// response.
+    /// Sends `initialize` or `server/discover` with the description of `client`, and returns the
+    /// upstream's response.
     async fn introduce(self: &Arc<Self>, client: &ClientInfo) -> Result<Vec<u8>, Failure> {
         let request = match self.mode {
             ProtocolMode::Stateful => {
@@ -173,7 +173,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Returns the upstream's description of itself; empty before the handshake.
+    /// Returns the upstream's description of itself. Empty before the handshake.
     pub(crate) fn server_info(&self) -> &ServerInfo {
         static EMPTY: OnceLock<ServerInfo> = OnceLock::new();
         self.server_info.get().unwrap_or_else(|| EMPTY.get_or_init(ServerInfo::default))
@@ -218,8 +218,8 @@ impl UpstreamConnection {
         self.inbox.subscribe()
     }
 
-    /// Returns true if the transport enforces the time limit for answers itself. HTTP does, because
-    /// any byte of the response, such as an SSE comment, extends the limit.
+    /// Returns true if the transport itself limits the time to an answer. HTTP does, because any
+    /// byte of the response, such as an SSE comment, extends the limit.
     pub(crate) fn enforces_timeout(&self) -> bool {
         matches!(self.transport, Transport::Http(_))
     }

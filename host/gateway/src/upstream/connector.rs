@@ -93,8 +93,8 @@ impl UpstreamServer {
         opened
     }
 
-    /// Returns true if the upstream speaks a protocol mode, and tries it if that is not known yet.
-    /// Returns `None` if the attempt did not show it, for example because the upstream is
+    /// Returns true if the upstream speaks a protocol mode, false if not. Tries the mode if that is
+    /// not known yet. `None` if the attempt shows neither, for example because the upstream is
     /// unreachable.
     pub(crate) async fn probe_mode(
         self: &Arc<Self>,

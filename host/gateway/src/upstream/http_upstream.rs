@@ -65,8 +65,8 @@ pub(crate) struct HttpUpstream {
 }
 
 impl HttpUpstream {
-    /// Creates an endpoint for `url`. If `authenticates` is true, the gateway itself uses clients'
-    /// credentials, so by default it does not forward them. `max_bytes` limits an answer.
+    /// Creates an endpoint for `url`. `max_bytes` limits an answer. `authenticates` is true if the
+    /// gateway itself checks clients' credentials, so that by default it does not forward them.
     pub(crate) fn new(
         config: &Upstream,
         url: &str,
@@ -234,7 +234,7 @@ impl HttpUpstream {
 }
 
 /// Returns true if the status refuses the client or reports a server error. Such a response does
-/// not show the protocol modes of the upstream.
+/// not show which protocol modes the upstream speaks.
 pub(crate) fn is_refusal(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 407 | 429)
 }
@@ -255,7 +255,8 @@ pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Str
     }
 }
 
-/// Returns the innermost cause of an error. The outer errors only report that a request failed.
+/// Returns the message of an error's innermost cause. The outer errors only report that a request
+/// failed.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

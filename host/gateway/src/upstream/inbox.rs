@@ -9,8 +9,8 @@ use super::request_table::RequestTable;
 use crate::message::{Head, Kind};
 use crate::reply;
 
-/// The number of messages without a request that wait for a slow listener. Beyond it, the oldest
-/// are dropped.
+/// The maximum number of messages that wait for a slow listener. If there are more, the oldest are
+/// dropped.
 const MAX_WAITING_MESSAGES: usize = 256;
 
 /// The requests in flight on a connection, and the listeners for messages that belong to no
@@ -26,8 +26,9 @@ impl Inbox {
         Arc::new(Self { requests: RequestTable::default(), unrelated })
     }
 
-    /// Delivers a message of the upstream. `request` is the request on whose stream the message
-    /// arrived, if the transport knows. Returns the reply to send if the message is a ping.
+    /// Delivers a message of the upstream. `request` is the gateway's id of the request on whose
+    /// stream it arrived, if the transport knows. Returns the reply to send if the message is a
+    /// ping.
     pub(super) fn receive(&self, message: Vec<u8>, request: Option<u64>) -> Option<Vec<u8>> {
         // The gateway answers pings itself: a ping concerns the connection, not the client.
         if let Some(pong) = pong(&message) {
@@ -39,8 +40,8 @@ impl Inbox {
         None
     }
 
-    /// Delivers a message of the upstream's common stream. A response is matched by its id; other
-    /// messages belong to no request. Returns the reply to send if the message is a ping.
+    /// Delivers a message from the upstream's common stream. A response is matched by its id, and
+    /// other messages belong to no request. Returns the reply to send if the message is a ping.
     pub(super) fn receive_common(&self, message: Vec<u8>) -> Option<Vec<u8>> {
         if Head::read(&message).is_some_and(|head| head.kind() == Some(Kind::Response)) {
             self.requests.deliver(message, None);

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::Failure;
 use crate::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
 
-/// A message of the upstream that belongs to a client's request.
+/// A message of the upstream that belongs to a client's request, or the failure of that request.
 #[derive(Debug)]
 pub(crate) enum UpstreamReply {
     /// A notification, or a request to the client, that precedes the answer.
@@ -25,7 +25,7 @@ pub(crate) enum UpstreamReply {
 #[derive(Debug)]
 struct PendingRequest {
     replies: mpsc::UnboundedSender<UpstreamReply>,
-    /// The client's request id, as raw JSON.
+    /// The client's id of the request, as raw JSON.
     id: String,
     /// The client's progress token, as raw JSON. `None` if the client wants no progress.
     token: Option<String>,
@@ -34,7 +34,7 @@ struct PendingRequest {
 #[derive(Debug, Default)]
 struct TableState {
     last_id: u64,
-    /// Requests by the gateway's id, so that the last entry is the latest request.
+    /// The requests in flight by the gateway's id, in the order in which they were sent.
     pending: BTreeMap<u64, PendingRequest>,
     /// The reason for the end of the connection. `None` while it is open.
     ended: Option<Failure>,
@@ -44,7 +44,7 @@ struct TableState {
 #[derive(Debug, Default)]
 pub(crate) struct RequestTable(Mutex<TableState>);
 
-/// A request that was entered in the table and can be sent.
+/// A request that was added to the table and can be sent to the upstream.
 #[derive(Debug)]
 pub(crate) struct StartedRequest {
     /// The request id that the gateway has assigned.
@@ -59,7 +59,8 @@ impl RequestTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a client's request and assigns the gateway's own id and progress token to it.
+    /// Adds a client's request to the table, and replaces its id and progress token by those of the
+    /// gateway.
     ///
     /// # Errors
     /// The reason for the end of the connection, if it has ended.
@@ -159,8 +160,8 @@ impl RequestTable {
 }
 
 impl TableState {
-    /// Returns the request that a notification or a request of the upstream belongs to. `request`
-    /// is the one on whose stream it arrived, if the transport knows.
+    /// Returns the request to which a notification or a request of the upstream belongs. `request`
+    /// is the gateway's id of the one on whose stream it arrived, if the transport knows.
     fn owner(&self, head: &Head<'_>, request: Option<u64>) -> Option<&PendingRequest> {
         // Notifications of a subscription carry its id, wherever they arrive.
         let subscription = head.parameters().meta(SUBSCRIPTION_KEY);

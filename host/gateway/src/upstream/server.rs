@@ -14,7 +14,7 @@ use crate::protocol_mode::ProtocolMode;
 use crate::store::Breaker;
 use crate::telemetry::Recorder;
 
-/// An upstream's support for each protocol mode. `None` if it is not known yet.
+/// The protocol modes that an upstream speaks: true or false for each, `None` if not known yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownModes {
     stateful: Option<bool>,
@@ -85,7 +85,7 @@ impl UpstreamServer {
         }
     }
 
-    /// Remembers the upstream's support for a protocol mode.
+    /// Records that the upstream speaks a protocol mode, or that it does not.
     pub(crate) fn set_speaks(&self, mode: ProtocolMode, speaks: bool) {
         match mode {
             ProtocolMode::Stateful => self.modes().stateful = Some(speaks),
@@ -105,7 +105,7 @@ impl UpstreamServer {
     }
 
     /// Returns a failure while the circuit is open, because the upstream failed repeatedly. After a
-    /// pause, one caller may try again.
+    /// pause, one caller is admitted as a test.
     pub(super) fn check_circuit(&self) -> Result<(), Failure> {
         self.breaker.admit(Instant::now()).map_err(|wait| Failure::circuit_open(&self.name, wait))
     }

@@ -105,8 +105,8 @@ impl StreamableHttp {
         headers
     }
 
-    /// Sends the request with this id of the gateway, and reads the response into the inbox.
-    /// Dropping the returned task stops the reading.
+    /// Sends a request under the gateway's id `id`, and reads the response into the inbox. Dropping
+    /// the returned task stops reading.
     pub(super) fn request(self: &Arc<Self>, id: u64, message: Vec<u8>) -> AbortOnDrop {
         let headers = self.headers_for(&message);
         let is_long_lived =
@@ -189,7 +189,7 @@ struct ResponseReader {
     mode: ProtocolMode,
     /// The gateway's id of the request that the response answers. `None` for the common stream.
     request: Option<u64>,
-    /// True if the stream may be silent for any time, as in a subscription.
+    /// True if the stream may be silent for any length of time, as for a subscription.
     is_long_lived: bool,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Starts the server `program` with these arguments and initializes the session.
+    /// Starts the server `program` with `arguments`, and performs the MCP handshake.
     pub(super) fn start(program: &Path, arguments: &[&OsStr]) -> Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
@@ -36,7 +36,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Calls a tool and returns the JSON-RPC response as it was sent.
+    /// Calls a tool, and returns the JSON-RPC response verbatim.
     pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Result<Vec<u8>> {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
@@ -62,7 +62,7 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// Ends the server by closing its standard input, and waits for its end.
+    /// Stops the server by closing its standard input, and waits until the process exits.
     fn drop(&mut self) {
         drop(self.input.take());
         let _ = self.child.wait();
