@@ -1,7 +1,7 @@
 //! The guard's own arguments of a tool call: separates, parses and removes them.
 
 use context_guard_protocol::argument::{ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::tool_info::ToolInfo;
 use crate::json::Span;
@@ -16,6 +16,9 @@ use crate::shape::context::RequestOptions;
 const MAX_FILTER_IDS: usize = 1_000;
 /// The name of the object argument whose members are arguments for the guard.
 pub const ARGUMENTS_OBJECT: &str = "_guard";
+/// The members of [`ARGUMENTS_OBJECT`] that schemas advertise. It accepts every guard argument.
+pub const OBJECT_MEMBERS: [&str; 7] =
+    ["fields", "limit", "response_mode", "filter_ids", "startLine", "endLine", "cursor"];
 /// The name of the argument that permits truncation marks in the other arguments.
 pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
 
@@ -62,30 +65,40 @@ pub fn split(
 ) -> Result<SplitArguments, String> {
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
     let mut sorted = SplitArguments::default();
-    let (mut kept, mut taken, mut wrong) = (Vec::new(), false, None);
+    let (mut kept, mut taken) = (Vec::new(), Map::new());
     let scan = scanner.object(|scanner, key| {
         let value = scanner.skip_value()?;
         let name = scanner.decode(&key);
         match guarded_name(&name, owner, settings) {
             Some(guarded) => {
-                taken = true;
-                let value: Value =
-                    serde_json::from_slice(scanner.bytes(&value)).unwrap_or(Value::Null);
-                if let Err(reason) = sorted.guarded.set(guarded, &value, settings) {
-                    wrong.get_or_insert(reason);
-                }
+                let value = serde_json::from_slice(scanner.bytes(&value)).unwrap_or(Value::Null);
+                taken.insert(guarded.to_owned(), value);
             }
             None => kept.push(scanner.bytes(&(key.start - 1..value.end))),
         }
         Ok(())
     });
-    if scan.is_err() || !taken {
+    if scan.is_err() || taken.is_empty() {
         return Ok(SplitArguments::default());
     }
     sorted.rest = Some([b"{".as_slice(), &kept.join(&b','), b"}"].concat());
-    match wrong {
-        Some(reason) => Err(reason),
-        None => sorted.guarded.query.validate().map(|()| sorted),
+    let advertised = match owner {
+        ArgumentOwner::ReadTool => ARGUMENT_NAMES.as_slice(),
+        ArgumentOwner::Tool(_) => ARGUMENT_NAMES.get(..PLAIN_NAME_COUNT).unwrap_or_default(),
+    };
+    sorted.guarded.set_all(&taken, advertised, settings)?;
+    sorted.guarded.query.validate().map(|()| sorted)
+}
+
+/// Returns true if an argument counts as absent: null, or an empty value if the caller `has_all`
+/// advertised arguments. Clients with strict schemas cannot omit an argument.
+fn is_unset(value: &Value, has_all: bool) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => has_all && text.is_empty(),
+        Value::Array(values) => has_all && values.is_empty(),
+        Value::Number(number) => has_all && number.as_f64() == Some(0.0),
+        _ => false,
     }
 }
 
@@ -118,6 +131,19 @@ fn guarded_name<'n>(
 }
 
 impl GuardArguments {
+    /// Sets the guard arguments `values`, named without prefix. `advertised` are the names in the
+    /// schema that the caller knows.
+    fn set_all(
+        &mut self,
+        values: &Map<String, Value>,
+        advertised: &[&str],
+        settings: &EndpointSettings,
+    ) -> Result<(), String> {
+        let has_all = advertised.iter().all(|name| values.contains_key(*name));
+        let present = values.iter().filter(|(_, value)| !is_unset(value, has_all));
+        present.map(|(name, value)| self.set(name, value, settings)).collect()
+    }
+
     /// Sets the guard argument `name`, given without prefix, to `value`. `settings` determine the
     /// maximum of numeric arguments.
     ///
@@ -134,15 +160,14 @@ impl GuardArguments {
             ARGUMENTS_OBJECT => {
                 let members =
                     value.as_object().ok_or("_guard must be an object, such as {\"limit\": 20}")?;
-                for (name, value) in members {
-                    if !ARGUMENT_NAMES.contains(&name.as_str()) {
-                        return Err(format!(
-                            "_guard has no member {name}; it takes {}",
-                            ARGUMENT_NAMES.join(", ")
-                        ));
-                    }
-                    self.set(name, value, settings)?;
+                let known = |name: &&String| ARGUMENT_NAMES.contains(&name.as_str());
+                if let Some(name) = members.keys().find(|name| !known(name)) {
+                    return Err(format!(
+                        "_guard has no member {name}; it takes {}",
+                        ARGUMENT_NAMES.join(", ")
+                    ));
                 }
+                self.set_all(members, &OBJECT_MEMBERS, settings)?;
             }
             "cursor" => {
                 let cursor = value.as_str().ok_or("invalid cursor format: a cursor is a string that an earlier answer gave as nextCursor")?;
@@ -300,6 +325,33 @@ mod tests {
         );
         let all = sorted(r#"{"fields":"all"}"#, Some(&facts)).unwrap().guarded;
         assert!(all.options.whole && all.query.is_empty());
+    }
+
+    #[test]
+    fn clients_with_strict_schemas_send_empty_values() {
+        let empty = |name: &&str| match *name {
+            "cursor" => (name.to_string(), Value::from("c")),
+            "limit" | "pages" | "startLine" | "endLine" | "context" | "min_score" => {
+                (name.to_string(), 0.into())
+            }
+            "filter_ids" => (name.to_string(), Value::Array(Vec::new())),
+            _ => (name.to_string(), "".into()),
+        };
+        let read = |names: &[&str], owner| {
+            let text = Value::Object(names.iter().map(empty).collect()).to_string();
+            split(text.as_bytes(), &(0..text.len()), owner, &EndpointSettings::default())
+        };
+        let expected = GuardArguments { cursor: Some("c".to_owned()), ..GuardArguments::default() };
+        let all = read(&ARGUMENT_NAMES, ArgumentOwner::ReadTool).unwrap();
+        assert_eq!(all.guarded, expected);
+        assert!(read(&["cursor", "grep"], ArgumentOwner::ReadTool).is_err());
+        let tool = ToolInfo::default();
+        let plain = &ARGUMENT_NAMES[..PLAIN_NAME_COUNT];
+        assert_eq!(read(plain, ArgumentOwner::Tool(Some(&tool))).unwrap().guarded, expected);
+        let object: Map<String, Value> = OBJECT_MEMBERS.iter().map(empty).collect();
+        let object = sorted(&serde_json::json!({ARGUMENTS_OBJECT: object}).to_string(), None);
+        assert_eq!(object.unwrap().guarded, expected);
+        assert_eq!(sorted(r#"{"_guard":null}"#, None).unwrap().rest.unwrap(), b"{}");
     }
 
     #[test]

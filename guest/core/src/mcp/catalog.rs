@@ -1,9 +1,9 @@
 //! `tools/list`: relaxes output schemas, adds the guard's arguments and its read tool, and extracts
 //! information about each tool.
 
-use context_guard_protocol::argument::{ARGUMENT_NAMES, PLAIN_NAME_COUNT};
+use context_guard_protocol::argument::{ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT};
 
-use super::arguments::ARGUMENTS_OBJECT;
+use super::arguments::{ARGUMENTS_OBJECT, OBJECT_MEMBERS};
 use super::tool_info::{OutputSchema, ToolInfo};
 use crate::json::Span;
 use crate::json::edit::{Edits, append_member, member};
@@ -17,7 +17,8 @@ use crate::shape::notice::READ_TOOL;
 pub const READ_TOOL_RENAMED: &str = "context_guard_read_more";
 
 const READ_DESCRIPTION: &str = "Reads an answer that context-guard cut to fit, by the cursor of that answer: the next part; fields=all: all of it whole, part by part; \
-     or of the whole answer only what you ask for: path, fields, where, grep, aggregate, startLine and endLine. Totals by aggregate are right although items are hidden.";
+     or of the whole answer only what you ask for: path, fields, where, grep, aggregate, startLine and endLine. Totals by aggregate are right although items are hidden. \
+     Other tools also take an object _guard with fields, limit, response_mode, filter_ids, startLine or endLine.";
 
 /// Returns the name of the guard's read tool: the alternative name if `renamed`, because the
 /// upstream has a tool of the usual name.
@@ -176,39 +177,21 @@ fn advertise(
     own: u16,
     edits: &mut Edits,
 ) -> Scan<()> {
-    let members = match advertise {
-        Advertise::None => return Ok(()),
-        Advertise::Compact => {
-            format!(
-                r#""{ARGUMENTS_OBJECT}":{{"type":"object","description":"Optional: fields, limit, response_mode (ids_only|metadata|preview|full), filter_ids, startLine, endLine, cursor of a cut answer"}}"#
-            )
-        }
-        Advertise::Full => {
-            let property = |(at, name): (usize, &&str)| {
-                let prefix = if own & (1 << at) == 0 { "" } else { "_guard_" };
-                let (kind, description) = match *name {
-                    "cursor" => ("string", "nextCursor of an earlier answer"),
-                    "limit" => ("integer", "most items to return"),
-                    "pages" => ("integer", "pages to return at once"),
-                    "startLine" => ("integer", "first line of a long text"),
-                    "endLine" => ("integer", "last line of a long text"),
-                    "fields" => {
-                        ("string", "fields to return, such as id,price.total; all: whole items")
-                    }
-                    "response_mode" => ("string", "ids_only, metadata, preview or full"),
-                    "filter_ids" => ("array", "ids of the items to return"),
-                    _ => ("number", "least score of the items to return"),
-                };
-                format!(r#""{prefix}{name}":{{"type":"{kind}","description":"{description}"}}"#)
-            };
-            ARGUMENT_NAMES
-                .iter()
-                .take(PLAIN_NAME_COUNT)
-                .enumerate()
-                .map(property)
-                .collect::<Vec<_>>()
-                .join(",")
-        }
+    // Strict clients send a schema that is strict as it is, without converting it.
+    if advertise == Advertise::None || is_strict(message, input)? {
+        return Ok(());
+    }
+    let members = if advertise == Advertise::Compact {
+        let members = properties(OBJECT_MEMBERS.iter().map(|name| (String::new(), *name)));
+        format!(
+            r#""{ARGUMENTS_OBJECT}":{{"type":"object","description":"Optional: what to return","properties":{{{members}}}}}"#
+        )
+    } else {
+        let names = ARGUMENT_NAMES.iter().take(PLAIN_NAME_COUNT).enumerate();
+        properties(names.map(|(at, name)| {
+            let prefix = if own & (1 << at) == 0 { "" } else { ARGUMENT_PREFIX };
+            (prefix.to_owned(), *name)
+        }))
     };
     let (span, bytes) = match value_of(message, input, "properties")? {
         Some((Kind::Object, properties)) => {
@@ -219,6 +202,63 @@ fn advertise(
     };
     edits.replace(span, bytes);
     Ok(())
+}
+
+/// Returns true if an input schema is closed and requires all of its parameters. An optional
+/// parameter would make it invalid for clients with strict schemas.
+fn is_strict(message: &[u8], input: &Span) -> Scan<bool> {
+    let value = |name| value_of(message, input, name);
+    let closed = value("additionalProperties")?
+        .is_some_and(|(_, value)| message.get(value) == Some(b"false".as_slice()));
+    let (Some((_, properties)), Some((Kind::Array, required)), true) =
+        (value("properties")?, value("required")?, closed)
+    else {
+        return Ok(false);
+    };
+    let count = |span: Span| -> usize {
+        let json = message.get(span).unwrap_or_default();
+        match serde_json::from_slice(json) {
+            Ok(serde_json::Value::Object(members)) => members.len(),
+            Ok(serde_json::Value::Array(elements)) => elements.len(),
+            _ => 0,
+        }
+    };
+    Ok(count(properties) == count(required))
+}
+
+/// Returns the schemas of guard arguments as members of `properties`. Each argument has a prefix
+/// and a name.
+///
+/// Every array has `items`, and no schema has a keyword beyond `type` and `description`. Model APIs
+/// refuse a request of which one schema has less or more.
+fn properties<'n>(arguments: impl Iterator<Item = (String, &'n str)>) -> String {
+    let property = |(prefix, name): (String, &str)| {
+        let (schema, description) = match name {
+            "cursor" => (r#""string""#, "nextCursor of an answer"),
+            "limit" => (r#""integer""#, "most items to return"),
+            "pages" => (r#""integer""#, "pages at once"),
+            "startLine" => (r#""integer""#, "first line of a text"),
+            "endLine" => (r#""integer""#, "last line"),
+            "fields" => (r#""string""#, "id,price.total or all"),
+            "response_mode" => (r#""string""#, "ids_only, metadata, preview or full"),
+            "filter_ids" => (r#""array","items":{"type":"string"}"#, "ids of items"),
+            "min_score" => (r#""number""#, ""),
+            "path" => (r#""string""#, "/items/0/name or $.items[*].name"),
+            "where" => (r#""string""#, "status=open,price>=10,city~lis"),
+            "grep" => (r#""string""#, "regular expression"),
+            "context" => (r#""integer""#, "lines round a match"),
+            _ => (
+                r#""string""#,
+                "count by status, sum(price.total), min(x), max(x), avg(x), distinct(city)",
+            ),
+        };
+        let description = match description {
+            "" => String::new(),
+            text => format!(r#","description":"{text}""#),
+        };
+        format!(r#""{prefix}{name}":{{"type":{schema}{description}}}"#)
+    };
+    arguments.map(property).collect::<Vec<_>>().join(",")
 }
 
 /// Relaxes a tool's output schema in place, so that an excerpt conforms to it. No root member
@@ -240,10 +280,14 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<OutputSchema>
             edits.replace(output.clone(), b"{\"type\":\"object\"}".as_slice());
             return Ok(OutputSchema::Free);
         }
-        let root: &[u8] =
-            if is_object { b"{\"type\":\"object\",\"anyOf\":[" } else { b"{\"anyOf\":[" };
+        // A dialect is declared at the root of a schema only.
+        let dialect = value_of(message, output, "$schema")?.map_or(Vec::new(), |(_, value)| {
+            [b"\"$schema\":", message.get(value).unwrap_or_default(), b","].concat()
+        });
+        let kind: &[u8] = if is_object { b"\"type\":\"object\"," } else { b"" };
+        let root = [b"{", dialect.as_slice(), kind, b"\"anyOf\":["].concat();
         let envelope: &[u8] = br#",{"type":"object","properties":{"context_guard":{"type":"object"}},"required":["context_guard"]}]}"#;
-        edits.replace(output.clone(), [root, schema, envelope].concat());
+        edits.replace(output.clone(), [root.as_slice(), schema, envelope].concat());
         return Ok(OutputSchema::Widened);
     }
     if let Some(required) = member(message, output, "required")? {
@@ -270,38 +314,9 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<OutputSchema>
 }
 
 fn read_tool(name: &str) -> String {
-    let mut properties = String::from("{");
-    for (name, kind, description) in [
-        ("cursor", "string", ""),
-        ("fields", "string", "id,price.total or all"),
-        ("path", "string", "/items/0/name or $.items[*].name"),
-        ("where", "string", "status=open,price>=10,city~lis"),
-        ("grep", "string", "regular expression"),
-        ("context", "integer", "lines round a match"),
-        (
-            "aggregate",
-            "string",
-            "count by status, sum(price.total), min(x), max(x), avg(x), distinct(city)",
-        ),
-        ("response_mode", "string", "ids_only, metadata, preview or full"),
-        ("filter_ids", "array", ""),
-        ("min_score", "number", ""),
-        ("limit", "integer", ""),
-        ("pages", "integer", ""),
-        ("startLine", "integer", ""),
-        ("endLine", "integer", ""),
-    ] {
-        let comma = if properties.len() > 1 { "," } else { "" };
-        let description = if description.is_empty() {
-            String::new()
-        } else {
-            format!(r#","description":"{description}""#)
-        };
-        properties.push_str(&format!(r#"{comma}"{name}":{{"type":"{kind}"{description}}}"#));
-    }
-    properties.push('}');
+    let properties = properties(ARGUMENT_NAMES.iter().map(|name| (String::new(), *name)));
     format!(
-        r#"{{"name":"{name}","description":"{READ_DESCRIPTION}","inputSchema":{{"type":"object","properties":{properties},"required":["cursor"]}},"annotations":{{"readOnlyHint":true,"openWorldHint":false}}}}"#
+        r#"{{"name":"{name}","description":"{READ_DESCRIPTION}","inputSchema":{{"type":"object","properties":{{{properties}}},"required":["cursor"]}},"annotations":{{"readOnlyHint":true,"openWorldHint":false}}}}"#
     )
 }
 
@@ -313,8 +328,9 @@ mod tests {
 
     fn shaped(tools: &str) -> (Value, Vec<(String, ToolInfo)>) {
         let message = format!(r#"{{"result":{{"tools":[{tools}]}},"jsonrpc":"2.0","id":1}}"#);
-        let catalog =
-            shape(message.as_bytes(), true, |_| EndpointSettings::default()).unwrap().unwrap();
+        let settings =
+            EndpointSettings { advertise: Advertise::Compact, ..EndpointSettings::default() };
+        let catalog = shape(message.as_bytes(), true, |_| settings.clone()).unwrap().unwrap();
         (serde_json::from_slice(&catalog.message).unwrap(), catalog.tools)
     }
 
@@ -353,6 +369,22 @@ mod tests {
     fn taken_read_tool_name_is_avoided() {
         let (list, _) = shaped(&format!(r#"{{"name":"{READ_TOOL}"}}"#));
         assert_eq!(list["result"]["tools"][1]["name"], READ_TOOL_RENAMED);
+    }
+
+    #[test]
+    fn strict_schemas_are_unchanged() {
+        let strict = r#"{"type":"object","properties":{"q":{"type":"string"}},"required":["q"],"additionalProperties":false}"#;
+        let (list, _) = shaped(&format!(r#"{{"name":"a","inputSchema":{strict}}}"#));
+        assert_eq!(list["result"]["tools"][0]["inputSchema"].to_string().len(), strict.len());
+    }
+
+    #[test]
+    fn dialect_moves_to_the_root() {
+        let (list, _) = shaped(
+            r#"{"name":"a","outputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","oneOf":[{}]}}"#,
+        );
+        let output = &list["result"]["tools"][0]["outputSchema"];
+        assert_eq!(output["$schema"], "http://json-schema.org/draft-07/schema#");
     }
 
     #[test]

@@ -109,7 +109,8 @@ pub struct Settings {
     pub cursor_mode: Option<CursorMode>,
     /// The token estimator.
     pub estimator: Option<EstimatorSettings>,
-    /// Detail of the guard's own arguments in the schemas of tools. Default `compact`.
+    /// Detail of the guard's own arguments in the schemas of tools. Default `none`. Tools with
+    /// strict schemas remain unchanged.
     pub advertise: Option<Advertise>,
     /// Treat `limit`, `cursor`, `startLine`, `endLine` and `pages` as the guard's arguments on
     /// tools whose parameters it has not seen. Default false.
@@ -198,10 +199,10 @@ pub struct EstimatorSettings {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Advertise {
-    /// None; the arguments are still accepted.
-    None,
-    /// One property, about 25 tokens per tool.
+    /// None; the arguments are still accepted. The description of the guard's read tool names them.
     #[default]
+    None,
+    /// One property, about 90 tokens per tool.
     Compact,
     /// One property per argument.
     Full,
