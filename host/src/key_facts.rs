@@ -31,7 +31,7 @@ const NAMES: &[&str] = &[
 /// The number of characters to which key facts are cut before they are compared.
 const MAX_FACT_CHARS: usize = 80;
 
-/// Matches log lines that report a problem.
+/// The pattern of log lines that report a problem. `None` if it does not compile.
 static GRAVE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"\b(ERROR|FATAL|CRITICAL|PANIC|WARN|WARNING|[A-Z]\w*(?:Error|Exception))\b").ok()
 });
@@ -81,7 +81,8 @@ pub fn problem_lines(text: &str) -> BTreeSet<String> {
     text.lines().filter(grave).map(plain).collect()
 }
 
-/// The key facts of an answer: identifying members of records, and problem lines of logs.
+/// The key facts of an answer: the members that identify its records, and the log lines that report
+/// problems.
 #[derive(Clone, Debug, Default)]
 pub struct KeyFacts {
     members: BTreeSet<String>,

@@ -79,7 +79,7 @@ pub enum Plan {
     /// Load the store entries with these keys, and call [`Guard::on_request`] again with all
     /// entries loaded so far.
     Load(Vec<String>),
-    /// Forward the request to the upstream.
+    /// Forward the request to the upstream, and its response to [`Guard::on_response`].
     Forward {
         /// The rewritten request; `None` to forward the client's request unchanged.
         message: Option<Vec<u8>>,
@@ -95,7 +95,7 @@ pub enum Plan {
         entries: Vec<Entry<'static>>,
         /// Keys of stored entries whose time to live the host renews.
         extend: Vec<String>,
-        /// The time to live of `entries` and `extend`, in milliseconds.
+        /// The time to live of `entries` and of those in `extend`, in milliseconds.
         ttl_ms: u64,
         /// The telemetry record of this decision.
         record: Record,

@@ -36,9 +36,10 @@ use crate::policy::EndpointSettings;
 pub struct Query {
     /// The path of the value to query: a JSON Pointer, or a JSONPath of the supported subset.
     pub path: Option<String>,
-    /// The fields to return, of each record or of the document: dotted paths, separated by commas.
+    /// The fields to return, of each record or of the document, as dotted paths separated by
+    /// commas.
     pub fields: Option<String>,
-    /// The regular expression that returned lines or values match.
+    /// The regular expression that returned lines or values must match.
     pub grep: Option<String>,
     /// Number of context lines to return before and after a matching line.
     pub context: u64,
@@ -50,13 +51,13 @@ pub struct Query {
     pub mode: Option<ResponseMode>,
     /// The ids of the records to return; empty for all records.
     pub filter_ids: Vec<String>,
-    /// The minimum score of returned records.
+    /// The minimum score that returned records must have.
     pub min_score: Option<String>,
-    /// The number of first records that are left out, because earlier pages showed them.
+    /// The number of records to leave out at the start, because earlier pages showed them.
     pub skip: u64,
 }
 
-/// Identifies the byte format of stored queries. Must change whenever [`Query`] does.
+/// Identifies the byte format of stored queries. It must change whenever [`Query`] does.
 const FORMAT: &[u8; 4] = b"cgq1";
 
 /// The result of a query.
@@ -71,8 +72,8 @@ pub struct QueryResult {
     /// The projection, if it stopped before the last record. None if it is complete or there is
     /// none.
     pub partial: Option<PartialProjection>,
-    /// The document around the list in `bytes`, which begins and ends without it. None if the
-    /// result is the whole document, or no list of a document's records.
+    /// The document around the list that `bytes` contain. None if `bytes` are a whole document, or
+    /// a list that is not the document's list of records.
     pub envelope: Option<Envelope>,
 }
 
@@ -103,20 +104,21 @@ impl Query {
         *self == Self::default() || *self == full
     }
 
-    /// Returns the query as bytes for the store.
+    /// Returns the query in its storage format.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         pack(FORMAT, self)
     }
 
-    /// Reads a query from the store. Returns none if the bytes have another format.
+    /// Parses a query in its storage format. Returns none if the bytes have another format or
+    /// version.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         unpack(FORMAT, bytes)
     }
 
-    /// Returns the query for the same records, complete, from record number `first` on. Returns
-    /// none if this query returns complete records already.
+    /// Returns a query for the complete records that this query selects, from record number `first`
+    /// on. Returns none if this query returns complete records already.
     #[must_use]
     pub fn for_complete_records(&self, first: u64) -> Option<Self> {
         let reduces =
@@ -125,8 +127,8 @@ impl Query {
         reduces.then(|| Self { fields: None, mode: None, skip, ..self.clone() })
     }
 
-    /// Returns true if the query names ids of records. A caller knows them only from an earlier
-    /// answer.
+    /// Returns true if the query contains ids of records. A caller can only know them from an
+    /// earlier answer.
     #[must_use]
     pub fn refers_back(&self) -> bool {
         !self.filter_ids.is_empty()

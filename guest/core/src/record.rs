@@ -44,7 +44,7 @@ pub struct Record {
     pub original_bytes: u64,
     /// The token budget that applied to the answer.
     pub budget: u64,
-    /// The number of items shown, if the answer is a list.
+    /// The number of items shown, if the answer is a page of a list.
     pub item_count: Option<u64>,
     /// The `response_mode` argument of the call, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]

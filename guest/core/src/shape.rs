@@ -47,8 +47,8 @@ pub struct Excerpt {
     /// Important parts of the payload outside the excerpt, as text: errors of a log, or the ids and
     /// names of other list items.
     pub highlights: Option<String>,
-    /// A description of the data that the excerpt is taken from, if that is not the upstream's
-    /// answer itself but, for example, a query result.
+    /// A description of the excerpt's source if that is not the upstream's answer but, for example,
+    /// a query result.
     pub about: Option<String>,
 }
 
@@ -60,8 +60,8 @@ impl Excerpt {
         Self { coverage, more: next.is_some(), next, body, highlights: None, about: None }
     }
 
-    /// Returns true if both excerpts have the same content and cursor. Their highlights and sources
-    /// may differ.
+    /// Returns true if both excerpts have the same content and cursor. Their highlights and
+    /// descriptions may differ.
     #[must_use]
     pub fn has_same_content(&self, other: &Self) -> bool {
         let Self { coverage, next, more, body, highlights: _, about: _ } = self;

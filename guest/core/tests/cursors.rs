@@ -14,7 +14,7 @@ fn call(tool: &str, arguments: &Value) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Returns the answer to a call with guard arguments, if the upstream answers with this text.
+/// Returns the guard's answer to a call with `arguments`, if the upstream's answer is `text`.
 fn first(guard: &NativeGuard, arguments: &Value, text: &str) -> Result<Value> {
     let content = json!({"content": [{"type": "text", "text": text}]});
     let message = json!({"jsonrpc": "2.0", "id": 1, "result": content}).to_string().into_bytes();
@@ -40,7 +40,8 @@ fn payload(answer: &Value) -> Result<Value> {
     serde_json::from_str(text(answer)).context("the text of the answer is not JSON")
 }
 
-/// Returns the cursor that an answer offers, to the rest or to the whole.
+/// Returns the cursor in an answer, to the rest or to the whole of its payload. None if it has
+/// none.
 fn cursor(answer: &Value) -> Option<String> {
     let meta = answer["result"]["_meta"].as_object()?.values().next()?;
     let cursor = meta.get("nextCursor").or_else(|| meta.get("cursor"))?;
@@ -65,7 +66,7 @@ fn bookings() -> impl Strategy<Value = Vec<Value>> {
     })
 }
 
-/// Arguments of a first call that reduces its answer in any way.
+/// Generates guard arguments of a first call that reduce its answer in some way.
 fn reduction() -> impl Strategy<Value = Value> {
     prop::sample::select(vec![
         json!({"limit": 7}),

@@ -15,9 +15,8 @@ use std::process::Command;
 
 use imports::{Import, Module, cycles, imports, modules};
 
-/// All crates of the product without the prefix `context-guard-`, each with the crates that it may
-/// use.
-/// Tests, benches and the task runner may use everything.
+/// The folders of all released crates, without the prefix `context-guard-`, each with the crates
+/// that it may use. Tests, benches and the task runner may use all.
 const CRATES: &[(&str, &[&str])] = &[
     // Shared by guests and hosts. None of them performs I/O.
     ("json", &[]),

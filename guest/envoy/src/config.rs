@@ -25,7 +25,7 @@ pub(crate) struct Config {
     pub(crate) now_ms: Option<u64>,
 }
 
-/// The members of the configuration that other adapters do not have.
+/// The members of the configuration that only the Envoy adapter has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct EnvoySettings {

@@ -22,7 +22,7 @@ pub(crate) struct Shared {
     hard_byte_limit: usize,
 }
 
-/// The core's decision on a request.
+/// The core's decision on a request, after all entries that it needs were loaded.
 enum RequestDecision {
     Forward(Option<Vec<u8>>, Vec<u8>),
     Answer(Vec<u8>, Record),
@@ -58,7 +58,8 @@ impl Shared {
         }
     }
 
-    /// Passes a request to the core, and loads the store entries that the core asks for.
+    /// Passes a request to the core until it decides, and loads the store entries that the core
+    /// asks for.
     fn decide(&self, caller: &Caller, message: &[u8]) -> Result<RequestDecision, Fault> {
         let (mut loaded, now_ms) = (Loaded::new(), self.now_ms());
         loop {

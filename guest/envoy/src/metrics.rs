@@ -25,7 +25,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Defines the metrics in Envoy.
+    /// Registers the filter's metrics with Envoy.
     pub(crate) fn new() -> Self {
         let define = |kind, name: &str| {
             define_metric(kind, &format!("context_guard_{name}")).unwrap_or(u32::MAX)

@@ -24,7 +24,7 @@ use crate::guard::{CoreFilter, Shared};
 pub(crate) struct Stream {
     shared: Rc<Shared>,
     exchange: Option<HttpExchange>,
-    /// True while Envoy buffers the request, until its body is complete.
+    /// True while Envoy holds the request back, until its body is complete.
     is_request_held: bool,
     response: BodyState,
 }

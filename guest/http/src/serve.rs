@@ -17,7 +17,7 @@ use crate::body::ForwardedBody;
 use crate::config::config;
 use crate::filter::ComponentFilter;
 
-/// Serves an HTTP request under the guard. `next` forwards the request to the next handler, whose
+/// Serves an HTTP request under the guard. `next` forwards a request to the next handler, whose
 /// response the guard shapes.
 ///
 /// # Errors

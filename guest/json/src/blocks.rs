@@ -43,20 +43,20 @@ impl ByteBlock {
         set(self.0) | set(self.1) << 16 | set(self.2) << 32 | set(self.3) << 48
     }
 
-    /// Returns the set of positions of `byte` in the block, with one bit per byte.
+    /// Returns a bit set of the positions of `byte` in the block. Bit 0 is the first byte.
     #[inline]
     pub fn positions_of(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.places(|part| part.simd_eq(byte))
     }
 
-    /// Returns the set of positions of bytes in `first..=last`, with one bit per byte.
+    /// Returns a bit set of the positions of bytes in `first..=last`. Bit 0 is the first byte.
     #[inline]
     pub fn positions_in(self, first: u8, last: u8) -> u64 {
         self.places(|part| in_range(part, first, last))
     }
 
-    /// Returns the set of positions of non-ASCII bytes, with one bit per byte.
+    /// Returns a bit set of the positions of non-ASCII bytes. Bit 0 is the first byte.
     #[inline]
     pub fn non_ascii(self) -> u64 {
         self.places(|part| part)
@@ -160,7 +160,8 @@ fn next(bytes: &[u8]) -> (u8x16, usize) {
     }
 }
 
-/// Returns a mask of the lanes of `part` whose byte is in `first..=last`.
+/// Returns a vector whose lanes are all ones where the byte of `part` is in `first..=last`, and
+/// zeros elsewhere.
 #[inline]
 pub fn in_range(part: u8x16, first: u8, last: u8) -> u8x16 {
     let above = part - u8x16::splat(first);
@@ -177,14 +178,14 @@ pub fn first_position(part: &[u8; PART], one: u8, other: u8) -> Option<usize> {
 }
 
 /// Returns the distance from `at` to the first byte that is `one` or `other`, or to the end of
-/// `bytes`. O(n), 16 bytes per step: most strings are too short for blocks of 64.
+/// `bytes`. O(n), 16 bytes per step, because most strings are too short for blocks of 64.
 #[inline]
 pub fn find(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
     let (one, other) = (u8x16::splat(one), u8x16::splat(other));
     find_where(bytes, at, |part| part.simd_eq(one) | part.simd_eq(other))
 }
 
-/// Returns the distance from `at` to the first byte at which `test` sets the highest bit of its
+/// Returns the distance from `at` to the first byte for which `test` sets the highest bit of the
 /// lane, or to the end of `bytes`.
 #[inline]
 pub fn find_where(bytes: &[u8], at: usize, test: impl Fn(u8x16) -> u8x16) -> usize {
@@ -213,8 +214,8 @@ pub fn copy_until(to: &mut Vec<u8>, from: &[u8], test: impl Fn(u8x16) -> u8x16) 
 /// The number of bytes that [`ascii_prefix_length`] tests per iteration.
 const STRETCH: usize = 256;
 
-/// Returns the length of the ASCII prefix, rounded down to a multiple of 256 bytes. O(n), 256 bytes
-/// per step.
+/// Returns the length of the ASCII prefix of `bytes`, rounded down to a multiple of 256. O(n), 256
+/// bytes per step.
 pub fn ascii_prefix_length(bytes: &[u8]) -> usize {
     let ascii = |stretch: &&[u8; STRETCH]| {
         let parts = stretch.as_chunks::<PART>().0;
@@ -338,8 +339,8 @@ impl BackslashCarry {
     }
 }
 
-/// Counts the consecutive backslashes directly before the offset `at`, back to `from` at most.
-/// O(backslashes).
+/// Returns the number of consecutive backslashes directly before the offset `at`. Stops at the
+/// offset `from`. O(backslashes).
 pub fn count_backslashes_before(bytes: &[u8], from: usize, at: usize) -> usize {
     let before = bytes.get(from..at).unwrap_or_default();
     before.iter().rev().take_while(|byte| **byte == b'\\').count()

@@ -65,8 +65,8 @@ pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
     Ok(found)
 }
 
-/// Returns the arguments of [`Edits::replace`] that append `member`, a key and a value as raw JSON,
-/// to the object at `object`. O(white space before the closing brace).
+/// Returns the span and the bytes for [`Edits::replace`] that append a member to the object at
+/// `object`. `member` is a key and a value as raw JSON. O(white space before the closing brace).
 ///
 /// # Errors
 /// Fails if `object` does not end with a brace.

@@ -134,7 +134,7 @@ fn side_by_side((mut left, mut right): (Scanner<'_>, Scanner<'_>)) -> Scan<bool>
     }
 }
 
-/// Returns true if two texts are equal once each is decoded from its form. O(n).
+/// Returns true if two texts are equal after each is decoded from its form. O(n).
 #[must_use]
 pub fn text(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
     (left_form == right_form && blocks::equal_bytes(left, right))

@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 4;
 /// unchecked.
 const VALIDATED_ITEMS: usize = 3;
 
-/// An array that is the root of a document, or a member of nested objects.
+/// An array that is the root of a document, or a member of objects nested in the root.
 #[derive(Clone, Debug)]
 pub struct List {
     /// The decoded keys from the root to the list; empty for the root.
@@ -23,7 +23,7 @@ pub struct List {
     pub items: Vec<Span>,
 }
 
-/// A string that is the root of a document, or a member of nested objects.
+/// A string that is the root of a document, or a member of objects nested in the root.
 #[derive(Clone, Debug)]
 pub struct Text {
     /// The span of the string's content, without the quotes.

@@ -32,7 +32,8 @@ pub struct Node {
     pub end: NodeId,
     /// The number of members or elements of the value.
     pub children: u32,
-    /// True for a container beyond the limits of depth or size, whose members are not indexed.
+    /// True for a container beyond the maximum depth or number of nodes, whose members are not
+    /// indexed.
     pub closed: bool,
     /// The path of the value in the document, as a number that the [`PathFilter`] assigned.
     pub path: u32,
@@ -260,7 +261,7 @@ impl<'a> Outline<'a> {
         self.nodes.get(id)
     }
 
-    /// Iterates over the members or elements of the node `id`, each with its own index.
+    /// Iterates over the members or elements of the node `id`, each with its id.
     pub fn children(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &Node)> {
         let end = self.nodes.get(id).map_or(0, |node| node.end);
         let mut at = id + 1;
@@ -340,7 +341,7 @@ impl<'a> Outline<'a> {
         String::from_utf8_lossy(&self.name(span)).into_owned()
     }
 
-    /// Returns the key at the span `key` as a segment of a JSON Pointer (RFC 6901).
+    /// Returns the key at the span `key`, escaped as a segment of a JSON Pointer (RFC 6901).
     #[must_use]
     pub fn step(&self, key: &Span) -> String {
         self.decoded(key).replace('~', "~0").replace('/', "~1")

@@ -22,7 +22,7 @@ pub const MAX_DEPTH: usize = 10_000;
 /// An error of the scanner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ScanError {
-    /// A syntax error at this byte of the buffer.
+    /// A syntax error at this byte offset of the buffer.
     #[error("not JSON at byte {0}")]
     Syntax(usize),
     /// Nesting deeper than [`MAX_DEPTH`].
@@ -268,9 +268,9 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Skips the next element of an array whose opening bracket was skipped before, and returns its
-    /// span. Returns `None` at the end of the array or of the buffer. Use it to continue in the
-    /// middle of a list.
+    /// Skips the next element of an array, and returns its span. `None` at the end of the array or
+    /// of the buffer. The scanner must be after the opening bracket or an element, so that reading
+    /// can begin inside a list.
     ///
     /// # Errors
     /// Fails if the element is incomplete.
@@ -299,7 +299,7 @@ impl<'a> Scanner<'a> {
         self.peek().0
     }
 
-    /// Skips `bytes` if the buffer continues with them. Returns false otherwise.
+    /// Skips `bytes` if the buffer continues with exactly these. Returns false otherwise.
     #[inline]
     pub fn consume_bytes(&mut self, bytes: &[u8]) -> bool {
         let here = self.bytes.get(self.at..self.at + bytes.len());

@@ -32,7 +32,7 @@ impl Form {
 enum Unit {
     /// An unescaped byte, or part of a UTF-8 sequence.
     Plain,
-    /// An escape sequence for this character.
+    /// An escape sequence that encodes this character.
     Escape(char),
     /// A `\u` that encodes no character: a lone surrogate, or one with missing digits.
     Broken,
@@ -105,8 +105,8 @@ pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
     })
 }
 
-/// Decodes the content of a JSON string to its value. `form` is the form of the document that
-/// contains the string.
+/// Decodes the content of a JSON string to the text that it represents. `form` is the form of the
+/// document that contains the string.
 #[must_use]
 pub(super) fn string(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     match visible(bytes, form) {

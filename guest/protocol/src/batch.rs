@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 /// The JSON-RPC messages of an HTTP body: one message, or a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// A single message, or bytes that are no batch.
+    /// A single message, or bytes that are not a batch.
     Single(&'a [u8]),
     /// The elements of a JSON array, each one message.
     Batch(Vec<&'a [u8]>),

@@ -1,8 +1,8 @@
 //! Error codes of JSON-RPC, of MCP, and of this project.
 
-/// The body of the request is no JSON (JSON-RPC).
+/// The body of the request is not JSON (JSON-RPC).
 pub const PARSE_ERROR: i64 = -32700;
-/// The message is no valid request (JSON-RPC).
+/// The message is not a valid request (JSON-RPC).
 pub const INVALID_REQUEST: i64 = -32600;
 /// The method does not exist (JSON-RPC).
 pub const METHOD_NOT_FOUND: i64 = -32601;

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::head::Head;
 
-/// Replaces invalid UTF-8 by U+FFFD, so that one invalid byte does not make an answer unusable.
+/// Returns the message with invalid UTF-8 replaced by U+FFFD, so that one invalid byte does not
+/// make it unusable.
 #[must_use]
 pub fn replace_invalid_utf8(message: &[u8]) -> Cow<'_, [u8]> {
     match String::from_utf8_lossy(message) {
@@ -16,8 +17,8 @@ pub fn replace_invalid_utf8(message: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Replaces `part`, a slice of `message`, by the text `by`. Returns the message unchanged if `part`
-/// is no slice of `message`.
+/// Returns `message` with its slice `part` replaced by the text `by`. Unchanged if `part` is not a
+/// slice of `message`.
 #[must_use]
 pub fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
     // The parser returns slices of its input, so the offset is the distance of the two pointers.
@@ -29,8 +30,8 @@ pub fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
     [before, by.as_bytes(), after].concat()
 }
 
-/// Replaces the id of a JSON-RPC message by `id`, which is raw JSON. Returns a message without an
-/// id unchanged.
+/// Returns a JSON-RPC message with its id replaced by `id`, which is raw JSON. A message without an
+/// id is returned unchanged.
 #[must_use]
 pub fn with_id(message: &[u8], id: &str) -> Vec<u8> {
     match Head::read(message).and_then(|head| head.id) {
@@ -39,8 +40,8 @@ pub fn with_id(message: &[u8], id: &str) -> Vec<u8> {
     }
 }
 
-/// Appends members to `object`, the JSON text of an object. `members` is JSON text as well:
-/// `"name":value` pairs, joined by commas.
+/// Returns the JSON object `object` with `members` appended. `members` is JSON text: `"name":value`
+/// pairs, joined by commas.
 #[must_use]
 pub fn append_members(object: &str, members: &str) -> String {
     let body = object.trim().strip_suffix('}').unwrap_or(object).trim_end();
@@ -48,7 +49,7 @@ pub fn append_members(object: &str, members: &str) -> String {
     format!("{body}{comma}{members}}}")
 }
 
-/// The members of a JSON object in order, with verbatim values. Empty if the text is no object.
+/// The members of a JSON object in order, with verbatim values. Empty if `object` is not an object.
 #[must_use]
 pub fn members(object: &str) -> Vec<(String, &RawValue)> {
     struct Members<'a>(Vec<(String, &'a RawValue)>);
@@ -88,7 +89,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a RawValue> {
     members(object).into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
-/// Writes a JSON object. Each member is a name and the JSON text of its value.
+/// Returns a JSON object with these members. Each is a name and the JSON text of its value.
 #[must_use]
 pub fn object<'a>(members: impl IntoIterator<Item = (String, &'a str)>) -> String {
     let members: Vec<String> = members
@@ -98,8 +99,8 @@ pub fn object<'a>(members: impl IntoIterator<Item = (String, &'a str)>) -> Strin
     format!("{{{}}}", members.join(","))
 }
 
-/// Sets the member `name` of a JSON object to the JSON text `value`, or removes it if `value` is
-/// none. All other members keep their order and text.
+/// Returns the JSON object `json` with its member `name` set to the JSON text `value`, or removed
+/// if `value` is none. All other members keep their order and text.
 #[must_use]
 pub fn with_member(json: &str, name: &str, value: Option<&str>) -> String {
     let mut found = false;

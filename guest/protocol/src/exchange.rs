@@ -12,8 +12,8 @@ use crate::settings::{OverLimit, Settings};
 use crate::sse::{Event, Framer};
 use crate::{glob, header};
 
-/// An HTTP request and its response. The host calls a method at each step: see the [crate
-/// documentation](crate).
+/// The state of an HTTP request and its response. The host calls a method at each step: see the
+/// [crate documentation](crate).
 #[derive(Debug)]
 pub struct HttpExchange {
     kind: ExchangeKind,
@@ -88,8 +88,8 @@ impl HttpExchange {
         matches!(self.kind, ExchangeKind::Mcp(_))
     }
 
-    /// Decides on the request: forward it, or answer it. `body` is the whole body, or empty if
-    /// [`Self::needs_request_body`] returned false.
+    /// Returns the action for the request: forward it, or answer it. `body` is the whole body, or
+    /// empty if [`Self::needs_request_body`] returned false.
     pub fn on_request(&mut self, filter: &mut dyn MessageFilter, body: &[u8]) -> RequestAction {
         match &mut self.kind {
             ExchangeKind::Ignored => {
@@ -111,7 +111,7 @@ impl HttpExchange {
         }
     }
 
-    /// Decides on the upstream's response by its head, before the body is read.
+    /// Returns the action for the upstream's response, given its head, before the body is read.
     #[must_use]
     pub fn on_response(&mut self, head: &ResponseHead<'_>) -> ResponseAction {
         let with_head = match &mut self.kind {
@@ -168,8 +168,8 @@ impl HttpExchange {
         }
     }
 
-    /// Replaces a response body that exceeds the size limit by an error. Returns none if the body
-    /// is forwarded: the settings allow it, and `host_can_forward` is true.
+    /// Returns an error to send instead of a response body that exceeds the size limit. Returns
+    /// none if the body is forwarded, because the settings and `host_can_forward` allow it.
     pub fn on_oversized_body(
         &mut self,
         filter: &mut dyn MessageFilter,

@@ -26,8 +26,8 @@ pub enum OnFault {
     Block,
 }
 
-/// The members of an upstream's answer that cutting needs. Deeper values are skipped, so no nesting
-/// is too deep.
+/// The members of an upstream's answer that are needed to cut it. Deeper values are skipped, so
+/// that no nesting is too deep.
 #[derive(Deserialize)]
 struct Answer<'a> {
     #[serde(borrow)]

@@ -1,6 +1,6 @@
 //! The interface through which adapters call the guard.
 
-/// The sender of a request, and the session, upstream and protocol revision of the request.
+/// The caller of a request, with its session, upstream and protocol revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     /// The identity of the caller, which owns the snapshots and cursors made from its answers.
@@ -28,8 +28,8 @@ pub enum Ticket {
 /// The guard's decision on a request of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The request is forwarded, with these bytes in place of its own if there are any. The ticket
-    /// is for its response.
+    /// The request is forwarded, with these bytes instead of its own if there are any. The ticket
+    /// determines the treatment of its response.
     Forward(Option<Vec<u8>>, Ticket),
     /// The guard answers the request with this message, and the upstream does not receive it.
     Answer(Vec<u8>),
@@ -38,14 +38,15 @@ pub enum Verdict {
 /// The guard, as adapters call it. If the guard fails on a message, an implementation applies
 /// [`fallback::limit`](crate::fallback::limit) and counts the failure.
 pub trait MessageFilter {
-    /// Decides on `message`, a whole JSON-RPC message of the client: forward it, or answer it.
+    /// Returns the decision on `message`, a whole JSON-RPC message of the client: forward or answer
+    /// it.
     fn on_request(&mut self, caller: &Caller, message: &[u8]) -> Verdict;
 
     /// Shapes `message`, the upstream's response to a request that was forwarded with `ticket`.
     /// Returns none if the response passes unchanged.
     fn on_response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>>;
 
-    /// Counts a body that exceeded [`Settings::max_body`](crate::Settings::max_body) or
-    /// [`Settings::max_buffered`](crate::Settings::max_buffered).
+    /// Records that a body exceeded [`Settings::max_body`](crate::Settings::max_body) or
+    /// [`Settings::max_buffered`](crate::Settings::max_buffered). Does nothing by default.
     fn on_limit_exceeded(&mut self) {}
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::id::RequestId;
 
-/// The first stateless MCP revision.
+/// The first MCP revision that is stateless, without sessions.
 pub const STATELESS_VERSION: &str = "2026-07-28";
 /// The `_meta` member that names the revision of a stateless request.
 pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
@@ -57,7 +57,7 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads the id and the method of a message. Returns none if the message is no JSON object.
+    /// Reads the id and the method of a message. Returns none if the message is not a JSON object.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         match Head::read_ends(message) {
@@ -187,8 +187,8 @@ impl<'a> Head<'a> {
         self.parameters().version().is_some_and(|version| is_stateless_version(&version))
     }
 
-    /// The name, URI or id of the request's tool, prompt, resource or task: the value of the
-    /// `Mcp-Name` header. None for other methods.
+    /// The value of the request's `Mcp-Name` header: the name, URI or id of its tool, prompt,
+    /// resource or task. None for other methods.
     #[must_use]
     pub fn subject(&self) -> Option<Cow<'a, str>> {
         let parameters = self.parameters();

@@ -24,7 +24,7 @@ pub struct ResponseHead<'a> {
     /// True if there is a `content-encoding` other than `identity`: see
     /// [`header::is_encoded`](crate::header::is_encoded).
     pub is_encoded: bool,
-    /// The value of the `content-length` header, if it is known.
+    /// The value of the `content-length` header, if there is one.
     pub content_length: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ pub struct HttpResponse {
     pub status: u16,
     /// The value of the `content-type` header.
     pub content_type: &'static str,
-    /// Further headers. Adapters append them, so existing headers of the same name remain.
+    /// Further headers. Adapters append them, so that existing headers of the same name remain.
     pub headers: Vec<(&'static str, String)>,
     /// The body of the response.
     pub body: Vec<u8>,

@@ -18,7 +18,7 @@ use crate::sse::Event;
 pub(crate) struct McpExchange {
     caller: Caller,
     pending: PendingRequests<PendingRequest>,
-    /// Answers that the guard gave itself to requests of a batch, and that are not sent yet.
+    /// The guard's own answers to requests of a batch that are not sent yet.
     own_answers: Vec<Vec<u8>>,
     /// True after an event with an id. The client may then resume the stream later, and receive
     /// pending responses there.
@@ -98,7 +98,7 @@ impl McpExchange {
         has_answers.then(|| HttpResponse::json(200, self.take_own_body(true)))
     }
 
-    /// Shapes the messages of a whole response body, or of an event's data. Returns none if the
+    /// Shapes the messages in a whole response body, or in an event's data. Returns none if the
     /// bytes pass unchanged.
     pub(crate) fn on_body(
         &mut self,
@@ -120,7 +120,7 @@ impl McpExchange {
         is_changed.then(|| join_batch(&all))
     }
 
-    /// Shapes a message of the upstream that answers a pending request. Returns none if the message
+    /// Shapes an upstream's message if it answers a pending request. Returns none if the message
     /// passes unchanged.
     fn on_message(&mut self, filter: &mut dyn MessageFilter, message: &[u8]) -> Option<Vec<u8>> {
         if self.pending.is_empty() {

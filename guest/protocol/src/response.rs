@@ -37,8 +37,8 @@ pub struct FailedRequest {
 }
 
 impl FailedRequest {
-    /// Reads the properties from the head of a request. `header_version` is the MCP revision that
-    /// the transport names, or empty.
+    /// Reads the properties of a request. `head` is its parsed message, and `header_version` the
+    /// MCP revision that the transport names, or empty.
     #[must_use]
     pub fn new(head: &Head<'_>, header_version: &str) -> Self {
         Self {

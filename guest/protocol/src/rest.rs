@@ -91,7 +91,7 @@ impl RestRequest {
         format!("{}{mark}{}", self.path, self.query)
     }
 
-    /// Turns `answer`, a JSON-RPC message of the guard, into an HTTP response to the client.
+    /// Converts `answer`, a JSON-RPC message of the guard, to an HTTP response for the client.
     /// `status` is that of the upstream's response, or 200 without one.
     #[must_use]
     pub fn response(&self, status: u16, answer: &[u8]) -> HttpResponse {
@@ -198,8 +198,8 @@ fn reason_phrase(status: u16) -> &'static str {
     }
 }
 
-/// Converts the value of a query parameter to an argument of the guard: a number if it parses as
-/// one, else a string.
+/// Converts the value of a query parameter to a JSON argument for the guard: a number if possible,
+/// else a string.
 fn argument(value: String) -> Value {
     let number = value.parse::<i64>().map(Value::from);
     let number = number.or_else(|_| value.parse::<f64>().map(Value::from));

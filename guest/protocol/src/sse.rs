@@ -104,7 +104,7 @@ impl Framer {
 pub struct Event(pub Vec<u8>);
 
 impl Event {
-    /// Writes an event whose data is `data`, a JSON-RPC message, with the event id `id` if there is
+    /// Creates an event whose data is `data`, a JSON-RPC message. `id` is the event id, if there is
     /// one.
     #[must_use]
     pub fn message(id: Option<&str>, data: &[u8]) -> Self {

@@ -56,7 +56,8 @@ fn response(content_type: &str) -> ResponseHead<'_> {
     ResponseHead { status: 200, content_type, is_encoded: false, content_length: None }
 }
 
-/// Passes a stream through the exchange in chunks of three bytes. Returns the messages sent.
+/// Passes a byte stream through the exchange in chunks of three bytes. Returns the messages that it
+/// sends.
 fn through_events(exchange: &mut HttpExchange, stream: &str) -> Vec<Value> {
     assert_eq!(exchange.on_response(&response("text/event-stream")), ResponseAction::Events);
     let mut framer = Framer::default();

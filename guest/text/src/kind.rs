@@ -76,7 +76,7 @@ fn ends_as_code(line: &[u8]) -> bool {
     matches!(line.trim_ascii_end().last(), Some(b'{' | b'}' | b';' | b':' | b')' | b',' | b'('))
 }
 
-/// Returns true if most of the lines in `head` have the same number of fields, more than one.
+/// Returns true if most of the lines in `head` have the same number of fields, and more than one.
 fn is_table(head: &[&[u8]]) -> bool {
     if head.len() < 4 {
         return false;

@@ -57,7 +57,7 @@ trait Breaks {
     fn next(&mut self, bytes: &[u8], block: ByteBlock, base: usize) -> (u64, Option<usize>);
 }
 
-/// Finds the terminators of a raw text.
+/// Finds the line terminators in a raw text.
 struct Raw;
 
 impl Breaks for Raw {
@@ -95,8 +95,8 @@ fn plain(bytes: &[u8], doubtful: u64, base: usize) -> u64 {
     bit_positions(doubtful).filter(is_plain).fold(0, |set, place| set | 1 << place)
 }
 
-/// Indexes the lines that `breaks` finds in a text. Also returns the offset of the quote that ends
-/// the text, or `None` if no quote does.
+/// Returns the index of the lines that `breaks` finds in a text. Also returns the offset of the
+/// quote that ends the text, or `None` if no quote does.
 #[inline(always)]
 fn index(bytes: &[u8], breaks: &mut impl Breaks) -> (LineIndex, Option<usize>) {
     let mut lines = Vec::with_capacity((bytes.len() / 64).min(MAX_INITIAL_LINES));

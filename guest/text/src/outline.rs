@@ -13,7 +13,7 @@ pub struct Part {
     pub line: usize,
     /// The nesting depth of this entry. If not all entries fit, the deepest are omitted.
     pub depth: usize,
-    /// The text of this entry, such as the heading.
+    /// The text of this entry, such as that of the heading.
     pub text: String,
 }
 

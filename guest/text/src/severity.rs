@@ -3,7 +3,7 @@
 /// The severity of a line or log entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Neither a warning nor an error.
+    /// Neither a warning nor an error, or no severity found.
     Other,
     /// A warning.
     Warn,

@@ -59,7 +59,7 @@ pub fn is_prose(text: &[u8]) -> bool {
     words >= 4 && characters / words <= 16 || wide * 3 > characters
 }
 
-/// Counts the words of ASCII text, 64 bytes per step.
+/// Returns the number of words in ASCII text. O(n), 64 bytes per step.
 fn ascii_words(text: &[u8]) -> usize {
     let (mut words, mut in_word) = (0, 0);
     for at in (0..text.len()).step_by(BLOCK_BYTES) {
@@ -147,7 +147,7 @@ fn runs_on(text: &str, max_chars: usize) -> bool {
     is_ascii(head) && find_where(head, 0, ends) >= max_chars
 }
 
-/// Counts the words of a text.
+/// Returns the number of words in a text.
 fn words(text: &str) -> usize {
     let bytes = text.as_bytes();
     if is_ascii(bytes) { ascii_words(bytes) } else { text.split_whitespace().count() }

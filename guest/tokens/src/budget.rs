@@ -14,8 +14,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns the maximum estimated tokens of the response: the threshold without the safety
-    /// margin.
+    /// Returns the maximum number of estimated tokens that the response may have: the threshold
+    /// without the safety margin.
     #[must_use]
     pub fn allowance(&self) -> u64 {
         self.estimator.allowance(self.threshold)

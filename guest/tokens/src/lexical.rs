@@ -46,8 +46,8 @@ impl Profile {
         }
     }
 
-    /// Returns true if this build contains the tables of the profile. A policy is rejected if it
-    /// names a profile without tables.
+    /// Returns true if this build contains the tables of this tokenizer. Policies that name other
+    /// tokenizers are rejected.
     #[must_use]
     pub fn is_built_in(self) -> bool {
         self.built_in().is_some()
@@ -88,7 +88,7 @@ impl Default for WordCache {
     }
 }
 
-/// Returns the unrounded estimate of a text. O(n), one pass.
+/// Returns the estimate for a text, not rounded to whole tokens. O(n), one pass.
 #[must_use]
 pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
     // Shorter texts repeat too few words.
@@ -100,8 +100,8 @@ pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
     }
 }
 
-/// Returns the unrounded estimate of one of many texts that share the cache `words`. O(n), one
-/// pass.
+/// Returns the estimate, not rounded to whole tokens, for one of many texts that share the cache
+/// `words`. O(n), one pass.
 #[must_use]
 pub fn scaled_estimate_in(words: &mut WordCache, text: &[u8], profile: Profile) -> ScaledEstimate {
     Sum::new(profile.tables(), Some(&mut words.0)).scan(text)

@@ -38,7 +38,7 @@ pub struct Estimator {
     pub method: Method,
     /// The tokenizer that the lexical method represents.
     pub profile: Profile,
-    /// A factor on the estimated tokens, for tokenizers that give more tokens than the profile.
+    /// A factor on the estimated tokens, for tokenizers that need more tokens than the profile.
     pub scale: f64,
 }
 
@@ -80,13 +80,14 @@ impl Estimator {
         self.measure(text).cost
     }
 
-    /// Returns the unrounded cost of a text, in 1/4096 token, for adding up many small texts. O(n).
+    /// Returns the cost of a text in 1/4096 token, not rounded, for adding up many small texts.
+    /// O(n).
     #[must_use]
     pub fn scaled_cost(&self, text: &[u8]) -> u64 {
         self.scaled(self.estimate(text, lexical::scaled_estimate).cautious)
     }
 
-    /// Returns the unrounded cost, in 1/4096 token, of one of many texts that share the cache
+    /// Returns the cost, in 1/4096 token and not rounded, of one of many texts that share the cache
     /// `words`. O(n).
     #[must_use]
     pub fn scaled_cost_in(&self, words: &mut WordCache, text: &[u8]) -> u64 {
@@ -147,8 +148,9 @@ impl Estimator {
         }
     }
 
-    /// Returns the maximum estimated tokens of a text under a limit of `budget` tokens. The lexical
-    /// method reserves a sixth as a safety margin (FR-013); the formula of `chars4` has its own.
+    /// Returns the maximum estimated tokens of a text under a limit of `budget` tokens. For the
+    /// lexical method, that is the budget less a safety margin of a sixth (FR-013). The formula of
+    /// `chars4` has its own margin.
     #[must_use]
     pub fn allowance(&self, budget: u64) -> u64 {
         match self.method {

@@ -18,9 +18,9 @@ const SAMPLE_BYTES: usize = 256;
 /// The number of bytes of a text for which one sample is taken, within the limits on the number of
 /// samples.
 const STRIDE: usize = 32 * 1024;
-/// The minimum number of samples of a text.
+/// The minimum number of samples that are taken from a text.
 const LEAST_SAMPLES: usize = 32;
-/// The maximum number of samples of a text.
+/// The maximum number of samples that are taken from a text.
 const MOST_SAMPLES: usize = 256;
 
 /// The estimated tokens of an upstream's response, or of a part of it, before shaping.
@@ -28,7 +28,8 @@ const MOST_SAMPLES: usize = 256;
 pub struct OriginalCost {
     /// The estimated tokens.
     pub tokens: u64,
-    /// The cost against a budget: the estimated tokens, plus a safety margin.
+    /// The cost against a budget: the estimated tokens, plus a safety margin if they may be too
+    /// low.
     pub cost: u64,
     /// True if tokens and cost are extrapolated from samples.
     pub sampled: bool,

@@ -26,19 +26,19 @@ pub(crate) fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// Returns cargo's target folder.
+/// Returns the target folder of cargo, which contains all builds.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Returns a command that runs cargo in the root folder.
+/// Returns a command that runs cargo in the root folder of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
     cargo
 }
 
-/// Runs a command, showing its output, and fails if it fails.
+/// Runs a command and shows its output. Fails if the command fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let name = format!("{command:?}").replace('"', "");
     let status = command.status().with_context(|| format!("cannot be started: {name}"))?;
@@ -144,8 +144,8 @@ fn with_faults(package: &str, triple: &str, options: &[&str]) -> Result<PathBuf>
     guest_in(&target().join("fault-injection"), package, "guest", triple, options)
 }
 
-/// Copies a file to the target folder. An unchanged file keeps its time of modification, so that
-/// the binary is not linked again.
+/// Copies a file to the target folder, and returns its new path. An unchanged file keeps its
+/// modification time, so that the program is not linked again.
 fn copy_changed(from: &Path, name: &str) -> Result<PathBuf> {
     let bytes = std::fs::read(from).with_context(|| from.display().to_string())?;
     let path = target().join(name);

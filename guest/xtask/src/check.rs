@@ -36,8 +36,8 @@ pub(crate) fn run(offline: bool) -> Result<()> {
     dependencies(offline)
 }
 
-/// Checks the dependencies: licences, sources and duplicate versions, and advisories if their
-/// database is reachable. With `offline`, leaves out the advisories.
+/// Checks licences, sources and duplicate versions of the dependencies. Checks security advisories
+/// too if their database is reachable, unless `offline`.
 pub(crate) fn dependencies(offline: bool) -> Result<()> {
     let tool = tools::install("cargo-deny", "0.20.2", &[])?;
     let deny = |checks: &[&str]| {

@@ -9,12 +9,13 @@ use crate::build::root;
 
 const FILE: &str = "docs/reference/command-line.md";
 
-/// Writes the reference of the command line.
+/// Writes the reference of the command line to `docs/reference`, from the help of the program
+/// `binary`.
 pub(crate) fn write(binary: &Path) -> Result<()> {
     std::fs::write(root().join(FILE), page(binary)?).context(FILE)
 }
 
-/// Fails if the reference of the command line differs from the help of the binary.
+/// Fails if the reference of the command line differs from the help of the program `binary`.
 pub(crate) fn check(binary: &Path) -> Result<()> {
     let found = std::fs::read_to_string(root().join(FILE)).unwrap_or_default();
     if found != page(binary)? {
@@ -47,7 +48,7 @@ fn section(binary: &Path, command: &[&str], page: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// Returns the names of the subcommands, which a help text lists below `Commands:`.
+/// Returns the names of the subcommands, which the help text lists below `Commands:`.
 fn subcommands(help: &str) -> Vec<&str> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     lines

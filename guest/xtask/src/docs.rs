@@ -11,7 +11,7 @@ use crate::tools;
 
 const MDBOOK: &str = "0.5.4";
 
-/// Checks the links, builds the book in `target/book`, and prints its path.
+/// Checks the links of the documentation, builds the book in `target/book`, and prints its path.
 pub(crate) fn run() -> Result<()> {
     check_links()?;
     if !root().join("book.toml").is_file() || !root().join("docs/SUMMARY.md").is_file() {

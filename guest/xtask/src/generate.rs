@@ -8,7 +8,7 @@ use crate::{build, command_line, test};
 /// comparing it.
 const BLESS: (&str, &str) = ("CONTEXT_GUARD_BLESS", "1");
 
-/// Writes the generated files and prints their paths.
+/// Writes all generated files, such as schemas and golden vectors, and prints their paths.
 pub(crate) fn run() -> Result<()> {
     let environment = [(BLESS.0, BLESS.1.as_ref())];
     // The component embeds the schema, so the schema comes first.

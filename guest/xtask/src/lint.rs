@@ -32,7 +32,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks the files at or below these paths, or all files and the commits if there are none.
+/// Checks the language rules in the files at or below `paths`. Without paths, checks all files and
+/// the commits. Fails if a rule is violated.
 pub(crate) fn run(paths: &[PathBuf]) -> Result<()> {
     let sources = sources(paths)?;
     let mut findings = Vec::new();

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::build;
 
-/// Builds the binary, runs it, and ends with its exit code.
+/// Builds the program `context-guard`, runs it, and exits with its exit code.
 pub(crate) fn run(release: bool, features: &[String], arguments: &[String]) -> Result<()> {
     let built = if release { build::all(true) } else { build::lean(features) }?;
     let status = Command::new(&built.binary)

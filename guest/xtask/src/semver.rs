@@ -9,10 +9,10 @@ use crate::{test, tools};
 
 /// The version of cargo-semver-checks.
 const VERSION: &str = "0.51.0";
-/// The crates that other programs embed.
+/// The crates that other programs embed, and whose versions must be compatible.
 const LIBRARIES: [&str; 2] = ["context-guard", "context-guard-core"];
 
-/// Fails if the contract or a library changed in a way that its version does not allow.
+/// Fails if the WIT contract or a library changed in a way that its new version does not allow.
 pub(crate) fn run() -> Result<()> {
     // The released contracts are below tests/wit.
     let built = build::for_tests()?;

@@ -60,15 +60,15 @@ const FUZZ_SECONDS: u32 = 15;
 
 /// The options of `cargo xtask test`.
 pub(crate) struct Options {
-    /// Runs the tests alone, without checks, benches and fuzzing.
+    /// True if checks, benches and fuzzing are skipped.
     pub(crate) quick: bool,
-    /// Installs system packages without asking.
+    /// True if system packages are installed without asking.
     pub(crate) yes: bool,
-    /// Leaves out the check of security advisories, whose database needs the network.
+    /// True if the check of security advisories, whose database needs the network, is skipped.
     pub(crate) offline: bool,
-    /// A folder of captured MCP messages to replay, besides those of the project.
+    /// A folder of captured MCP messages to replay, in addition to those of the project.
     pub(crate) corpus: Option<PathBuf>,
-    /// Runs only the tests whose name contains this.
+    /// A text that the names of the tests to run must contain. `None` runs all.
     pub(crate) filter: Option<String>,
 }
 

@@ -17,8 +17,8 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|path| path.is_file())
 }
 
-/// Installs a tool from crates.io below the target folder, unless it is there, and returns its
-/// path.
+/// Returns the path of a tool from crates.io. Installs it below the target folder first, unless it
+/// is there.
 pub(crate) fn install(name: &str, version: &str, options: &[&str]) -> Result<PathBuf> {
     let folder = target().join("tools");
     let program = folder.join("bin").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
@@ -63,7 +63,7 @@ pub(crate) fn skipped(what: &str, reason: &str) {
     SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(note);
 }
 
-/// Prints all skipped steps. Fails on a CI server if a step was skipped.
+/// Prints all skipped steps. On a CI server, fails if there are any.
 pub(crate) fn report_skipped() -> Result<()> {
     let skipped = SKIPPED.lock().unwrap_or_else(PoisonError::into_inner);
     if skipped.is_empty() {

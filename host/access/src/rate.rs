@@ -16,7 +16,7 @@ use crate::config::RateLimit;
 /// Maximum number of principals or addresses that one limiter tracks.
 const MAX_KEYS: usize = 65_536;
 
-/// The rate limiters of one gateway: one for principals and one for addresses.
+/// The rate limiters of a gateway: one for principals and one for addresses.
 pub(super) struct Rate {
     start: Instant,
     principals: Limiter<Arc<str>>,
@@ -36,12 +36,12 @@ impl Rate {
         })
     }
 
-    /// Counts a request of this principal, or refuses it with the time to wait.
+    /// Counts a request of this principal. Over the limit, returns a refusal with the time to wait.
     pub(super) fn principal(&self, principal: &Arc<str>) -> Result<(), Refusal> {
         self.principals.check(principal, self.start.elapsed())
     }
 
-    /// Counts a request from this address, or refuses it with the time to wait.
+    /// Counts a request from this address. Over the limit, returns a refusal with the time to wait.
     pub(super) fn address(&self, address: IpAddr) -> Result<(), Refusal> {
         self.addresses.check(&address, self.start.elapsed())
     }

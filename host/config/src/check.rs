@@ -33,7 +33,8 @@ pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
     if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
 }
 
-/// Returns the document without the members that `issues` report as invalid.
+/// Returns the document without the members that `issues` report as invalid, so that the rest can
+/// be checked.
 fn without(mut document: Value, issues: &[Issue]) -> Value {
     for issue in issues {
         let Some((last, way)) = issue.steps.split_last() else { continue };
@@ -122,8 +123,8 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
     issues
 }
 
-/// Checks the name of an upstream. It is the part of tool names before `__`, and occurs in headers
-/// and metrics.
+/// Returns the reason why the name of an upstream is invalid, if it is. The name is the part of
+/// tool names before `__`, and occurs in headers and metrics.
 fn name(name: &str) -> Result<(), &'static str> {
     let fits = (1..=32).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))

@@ -16,7 +16,7 @@ use serde_json::Value;
 /// The published JSON Schema of policies, with defaults and ranges.
 pub const SCHEMA: &str = include_str!("../../../docs/reference/policy.schema.json");
 
-/// The parsed [`SCHEMA`].
+/// The parsed form of [`SCHEMA`].
 static PARSED: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());
 
 /// Returns the names of all settings in the schema with their defaults. A default is null if it

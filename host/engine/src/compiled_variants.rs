@@ -58,7 +58,7 @@ impl CompiledVariants {
         self.short.get().is_some()
     }
 
-    /// Compiles the second copy in the background. Does nothing if called again.
+    /// Starts to compile the second copy in the background. Has no effect if it was started before.
     fn compile_another(&self) {
         let source = self.source.lock().ok().and_then(|mut source| source.take());
         let Some((engine, bytes)) = source else { return };
@@ -94,8 +94,7 @@ fn linked(
     Ok((pre, imports))
 }
 
-/// Returns true if this host provides the interface with the name `import`: a store, types or a
-/// clock.
+/// Returns true if this host provides the interface `import`: the store, types or the clock.
 fn is_provided(import: &str) -> bool {
     let Some((interface, _version)) = import.split_once('@') else { return false };
     matches!(

@@ -49,7 +49,7 @@ impl Component {
         &self.imports
     }
 
-    /// Returns true if a second compiled copy serves short messages.
+    /// Returns true if the component has a second compiled copy, which serves short messages.
     #[must_use]
     pub fn has_copy_for_short_messages(&self) -> bool {
         self.variants.has_second()

@@ -44,8 +44,8 @@ pub struct EngineOptions {
     pub deadline: Duration,
     /// The maximum number of concurrent guard calls.
     pub max_calls: u32,
-    /// The cache folder of compiled components, such as [`compiled_folder`]; `None` disables the
-    /// cache.
+    /// The folder in which compiled components are cached, such as [`compiled_folder`]. `None`
+    /// disables the cache.
     pub compiled: Option<PathBuf>,
 }
 

@@ -42,7 +42,7 @@ pub struct CacheHit {
     age: Duration,
 }
 
-/// Selects cached answers to remove. Members that are `None` match every answer.
+/// A selection of cached answers to remove. Members that are `None` match every answer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Purge {
@@ -171,8 +171,9 @@ impl Cache {
         })
     }
 
-    /// Removes the cached answers that a notification of an upstream makes invalid. A changed list
-    /// invalidates all of the upstream's answers, an updated resource those that contain its URI.
+    /// Removes the cached answers that the upstream's notification makes invalid. A changed list
+    /// invalidates all answers of the upstream. An updated resource invalidates those that contain
+    /// its URI.
     pub(crate) fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
         let tool = if upstream.is_empty() { "*".to_owned() } else { format!("{upstream}::*") };
         let document = match notification.method() {

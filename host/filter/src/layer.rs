@@ -24,11 +24,10 @@ pub(super) struct GuardCall<'a> {
 
 /// The outcome of processing a client's request.
 pub(super) enum RequestOutput {
-    /// Sends the request to the upstream: as `changed` if that is set, otherwise verbatim. The
+    /// The request is sent to the upstream: as `changed` if that is set, otherwise verbatim. The
     /// ticket is needed to process the response.
     Forward { changed: Option<Vec<u8>>, ticket: GuardTicket },
-    /// Sends this answer to the client: the guard or the cache has made it, and the upstream is not
-    /// asked.
+    /// This answer, from the guard or the cache, is sent to the client. The upstream is not called.
     Answer(Vec<u8>, Decision),
 }
 

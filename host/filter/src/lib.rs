@@ -53,10 +53,10 @@ pub struct Filter {
 /// The filter's decision about a client's request.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Sends the request to the upstream: these bytes if there are any, otherwise the original. The
-    /// ticket is needed for [`Filter::response`].
+    /// The request is sent to the upstream: these bytes if there are any, otherwise the original.
+    /// The ticket is needed for [`Filter::response`].
     Forward(Option<Vec<u8>>, Ticket),
-    /// Sends this answer to the client; the upstream is not asked.
+    /// This answer is sent to the client. The upstream is not called.
     Answer(Vec<u8>, Box<Decision>),
 }
 
@@ -115,14 +115,15 @@ impl Filter {
         self.stack.faults()
     }
 
-    /// Passes a client's request, a whole JSON-RPC message, to the guard or the cache.
+    /// Passes a client's request, a whole JSON-RPC message, to the guard or the cache. Returns the
+    /// decision to forward or answer it.
     #[must_use]
     pub fn request(&self, cx: &CallContext, message: &[u8]) -> Request {
         self.decide(cx, message, true)
     }
 
-    /// Passes a client's request to the guard but not to the cache. REST needs this, because
-    /// the response has HTTP headers of its own, which the cache does not store.
+    /// Passes a client's request to the guard but not to the cache. For REST, because the response
+    /// has HTTP headers of its own, which the cache does not store.
     pub fn request_uncached(&self, cx: &CallContext, message: &[u8]) -> Request {
         self.decide(cx, message, false)
     }

@@ -9,13 +9,13 @@ use crate::sampler::Sampler;
 /// Optional services of a filter: sampling, caching and recording. All are disabled by default.
 #[derive(Default)]
 pub struct FilterOptions {
-    /// Compares a share of the token estimates with a real tokenizer.
+    /// The sampler that compares a share of the token estimates with a real tokenizer.
     pub sampler: Option<Arc<Sampler>>,
-    /// Applies the sampler's measured corrections, unless the policy sets an estimator scale
+    /// True if the sampler's corrections are applied, unless the policy sets an estimator scale
     /// itself.
     pub learn: bool,
-    /// Answers repeated calls of read-only tools.
+    /// The cache that answers repeated calls of read-only tools.
     pub cache: Option<Arc<Cache>>,
-    /// Records traffic, so that a dry run can replay it under another policy.
+    /// The recording of traffic, which a replay can later shape under another policy.
     pub recording: Option<Recording>,
 }

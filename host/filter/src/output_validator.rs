@@ -44,8 +44,8 @@ fn invalid_output() -> Error {
     Error::Trap("invalid output: not a message, or not one that fits the request".to_owned())
 }
 
-/// Returns true if both requests have the same method and id. `before` is the client's request,
-/// `after` the guard's version of it.
+/// Returns true if both requests have the same method and id. `before` is the client's request, and
+/// `after` is the guard's version of it.
 fn is_same_request(before: &[u8], after: &[u8]) -> bool {
     match (Head::read(before), Head::read(after)) {
         (Some(before), Some(after)) => {
@@ -65,8 +65,8 @@ fn is_answer(other: &[u8], message: &[u8]) -> bool {
     (answer.result.is_some() || answer.error.is_some()) && has_id(other, answer.raw_id())
 }
 
-/// Returns true if a message has this id (raw JSON). Most messages have it near the beginning, so
-/// that few large ones are parsed a second time.
+/// Returns true if a message has the id `id` (raw JSON). Most messages have it near the beginning,
+/// so that few large ones are parsed again for it.
 fn has_id(message: &[u8], id: &str) -> bool {
     let head = message.get(..message.len().min(ID_SEARCH_BYTES)).unwrap_or_default();
     let value_start = memchr::memmem::find(head, b"\"id\"").map(|start| start + b"\"id\"".len());

@@ -40,7 +40,7 @@ impl GuardTicket {
         Self { revision, bytes, request: None, cache_key: None }
     }
 
-    /// Returns true if the guard wants to process the upstream's response.
+    /// Returns true if the guard needs to process the upstream's response.
     pub(super) fn wants_response(&self) -> bool {
         !self.bytes.is_empty()
     }

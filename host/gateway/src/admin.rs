@@ -74,8 +74,8 @@ async fn records(
     }
 }
 
-/// Passes a request on if it carries the admin token. If no token is configured, the client must be
-/// on the loopback interface.
+/// Middleware that lets a request pass if it has the admin token. If no token is configured, the
+/// client must be on the loopback interface.
 async fn authorized(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
     let token = gateway.config.admin.as_ref().and_then(|admin| admin.token.as_ref());
     let allowed = match token {

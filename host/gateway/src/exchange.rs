@@ -10,7 +10,7 @@ use crate::telemetry::{AnswerEvent, Outcome, Recorder};
 /// A client's request, with the state that is needed until its answer is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
-    /// The guard's view of the caller: principal, session, client and upstream.
+    /// The caller as the guard sees it: principal, session, client and upstream.
     pub(crate) context: CallContext,
     /// The JSON-RPC method, or the endpoint of a REST request.
     pub(crate) endpoint: String,
@@ -27,7 +27,7 @@ pub(crate) struct Exchange {
 pub(crate) enum NextStep {
     /// Send the request to the upstream: these bytes if given, else the original.
     Forward(Option<Vec<u8>>),
-    /// Send this answer to the client. The upstream is not asked.
+    /// Send this answer to the client, without calling the upstream.
     Answer(Vec<u8>, Box<Decision>),
 }
 
@@ -73,7 +73,8 @@ impl Exchange {
         self.ticket.as_ref().is_some_and(|ticket| !ticket.is_pass())
     }
 
-    /// Passes the upstream's response to the guard.
+    /// Passes the upstream's response through the filter. Returns the message for the client, with
+    /// the guard's decision.
     pub(crate) fn on_response(&self, filter: &Filter, message: &[u8]) -> GuardedResponse {
         let Some(ticket) = &self.ticket else {
             return GuardedResponse { shaped: None, decision: None, outcome: Outcome::Passed };

@@ -7,12 +7,12 @@ const DEFAULT_MAX_BYTES: u64 = 256 << 20;
 /// The maximum capacity with which the line buffer is reused, in bytes. A larger buffer is freed.
 const MAX_REUSED_CAPACITY: usize = 1 << 20;
 
-/// The result of reading from the stream once.
+/// The result of one read from the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// A whole line.
     Line,
-    /// A part of a line that exceeds the maximum length, including its last part.
+    /// A part of a line that exceeds the maximum length. The last part of such a line counts too.
     Part,
     /// The end of the stream.
     End,
@@ -36,7 +36,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { max_bytes: max_bytes as u64, ..Self::new(from) }
     }
 
-    /// Reads the next line, or part of a too long line, into [`Lines::bytes`].
+    /// Reads the next line, or the next part of a line that is too long, into [`Lines::bytes`].
     pub(super) async fn next(&mut self) -> std::io::Result<Piece> {
         if self.buffer.capacity() > MAX_REUSED_CAPACITY {
             self.buffer = Vec::new();

@@ -9,7 +9,7 @@ use context_guard_protocol::code::{HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPOR
 /// The latest stateful protocol version. The gateway proposes it to a stateful upstream on behalf
 /// of stateless clients.
 pub(crate) const LATEST_STATEFUL_VERSION: &str = "2025-11-25";
-/// Error codes that only stateless servers use.
+/// JSON-RPC error codes that only stateless servers use.
 const STATELESS_ERRORS: [i64; 3] = [HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION];
 
 /// A protocol mode of MCP: with sessions or without.
@@ -60,7 +60,7 @@ pub(crate) fn gateway_implementation() -> String {
     format!(r#"{{"name":"context-guard","version":"{}"}}"#, env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns true if only a stateless server sends this error object.
+/// Returns true if a JSON-RPC error object can only come from a stateless server.
 pub(crate) fn is_stateless_error(error: &RawValue) -> bool {
     let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
     let code = error.get("code").and_then(Value::as_i64);

@@ -34,7 +34,7 @@ pub(crate) fn refuse(status: StatusCode, id: &str, code: i64, message: &str) -> 
     json(status, error(id, code, message))
 }
 
-/// Returns an HTTP response with this body as an event stream.
+/// Returns an HTTP response with the body as an event stream.
 pub(crate) fn events(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();

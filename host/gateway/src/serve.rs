@@ -161,7 +161,7 @@ impl Gateway {
         has_upstream && !self.closing.is_cancelled()
     }
 
-    /// Returns the name and availability of each upstream, as JSON objects.
+    /// Returns the name and availability of each upstream, as a JSON object.
     pub(crate) fn upstreams(&self) -> Vec<serde_json::Value> {
         let state = |name: &str, is_down: bool| serde_json::json!({"name": name, "up": !is_down});
         let servers = self.aggregator.servers().iter();
@@ -170,7 +170,7 @@ impl Gateway {
         servers.chain(apis.map(|http| state(&http.name, http.breaker.is_open()))).collect()
     }
 
-    /// Returns true if `path` is that of the MCP endpoint, and there is an upstream for it.
+    /// Returns true if `path` is the path of the MCP endpoint, and an MCP upstream is configured.
     pub(crate) fn is_mcp(&self, path: &str) -> bool {
         path == self.config.path && !self.aggregator.servers().is_empty()
     }
@@ -257,7 +257,8 @@ impl Gateway {
     }
 }
 
-/// Answers `/healthz` (always healthy) and `/readyz` (see [`Gateway::is_ready`]).
+/// Answers the health probes: `/healthz` is always healthy, and `/readyz` reports
+/// [`Gateway::is_ready`].
 pub(crate) fn probe(gateway: &Gateway, path: &str) -> Response {
     let is_ready = path == "/healthz" || gateway.is_ready();
     if is_ready {

@@ -190,8 +190,8 @@ impl Session {
         guarded.shaped.map_or(Cow::Borrowed(message), Cow::Owned)
     }
 
-    /// Records that the upstream did not answer a request. `bytes` is the size of the error
-    /// response to the client.
+    /// Records in telemetry that the upstream did not answer a request. `bytes` is the size of the
+    /// error response to the client.
     pub(crate) fn fail(&self, request: &[u8], bytes: usize) {
         let id = Envelope::read(request).and_then(|envelope| envelope.id());
         let exchange = id.and_then(|id| self.state().pending.remove(&id));

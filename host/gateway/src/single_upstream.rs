@@ -37,7 +37,8 @@ use crate::filter::Filter;
 use crate::message::{Head, split_batch};
 use crate::telemetry::Recorder;
 
-/// The single HTTP upstream and the clients' sessions with it.
+/// The path of requests to a single HTTP upstream, which pass without the aggregator, with the
+/// clients' sessions.
 pub(crate) struct SingleUpstream {
     upstream: Arc<HttpUpstream>,
     filter: Arc<Filter>,

@@ -22,7 +22,7 @@ pub(crate) async fn run_blocking<T>(filter: &Filter, bytes: usize, work: impl Fn
     tokio::task::block_in_place(work)
 }
 
-/// A task that is aborted when its handle is dropped.
+/// A handle of a task. Dropping the handle aborts the task.
 pub(crate) struct AbortOnDrop(pub(crate) JoinHandle<()>);
 
 impl Drop for AbortOnDrop {

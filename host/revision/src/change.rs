@@ -52,7 +52,7 @@ pub struct Change {
     pub event: ChangeEvent,
     /// The number of the revision before the change.
     pub from: u64,
-    /// The number of the revision after the change. If a candidate was rejected, the active
+    /// The number of the revision after the change. If a candidate was rejected, that of the active
     /// revision.
     pub to: u64,
     /// The cause of the change: the path of the changed file, an admin call, or the start of the

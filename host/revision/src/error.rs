@@ -17,7 +17,7 @@ pub enum Error {
     /// A policy or another file of the operator cannot be used.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// A component, policy or key is rejected; the active revision continues to serve.
+    /// A component, policy or key is rejected. The active revision continues to serve.
     #[error("{0}")]
     Refused(String),
     /// The operating system refused a thread, a file watch or random bytes.

@@ -74,8 +74,8 @@ pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a file event can change contents. Opening and reading do not count: this thread
-/// reads the files itself, and would react to its own reads forever.
+/// Returns true if a file event can mean changed contents. Events of opening and reading do not,
+/// because this thread causes them itself.
 fn is_change(kind: EventKind) -> bool {
     !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }

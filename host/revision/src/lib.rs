@@ -47,7 +47,7 @@ use context_guard_engine::{
 pub struct Revision {
     /// The number of the revision, counted from 1.
     pub number: u64,
-    /// The origin of the component and of the policy.
+    /// The sources of the component and of the policy.
     pub origin: Origin,
     /// The policy in JSON as it was given; empty for the default policy.
     pub policy: String,
@@ -104,7 +104,7 @@ impl Revision {
         (self.on_fault, self.hard_byte_limit)
     }
 
-    /// Calls the guard on a JSON-RPC request of a client.
+    /// Calls the guard on a client's JSON-RPC request.
     ///
     /// # Errors
     /// As [`Component::on_request`].

@@ -24,7 +24,7 @@ pub struct Deployment {
 
 type Observer = Box<dyn Fn(&Change) + Send + Sync>;
 
-/// All retained revisions of the guard, and the changes between them.
+/// All retained revisions of the guard, and the operations that change which ones serve.
 pub struct Revisions {
     pub(super) services: HostServices,
     pub(super) options: RolloutOptions,
@@ -177,8 +177,8 @@ impl Revisions {
         }
     }
 
-    /// Replaces the signing keys. The first key signs, all verify; cursors of removed keys become
-    /// invalid.
+    /// Replaces the signing keys. The first key signs, and all verify. Cursors that a removed key
+    /// signed become invalid.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is no key, or a key is too short.
@@ -216,8 +216,8 @@ impl Revisions {
         self.current.load().trial.clone()
     }
 
-    /// Rolls back to the retained revision with the number `to`. With `None`, ends the running
-    /// trial, or rolls back to the standby. Returns the active revision.
+    /// Rolls back to the retained revision with the number `to`. If `None`, ends the running trial
+    /// or, without one, rolls back to the standby. Returns the active revision.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is no such revision.

@@ -80,8 +80,7 @@ impl Wrap {
     }
 }
 
-/// Returns the exit code of this program after the server ended: the server's own code, or 128 + n
-/// if signal n ended it, as shells do.
+/// The totals of the answers that one side of a comparison sends, under one policy and component.
 fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

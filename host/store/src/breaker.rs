@@ -13,7 +13,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 struct State {
     /// The number of failures in a row since the last success.
     failures: u32,
-    /// The time until which requests are refused; `None` if the breaker is closed.
+    /// The end of the time in which requests are refused. `None` if the breaker is closed.
     until: Option<Instant>,
 }
 
@@ -26,10 +26,10 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Returns a breaker that opens after `max_failures` failures in a row.
+    /// Creates a breaker that opens after `max_failures` failures in a row.
     ///
-    /// It refuses requests for the time `pause` first. Each further failure doubles this time, up
-    /// to one minute.
+    /// It then refuses requests for the time `pause`. Each further failure doubles this time, up to
+    /// one minute.
     pub fn new(max_failures: u32, pause: Duration) -> Self {
         Self { max_failures, pause, state: Mutex::new(State::default()) }
     }

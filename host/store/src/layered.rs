@@ -13,7 +13,7 @@ use crate::{CursorStore, MemoryStore, StoreError};
 const FRESH_FOR_MS: u64 = 2_000;
 /// The lifetime of a local copy of an entry that was read from the shared store.
 const COPY_TTL: Duration = Duration::from_secs(600);
-/// The length of the time stamp before the value of each local copy, in bytes.
+/// The length, in bytes, of the time stamp that precedes the value of each local copy.
 const STAMP_BYTES: usize = 8;
 
 /// The local copies of entries of the shared store, each with the time of copying.

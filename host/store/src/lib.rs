@@ -73,7 +73,7 @@ pub trait CursorStore: Send + Sync {
     /// [`StoreError`].
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError>;
 
-    /// Returns true if a call of this store may wait for another machine.
+    /// Returns true if calls of this store may block, because they wait for another machine.
     fn may_block(&self) -> bool {
         false
     }

@@ -40,7 +40,7 @@ pub struct MemoryStore {
 struct StoreState {
     /// The entries of each principal.
     partitions: HashMap<String, Partition>,
-    /// All entries by expiry: (time, principal, key).
+    /// All entries in the order of their expiry: (time, principal, key).
     expiry: BTreeSet<(Duration, String, String)>,
     bytes: usize,
     /// The number of times that entries were used so far. Each use stamps its entry with it, so

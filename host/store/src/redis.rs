@@ -148,7 +148,7 @@ impl RedisStore {
         format!("{}:{{{tag}}}:{key}", self.prefix)
     }
 
-    /// Sends a pipeline of commands to the server and waits for their results.
+    /// Sends a pipeline of commands to the server, and returns their results.
     fn run<T: FromRedisValue + Send + 'static>(&self, pipeline: Pipeline) -> Result<T, StoreError> {
         let remote = Arc::clone(&self.remote);
         if remote.breaker.admit(Instant::now()).is_err() {

@@ -9,7 +9,7 @@ use crate::query::Query;
 use crate::shape::context::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
 
-/// Identifies the byte format of tickets. Must change whenever [`Ticket`] does.
+/// Identifies the byte format of tickets. It must change whenever [`Ticket`] does.
 const FORMAT: &[u8; 4] = b"cgt4";
 
 /// The information about a forwarded request that is needed to shape its response. The host carries
@@ -38,7 +38,7 @@ pub(crate) enum Ticket {
     Replay(Box<ReplayTicket>),
     /// The request is `tools/list`.
     Tools {
-        /// True for the first page of the list, false for a later one.
+        /// True for the first page of the tool list, false for a later one.
         first: bool,
     },
 }
@@ -67,11 +67,11 @@ pub(crate) struct ReplayTicket {
     pub(crate) structured: bool,
     /// The content of the cursor that the client sent.
     pub(crate) cursor: CursorPosition,
-    /// The call that is repeated.
+    /// The upstream call that is repeated.
     pub(crate) replay: Replay,
     /// A hash of the tool's arguments in the repeated call, without those of the guard.
     pub(crate) arguments: u128,
-    /// The guard's arguments in the repeated call.
+    /// The guard's arguments in the original call, which is repeated.
     pub(crate) first: ParsedRequest,
     /// The guard's arguments in the client's current request.
     pub(crate) now: ParsedRequest,

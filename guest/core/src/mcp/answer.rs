@@ -14,9 +14,9 @@ pub struct Answer {
     pub result: Option<Span>,
     /// The span of the array `content` of a tool result, or of the array `contents` of a resource.
     pub content: Option<Span>,
-    /// The blocks in that array.
+    /// The blocks in the array at `content`.
     pub blocks: Vec<ContentBlock>,
-    /// True if the array is the `contents` of a resource.
+    /// True if `content` is the array `contents` of a resource.
     pub resource: bool,
     /// The positions of lists in `structuredContent`. None if the result has no structured content.
     pub structured: Option<DocumentInfo>,
@@ -27,7 +27,7 @@ pub struct Answer {
     /// The span of the value of `ttlMs`, the time for which clients may cache the result, if it has
     /// one.
     pub ttl: Option<Span>,
-    /// True if the result has no `resultType`, or `complete`. Results of other types, such as
+    /// True if `resultType` is `complete` or absent. Results of other types, such as
     /// `input_required`, are not shaped.
     pub complete: bool,
 }

@@ -10,7 +10,7 @@ use crate::tokens::OriginalCost;
 /// shaping.
 pub struct AnswerCost {
     blocks: Vec<OriginalCost>,
-    /// The cost of the structured content.
+    /// The estimated cost of the structured content.
     pub(super) structured: OriginalCost,
 }
 

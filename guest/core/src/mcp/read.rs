@@ -214,8 +214,9 @@ impl SnapshotReader<'_> {
     }
 }
 
-/// Returns the query that serves a request by cursor: the caller's, or the one that returns the
-/// records of a stored selection completely (`fields=all`). Empty if the snapshot itself is read.
+/// Returns the query to run for a request with a cursor: the caller's or, with `fields=all`, one
+/// that returns the complete records of a stored selection. Empty if the snapshot is read without a
+/// query.
 fn query(stored: &StoredSnapshot<'_>, guarded: &GuardArguments, cursor: &Cursor) -> Query {
     let is_list = !matches!(stored.index.body, SnapshotBody::Text(_));
     if !guarded.query.is_empty() || !guarded.options.whole || !is_list {

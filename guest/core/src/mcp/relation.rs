@@ -11,7 +11,7 @@ pub(super) enum Relation {
     Whole,
     /// The text equals a string inside the structured content, whose span this is.
     Text(Span),
-    /// The text and the structured content differ.
+    /// The text and the structured content have different data.
     None,
 }
 

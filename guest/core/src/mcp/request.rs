@@ -23,12 +23,12 @@ pub struct Request {
     pub meta: Option<Meta>,
 }
 
-/// The content of `params._meta`, with the guard's members separated.
+/// The content of `params._meta`, with the guard's members separated from the others.
 #[derive(Clone, Debug)]
 pub struct Meta {
     /// The span of the `_meta` object.
     pub span: Span,
-    /// The members that are not the guard's, verbatim and joined by commas.
+    /// The members that are not for the guard, verbatim and joined by commas.
     pub rest: Vec<u8>,
     /// The token budget that the caller requests in the member `dev.context-guard/budget`.
     pub budget: Option<u64>,

@@ -23,7 +23,7 @@ pub struct ShapedMessage<'a> {
     pub message: Vec<u8>,
     /// Entries to store before the message is sent.
     pub entries: Vec<Entry<'a>>,
-    /// The kind of excerpt that was sent: see [`crate::Record::mode`].
+    /// The kind of the excerpt sent, for telemetry: see [`crate::Record::mode`].
     pub mode: &'static str,
     /// The greatest loss among the payloads of the answer.
     pub loss: Loss,
@@ -202,8 +202,8 @@ impl<'a> AnswerWriter<'_, 'a> {
     }
 }
 
-/// Returns the result metadata: the coverage of the excerpt, its `tokens` and budget (`threshold`),
-/// and the size of the upstream's answer.
+/// Returns the result metadata: the excerpt's coverage, tokens and budget (`threshold`), and the
+/// size of the upstream's answer.
 #[must_use]
 pub fn result_metadata(
     mut coverage: Map<String, Value>,

@@ -10,7 +10,7 @@ use super::endpoint_settings::EndpointSettings;
 use crate::encoding::{pack, unpack};
 use crate::fields::Mask;
 
-/// Identifies the byte format of compiled policies. Must change whenever [`Document`] does.
+/// Identifies the byte format of compiled policies. It must change whenever [`Document`] does.
 const FORMAT: &[u8; 4] = b"cgp3";
 
 /// The name, minimum and maximum of each policy setting that has a range, in the order in which
@@ -33,9 +33,9 @@ pub struct Issue {
     /// Dotted path of the setting that has the issue. Empty if the issue concerns the whole
     /// document.
     pub path: String,
-    /// The problem and, where one is known, the remedy.
+    /// The problem and, if one is known, the remedy.
     pub reason: String,
-    /// True if the policy is accepted nevertheless.
+    /// True for a warning, despite which the policy is accepted. False for an error.
     pub warning: bool,
 }
 

@@ -7,14 +7,15 @@ use crate::tokens::{Budget, Estimator};
 /// The minimum token budget of an answer: enough for an excerpt with its result notice.
 const MIN_BUDGET_TOKENS: u64 = 200;
 
-/// The complete settings of one endpoint, within their ranges.
+/// The settings of one endpoint: defaults, policy settings and matching rules combined, and limited
+/// to their ranges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointSettings {
     /// True if the endpoint's answers are shaped, false if they pass through unchanged.
     pub shape: bool,
-    /// True if long lists are divided into pages.
+    /// True if long lists may be divided into pages.
     pub pagination: bool,
-    /// True if long texts are divided into chunks.
+    /// True if long texts may be divided into chunks.
     pub chunking: bool,
     /// The number of items on a page, unless a caller requests another.
     pub default_page_size: u64,
@@ -26,7 +27,7 @@ pub struct EndpointSettings {
     pub hard_cap: u64,
     /// True if the hard cap also limits an answer of several pages or chunks.
     pub enforce_hard_cap: bool,
-    /// The number of lines in a chunk of a text.
+    /// The maximum number of lines in a chunk of a text.
     pub chunk_size: u64,
     /// The number of tokens above which a text is divided into chunks.
     pub chunk_threshold: u64,
@@ -61,7 +62,8 @@ pub struct EndpointSettings {
     pub refuse_marks: bool,
     /// The lifetime of a cursor in milliseconds.
     pub cursor_ttl_ms: u64,
-    /// The source from which cursors serve the rest of an answer.
+    /// The source of the rest of an answer to which cursors lead: the store, or a repeated upstream
+    /// call.
     pub cursor_mode: CursorMode,
     /// The estimator of token counts.
     pub estimator: Estimator,
@@ -117,7 +119,7 @@ impl EndpointSettings {
             || self.compact
     }
 
-    /// Overrides each setting for which `settings` has a value.
+    /// Overwrites each setting for which `settings` has a value.
     pub(super) fn apply_overrides(&mut self, settings: &Settings) {
         fn set<T: Clone>(target: &mut T, value: Option<&T>) {
             if let Some(value) = value {

@@ -17,11 +17,12 @@ pub struct Projected {
     pub of_document: bool,
     /// True if the paths of the fields start at the document, but select fields of records.
     pub within: bool,
-    /// True if the projection stopped before the last record, because `IsEnough` returned true.
+    /// True if the projection stopped before the last record, because the [`IsEnough`] callback
+    /// returned true.
     pub is_partial: bool,
 }
 
-/// The document to project, and the positions of its records.
+/// A document to select fields from, with the positions of its records.
 pub(super) struct Source<'a> {
     /// The bytes of the payload that contains the document.
     pub bytes: &'a [u8],

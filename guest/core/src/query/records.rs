@@ -25,35 +25,37 @@ pub struct RecordSet<'a> {
     /// True if the records are elements of a list, or values that a path selects. False if `root`
     /// itself is the only record.
     pub is_list: bool,
-    /// The document around the list of records. None if the list is the document itself, or a path
-    /// selected it.
+    /// The position of the list of records in the document. None if the list is the document
+    /// itself, or a path selected it.
     around: Option<Surroundings>,
 }
 
-/// The place of a list in its document.
+/// The position of a list in a document, as the parts of the document around it.
 #[derive(Clone, Debug)]
 struct Surroundings {
-    /// Keys from the document to the list.
+    /// The keys from the root of the document to the list.
     keys: Vec<String>,
-    /// The document before the list.
+    /// The span of the document's bytes before the list.
     before: Span,
-    /// The document after the list.
+    /// The span of the document's bytes after the list.
     after: Span,
 }
 
-/// The document around a list of records, without white space.
+/// The parts of a document around its list of records, without insignificant white space. A list
+/// can be put into them again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Keys from the document to the list.
+    /// The keys from the root of the document to the list.
     pub keys: Vec<String>,
-    /// The document before the list.
+    /// The bytes of the document before the list.
     pub before: Vec<u8>,
-    /// The document after the list.
+    /// The bytes of the document after the list.
     pub after: Vec<u8>,
 }
 
 impl Envelope {
-    /// Returns the envelope of `list` in a document, or none if the list is the document itself.
+    /// Returns the parts of a document around its list `list`. None if the list is the document
+    /// itself.
     #[must_use]
     pub fn of(bytes: &[u8], form: Form, survey: &DocumentInfo, list: &List) -> Option<Self> {
         let part = |span: Span| minify(&visible(bytes.get(span).unwrap_or_default(), form));
@@ -64,19 +66,21 @@ impl Envelope {
         })
     }
 
-    /// Returns the envelope of a list that is in its document already, as the member `key`.
+    /// Returns an envelope for a list that is part of a document already, as its member `key`.
+    /// Nothing will be put around the list.
     #[must_use]
     pub fn member(key: &str) -> Self {
         Self { keys: vec![key.to_owned()], before: Vec::new(), after: Vec::new() }
     }
 
-    /// Returns true if the list is in its document already.
+    /// Returns true if the list is part of its document already, so that nothing must be put around
+    /// it.
     #[must_use]
     pub fn is_applied(&self) -> bool {
         self.before.is_empty()
     }
 
-    /// Returns the document with `list` in its place.
+    /// Returns the document with `list` in the place of its list of records.
     #[must_use]
     pub fn wrap(&self, list: &[u8]) -> Vec<u8> {
         [self.before.as_slice(), list, &self.after].concat()
@@ -178,13 +182,14 @@ impl<'a> RecordSet<'a> {
         self.ids = ids;
     }
 
-    /// Leaves out the first `count` records.
+    /// Removes the first `count` records.
     pub fn skip(&mut self, count: u64) {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.ids.len());
         self.ids.drain(..count);
     }
 
-    /// Returns the document around the list of records. None if there is no document around it.
+    /// Returns the parts of the document around the list of records. None if the list is the
+    /// document itself, or a path selected it.
     #[must_use]
     pub fn envelope(&self) -> Option<Envelope> {
         let around = self.around.as_ref()?;
@@ -193,7 +198,7 @@ impl<'a> RecordSet<'a> {
         Some(Envelope { keys: around.keys.clone(), before, after })
     }
 
-    /// Returns the record `id` as JSON without white space.
+    /// Returns the record `id` as JSON without insignificant white space.
     #[must_use]
     pub fn raw(&self, id: NodeId) -> Vec<u8> {
         self.outline.node(id).map_or_else(Vec::new, |node| minify(&self.outline.raw(node)))

@@ -51,7 +51,7 @@ impl ResponseMode {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 
-    /// Returns the name of the member that lists the records in an answer of this mode.
+    /// Returns the name of the member that holds the list of records in an answer of this mode.
     #[must_use]
     pub fn list_key(self) -> &'static str {
         if self == ResponseMode::IdsOnly { "ids" } else { "results" }
@@ -128,7 +128,7 @@ const CONTENT_NAMES: &[&str] = &[
 ];
 
 impl RecordKeys {
-    /// Returns the keys that policy names in `limits`, and detects the others in the records.
+    /// Returns the names that policy sets in `limits`. Detects the others in the records.
     #[must_use]
     pub fn detect(records: &RecordSet<'_>, limits: &EndpointSettings) -> Self {
         let said = &limits.item_fields;

@@ -63,7 +63,7 @@ struct RenderedDocument {
 /// Condensed records or a condensed document, with the losses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condensed {
-    /// The records of a list, or the document alone, each as unescaped JSON.
+    /// The condensed records of a list, or the condensed document alone, each as unescaped JSON.
     pub values: Vec<Vec<u8>>,
     /// The number of fields before condensing.
     pub total_fields: u64,

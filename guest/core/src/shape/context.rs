@@ -9,8 +9,7 @@ use crate::query::Query;
 use crate::snapshot::index::Original;
 use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope};
 
-/// The arguments of a tool call that are for the guard, not the upstream, and set the size of the
-/// result.
+/// The arguments of a tool call that are for the guard, and set the size of the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RequestOptions {
     /// The number of items on a page. 0: the default of the policy.
@@ -54,8 +53,8 @@ pub struct ShapeContext<'a> {
     pub query: &'a Query,
     /// The token budget that the caller states for this answer. `None`: the budget of the policy.
     pub budget: Option<u64>,
-    /// The upstream's answer, if the payload was made from it. `None` if the payload is that
-    /// answer.
+    /// The stored upstream's answer from which the payload was made. `None` if the payload is the
+    /// upstream's answer.
     pub original: Option<&'a Original>,
     /// The current time, in milliseconds since 1970.
     pub now_ms: u64,
@@ -69,8 +68,8 @@ pub struct ShapeContext<'a> {
 }
 
 impl ShapeContext<'_> {
-    /// Returns a cost, in tokens, that is above every limit of this call. Pricing of an answer
-    /// stops there, because the answer cannot fit.
+    /// Returns a cost, in tokens, that exceeds every limit of this call. Pricing stops there,
+    /// because a payload of that cost certainly needs reduction.
     #[must_use]
     pub fn surely_over(&self) -> u64 {
         let limits = self.limits;

@@ -18,21 +18,21 @@ pub enum Coverage {
         first: u64,
         /// The number of items shown.
         shown: u64,
-        /// The number of items in the list, or in all lists together.
+        /// The number of items in the payload's list, or in all its paged lists together.
         total: u64,
         /// The maximum number of items on a page.
         page_size: u64,
         /// For each paged list: its path, the number of items shown, and its number of items. Empty
         /// if the payload has only one list.
         lists: Vec<(String, u64, u64)>,
-        /// The fields shown and omitted if the items are condensed. `None` if they are whole.
+        /// The fields shown and omitted if the items are condensed. `None` if they are complete.
         condensed: Option<FieldCoverage>,
     },
     /// The excerpt shows lines of a text: a chunk or a requested range.
     Chunk {
         /// The number of the chunk in the text, from 0.
         index: u64,
-        /// The number of chunks in the text.
+        /// The number of chunks that the text is divided into.
         total: u64,
         /// The number of the first line shown, from 1.
         start_line: u64,
@@ -125,7 +125,7 @@ impl FieldCoverage {
 }
 
 impl Coverage {
-    /// Returns the name of the kind of reduction, as reported in the result metadata.
+    /// Returns the kind of reduction, such as `page` or `chunk`, as the result metadata reports it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

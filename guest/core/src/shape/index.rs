@@ -100,7 +100,8 @@ pub(super) fn pageable_lists<'s>(
     if payload.blocks || has_room_around(context, around) { lists } else { Vec::new() }
 }
 
-/// Returns true if every page of a list has room for the document around it, of this many bytes.
+/// Returns true if `around`, the number of bytes of a document around its list, is small enough to
+/// repeat them on every page.
 pub(super) fn has_room_around(context: &ShapeContext<'_>, around: usize) -> bool {
     let around = u64::try_from(around).unwrap_or(u64::MAX);
     // A token has three or more bytes in most JSON.

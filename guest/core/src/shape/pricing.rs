@@ -19,7 +19,7 @@ const MAX_SHRINK_ATTEMPTS: usize = 6;
 pub struct ExcerptPricer<'a> {
     /// The token estimator.
     pub estimator: Estimator,
-    /// The context that excerpts are rendered in.
+    /// The settings of the call that determine how excerpts are rendered.
     pub context: RenderContext<'a>,
     /// The excerpt that was priced last, with its rendering, for reuse.
     last: RefCell<Option<PricedExcerpt>>,
@@ -54,8 +54,8 @@ impl<'a> ExcerptPricer<'a> {
         self.context.copies()
     }
 
-    /// The number of parts of the result that an excerpt is written to: text content, structured
-    /// content, or both.
+    /// The number of places to which an excerpt is written: text content, structured content, or
+    /// both.
     pub(super) fn targets(&self) -> u64 {
         self.context.targets()
     }

@@ -22,8 +22,8 @@ use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::OriginalCost;
 
 impl ProjectedList {
-    /// Creates a projection of `list` to the fields in `part`. Each page has the document around
-    /// the list, or is a bare list if there is no `envelope`.
+    /// Creates an index of pages of `list`, whose records are reduced to the fields in `part`. Each
+    /// page repeats the document around the list or, without an `envelope`, is a bare list.
     #[must_use]
     pub fn new(
         payload: &Payload<'_, '_>,
@@ -98,8 +98,8 @@ pub fn page(
     Ok(show_items(&list_page.list, Form::Raw, items, request, base, pricer, None))
 }
 
-/// Returns the selected fields of each requested record. Stops when they have more than `most`
-/// bytes.
+/// Returns the selected fields of each requested record as JSON. Stops at the first record after
+/// which they exceed `most` bytes.
 fn items(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,

@@ -22,7 +22,7 @@ pub(super) struct TextTask<'t> {
     pub bytes: &'t [u8],
     /// The form of the bytes: raw, or escaped as in a JSON string.
     pub form: Form,
-    /// The position of `bytes` in the text.
+    /// The position of `bytes` in the whole text.
     pub position: TextPosition,
     /// The important lines of the whole text. `None` if highlights must not be shown.
     pub highlights: Option<&'t Highlights<'t>>,
@@ -35,7 +35,7 @@ pub struct TextPosition {
     pub from: u64,
     /// The number of the line at `from`, counted from 1.
     pub line: u64,
-    /// The number of bytes in the text.
+    /// The number of bytes in the whole text.
     pub total: u64,
     /// The byte offset at which the requested range of lines ends. `None` if no range is requested.
     pub range_end: Option<u64>,

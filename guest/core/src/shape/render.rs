@@ -43,14 +43,16 @@ pub struct RenderContext<'a> {
     pub replay: Option<&'a Replay>,
 }
 
-/// The members that the output schema of a tool accepts in structured content.
+/// The members that a tool's output schema accepts in structured content, which limit the ways to
+/// show an excerpt there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaConstraint {
-    /// Any: the tool has no output schema.
+    /// Any members: the tool has no output schema.
     None,
-    /// Additional members. The members that the schema names must have their declared types.
+    /// The members that the schema names, with their declared types, and any others.
     AllowsExtra,
-    /// Only the members that the schema names, and the guard's `context_guard`.
+    /// Only the members that the schema names, and `context_guard`, which the guard added to the
+    /// schema.
     Closed,
 }
 

@@ -91,8 +91,8 @@ impl<'t> Task<'t> {
         }
     }
 
-    /// Returns the items to show, unless an earlier result showed a part of the first one. `None`
-    /// if the content is a text.
+    /// Returns the items to show. `None` if the content is a text, or if an earlier result showed a
+    /// part of the first item.
     fn list_of_whole_items(&self) -> Option<&ListTask<'t>> {
         self.list().filter(|list| list.request.within == 0)
     }

@@ -36,10 +36,10 @@ pub struct Transformed {
     pub coverage: Coverage,
     /// True if the caller requested exactly this data by a query, so that it must not be condensed.
     pub is_requested: bool,
-    /// True if the payload has the form of the original, so that it can take its place in
+    /// True if the result has the structure of the original document, so that it can replace it in
     /// structured content.
     pub is_in_place: bool,
-    /// The keys to the list of records in `bytes`. `None` if they are not known.
+    /// The keys from the root of `bytes` to the list of records. `None` if they are unknown.
     pub list_keys: Option<Vec<String>>,
     /// True if the values still match the output schema of the tool.
     pub keeps_types: bool,
@@ -49,8 +49,8 @@ pub struct Transformed {
 }
 
 impl Transformed {
-    /// Converts the result of the caller's query. A list of records remains in the document around
-    /// it, if every page has room for that.
+    /// Converts the result of the caller's query. A list of records remains inside the document
+    /// around it, if that is small enough to repeat on every page.
     #[must_use]
     pub fn from_query(context: &ShapeContext<'_>, found: QueryResult) -> Self {
         let query = context.query;
@@ -75,10 +75,9 @@ impl Transformed {
         }
     }
 
-    /// Runs the caller's query on a payload. `copies` is the number of times that the result of the
-    /// query is sent. A list of selected fields ends where more would exceed `token_limit`. If the
-    /// query fails, the result is empty and states the reason: a tool result is never made an
-    /// error.
+    /// Runs the caller's query on a payload. `copies` is the number of times that the result
+    /// contains it. Selected fields of a list end where they would exceed `token_limit`. If the
+    /// query fails, the text states the reason, and the call does not become an error.
     #[must_use]
     pub fn by_query(
         context: &ShapeContext<'_>,
@@ -119,14 +118,15 @@ impl Transformed {
         }
     }
 
-    /// Returns true if the payload cannot take the place of the original in structured content, so
-    /// that it goes into `context_guard` there.
+    /// Returns true if the transformed payload cannot replace the original in structured content,
+    /// so that it goes into `context_guard`. `constraint` is that of the tool's output schema.
     #[must_use]
     pub fn is_apart(&self, constraint: SchemaConstraint) -> bool {
         !self.is_in_place || (!self.keeps_types && constraint != SchemaConstraint::None)
     }
 
-    /// Returns true if the caller requests fewer items than the list of records has.
+    /// Returns true if the caller requests fewer items than the list of records has. `survey` has
+    /// the lists of the result.
     fn exceeds_limit(&self, context: &ShapeContext<'_>, survey: Option<&DocumentInfo>) -> bool {
         let Some(survey) = survey.filter(|_| context.options.limit > 0) else { return false };
         let keys = self.list_keys.as_deref().unwrap_or_default();
@@ -134,8 +134,8 @@ impl Transformed {
         list.is_some_and(|list| list.items.len() as u64 > context.first_page().limit)
     }
 
-    /// Returns the context for reducing the transformed payload. Requested content is not
-    /// condensed. The requested lines are cleared, because they refer to the original.
+    /// Returns the context in which to reduce the transformed payload. Requested data is not
+    /// condensed. The requested line range is removed, because it refers to the original.
     fn context<'s>(&self, context: &ShapeContext<'s>) -> ShapeContext<'s> {
         let whole = context.options.whole || self.is_requested;
         let options = RequestOptions { whole, start_line: 0, end_line: 0, ..context.options };

@@ -33,24 +33,26 @@ pub struct Index {
     /// The position of the original payload in `structuredContent`. None if the payload was text
     /// content only.
     pub structured: Option<Placement>,
-    /// The upstream's answer, if the payload was made from it. Queries are of that answer.
+    /// The stored upstream's answer from which the payload was made, which later queries search.
+    /// None if the payload is that answer.
     pub original: Option<Original>,
     /// The kind of payload, and the positions of its items or chunks.
     pub body: SnapshotBody,
 }
 
-/// The stored answer of the upstream from which a payload was made.
+/// The stored upstream's answer from which a payload was made by a query or a transformation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Original {
     /// The name of the snapshot that stores the answer.
     pub snapshot: String,
     /// Size of the answer in bytes.
     pub bytes: u64,
-    /// The query that selected the payload, encoded; empty if policy transformed the answer.
+    /// The query that selected the payload, in its storage format. Empty if policy transformed the
+    /// answer.
     pub query: Vec<u8>,
 }
 
-/// The place of a payload in `structuredContent`.
+/// The position of a payload in `structuredContent`, at which its excerpts are written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Placement {
     /// The payload is the whole value of `structuredContent`, and an excerpt replaces that value.
@@ -82,7 +84,7 @@ pub struct ProjectedList {
     /// The keys from the document to the list, if the paths in `fields` start at the document.
     /// Empty if the paths start at each record.
     pub within: Vec<String>,
-    /// The positions of the records in the stored list.
+    /// The positions of the list's records in the stored bytes.
     pub list: ListIndex,
 }
 

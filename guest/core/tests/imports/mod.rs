@@ -9,17 +9,17 @@ pub(crate) struct Module {
     pub(crate) path: Vec<String>,
     /// The path of the file, for error messages.
     pub(crate) file: String,
-    /// The source text.
+    /// The source code of the file.
     pub(crate) text: String,
 }
 
 /// An import of another module of the same crate.
 pub(crate) struct Import {
-    /// The importing module.
+    /// The path of the importing module.
     pub(crate) from: Vec<String>,
     /// The imported module. If an item is imported, the module that contains it.
     pub(crate) to: Vec<String>,
-    /// The importing file.
+    /// The path of the importing file, for error messages.
     pub(crate) file: String,
 }
 

@@ -26,7 +26,7 @@ async fn main(request: Request<Body>) -> Result<Response<Body>, Error> {
     Ok(response.map(Body::from_http_body))
 }
 
-/// Sends a request to the upstream.
+/// Sends a request to the upstream, and returns its response.
 async fn send(request: Request<ForwardedBody<BoxedBody>>) -> Result<Response<BoxedBody>, Error> {
     let (mut head, body) = request.into_parts();
     let upstream = std::env::var(UPSTREAM_VARIABLE).map_err(|_| {

@@ -43,7 +43,7 @@ pub(super) trait Sink {
     /// Receives a run of `length` digits. If `key >= 64`, it has more than 15 digits, and each has
     /// a cost.
     fn digits(&mut self, key: usize, length: usize);
-    /// Receives a run of letters and digits that looks like an id.
+    /// Receives a run of letters and digits that looks like an id, such as a hash.
     fn id(&mut self, run: &[u8]);
     /// Receives a `\uXXXX` escape, keyed by its first digit.
     fn unicode_escape(&mut self, key: usize);
@@ -91,7 +91,7 @@ const AFTER_DIGIT: usize = 9;
 /// their run.
 const INSIDE: usize = 3;
 
-/// Sends the events of `text`, which may be any bytes, to `sink` in order. O(n).
+/// Sends the lexical events of `text` to `sink`, in order. `text` may be any bytes. O(n).
 #[inline(never)]
 pub(super) fn scan<S: Sink>(text: &[u8], sink: &mut S) {
     Reader { text, sink }.read();

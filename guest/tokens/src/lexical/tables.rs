@@ -15,7 +15,7 @@ pub(super) const TWO_BYTES: usize = 2 * 2048;
 pub(super) const THREE_BYTES: usize = 2 * 1024;
 pub(super) const FOUR_BYTES: usize = 4096;
 
-/// The size of a table file, in bytes.
+/// The size of a file of cost tables, in bytes.
 pub(super) const FILE_BYTES: usize = 2 * (WORD_KEYS + WORD_SHAPES + DIGIT_KEYS + 1 + ESCAPE_KEYS)
     + PUNCTUATION_KEYS
     + SPACE_KEYS

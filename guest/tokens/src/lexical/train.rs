@@ -13,7 +13,7 @@ use super::tables::{
     for_each_boundary, for_each_pair, wide_key,
 };
 
-/// The size of a table file, in bytes.
+/// The size of a file of cost tables, in bytes.
 pub const TABLE_BYTES: usize = FILE_BYTES;
 
 /// The number and sum of the values counted for one key of a table.
@@ -78,7 +78,7 @@ impl Default for Trainer {
 /// A receiver that counts the events of one training text, with the tokens that begin in them.
 struct Count<'t> {
     trainer: &'t mut Trainer,
-    /// For each byte, true if a token begins there.
+    /// For each byte of the text, true if a token begins there.
     starts: &'t [bool],
     from: usize,
     to: usize,

@@ -48,7 +48,8 @@ fn copy_changed(from: &Path, to: &Path) -> Result<()> {
     write(to, &bytes)
 }
 
-/// Writes a file unless it has these bytes already.
+/// Writes a file unless it has these bytes already. A watched file then keeps its modification
+/// time.
 fn write(to: &Path, bytes: &[u8]) -> Result<()> {
     if std::fs::read(to).ok().as_deref() != Some(bytes) {
         std::fs::write(to, bytes).with_context(|| to.display().to_string())?;

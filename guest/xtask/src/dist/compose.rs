@@ -49,8 +49,8 @@ fn part(package: &str, features: &str) -> Result<Vec<u8>> {
     Ok(std::fs::read(built)?)
 }
 
-/// Connects the imports of the component `socket` to the exports of the component `plugged`. The
-/// result has the exports of `socket`.
+/// Connects the imports of the component `socket` to the exports of the component `plugged`.
+/// Returns the composed component, which exports what `socket` exports.
 fn plugged(socket: &[u8], plugged: &[u8]) -> Result<Vec<u8>> {
     let mut graph = CompositionGraph::new();
     let package = Package::from_bytes("guard:plug", None, plugged.to_vec(), graph.types_mut())?;

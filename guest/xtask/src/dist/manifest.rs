@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// The artifacts, each with its maximum size in bytes. Find out why an artifact grew before you
-/// raise its budget.
+/// The release artifacts, each with its maximum size in bytes. Find out why an artifact grew before
+/// you raise its limit.
 const BUDGETS: [(&str, u64); 13] = [
     ("context-guard.wasm", 1_600_000),
     ("context-guard-envoy.wasm", 1_700_000),

@@ -10,7 +10,7 @@ use crate::build;
 
 /// The npm package of the program that optimizes wasm for size.
 const OPTIMIZER: &str = "binaryen@132.0.0";
-/// The wasm features that every browser of the last years has. The optimizer uses no others.
+/// The wasm features that all browsers of recent years have, and that the optimizer may use.
 const FEATURES: [&str; 7] = [
     "bulk-memory",
     "simd",

@@ -73,7 +73,8 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the link targets of a Markdown text that are in the repository, with their line numbers.
+/// Returns the targets of the links in a Markdown text that lead to files of the repository, with
+/// line numbers.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -91,7 +92,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Returns the anchors of the headings of a Markdown text, as GitHub and mdBook make them.
+/// Returns the anchors that GitHub and mdBook create for the headings of a Markdown text.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in prose(text) {

@@ -18,7 +18,8 @@ pub(super) fn check(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns true if a line may exceed the limit: it has a URL or a long literal, or is a table row.
+/// Returns true if a line may exceed the maximum length, because it has a URL or a long literal, or
+/// is a table row.
 fn is_exempt(language: Language, line: &Line) -> bool {
     let without = |part: &str| line.text.chars().count() - part.chars().count();
     match language {
@@ -38,7 +39,8 @@ fn has_url(text: &str) -> bool {
     text.contains("://")
 }
 
-/// Returns true if a line of Markdown is short enough without the targets of its links.
+/// Returns true if a line of Markdown is within the maximum length once the targets of its links
+/// are removed.
 fn has_only_long_links(prose: &str) -> bool {
     let mut parts = prose.split("](");
     let first = parts.next().unwrap_or_default().chars().count();

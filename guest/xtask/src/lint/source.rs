@@ -32,10 +32,10 @@ pub(super) struct Line {
     /// The whole line.
     pub(super) text: String,
     pub(super) code: String,
-    /// The comments of Rust and WIT, or the prose of Markdown.
+    /// The text of the line's comments in Rust and WIT, or its prose in Markdown.
     pub(super) comment: String,
     pub(super) literal: String,
-    /// True from the first `#[cfg(test)]` of a file on.
+    /// True if the line is after the first `#[cfg(test)]` of its file.
     pub(super) is_test: bool,
 }
 

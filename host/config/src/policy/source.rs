@@ -78,8 +78,8 @@ impl Source {
         document::line_of(self.path.as_ref()?, &self.text, steps)
     }
 
-    /// Returns the errors of this policy as one error, with the path of its file and lines if it
-    /// has a file.
+    /// Returns `issues` of this policy as one error. If the policy has a file, the error has its
+    /// path, and the issues their lines.
     #[must_use]
     pub fn located(&self, issues: Issues) -> Error {
         match &self.path {

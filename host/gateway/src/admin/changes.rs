@@ -61,8 +61,8 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
         .route_layer(from_fn_with_state(Arc::clone(gateway), authorized))
 }
 
-/// Rejects changes if no token is configured. The loopback interface is not enough: a page in a
-/// browser on this machine could send the request.
+/// Middleware that rejects changes if no admin token is configured. The loopback interface is not
+/// enough, because a page in a browser on this machine could send the request.
 async fn has_token(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
     if gateway.config.admin.as_ref().is_some_and(|admin| admin.token.is_some()) {
         return next.run(request).await;
@@ -83,8 +83,8 @@ async fn active_policy(State(gateway): State<Arc<Gateway>>) -> Response {
     reply(&serde_json::from_str(policy).unwrap_or_else(|_| json!({})))
 }
 
-/// Runs `work` on a blocking thread and reports the revision that it deployed. `work` returns
-/// `None` if nothing has changed.
+/// Runs `work`, which deploys a revision or returns `None` if nothing has changed, on a blocking
+/// thread. Returns the HTTP response that reports the result.
 async fn change(
     gateway: Arc<Gateway>,
     work: impl FnOnce(&Gateway) -> Result<Option<Arc<Revision>>> + Send + 'static,
@@ -206,8 +206,8 @@ async fn purge(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
     reply(&json!({"purged": purged, "entries": entries, "bytes": bytes}))
 }
 
-/// Parses a JSON request body; an empty one is the default value. The error is the response for the
-/// client.
+/// Parses a JSON request body. An empty body gives the default value. The error is the response for
+/// the client.
 fn parse<T: Default + for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Box<Response>> {
     if body.trim_ascii().is_empty() {
         return Ok(T::default());

@@ -15,8 +15,8 @@ use crate::telemetry::Outcome;
 
 /// The prefix of the URIs under which clients read the guard's stored parts of long resources.
 const READ_URI: &str = "context-guard://read/";
-/// The error code for a missing resource in stateful protocol versions. Stateless versions use
-/// -32602.
+/// The JSON-RPC error code for a missing resource in stateful protocol versions. Stateless versions
+/// use -32602.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl Aggregator {
@@ -85,8 +85,8 @@ impl Aggregator {
         self.forwarder.forward(origin, server, renamed(request, own_name)).await
     }
 
-    /// Answers a request for content that the guard has stored. If the content has expired, the
-    /// guard may repeat the call that produced it.
+    /// Answers a request for content that the guard has stored. If the content is no longer stored,
+    /// the guard may repeat the call that produced it.
     async fn read_stored(&self, origin: &Origin<'_>, request: Vec<u8>) -> Vec<u8> {
         let mut exchange = self.forwarder.begin(origin, None, &request);
         let next = run_blocking(&self.filter, request.len(), || {

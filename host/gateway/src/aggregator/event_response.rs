@@ -15,8 +15,8 @@ use crate::reply;
 use crate::tasks::AbortOnDrop;
 use context_guard_protocol::sse::Event;
 
-/// The maximum silence on an event stream, after which a comment is sent. Proxies close connections
-/// that are idle for longer.
+/// The maximum silence on an event stream, after which an SSE comment is sent. Proxies close
+/// connections that are idle for longer.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// The first protocol version whose streams begin with an empty event, from which clients can
 /// resume (SEP-1699).

@@ -111,7 +111,8 @@ impl EventStreams {
         }
     }
 
-    /// Removes the oldest ended streams, then the oldest events, until neither exceeds its maximum.
+    /// Removes the oldest ended streams, then the oldest events, until streams and bytes are within
+    /// their maximum.
     fn evict(&mut self) {
         let ended: Vec<u64> =
             self.streams.iter().filter(|(_, stream)| stream.ended).map(|(id, _)| *id).collect();

@@ -114,7 +114,7 @@ impl Forwarder {
     }
 
     /// Sends a request to the upstream at index `server`, translated into the upstream's protocol
-    /// mode.
+    /// mode. Returns the request in flight.
     pub(super) async fn send(
         &self,
         origin: &Origin<'_>,

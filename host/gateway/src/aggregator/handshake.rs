@@ -16,8 +16,8 @@ use crate::upstream::connection::UpstreamConnection;
 const STATEFUL_VERSIONS: [&str; 4] =
     ["2024-11-05", "2025-03-26", "2025-06-18", LATEST_STATEFUL_VERSION];
 
-/// Returns the proposed protocol version if the gateway speaks it, otherwise the latest stateful
-/// version.
+/// Returns the protocol version that the client proposes if the gateway speaks it, otherwise the
+/// latest stateful version.
 pub(super) fn negotiate(proposed: &str) -> &str {
     let known = STATEFUL_VERSIONS.into_iter().find(|known| *known == proposed);
     known.unwrap_or(LATEST_STATEFUL_VERSION)

@@ -170,8 +170,8 @@ impl Aggregator {
         self.sessions.contains(header(headers, SESSION_ID))
     }
 
-    /// Returns the session with the id in the headers. The error is the response that refuses the
-    /// request.
+    /// Returns the session whose id is in the headers. The error is the HTTP response that refuses
+    /// the request.
     fn session(
         &self,
         principal: &Arc<str>,

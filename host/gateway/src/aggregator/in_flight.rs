@@ -6,7 +6,7 @@ use super::client_session::ClientSession;
 use crate::exchange::Exchange;
 use crate::upstream::connection::{UpstreamConnection, UpstreamRequest};
 
-/// A client's request that the upstream has not answered yet.
+/// A client's request that was sent to an upstream, and is not answered yet.
 pub(super) struct InFlightRequest {
     pub(super) server: usize,
     /// The request in the client's protocol mode, with the upstream's own names of tools and

@@ -11,7 +11,7 @@ pub(super) struct ListKind {
     pub(super) member: &'static str,
     /// The member that identifies an entry: `name` or a URI.
     pub(super) key: &'static str,
-    /// The capability of upstreams that have such a list.
+    /// The capability that upstreams with such a list declare.
     pub(super) capability: &'static str,
     /// The notification that such a list has changed. Empty if MCP defines none.
     pub(super) changed: &'static str,

@@ -231,7 +231,7 @@ impl Lists {
         Ok(list)
     }
 
-    /// Returns an upstream's entry with its name or URI replaced by the one that clients see.
+    /// Returns an upstream's list entry with its name or URI replaced by the one that clients see.
     fn to_client_entry(&self, server: usize, kind: &ListKind, entry: ListEntry) -> ListEntry {
         let key = match kind.method {
             "tools/list" | "prompts/list" => self.router.to_client_name(server, &entry.key),

@@ -8,12 +8,14 @@ use lru::LruCache;
 
 use crate::upstream::server::UpstreamServer;
 
-/// The maximum number of resource URIs, of templates and of tasks that are remembered.
+/// The maximum number of entries in each table of learned owners: resource URIs, templates and
+/// tasks.
 const MAX_REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 /// The separator between the name of the upstream and that of the tool, in the names that clients
 /// see.
 const SEPARATOR: &str = "__";
-/// The prefix of the URI that clients see if two upstreams have a resource with the same URI.
+/// The prefix of the URI that clients see for a resource if another upstream has one with the same
+/// URI.
 const ALIAS_PREFIX: &str = "context-guard://server/";
 
 /// The upstreams, by index, that own resources and tasks, as earlier responses showed.
@@ -71,8 +73,8 @@ impl Router {
         Some((server, rest))
     }
 
-    /// Remembers the owner of a resource. Returns the URI that clients see: its own, unless another
-    /// upstream has a resource with the same URI.
+    /// Records the owner of a resource. Returns the URI that clients see: the resource's own,
+    /// unless another upstream has a resource with that URI.
     pub(super) fn learn_uri(&self, server: usize, uri: &str) -> String {
         let mut learned = self.learned();
         match learned.uris.get(uri) {
@@ -88,7 +90,7 @@ impl Router {
         }
     }
 
-    /// Remembers the owner of a resource template.
+    /// Records the owner of a resource template.
     pub(super) fn learn_template(&self, server: usize, template: &str) {
         let mut learned = self.learned();
         let entry = (template.to_owned(), server);
@@ -118,7 +120,7 @@ impl Router {
         (owner, uri)
     }
 
-    /// Remembers the upstream that created a principal's task.
+    /// Records the upstream that created a principal's task.
     pub(super) fn learn_task(&self, principal: &Arc<str>, task: &str, server: usize) {
         self.learned().tasks.put((Arc::clone(principal), task.to_owned()), server);
     }

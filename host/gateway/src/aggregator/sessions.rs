@@ -36,8 +36,8 @@ impl Sessions {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a session. Returns it, and the id of the session that it evicted, if any. Returns
-    /// `None` if the system has no random numbers.
+    /// Opens a session. Returns the session, and the id of the one that it evicted, if any. `None`
+    /// if the system has no random numbers.
     pub(super) fn open(
         &self,
         principal: &Arc<str>,

@@ -17,7 +17,8 @@ use super::event_response::event_response;
 use crate::message::{Head, Kind};
 use crate::reply;
 
-/// The time after which an HTTP response becomes an event stream. A faster answer is plain JSON.
+/// The time without an answer after which an HTTP response becomes an event stream. A faster answer
+/// is sent as plain JSON.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 /// The maximum time that a client without support for event streams waits for an answer.
 const MAX_WAIT: Duration = Duration::from_secs(86_400);

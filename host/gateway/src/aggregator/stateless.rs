@@ -33,8 +33,8 @@ const REMOVED_METHODS: [&str; 6] = [
 ];
 
 impl Aggregator {
-    /// Answers a stateless request with JSON. The response is an event stream if messages precede
-    /// the answer or the answer takes long.
+    /// Answers a stateless request with JSON, or with an event stream if messages precede the
+    /// answer or it takes long.
     pub(super) async fn post_stateless(
         self: &Arc<Self>,
         principal: &Arc<str>,

@@ -7,18 +7,18 @@ use crate::message::{Head, SUBSCRIPTION_KEY, with_member};
 /// The notification that confirms a subscription.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
-/// The members of a subscription request that select list changes, and the notifications they
-/// select.
+/// For each kind of list, the member of a subscription request that selects its changes, and the
+/// notification of such a change.
 const LIST_CHANGES: [(&str, &str); 3] = [
     ("toolsListChanged", "notifications/tools/list_changed"),
     ("promptsListChanged", "notifications/prompts/list_changed"),
     ("resourcesListChanged", "notifications/resources/list_changed"),
 ];
 
-/// The notifications that a subscription asks for: changes of lists and of resources.
+/// The notifications that a subscription selects: changes of lists and of resources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SubscriptionFilter {
-    /// The methods of the wanted list-change notifications.
+    /// The methods of the selected list-change notifications.
     lists: Vec<&'static str>,
     uris: Vec<String>,
 }
@@ -59,7 +59,7 @@ impl SubscriptionFilter {
         Self { lists: self.lists.clone(), uris }
     }
 
-    /// Returns true if the subscription asks for this notification.
+    /// Returns true if the subscription selects this notification.
     pub(super) fn matches(&self, head: &Head<'_>) -> bool {
         if head.method() == RESOURCE_UPDATED {
             let uri = head.parameters().uri;
@@ -83,12 +83,14 @@ impl SubscriptionFilter {
     }
 }
 
-/// Returns the notification of an upstream without the id of the gateway's own subscription.
+/// Returns an upstream's notification without the subscription id, which is that of the gateway's
+/// own subscription.
 pub(super) fn without_subscription_id(message: &[u8]) -> Vec<u8> {
     edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, None))
 }
 
-/// Returns the notification with the id of the client's subscription (raw JSON).
+/// Returns the notification with the id of the client's subscription, `subscription` (raw JSON),
+/// added.
 pub(super) fn with_subscription_id(message: &[u8], subscription: &str) -> Vec<u8> {
     edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, Some(subscription)))
 }

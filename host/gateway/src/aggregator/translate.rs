@@ -93,7 +93,7 @@ pub(super) fn is_wanted(client: ProtocolMode, request: &[u8], notification: &Hea
     }
 }
 
-/// Returns true if stateless results of this method state their cache lifetime.
+/// Returns true if a stateless result of this method must state its cache lifetime.
 fn is_cacheable(method: &str) -> bool {
     method.ends_with("/list") || matches!(method, "resources/read" | "server/discover")
 }
@@ -157,8 +157,8 @@ fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Removes output schemas that are not objects from a JSON array of tools. Returns `None` if there
-/// are none.
+/// Returns a JSON array of tools without output schemas that are not objects. `None` if there are
+/// none.
 fn stateful_tools(tools: &str) -> Option<String> {
     let listed: Vec<&RawValue> = serde_json::from_str(tools).ok()?;
     let changed: Vec<Option<String>> =
@@ -171,8 +171,8 @@ fn stateful_tools(tools: &str) -> Option<String> {
     Some(format!("[{}]", tools.collect::<Vec<_>>().join(",")))
 }
 
-/// Removes the output schema from a tool (raw JSON) if it is not an object schema. Returns `None`
-/// if the tool needs no change.
+/// Returns a tool (raw JSON) without its output schema, if that is not an object schema. `None` if
+/// the tool needs no change.
 fn stateful_tool(tool: &str) -> Option<String> {
     let schema: Value = serde_json::from_str(member(tool, "outputSchema")?.get()).ok()?;
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");

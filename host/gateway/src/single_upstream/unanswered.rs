@@ -34,8 +34,8 @@ impl UnansweredRequests {
         self.requests.is_empty()
     }
 
-    /// Returns true if a request is `subscriptions/listen`, whose response stream has no time
-    /// limit.
+    /// Returns true if one of the requests is `subscriptions/listen`, whose response stream has no
+    /// time limit.
     pub(super) fn has_subscription(&self) -> bool {
         self.has_subscription
     }

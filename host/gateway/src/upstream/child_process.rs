@@ -82,8 +82,8 @@ impl ChildProcess {
     }
 }
 
-/// Writes a message as one line. Line breaks between its JSON tokens, which would end it too early,
-/// become spaces.
+/// Writes a message as one line. Line breaks between its JSON tokens become spaces, because they
+/// would end the line too early.
 async fn write_line(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
     let is_line_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
     if message.iter().any(is_line_break) {

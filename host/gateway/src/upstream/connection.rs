@@ -179,7 +179,8 @@ impl UpstreamConnection {
         self.server_info.get().unwrap_or_else(|| EMPTY.get_or_init(ServerInfo::default))
     }
 
-    /// Sends a client's request. Its replies carry the client's request id.
+    /// Sends a client's request to the upstream, and returns it as a request in flight. Its replies
+    /// have the client's request id.
     pub(crate) async fn request(
         self: &Arc<Self>,
         message: &[u8],
@@ -203,7 +204,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Sends a message on a background task. A failure is only logged.
+    /// Sends a message in the background. A failure is logged, not returned.
     pub(crate) fn send_in_background(self: &Arc<Self>, message: Vec<u8>) {
         let connection = Arc::clone(self);
         tokio::spawn(async move {

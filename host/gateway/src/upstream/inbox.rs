@@ -13,8 +13,8 @@ use crate::reply;
 /// dropped.
 const MAX_WAITING_MESSAGES: usize = 256;
 
-/// The requests in flight on a connection, and the listeners for messages that belong to no
-/// request.
+/// The receiving side of a connection: the requests in flight, and the listeners for messages that
+/// belong to no request.
 pub(crate) struct Inbox {
     pub(super) requests: RequestTable,
     unrelated: broadcast::Sender<Arc<Vec<u8>>>,

@@ -18,7 +18,7 @@ pub(crate) enum UpstreamReply {
     Related(Vec<u8>),
     /// The answer, under the client's request id. No message follows it.
     Answer(Vec<u8>),
-    /// The reason for the missing answer. No message follows it.
+    /// The reason why there is no answer. No message follows it.
     Failed(Failure),
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct RequestTable(Mutex<TableState>);
 /// A request that was added to the table and can be sent to the upstream.
 #[derive(Debug)]
 pub(crate) struct StartedRequest {
-    /// The request id that the gateway has assigned.
+    /// The request id that the gateway assigned, unique on the connection.
     pub(crate) id: u64,
     /// The request to send, with the gateway's id and progress token.
     pub(crate) message: Vec<u8>,
@@ -84,19 +84,19 @@ impl RequestTable {
         Ok(StartedRequest { id, message, replies })
     }
 
-    /// Removes the request with this id of the gateway. Returns true if it was still in flight.
+    /// Removes the request with the gateway's id `id`. Returns true if it was still in flight.
     pub(crate) fn forget(&self, id: u64) -> bool {
         self.state().pending.remove(&id).is_some()
     }
 
-    /// Returns true if the request with this id of the gateway is in flight.
+    /// Returns true if the request with the gateway's id `id` is in flight.
     pub(crate) fn is_in_flight(&self, id: u64) -> bool {
         self.state().pending.contains_key(&id)
     }
 
-    /// Delivers a message of the upstream to its request. `request` is the request on whose stream
-    /// the message arrived, if the transport knows. Returns the message if it belongs to no
-    /// request.
+    /// Delivers an upstream's message to the request that it belongs to. `request` is the gateway's
+    /// id of the request on whose stream it arrived, if the transport knows. Returns the message if
+    /// it belongs to no request.
     pub(crate) fn deliver(&self, message: Vec<u8>, request: Option<u64>) -> Option<Vec<u8>> {
         let Some(head) = Head::read(&message) else { return Some(message) };
         let mut state = self.state();
@@ -130,7 +130,7 @@ impl RequestTable {
         }
     }
 
-    /// Removes the request with this id of the gateway and reports the failure to it.
+    /// Removes the request with the gateway's id `id`, and reports the failure to it.
     pub(crate) fn fail(&self, id: u64, failure: Failure) {
         if let Some(pending) = self.state().pending.remove(&id) {
             let _ = pending.replies.send(UpstreamReply::Failed(failure));
@@ -144,7 +144,8 @@ impl RequestTable {
         }
     }
 
-    /// Marks the connection as ended. All requests fail, as do later ones.
+    /// Marks the connection as ended for the reason `failure`, which all pending and later requests
+    /// get.
     pub(crate) fn end(&self, failure: &Failure) {
         let mut state = self.state();
         state.ended = Some(failure.clone());

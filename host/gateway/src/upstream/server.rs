@@ -93,8 +93,8 @@ impl UpstreamServer {
         }
     }
 
-    /// Waits for a permit to send a request: the configuration limits concurrent requests to the
-    /// upstream.
+    /// Waits for a permit to send a request, because the configuration limits concurrent requests
+    /// to the upstream.
     pub(crate) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
         self.permits.acquire().await.ok()
     }

@@ -138,8 +138,8 @@ impl StreamableHttp {
         )))
     }
 
-    /// Starts to read a stateful upstream's common stream (messages that belong to no request), if
-    /// the upstream has one.
+    /// Starts to read a stateful upstream's common stream, which has the messages that belong to no
+    /// request. Has no effect if the upstream has no such stream.
     pub(super) fn listen(self: &Arc<Self>) {
         if self.mode == ProtocolMode::Stateless {
             return;
@@ -205,7 +205,7 @@ impl ResponseReader {
         }
     }
 
-    /// Reads a response to its end and delivers each message in it.
+    /// Reads a response to its end, and delivers each message in it to the inbox.
     async fn read(&self, response: http::Response<Incoming>) -> Result<(), Failure> {
         let (head, body) = response.into_parts();
         if let (Some(transport), Some(id)) =

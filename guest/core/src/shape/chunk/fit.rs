@@ -51,8 +51,8 @@ pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u6
     if good > 0 { good } else { first_character(bytes, form) }
 }
 
-/// Returns the best place to cut `bytes` at or shortly before `end`: after a sentence, word or
-/// grapheme. 0 if there is none.
+/// Returns the last offset, at or shortly before `end`, at which `bytes` are best cut: after a
+/// sentence, else a word, else a grapheme. 0 if there is none.
 pub(super) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     let from = text::boundary(bytes, end.saturating_sub(MAX_LOOKBACK_BYTES.min(end / 2)), form);
     let window = bytes.get(from..end).unwrap_or_default();

@@ -12,7 +12,7 @@ pub struct Selection {
     /// For each field, the maximum length of its values, as an index in [`VALUE_LENGTHS`]. `None`
     /// if the field is removed.
     keep: Vec<Option<usize>>,
-    /// For each field, true if it or a field inside it is kept.
+    /// For each field, true if it is kept, or a field inside it is.
     kept: Vec<bool>,
     /// The maximum number of elements of lists inside records.
     pub nested: usize,
@@ -157,7 +157,7 @@ struct Selector<'s> {
     kept: Vec<bool>,
     /// For each field, the number of elements of its lists that are shown, and their total number.
     shares: Vec<(u64, u64)>,
-    /// True if some elements of lists are not shown.
+    /// True if some elements of lists are left out.
     is_cut: bool,
     spent: u64,
 }

@@ -155,7 +155,8 @@ pub(super) fn follows(text: &[u8], at: usize) -> u32 {
     follower.map_or(LINE_END, |follower| u32::from(*follower))
 }
 
-/// Returns true if the backslash before `at` begins an escape, such as `\n` in JSON within JSON.
+/// Returns true if the backslash before the offset `at` begins an escape, such as `
+/// ` in JSON within JSON.
 #[inline]
 pub(super) fn is_escape(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'n' | b't' | b'r' | b'u' | b'b' | b'f'))

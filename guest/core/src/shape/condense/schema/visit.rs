@@ -97,7 +97,7 @@ impl Visitor<'_, '_> {
         }
     }
 
-    /// Returns the cost of a text, in 1/[`crate::tokens::COST_SCALE`] token.
+    /// Returns the cost of a JSON value's text, in 1/[`crate::tokens::COST_SCALE`] token.
     fn estimate_cost(&mut self, text: &[u8]) -> u64 {
         self.estimator.scaled_cost_in(&mut self.words, text)
     }
