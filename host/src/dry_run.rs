@@ -101,7 +101,7 @@ impl Row {
     }
 
     /// Returns the share of the original answers' key facts that the answers of `side` contain,
-    /// from 0 to 1. 1 if there are none.
+    /// from 0 to 1. Returns 1 if the original answers have no key facts.
     #[must_use]
     pub fn recall(&self, side: &Side) -> f64 {
         ratio(side.key_facts, self.key_facts).unwrap_or(1.0)

@@ -29,7 +29,7 @@ pub mod answer {
     pub use context_guard_telemetry::{COUNTS_EXACTLY, o200k, require_exact_tokens};
 }
 
-/// Returns the guard component that is embedded in this build, if there is one.
+/// Returns the guard component that is embedded in this build. `None` if the build has none.
 #[must_use]
 pub fn embedded_component() -> Option<&'static [u8]> {
     #[cfg(embedded_component)]

@@ -104,14 +104,14 @@ impl Step {
         self.keys.clone()
     }
 
-    /// Returns the message to send in place of the original, and clears it here. Undefined if the
-    /// original is sent.
+    /// Removes and returns the message to send in place of the original. Undefined to send the
+    /// original.
     pub fn take_message(&mut self) -> Option<Vec<u8>> {
         self.message.take()
     }
 
-    /// Returns the ticket to pass to `response`, and clears it here. Empty if the guard need not
-    /// see the response.
+    /// Removes and returns the ticket to pass to `response`. Empty if the guard need not see the
+    /// response.
     pub fn take_ticket(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.ticket)
     }

@@ -69,8 +69,8 @@ pub struct QueryResult {
     pub is_text: bool,
     /// A description of the result in words: "fields id, status of 500 records".
     pub description: String,
-    /// The projection, if it stopped before the last record. None if it is complete or there is
-    /// none.
+    /// The projection if it stopped early, before the last record. None for a complete projection
+    /// or another query.
     pub partial: Option<PartialProjection>,
     /// The document around the list that `bytes` contain. None if `bytes` are a whole document, or
     /// a list that is not the document's list of records.

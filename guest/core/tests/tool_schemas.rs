@@ -20,7 +20,8 @@ use serde_json::{Map, Value, json};
 
 const MODES: [&str; 3] = ["none", "compact", "full"];
 
-/// Returns the tools of a list after the guard, under this setting of `advertise`.
+/// Returns the tools in the guard's version of a tool list, under the `advertise` setting of the
+/// same name.
 fn listed(advertise: &str, tools: &Value) -> Vec<Value> {
     let guard = NativeGuard::with_policy(&json!({ "advertise": advertise }).to_string()).unwrap();
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();

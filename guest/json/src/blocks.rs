@@ -322,15 +322,16 @@ pub fn inside_mask(set: u64) -> u64 {
 pub struct BackslashCarry(u64);
 
 impl BackslashCarry {
-    /// Returns a bit set of the positions directly after a backslash of this block or the previous
-    /// one. `slashes` are the positions of backslashes in this block.
+    /// Returns a bit set of the positions directly after a backslash, of this block or the previous
+    /// one. `slashes` has the positions of backslashes in this block.
     #[inline(always)]
     pub fn before(self, slashes: u64) -> u64 {
         slashes << 1 | self.0 >> 1
     }
 
-    /// Returns two bit sets: the positions one byte, and those two bytes, after a backslash of this
-    /// block (`slashes`) or the previous one. Then advances to the next block.
+    /// Returns two bit sets: the positions one byte after a backslash, and the positions two bytes
+    /// after one. Backslashes are those of this block, `slashes`, and the previous one. Then
+    /// advances to the next block.
     #[inline(always)]
     pub fn next(&mut self, slashes: u64) -> (u64, u64) {
         let two = (self.before(slashes), slashes << 2 | self.0);

@@ -8,7 +8,7 @@ use super::text::Form;
 /// `{"data":{"page":{"items":[…]}}}` has a list at depth three.
 const MAX_DEPTH: usize = 4;
 
-/// The number of first elements of a list whose syntax is validated. The others are skipped
+/// The number of first elements of a list whose syntax is validated. Later elements are skipped
 /// unchecked.
 const VALIDATED_ITEMS: usize = 3;
 
@@ -68,8 +68,8 @@ impl DocumentInfo {
         Some(info)
     }
 
-    /// Adds the lists and the longest text of the scanner's next value to this information. `path`
-    /// has the spans of the keys from the root to this value.
+    /// Adds the lists and the longest text in the scanner's next value to this information. `path`
+    /// has the spans of the keys from the root to that value.
     fn value(&mut self, scanner: &mut Scanner<'_>, path: &mut Vec<Span>) -> Scan<()> {
         match scanner.kind()? {
             Kind::Object if path.len() < MAX_DEPTH => scanner.object(|scanner, key| {

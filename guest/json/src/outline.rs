@@ -28,7 +28,7 @@ pub struct Node {
     pub span: Span,
     /// The span of the member's key without quotes; empty for elements and for the root.
     pub key: Span,
-    /// The index after that of the last descendant of this node.
+    /// The id of the next node that is not a descendant of this one.
     pub end: NodeId,
     /// The number of members or elements of the value.
     pub children: u32,
@@ -177,9 +177,9 @@ impl<'a> Outline<'a> {
         Self::parse_filtered(bytes, form, span, 0, &mut Everything)
     }
 
-    /// Indexes the value at `span`, whose path number is `path`, and those of its descendants that
-    /// `filter` selects. O(n). [`Node::children`] also counts skipped children, unless reading
-    /// stopped before them.
+    /// Indexes the value at `span` and its descendants, as far as `filter` selects them. `path` is
+    /// the path number of the value. O(n). [`Node::children`] also counts skipped children, unless
+    /// reading stopped before them.
     ///
     /// # Errors
     /// Fails on a syntax error in a selected part.

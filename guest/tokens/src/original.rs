@@ -9,8 +9,8 @@ const EXACT_BYTES: u64 = 64 * 1024;
 /// The size of a text, in bytes, up to which its tokens are never extrapolated: the samples would
 /// be a third of the text.
 const LEAST_BYTES: u64 = 24 * 1024;
-/// The maximum number of bytes per token in most texts. A text with fewer bytes than this for each
-/// token of the cost limit is estimated as a whole.
+/// The maximum number of bytes per token in most texts. A text that is shorter than the token limit
+/// times this number is estimated as a whole.
 const MOST_BYTES: u64 = 3;
 /// The size of a sample, in bytes. Many short samples represent varied text better than few long
 /// ones, but each sample cuts a word at both ends.
@@ -23,7 +23,7 @@ const LEAST_SAMPLES: usize = 32;
 /// The maximum number of samples that are taken from a text.
 const MOST_SAMPLES: usize = 256;
 
-/// The estimated tokens of an upstream's response, or of a part of it, before shaping.
+/// The estimated tokens of an upstream's response, or of a part of the response, before shaping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OriginalCost {
     /// The estimated tokens.

@@ -102,7 +102,7 @@ impl Jwt {
         Arc::clone(&self.keys.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Returns the key set that verifies tokens. Fetches it first if it has a URL and the last
+    /// Returns the key set that verifies tokens. Fetches the set first if it has a URL and the last
     /// fetch is older than [`MIN_FETCH_INTERVAL`].
     async fn fetch(&self) -> Arc<JwkSet> {
         let Some(url) = &self.url else { return self.known() };

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 use wasmtime::{Cache, CacheConfig};
 
-/// Returns the folder of compiled components for this user, or `None` if its path is not absolute.
-///
-/// It is `context-guard/compiled` in `XDG_CACHE_HOME` or in `.cache` of `HOME`.
+/// Returns the folder in which compiled components are cached for this user:
+/// `context-guard/compiled` in `XDG_CACHE_HOME`, or else in `.cache` of `HOME`. `None` if that path
+/// is not absolute.
 #[must_use]
 pub fn compiled_folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);

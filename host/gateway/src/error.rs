@@ -22,7 +22,7 @@ pub enum Error {
     /// Telemetry cannot be set up.
     #[error(transparent)]
     Telemetry(#[from] telemetry::Error),
-    /// An operation was refused, for this reason.
+    /// The gateway refused an operation. Holds the reason.
     #[error("{0}")]
     Refused(String),
     /// A setting has an invalid value, or an address cannot be bound.

@@ -46,9 +46,9 @@ pub struct StatsSnapshot {
     pub answers: u64,
     /// The number of answers that the guard changed.
     pub shaped: u64,
-    /// The tokens of the original answers.
+    /// The total estimated tokens of the original answers.
     pub original_tokens: u64,
-    /// The tokens of the sent answers.
+    /// The total estimated tokens of the answers sent to clients.
     pub sent_tokens: u64,
     /// The total time of guard calls, in microseconds.
     pub micros: u64,

@@ -101,8 +101,8 @@ impl Mask {
         self.members.keys().map(String::as_str)
     }
 
-    /// Returns true if the mask ends at this value: no member is selected, so the value is copied
-    /// whole.
+    /// Returns true if the mask selects the value itself, not single members of it, so that the
+    /// value is copied whole.
     pub(crate) fn is_end(&self) -> bool {
         self.members.is_empty()
     }

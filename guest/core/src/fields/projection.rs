@@ -184,9 +184,9 @@ impl<'m> Projection<'m> {
 }
 
 impl MaskNode<'_> {
-    /// Reads the next key if it equals the expected cached one or one of those after it, and
-    /// returns its index. Records repeat their key order, so this usually succeeds. Returns none,
-    /// and reads nothing, if no key matches. O(1).
+    /// Reads the next key if it equals the expected cached key or one of the next few, and returns
+    /// its index. Records repeat their key order, so this usually succeeds. Returns none, and reads
+    /// nothing, if no key matches. O(1).
     #[inline]
     fn expected(&mut self, scanner: &mut Scanner<'_>) -> Option<usize> {
         let at = match self.members.get(self.next) {

@@ -191,8 +191,8 @@ impl Call<'_> {
         }
     }
 
-    /// Returns a hash of the tool's arguments without those of the guard. `rest` holds them; if
-    /// `None`, the request has no guard arguments. White space does not change the hash.
+    /// Returns a hash of the tool's own arguments: `rest`, or all arguments of the request if
+    /// `rest` is `None`. White space does not change the hash.
     fn arguments_hash(&self, rest: Option<&[u8]>) -> u128 {
         hash(rest.unwrap_or(self.arguments()))
     }

@@ -9,7 +9,7 @@ use crate::json::{Span, equal};
 pub(super) enum Relation {
     /// The text has the same data as the whole structured content, or as its longest list.
     Whole,
-    /// The text equals a string inside the structured content, whose span this is.
+    /// The text equals a string inside the structured content. Holds the span of that string.
     Text(Span),
     /// The text and the structured content have different data.
     None,

@@ -78,7 +78,7 @@ pub struct Condensed {
 }
 
 impl<'c, 'a> DocumentCondenser<'c, 'a> {
-    /// Creates a condenser for the document in `outline`, and collects the fields of it. O(n).
+    /// Creates a condenser for the document in `outline`, and collects the document's fields. O(n).
     #[must_use]
     pub fn new(outline: &'c Outline<'a>, options: CondenseOptions<'c>) -> Self {
         let schema = Schema::new(outline, options.estimator);

@@ -209,7 +209,7 @@ impl Coverage {
     }
 
     /// Returns the short result metadata for `structuredContent.context_guard`. `beside` is true if
-    /// paging fields are also written beside the list. The other parameters are those of
+    /// paging fields are also written beside the list. `cursor`, `more` and `read_tool` are as for
     /// [`Coverage::json`].
     #[must_use]
     pub fn structured(

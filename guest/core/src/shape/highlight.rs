@@ -86,7 +86,7 @@ impl<'t> Highlights<'t> {
     }
 
     /// Returns highlights of line `from`, counted from 0, and all later lines, within
-    /// `token_limit`. `errors` are those of the same lines. `None` if nothing fits.
+    /// `token_limit`. `errors` has the errors of the same lines. `None` if nothing fits.
     #[must_use]
     pub fn excerpt(
         &self,
@@ -203,7 +203,8 @@ impl<'t> Highlights<'t> {
         text.push_lines("the end", &lines);
     }
 
-    /// Writes evenly spaced lines of a log or table from those after line `from`.
+    /// Writes evenly spaced lines of a log or table. They are selected from the lines after line
+    /// `from`.
     fn sample(&self, from: usize, text: &mut HighlightWriter<'_>) {
         if !matches!(self.kind, Kind::Log | Kind::Table) || text.room < 40 {
             return;
@@ -216,7 +217,7 @@ impl<'t> Highlights<'t> {
         text.push_lines("a sample between", &lines);
     }
 
-    /// Formats as many of the first `lines` as fit `token_limit`.
+    /// Formats the first of `lines`, as many as `token_limit` allows.
     fn fitting(
         &self,
         lines: impl Iterator<Item = usize>,

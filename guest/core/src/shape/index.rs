@@ -10,8 +10,8 @@ use crate::snapshot::index::{Index, ItemMark, ListIndex, ListMark, SEGMENT_BYTES
 use crate::tokens::OriginalCost;
 
 /// Returns the snapshot name and the index of a payload that is stored whole, while the client
-/// receives a transformation of it. `placement` is its position in structured content, or `None` if
-/// it is text.
+/// receives a transformation of it. `placement` is the payload's position in structured content, or
+/// `None` if it is text content.
 #[must_use]
 pub(super) fn payload_index(
     context: &ShapeContext<'_>,

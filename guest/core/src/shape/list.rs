@@ -139,7 +139,7 @@ impl<'t> ListTask<'t> {
     }
 
     /// Returns the estimated number of items that fit the token limit, from the sum of their costs.
-    /// Only the first `priced` items are priced, and the costs of the others are estimated.
+    /// The first `priced` items are priced. The costs of later items are estimated.
     fn estimate_fit(&self, priced: usize) -> usize {
         let mut sum = self.pricer.cost(&self.page(0));
         let fits = |cost: &u64| {

@@ -28,7 +28,7 @@ const PROBE_ITEMS: usize = 24;
 const UNLIMITED_TOKENS: u64 = 1_000_000;
 
 /// Adds highlights to a page: summaries of `others`, the items after it, by their identifying
-/// fields. As many are added as fit. Returns the page unchanged if too few fit.
+/// fields. Adds as many summaries as fit. Returns the page unchanged if too few fit.
 pub(super) fn with_others(
     page: Excerpt,
     others: &[Item<'_>],

@@ -86,7 +86,7 @@ impl<'a> ExcerptPricer<'a> {
     }
 
     /// Returns the excerpt with the longest prefix of a text that fits the token limit, at least
-    /// one character. `make` creates an excerpt of so many bytes. `trim` converts a number of
+    /// one character. `make` creates an excerpt from a number of bytes. `trim` converts a number of
     /// tokens to bytes.
     pub(super) fn longest_prefix(
         &self,

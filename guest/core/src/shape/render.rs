@@ -43,13 +43,13 @@ pub struct RenderContext<'a> {
     pub replay: Option<&'a Replay>,
 }
 
-/// The members that a tool's output schema accepts in structured content, which limit the ways to
-/// show an excerpt there.
+/// The members that a tool's output schema accepts in structured content. They limit the ways to
+/// write an excerpt there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaConstraint {
     /// Any members: the tool has no output schema.
     None,
-    /// The members that the schema names, with their declared types, and any others.
+    /// The schema's members, with their declared types, and any additional members.
     AllowsExtra,
     /// Only the members that the schema names, and `context_guard`, which the guard added to the
     /// schema.

@@ -27,7 +27,7 @@ trait Strategy: Sync {
 
 /// All strategies in the order in which they are tried: those that lose least first.
 ///
-/// A payload that needs no reduction never gets here (see [`super::plan`]). Chunking is last
+/// A payload that needs no reduction is not passed to them (see [`super::plan`]). Chunking is last
 /// because it applies to any text, also to one that is better described or summarized.
 const STRATEGIES: [&dyn Strategy; 8] = [
     &remove_whitespace::RemoveWhitespace,

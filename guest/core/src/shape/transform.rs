@@ -36,8 +36,8 @@ pub struct Transformed {
     pub coverage: Coverage,
     /// True if the caller requested exactly this data by a query, so that it must not be condensed.
     pub is_requested: bool,
-    /// True if the result has the structure of the original document, so that it can replace it in
-    /// structured content.
+    /// True if the result has the structure of the original document, and can replace the original
+    /// in structured content.
     pub is_in_place: bool,
     /// The keys from the root of `bytes` to the list of records. `None` if they are unknown.
     pub list_keys: Option<Vec<String>>,
@@ -269,7 +269,7 @@ fn whole_span(records: &RecordSet<'_>, id: NodeId) -> Option<crate::json::Span> 
 }
 
 /// Returns the payload as the upstream sent it, a cursor to it, and the snapshot entries to store.
-/// `placement` is its position in structured content, if it is there.
+/// `placement` is the payload's position in structured content, or `None` if it is text content.
 #[must_use]
 pub fn store_original<'a>(
     context: &ShapeContext<'_>,

@@ -193,8 +193,8 @@ impl Index {
         unpack(FORMAT, bytes)
     }
 
-    /// Returns the keys of all store entries that the snapshot of this name needs: its index, its
-    /// segments, and those of the original.
+    /// Returns the store keys of all entries that the snapshot `snapshot` needs: its index, its
+    /// segments, and the entries of the original answer.
     #[must_use]
     pub fn keys(&self, snapshot: &str) -> Vec<String> {
         let own = if self.source(snapshot) == snapshot { self.bytes } else { 0 };
@@ -207,8 +207,8 @@ impl Index {
         std::iter::once((snapshot, own)).chain(original).flat_map(keys).collect()
     }
 
-    /// Returns the name of the snapshot that stores the bytes. That is `snapshot`, the name of this
-    /// one, unless this is a [`ProjectedList`].
+    /// Returns the name of the snapshot whose segments have the bytes. That is `snapshot`, the name
+    /// of this one, unless this is a [`ProjectedList`].
     #[must_use]
     pub fn source<'s>(&'s self, snapshot: &'s str) -> &'s str {
         match (&self.body, &self.original) {

@@ -75,7 +75,7 @@ impl Keys {
         self.0.iter().any(|key| snapshot.starts_with(&scope_tag(key, scope)))
     }
 
-    /// Returns the store keys of the entry that holds the snapshot name of a call's last answer.
+    /// Returns the store keys under which the snapshot name of a call's last answer may be stored.
     /// There is one for each signing key, that of the current key first. `arguments` is a hash of
     /// the call's arguments.
     #[must_use]
@@ -85,8 +85,8 @@ impl Keys {
         self.0.iter().map(|key| derive_name(key, "answer", &parts, 16)).collect()
     }
 
-    /// Returns the store keys of the entry with the information about a tool. There is one for each
-    /// signing key, that of the current key first.
+    /// Returns the store keys under which the information about a tool may be stored. There is one
+    /// for each signing key, that of the current key first.
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];

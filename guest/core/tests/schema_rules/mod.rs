@@ -8,21 +8,21 @@ use serde_json::{Map, Value, json};
 /// The result of a check: the reason if the schema breaks the rule.
 pub(crate) type Outcome = Result<(), String>;
 
-/// The schemas that a rule applies to.
+/// The kinds of schemas that a rule applies to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// Schemas of parameters and of results.
     Any,
-    /// Schemas of parameters: no model API receives the schema of a result.
+    /// Schemas of parameters only, because model APIs do not receive the schemas of results.
     Parameters,
-    /// Like `Parameters`, but a schema with an optional parameter cannot follow the rule.
+    /// Schemas whose parameters are all required, because the rule forbids optional ones.
     RequiredParameters,
 }
 
 /// A rule for the schemas of tools.
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
-    /// The origin of the rule.
+    /// The document or program that the rule is taken from.
     pub(crate) source: &'static str,
     pub(crate) subject: Subject,
     pub(crate) check: fn(&Value) -> Outcome,
@@ -122,7 +122,7 @@ fn compiles(schema: &Value) -> Outcome {
     compiler.compile(LOCATION, &mut Schemas::new()).map(drop).map_err(|error| error.to_string())
 }
 
-/// Returns all schemas in a schema, itself first, each with its path.
+/// Returns all schemas nested in a schema, itself first, each with its path.
 fn nodes(schema: &Value) -> Vec<(String, &Map<String, Value>)> {
     let (mut found, mut pending) = (Vec::new(), vec![(String::new(), schema)]);
     while let Some((path, schema)) = pending.pop() {
@@ -162,7 +162,7 @@ fn nodes(schema: &Value) -> Vec<(String, &Map<String, Value>)> {
     found
 }
 
-/// Returns true if a schema allows this type by name.
+/// Returns true if the schema's `type` is or contains `name`.
 fn has_type(node: &Map<String, Value>, name: &str) -> bool {
     match node.get("type") {
         Some(Value::String(kind)) => kind == name,
@@ -233,8 +233,8 @@ fn openai_strict(schema: &Value) -> Outcome {
     Ok(())
 }
 
-/// Checks that the conversion to a strict schema succeeds. Only keywords that the conversion
-/// follows count: it leaves `$ref` in place unless other keywords constrain the value too.
+/// Checks that an SDK can convert the schema to a strict one. Looks only at keywords that the
+/// conversion follows: a `$ref` remains unless other keywords constrain the value too.
 fn strict_convertible(schema: &Value) -> Outcome {
     let mut pending = vec![(String::new(), schema, true)];
     if *schema == json!({}) {
@@ -274,7 +274,7 @@ fn strict_convertible(schema: &Value) -> Outcome {
     Ok(())
 }
 
-/// Checks what the API needs of the keywords that it has. Client SDKs remove the others.
+/// Checks the keywords that the Gemini API reads. Client SDKs remove all other keywords.
 fn gemini_function(schema: &Value) -> Outcome {
     is_object_at_root(schema)?;
     for (path, node) in nodes(schema) {

@@ -96,7 +96,8 @@ fn load(window: &[u8; WINDOW], place: usize) -> u8x16 {
 }
 
 /// Compares `window`, from `start` on, with the escaped form of 16 raw bytes. `escaped` is the bit
-/// set of those to escape. Returns the end of the escaped form in `window`, and true if it matches.
+/// set of the bytes to escape. Returns the end of the escaped form in `window`, and true if it
+/// matches.
 #[inline(always)]
 fn compare_vector(
     window: &[u8; WINDOW],
@@ -118,8 +119,8 @@ fn spread(set: usize) -> u8x16 {
 }
 
 /// Compares `here`, a part of the window, with the escaped form of eight raw bytes. `places` are
-/// their shuffle indices from [`SPREAD`], and `set` has a bit for each byte to escape. Returns the
-/// escaped length, and true if it matches.
+/// the shuffle indices for them from [`SPREAD`]. `set` has a bit for each byte to escape. Returns
+/// the escaped length, and true if it matches.
 #[inline(always)]
 fn compare_half(here: u8x16, bytes: u8x16, places: u8x16, set: usize) -> (usize, bool) {
     let expected = bytes.shuffle(places) | places.saturating_sub(u8x16::splat(HIGHEST));

@@ -29,8 +29,8 @@ pub(super) const SLOW_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(8);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ConnectionOwner {
     Session(String),
-    /// All clients of a principal with the same [`ClientInfo`], whose hash this has. An upstream
-    /// may answer clients with other capabilities differently.
+    /// All clients of a principal with equal [`ClientInfo`], as the principal and the hash of that
+    /// information. An upstream may answer clients with other capabilities differently.
     Principal(Arc<str>, u64),
     Everybody,
 }

@@ -59,7 +59,7 @@ impl RequestTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a client's request to the table, and replaces its id and progress token by those of the
+    /// Adds a client's request to the table. Its id and progress token are replaced by those of the
     /// gateway.
     ///
     /// # Errors

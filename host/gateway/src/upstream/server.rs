@@ -115,13 +115,13 @@ impl UpstreamServer {
         self.recorder.metrics.upstream_started(&self.name);
     }
 
-    /// Closes the circuit after the upstream has responded.
+    /// Records that the upstream responded, which closes its circuit breaker.
     pub(crate) fn succeeded(&self) {
         self.breaker.succeeded();
         self.recorder.metrics.upstream_is(&self.name, true);
     }
 
-    /// Counts a failure of the upstream, which may open the circuit.
+    /// Records a failure of the upstream, which may open its circuit breaker.
     pub(crate) fn failed(&self) {
         self.breaker.failed(Instant::now());
         self.recorder.metrics.upstream_failed(&self.name);

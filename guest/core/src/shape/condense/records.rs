@@ -19,8 +19,8 @@ use crate::tokens::CostModel;
 /// determined.
 const SAMPLE_RECORDS: usize = 32;
 
-/// The number of records that are all priced. Later ones are priced at this interval, and the cost
-/// of those between is estimated.
+/// The number of first records that are all priced. Of later records, only every eighth is priced,
+/// and the cost of the rest is estimated.
 const PRICED_RECORDS: usize = 8;
 
 /// Condenses records of a list to a token limit.
@@ -276,7 +276,7 @@ struct RenderedRecords {
     /// The fields in the rendered records, with the maximum lengths of their values.
     selection: Selection,
     all: Vec<RenderedRecord>,
-    /// Cost samples of rendered records, from which the cost of the others is estimated.
+    /// Cost samples of rendered records, from which the costs of unpriced records are estimated.
     cost_model: CostModel,
 }
 
@@ -299,10 +299,10 @@ struct SelectedFields<'s> {
     read: &'s [bool],
     form: Form,
     /// Names of members that are not in the schema, each with the id of the field that contains it.
-    /// The filter adds those that it meets.
+    /// The filter adds to them while it reads.
     unknown: &'s mut BTreeSet<(usize, String)>,
-    /// The number of selected members after which the rest of a record is not parsed. `None` if all
-    /// of it must be.
+    /// The number of selected members after which the rest of a record is not parsed. `None` to
+    /// parse all of it.
     enough: Option<u32>,
 }
 

@@ -58,7 +58,7 @@ pub struct Field {
     /// The total number of elements in all lists at this path, if each is shortened to each of
     /// [`LIST_LENGTHS`].
     pub elements: [u64; LIST_LENGTHS.len()],
-    /// Cost samples of values, from which the cost of the others is estimated.
+    /// Cost samples of the field's values, from which the costs of unpriced values are estimated.
     cost_model: CostModel,
     /// The total number of characters in the string values of the field.
     characters: u64,
@@ -82,8 +82,8 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Creates the schema of a document. O(n). If a field has many values, only some are priced,
-    /// and its cost is estimated.
+    /// Creates the schema of a document. O(n). If a field has many values, only some of them are
+    /// priced, and the total cost is estimated.
     #[must_use]
     pub fn new(outline: &Outline<'_>, estimator: &Estimator) -> Self {
         let mut schema = Self { field_ids: vec![u32::MAX; outline.len()], ..Self::default() };

@@ -12,7 +12,7 @@ pub struct Selection {
     /// For each field, the maximum length of its values, as an index in [`VALUE_LENGTHS`]. `None`
     /// if the field is removed.
     keep: Vec<Option<usize>>,
-    /// For each field, true if it is kept, or a field inside it is.
+    /// For each field, true if the field itself or a field inside it is kept.
     kept: Vec<bool>,
     /// The maximum number of elements of lists inside records.
     pub nested: usize,
@@ -356,8 +356,7 @@ fn is_record(field: &Field) -> bool {
     field.container && matches!(field.name.as_str(), "[]" | "*") && !field.nested
 }
 
-/// Returns true if a field has plain values (no objects or lists). In other records, it may have
-/// those too.
+/// Returns true if a field has plain values (no objects or lists) in some records.
 fn is_leaf(field: &Field) -> bool {
     field.costs.iter().any(|cost| *cost > 0)
 }

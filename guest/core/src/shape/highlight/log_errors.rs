@@ -20,9 +20,9 @@ const MAX_TOKEN_BYTES: u64 = 16;
 /// token limits.
 pub struct LogErrors<'h> {
     entries: Vec<&'h LogEntry<'h>>,
-    /// Log entries, of which those that differ only in time are merged. Computed on first use.
+    /// The errors and warnings, with those merged that differ only in time. Computed on first use.
     fine: OnceCell<Vec<MergedEntries<'h>>>,
-    /// Log entries, of which those that differ only in time or numbers are merged. Computed on
+    /// The errors and warnings, with those merged that differ only in time or numbers. Computed on
     /// first use.
     coarse: OnceCell<Vec<MergedEntries<'h>>>,
 }

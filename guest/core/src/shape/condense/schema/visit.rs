@@ -13,7 +13,7 @@ use crate::tokens::{Estimator, WordCache};
 const MIN_MAP_VALUES: u32 = 128;
 
 /// The number of first values of a field that are all priced. Later values are priced at intervals,
-/// up to a limit, and the cost of those between is estimated.
+/// up to a limit, and the cost of the rest is estimated.
 const PRICED_VALUES: u64 = 8;
 const PRICING_STRIDE: u64 = 4;
 const MAX_PRICED_VALUES: u64 = 256;
