@@ -4,6 +4,7 @@ use crate::json::Span;
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, boundary, visible};
+use crate::shape::content_block::BlockKind;
 use crate::text::line_index::LineIndex;
 
 /// Minimum size, in bytes, of a message whose first text is searched for lists or line ends while
@@ -15,7 +16,10 @@ const MIN_INSPECTED_MESSAGE_BYTES: usize = 16 << 10;
 pub struct ContentBlock {
     /// The span of the block's JSON object in the message.
     pub span: Span,
+    /// The kind of the block.
+    pub kind: BlockKind,
     /// The span of the text, without its quotes: the block's own `text`, or that of its `resource`.
+    /// None for links and user interfaces.
     pub text: Option<Span>,
     /// The positions of lists in the text, relative to its start. None if the text is not JSON, or
     /// was not inspected.
@@ -40,6 +44,9 @@ pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Content
             read_members(scanner, inspect, &mut block)?;
         } else {
             scanner.skip_unchecked()?;
+        }
+        if block.kind != BlockKind::Plain {
+            (block.text, block.survey, block.ends) = (None, None, None);
         }
         block.span = start..scanner.position();
         blocks.push(block);
@@ -82,7 +89,7 @@ fn read_members(scanner: &mut Scanner<'_>, inspect: bool, block: &mut ContentBlo
         } else if kind == Kind::Object && scanner.is_key(&key, "resource") {
             read_members(scanner, inspect, block)?;
         } else {
-            scanner.skip_unchecked()?;
+            block.kind.read_member(scanner, &key)?;
         }
         Ok(())
     })

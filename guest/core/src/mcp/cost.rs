@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use crate::json::Span;
 use crate::json::text::Form;
+use crate::shape::content_block::BlockKind;
 use crate::shape::context::ShapeContext;
 use crate::tokens::OriginalCost;
 
@@ -15,7 +16,7 @@ pub struct AnswerCost {
 }
 
 impl AnswerCost {
-    /// Estimates the costs of the text blocks and the structured content of an upstream's answer.
+    /// Estimates the costs of the content blocks and the structured content of an upstream's answer.
     #[must_use]
     pub fn new(context: &ShapeContext<'_>, message: &[u8], answer: &Answer) -> Self {
         let enough = context.surely_over();
@@ -27,11 +28,10 @@ impl AnswerCost {
             blocks: answer
                 .blocks
                 .iter()
-                .map(|block| {
-                    block
-                        .text
-                        .as_ref()
-                        .map_or(OriginalCost::default(), |text| price(text, Form::Escaped))
+                .map(|block| match (&block.text, block.kind) {
+                    (_, BlockKind::Link) => price(&block.span, Form::Raw),
+                    (Some(text), _) => price(text, Form::Escaped),
+                    (None, _) => OriginalCost::default(),
                 })
                 .collect(),
             structured: answer
@@ -41,18 +41,18 @@ impl AnswerCost {
         }
     }
 
-    /// Returns the cost of the text blocks and the structured content together.
+    /// Returns the cost of the content blocks and the structured content together.
     #[must_use]
     pub fn total(&self) -> OriginalCost {
         self.text().plus(self.structured)
     }
 
-    /// Returns the cost of all text blocks.
+    /// Returns the cost of all texts and links.
     pub(super) fn text(&self) -> OriginalCost {
         self.blocks.iter().copied().fold(OriginalCost::default(), OriginalCost::plus)
     }
 
-    /// Returns the cost of the text of the block with index `at`, or zero if the block has no text.
+    /// Returns the cost of the block with index `at`, or zero if a model reads no text of it.
     pub(super) fn block(&self, at: usize) -> OriginalCost {
         self.blocks.get(at).copied().unwrap_or_default()
     }

@@ -13,7 +13,7 @@ use crate::json::scan::Kind;
 use crate::json::text::{Form, boundary, visible};
 use crate::query::Query;
 use crate::shape::Coverage;
-use crate::shape::content_block::plain_block;
+use crate::shape::content_block::{BlockKind, plain_block};
 use crate::shape::context::ShapeContext;
 use crate::shape::payload::Payload;
 use crate::shape::plan::{ShapedPayload, shape_payload};
@@ -47,9 +47,26 @@ pub fn shape<'a>(
     let query = Query::default();
     let context =
         &if answer.is_error { ShapeContext { query: &query, ..*context } } else { *context };
-    let writer = AnswerWriter { context, message, answer, cost };
-    let shaper = Shaper { writer, token_limit };
+    let links: u64 = answer
+        .blocks
+        .iter()
+        .enumerate()
+        .filter(|(_, block)| block.kind == BlockKind::Link)
+        .map(|(at, _)| cost.block(at).cost)
+        .sum();
+    let others = answer
+        .blocks
+        .iter()
+        .filter(|block| block.kind != BlockKind::Interface && block.text.is_none());
+    let as_list = links > token_limit / 4 || others.count() as u64 > context.page_size();
+    let link_tokens = if as_list { 0 } else { links };
+    let writer = AnswerWriter { context, message, answer, cost, link_tokens };
+    let shaper = Shaper { writer, token_limit: token_limit - link_tokens, as_list };
     match (&answer.structured, texts.as_slice()) {
+        (Some(survey), texts) if as_list => shaper.shape_separately(survey, texts),
+        (None, _) if as_list => {
+            shaper.shape_blocks(token_limit).map(|plan| shaper.writer.finish(plan))
+        }
         (Some(survey), []) => shaper.shape_structured(survey),
         (Some(survey), texts) => {
             // Comparing text and structured content costs as much as reading both, so do it only if
@@ -82,11 +99,19 @@ pub fn shape<'a>(
 struct Shaper<'s, 'a> {
     writer: AnswerWriter<'s, 'a>,
     token_limit: u64,
+    /// True if all content blocks are paged as a list, because links or blocks without text are
+    /// too many.
+    as_list: bool,
 }
 
 impl<'a> Shaper<'_, 'a> {
     fn block(&self, at: usize) -> Option<&ContentBlock> {
         self.writer.answer.blocks.get(at)
+    }
+
+    /// Returns the cost of the texts, and of the links that are not sent unchanged.
+    fn text_cost(&self) -> u64 {
+        self.writer.cost.text().cost - self.writer.link_tokens
     }
 
     fn text(&self, at: usize) -> &'a [u8] {
@@ -260,7 +285,7 @@ impl<'a> Shaper<'_, 'a> {
         survey: &DocumentInfo,
         texts: &[usize],
     ) -> Option<ShapedMessage<'a>> {
-        let (text, structured) = (self.writer.cost.text().cost, self.writer.cost.structured.cost);
+        let (text, structured) = (self.text_cost(), self.writer.cost.structured.cost);
         let half = self.token_limit / 2;
         let (for_text, for_structured) = match (text <= half, structured <= half) {
             (true, _) => (half, self.token_limit - text),
@@ -268,7 +293,12 @@ impl<'a> Shaper<'_, 'a> {
             _ => (half, half),
         };
         let structured_shaped = self.shape_structured_payload(survey, false, for_structured);
-        let mut plan = match self.shape_texts(texts, for_text) {
+        let shaped = if self.as_list {
+            self.shape_blocks(for_text)
+        } else {
+            self.shape_texts(texts, for_text)
+        };
+        let mut plan = match shaped {
             Some(plan) => plan,
             None => ContentPlan {
                 payloads: Vec::new(),
@@ -290,12 +320,18 @@ impl<'a> Shaper<'_, 'a> {
             .iter()
             .map(|at| (*at, self.writer.cost.block(*at)))
             .max_by_key(|(at, cost)| (cost.cost, usize::MAX - at))?;
-        let others = self.writer.cost.text().cost - cost.cost;
+        let others = self.text_cost() - cost.cost;
         let size = self.writer.context.page_size();
         let beside = others <= token_limit / 4 && texts.len() as u64 <= size;
         if texts.len() == 1 || (beside && self.writer.context.query.is_empty()) {
             return self.shape_one_text(largest, cost, others, token_limit);
         }
+        self.shape_blocks(token_limit)
+    }
+
+    /// Shapes all content blocks as a list. User interfaces that are not on the first page follow
+    /// it unchanged.
+    fn shape_blocks(&self, token_limit: u64) -> Option<ContentPlan<'a>> {
         let content = self.writer.answer.content.clone()?;
         let shift = |span: &Span| span.start - content.start..span.end - content.start;
         let items = self.writer.answer.blocks.iter().map(|block| shift(&block.span)).collect();
@@ -315,11 +351,17 @@ impl<'a> Shaper<'_, 'a> {
             shaped.rendered.blocks.clone().or_else(|| {
                 shaped.rendered.text.as_ref().map(|text| self.writer.text_content(text))
             });
-        Some(ContentPlan {
-            content: shown.into_iter().filter(|blocks| !blocks.is_empty()).collect(),
-            unshaped_tokens: 0,
-            payloads: vec![shaped],
-        })
+        let mut content: Vec<Vec<u8>> =
+            shown.into_iter().filter(|shown| !shown.is_empty()).collect();
+        for block in &self.writer.answer.blocks {
+            let bytes = self.writer.bytes(&block.span);
+            let is_shown =
+                || content.iter().any(|shown| memchr::memmem::find(shown, bytes).is_some());
+            if block.kind == BlockKind::Interface && !is_shown() {
+                content.push(bytes.to_vec());
+            }
+        }
+        Some(ContentPlan { content, unshaped_tokens: 0, payloads: vec![shaped] })
     }
 
     fn shape_one_text(

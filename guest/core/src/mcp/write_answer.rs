@@ -48,6 +48,8 @@ pub(super) struct AnswerWriter<'s, 'a> {
     pub(super) message: &'a [u8],
     pub(super) answer: &'s Answer,
     pub(super) cost: &'s AnswerCost,
+    /// The tokens of links that are sent unchanged beside the payloads.
+    pub(super) link_tokens: u64,
 }
 
 impl<'a> AnswerWriter<'_, 'a> {
@@ -95,7 +97,8 @@ impl<'a> AnswerWriter<'_, 'a> {
     /// metadata.
     pub(super) fn finish(&self, mut plan: ContentPlan<'a>) -> ShapedMessage<'a> {
         let mut edits = Edits::default();
-        let tokens = plan.unshaped_tokens
+        let tokens = self.link_tokens
+            + plan.unshaped_tokens
             + plan.payloads.iter().map(|payload| payload.rendered.tokens).sum::<u64>();
         for payload in &plan.payloads {
             plan.content.push(if self.answer.resource {

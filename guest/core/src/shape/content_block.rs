@@ -21,28 +21,106 @@ pub fn plain_block(text: &str) -> Vec<u8> {
     text_block(&escaped)
 }
 
-/// Returns the text of an MCP content block, as a model reads it. Empty for images and other blocks
-/// without text.
-#[must_use]
-pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
-    let span = text_span(&mut Scanner::new(block, Form::Raw)).ok().flatten().unwrap_or(0..0);
-    visible(block.get(span).unwrap_or_default(), Form::Escaped)
+/// The kind of an MCP content block, if its members other than the text determine what a model
+/// reads of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlockKind {
+    /// A model reads the text of the block, if it has one.
+    #[default]
+    Plain,
+    /// A link to a resource. A model reads all of it.
+    Link,
+    /// A user interface of MCP Apps. The client renders it, and no model reads it.
+    Interface,
 }
 
-/// Returns the span of the text in an MCP content block: its own, or that of its embedded resource.
-/// `None` if it has neither.
-fn text_span(scanner: &mut Scanner<'_>) -> Scan<Option<Span>> {
-    let mut text = None;
+impl BlockKind {
+    /// Reads the value of a member of a block, or of the resource in it. An interface remains one
+    /// whatever follows.
+    ///
+    /// # Errors
+    /// Returns an error if there is no valid value at the scanner's position.
+    pub fn read_member(&mut self, scanner: &mut Scanner<'_>, key: &Span) -> Scan<()> {
+        let (is_type, is_uri) = (scanner.is_key(key, "type"), scanner.is_key(key, "uri"));
+        let is_mime_type = scanner.is_key(key, "mimeType");
+        if !(is_type || is_uri || is_mime_type) || scanner.kind()? != Kind::String {
+            return scanner.skip_unchecked().map(drop);
+        }
+        let value = scanner.string()?;
+        let value = scanner.decode(&value);
+        if (is_uri && value.starts_with("ui://")) || (is_mime_type && is_interface_type(&value)) {
+            *self = BlockKind::Interface;
+        } else if is_type && value == "resource_link" && *self == BlockKind::Plain {
+            *self = BlockKind::Link;
+        }
+        Ok(())
+    }
+}
+
+/// Returns true for the media types of user interfaces: `text/html;profile=mcp-app` of MCP Apps,
+/// and `text/html+skybridge` of earlier clients.
+fn is_interface_type(mime: &str) -> bool {
+    let (kind, parameters) = mime.split_once(';').unwrap_or((mime, ""));
+    let is_profile = |parameter: &str| {
+        let (name, value) = parameter.split_once('=').unwrap_or_default();
+        name.trim().eq_ignore_ascii_case("profile") && value.trim().trim_matches('"') == "mcp-app"
+    };
+    match kind.trim().to_ascii_lowercase().as_str() {
+        "text/html+skybridge" => true,
+        "text/html" => parameters.split(';').any(is_profile),
+        _ => false,
+    }
+}
+
+/// Returns the text of an MCP content block, as a model reads it: all of a link, and nothing of
+/// images, user interfaces and other blocks without text.
+#[must_use]
+pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
+    let (mut kind, mut text) = (BlockKind::default(), 0..0);
+    // An invalid block has no text.
+    let _ = read_block(&mut Scanner::new(block, Form::Raw), &mut kind, &mut text);
+    match kind {
+        BlockKind::Plain => visible(block.get(text).unwrap_or_default(), Form::Escaped),
+        BlockKind::Link => Cow::Borrowed(block),
+        BlockKind::Interface => Cow::Borrowed(&[]),
+    }
+}
+
+/// Reads the kind of an MCP content block, and the span of its text: its own, or that of its
+/// embedded resource.
+fn read_block(scanner: &mut Scanner<'_>, block: &mut BlockKind, text: &mut Span) -> Scan<()> {
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
         if kind == Kind::String && scanner.is_key(&key, "text") {
-            text = Some(scanner.string()?);
+            *text = scanner.string()?;
+            Ok(())
         } else if kind == Kind::Object && scanner.is_key(&key, "resource") {
-            text = text_span(scanner)?.or(text.take());
+            read_block(scanner, block, text)
         } else {
-            scanner.skip_unchecked()?;
+            block.read_member(scanner, &key)
         }
-        Ok(())
-    })?;
-    Ok(text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_read_texts_and_links() {
+        let link = r#"{"uri":"file:///a","type":"resource_link","name":"a"}"#;
+        for (block, text) in [
+            (r#"{"type":"text","text":"a\nb"}"#, "a\nb"),
+            (r#"{"type":"resource","resource":{"uri":"file:///a","text":"x"}}"#, "x"),
+            (r#"{"type":"image","data":"aGk=","mimeType":"image/png"}"#, ""),
+            (link, link),
+            (r#"{"type":"resource","resource":{"text":"<p>","uri":"ui://a/b"}}"#, ""),
+            (r#"{"text":"<p>","uri":"a","mimeType":"text/html; profile=\"mcp-app\""}"#, ""),
+            (r#"{"mimeType":"Text/HTML+skybridge","uri":"a","text":"<p>"}"#, ""),
+            (r#"{"mimeType":"text/html;charset=utf-8","uri":"a","text":"<p>"}"#, "<p>"),
+            (r#"{"mimeType":"text/html","uri":"https://ui//","text":"<p>"}"#, "<p>"),
+        ] {
+            assert_eq!(block_text(block.as_bytes()), text.as_bytes(), "{block}");
+        }
+    }
 }

@@ -1,0 +1,189 @@
+//! Content blocks other than texts: links are paged, and user interfaces pass unchanged.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests: a panic is a failure"
+)]
+
+use context_guard_core::Record;
+use context_guard_test_kit::guard::{NativeGuard, TestGuard, Verdict};
+use serde_json::{Value, json};
+
+const NOTICE: &str = "[context-guard]";
+
+fn request(method: &str, params: Value) -> Vec<u8> {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string().into_bytes()
+}
+
+/// Returns what the guard makes of a result, or none if it is sent unchanged.
+fn shaped(
+    guard: &NativeGuard,
+    method: &str,
+    name: &str,
+    result: &Value,
+) -> (Option<Value>, Record) {
+    let Verdict::Forward(_, ticket) =
+        guard.request(&request(method, json!({"name": name, "uri": name}))).unwrap()
+    else {
+        panic!("the request is forwarded")
+    };
+    let message = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string();
+    let (shaped, record) = guard.response(&ticket, message.as_bytes()).unwrap();
+    (
+        shaped.map(|shaped| serde_json::from_slice::<Value>(&shaped).unwrap()["result"].clone()),
+        record,
+    )
+}
+
+fn guard(policy: Value) -> NativeGuard {
+    NativeGuard::with_policy(&policy.to_string()).unwrap()
+}
+
+/// Returns the blocks of a result without notices.
+fn blocks(result: &Value) -> Vec<Value> {
+    let is_notice =
+        |block: &&Value| block["text"].as_str().is_some_and(|text| text.starts_with(NOTICE));
+    result["content"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|block| !is_notice(block))
+        .cloned()
+        .collect()
+}
+
+/// Returns all blocks that the cursors of a result lead to, with its own first. Every page must fit
+/// the budget.
+fn walk(guard: &NativeGuard, (first, record): (Option<Value>, Record)) -> Vec<Value> {
+    let fits = |record: &Record| {
+        assert!(record.estimated_tokens <= record.budget, "{} tokens", record.estimated_tokens);
+    };
+    fits(&record);
+    let mut result = first.unwrap();
+    let mut all = blocks(&result);
+    while let Some(cursor) = result["_meta"]["dev.context-guard/result"]["nextCursor"].as_str() {
+        let params = json!({"name": "context_guard_read", "arguments": {"cursor": cursor}});
+        let Verdict::Answer(answer, record) =
+            guard.request(&request("tools/call", params)).unwrap()
+        else {
+            panic!("the read tool answers")
+        };
+        fits(&record);
+        result = serde_json::from_slice::<Value>(&answer).unwrap()["result"].clone();
+        let page = blocks(&result);
+        assert!(!page.is_empty(), "{result}");
+        all.extend(page);
+    }
+    all
+}
+
+fn links(count: usize) -> Vec<Value> {
+    let link = |at| {
+        json!({"type": "resource_link", "uri": format!("file:///reports/{at}.md"),
+            "name": format!("report-{at}"), "description": "The report of one day, with totals"})
+    };
+    (0..count).map(link).collect()
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// Returns a user interface whose HTML is far beyond every budget.
+fn interface(uri: &str, mime: &str) -> Value {
+    let html = "<div class=\"card\">Total: 12</div>\n".repeat(20_000);
+    json!({"uri": uri, "mimeType": mime, "text": html})
+}
+
+#[test]
+fn links_are_paged() {
+    let image = json!({"type": "image", "mimeType": "image/png", "data": "aGk="});
+    let mixed: Vec<Value> = links(300)
+        .into_iter()
+        .zip((0..300).map(|at| text(&format!("Report {at}"))))
+        .flat_map(<[Value; 2]>::from)
+        .collect();
+    for (content, threshold) in [
+        (links(800), 4_000),
+        (links(800), 600),
+        ([vec![text("Found 500 reports:")], links(500)].concat(), 4_000),
+        (mixed, 4_000),
+        ([vec![text("Pictures")], vec![image; 120]].concat(), 4_000),
+    ] {
+        let guard = guard(json!({"tokenBudgetThreshold": threshold}));
+        let first = shaped(&guard, "tools/call", "search", &json!({ "content": content }));
+        assert_eq!(walk(&guard, first), content);
+    }
+}
+
+#[test]
+fn links_beside_structured_content_are_paged() {
+    let guard = guard(json!({}));
+    let data = json!({"reports": (0..10).map(|at| json!({"id": at})).collect::<Vec<_>>()});
+    let content = [vec![text(&data.to_string())], links(500)].concat();
+    let result = json!({"content": content, "structuredContent": data});
+    let (first, record) = shaped(&guard, "tools/call", "search", &result);
+    assert_eq!(first.as_ref().unwrap()["structuredContent"]["reports"], data["reports"]);
+    assert_eq!(walk(&guard, (first, record)), content);
+}
+
+#[test]
+fn few_links_are_kept_beside_a_list() {
+    let guard = guard(json!({}));
+    let rows: Vec<Value> =
+        (0..2_000).map(|at| json!({"id": at, "name": format!("row {at}")})).collect();
+    let content = [vec![text(&json!(rows).to_string())], links(5)].concat();
+    let (result, record) = shaped(&guard, "tools/call", "list", &json!({ "content": content }));
+    assert!(record.estimated_tokens <= record.budget);
+    assert_eq!(blocks(&result.unwrap())[1..], links(5));
+}
+
+#[test]
+fn few_links_pass_unchanged() {
+    let guard = guard(json!({}));
+    let content = [vec![text("Reports")], links(20)].concat();
+    assert_eq!(shaped(&guard, "tools/call", "list", &json!({ "content": content })).0, None);
+}
+
+#[test]
+fn interface_resources_pass_unchanged() {
+    let guard = guard(json!({}));
+    for (uri, mime) in [
+        ("ui://files/preview", "text/html;profile=mcp-app"),
+        ("ui://files/preview", "text/html"),
+        ("https://example.org/app", "text/html; profile=\"mcp-app\""),
+        ("component://card", "text/html+skybridge"),
+    ] {
+        let result = json!({"contents": [interface(uri, mime)]});
+        let (changed, record) = shaped(&guard, "resources/read", uri, &result);
+        assert_eq!((changed, record.original_tokens), (None, 0), "{uri} {mime}");
+    }
+    let page = json!({"contents": [interface("file:///index.html", "text/html")]});
+    assert!(shaped(&guard, "resources/read", "file:///index.html", &page).0.is_some());
+}
+
+#[test]
+fn embedded_interfaces_pass_unchanged() {
+    let guard = guard(json!({}));
+    let interface = json!({"type": "resource", "resource": interface("ui://a/b", "text/html")});
+    let rows: Vec<Value> =
+        (0..2_000).map(|at| json!({"id": at, "name": format!("row {at}")})).collect();
+    let rows = json!({ "rows": rows });
+    let texts: Vec<Value> =
+        (0..300).map(|at| text(&format!("{at} {}", "word ".repeat(40)))).collect();
+    for result in [
+        json!({"content": [text(&rows.to_string()), interface]}),
+        json!({"content": [interface, text(&rows.to_string())], "structuredContent": rows}),
+        json!({"content": ([texts.clone(), vec![interface.clone()]].concat())}),
+        json!({"content": ([vec![interface.clone()], texts.clone()].concat())}),
+        json!({"content": ([links(800), vec![interface.clone()]].concat())}),
+    ] {
+        let (shaped, record) = shaped(&guard, "tools/call", "list", &result);
+        assert!(record.estimated_tokens <= record.budget);
+        let shown = blocks(&shaped.unwrap());
+        assert_eq!(shown.iter().filter(|block| **block == interface).count(), 1);
+    }
+    let only = json!({ "content": [interface] });
+    assert_eq!(shaped(&guard, "tools/call", "list", &only).0, None);
+}
