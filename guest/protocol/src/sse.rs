@@ -47,8 +47,7 @@ impl Framer {
     }
 
     /// Removes the remaining bytes after the end of the stream, if there are any. They may be an
-    /// event: a trailing `\r` ends a line only if no `
-    /// ` follows.
+    /// event: a trailing `\r` ends a line only if no `\n` follows.
     pub fn finish(&mut self) -> Option<Event> {
         self.scanned = 0;
         let rest = std::mem::take(&mut self.buffer);
@@ -64,9 +63,8 @@ impl Framer {
         self.scanned = 0;
     }
 
-    /// The offset after the first event in the buffer. An event ends with two line ends, each `
-    /// `, `\r
-    /// ` or `\r`. None if the event is incomplete.
+    /// The offset after the first event in the buffer. An event ends with two line ends, each `\n`,
+    /// `\r\n` or `\r`. None if the event is incomplete.
     fn event_end(&mut self) -> Option<usize> {
         let mut from = self.scanned;
         loop {

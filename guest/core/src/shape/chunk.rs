@@ -24,8 +24,8 @@ pub struct ChunkLimits {
     pub lines: u64,
     /// The maximum number of tokens in a chunk.
     pub tokens: u64,
-    /// The maximum number of tokens in the first chunk. It may be smaller than `tokens`, to leave
-    /// room for highlights of the other chunks.
+    /// The maximum number of tokens in the first chunk. It may be less than `tokens`, to leave room
+    /// for highlights: important lines of the other chunks.
     pub first: u64,
 }
 

@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use super::condense::Condensed;
 use crate::record::Loss;
 
-/// The maximum number of field names in each list of the result metadata.
+/// The maximum number of field names in each list of the result metadata, which describes to
+/// clients what an answer omits.
 const MAX_LISTED_FIELDS: usize = 24;
 
 /// The part of a payload that an excerpt shows, and the extent of the whole payload.
@@ -125,7 +126,7 @@ impl FieldCoverage {
 }
 
 impl Coverage {
-    /// Returns the kind of reduction, such as `page` or `chunk`, as the result metadata reports it.
+    /// Returns the kind of reduction, such as `page` or `chunk`, as reported to the client.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -164,8 +165,9 @@ impl Coverage {
         }
     }
 
-    /// Returns the result metadata as JSON members. `cursor` leads to the rest of the payload if
-    /// `more`, else to the whole. `read_tool` is the name of the tool that accepts the cursor.
+    /// Returns the result metadata (what an excerpt shows and omits) as JSON members. `cursor`
+    /// leads to the rest of the payload if `more`, else to the whole. `read_tool` is the name of
+    /// the tool that accepts the cursor.
     #[must_use]
     pub fn json(&self, cursor: Option<&str>, more: bool, read_tool: &str) -> Map<String, Value> {
         let mut json = match self {
@@ -208,9 +210,9 @@ impl Coverage {
         std::mem::take(object)
     }
 
-    /// Returns the short result metadata for `structuredContent.context_guard`. `beside` is true if
-    /// paging fields are also written beside the list. `cursor`, `more` and `read_tool` are as for
-    /// [`Coverage::json`].
+    /// Returns the result metadata for `structuredContent.context_guard`, in short form. `beside`
+    /// is true if paging fields (`nextCursor`, `meta`) are also written beside the list. `cursor`,
+    /// `more` and `read_tool` are as for [`Coverage::json`].
     #[must_use]
     pub fn structured(
         &self,

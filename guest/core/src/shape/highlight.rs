@@ -15,14 +15,18 @@ use crate::text::severity_prefilter::severity_prefilter;
 use crate::text::shorten::truncation_mark;
 use crate::tokens::Estimator;
 
-/// The maximum number of lines that highlights show of one log entry and its stack trace.
+/// The maximum number of lines of one log entry, with its stack trace, that highlights of a log
+/// quote.
 const MAX_TRACE_LINES: usize = 8;
-/// The maximum number of bytes of a line that highlights show.
+/// The maximum number of bytes of a line that highlights (important lines outside the shown chunk)
+/// quote.
 const MAX_LINE_BYTES: usize = 400;
-/// The number of last bytes that highlights show of a text without line breaks.
+/// The number of last bytes that highlights quote if a text is too long for one chunk and has no
+/// line breaks.
 const TAIL_BYTES: usize = 240;
 
-/// A text and those of its lines that highlights may show, such as errors and headings.
+/// A text, with those of its lines that may be quoted as highlights outside the shown chunk, such
+/// as errors and headings.
 pub struct Highlights<'t> {
     text: &'t IndexedText<'t>,
     kind: Kind,
@@ -31,8 +35,8 @@ pub struct Highlights<'t> {
 }
 
 impl<'t> Highlights<'t> {
-    /// Finds the lines of a text that highlights may show. O(n). In logs and plain text, only lines
-    /// that may report errors are parsed.
+    /// Finds the lines of a text, such as errors, that may be quoted outside the shown chunk. O(n).
+    /// In logs and plain text, only lines that may report errors are parsed.
     #[must_use]
     pub fn new(text: &'t IndexedText<'t>) -> Self {
         let kind = Kind::detect(text);
@@ -51,8 +55,8 @@ impl<'t> Highlights<'t> {
         self.text.len()
     }
 
-    /// Returns the number of tokens to reserve for highlights of line `from`, counted from 0, and
-    /// all later lines. `token_limit` is for a chunk and its highlights together.
+    /// Returns the number of tokens to reserve for quoting important lines from line `from` on,
+    /// counted from 0. `token_limit` is for a chunk and these highlights together.
     #[must_use]
     pub fn wanted_tokens(&self, from: usize, estimator: &Estimator, token_limit: u64) -> u64 {
         let rest = self.text.len().saturating_sub(from);
@@ -85,8 +89,8 @@ impl<'t> Highlights<'t> {
         LogErrors::new(self.errors.iter().filter(|entry| entry.line >= from))
     }
 
-    /// Returns highlights of line `from`, counted from 0, and all later lines, within
-    /// `token_limit`. `errors` has the errors of the same lines. `None` if nothing fits.
+    /// Returns quotes of the important lines from line `from` on, counted from 0, within
+    /// `token_limit`. `errors` has the errors in the same lines. `None` if nothing fits.
     #[must_use]
     pub fn excerpt(
         &self,
@@ -110,8 +114,8 @@ impl<'t> Highlights<'t> {
         (!lines.is_empty()).then(|| format!("Elsewhere, in lines {first}-{last}:\n{lines}"))
     }
 
-    /// Returns the last bytes of a text without line breaks, as highlights. `None` if they cost
-    /// more than `token_limit`.
+    /// Returns the last bytes of a text without line breaks, to be quoted beside its first chunk.
+    /// `None` if they cost more than `token_limit`.
     #[must_use]
     pub fn tail(&self, estimator: &Estimator, token_limit: u64) -> Option<String> {
         let last = self.text.line(self.text.len().checked_sub(1)?);
@@ -245,7 +249,7 @@ fn shortened(line: &[u8]) -> String {
     }
 }
 
-/// A writer of highlights that keeps within a number of tokens.
+/// A writer of quoted lines that stops at a number of tokens.
 struct HighlightWriter<'e> {
     out: String,
     room: u64,

@@ -7,9 +7,10 @@ use crate::query::names::join_names;
 /// The name of the guard's tool that reads the rest of an answer.
 pub const READ_TOOL: &str = "context_guard_read";
 
-/// The maximum number of field names that a notice lists.
+/// The maximum number of omitted fields that a result notice names. The notice tells the model what
+/// is omitted.
 const MAX_NAMES: usize = 8;
-/// The maximum number of field names that a notice lists if the token limit is small.
+/// The maximum number of omitted fields that a result notice names if the token limit is small.
 const MAX_NAMES_BRIEF: usize = 3;
 
 impl Coverage {

@@ -6,15 +6,15 @@ use super::item::Item;
 use super::list::MIN_ITEM_TOKENS;
 use super::pricing::ExcerptPricer;
 
-/// Minimum token limit of a page, per copy in the result, at which the items after it are
+/// Minimum token limit of a page, per copy in the result, at which the items after the page are
 /// summarized.
 const MIN_TOKENS_FOR_OTHERS: u64 = 400;
 
-/// Minimum number of summarized items. If fewer fit, none are summarized, unless fewer follow the
-/// page.
+/// Minimum number of items after a page that are summarized. If fewer summaries fit, none is shown,
+/// unless fewer items follow.
 pub(super) const MIN_OTHERS: usize = 5;
 
-/// Tokens that are reserved for the heading of the summaries.
+/// Tokens that are reserved for the heading above the summaries of items after a page.
 const HEADING_TOKENS: u64 = 24;
 
 /// Number of tries in which the number of summarized items shrinks by a tenth. Later tries shrink

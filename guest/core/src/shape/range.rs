@@ -8,10 +8,12 @@ use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::lines::{IndexedText, LineSpans};
 
-/// Tokens that are reserved for the notice of a chunk, per copy of the chunk in the result.
+/// Tokens that are reserved for the result notice after a chunk, per copy of the chunk in the
+/// result.
 const NOTICE_TOKENS: u64 = 190;
 
-/// Minimum token limit of a chunk, per copy in the result, at which highlights are shown.
+/// Minimum token limit of a chunk, per copy in the result, at which important lines of other chunks
+/// are quoted.
 const MIN_HIGHLIGHT_TOKENS: u64 = 350;
 
 /// A request for a part of a text, with the bytes of that part.
@@ -24,7 +26,8 @@ pub(super) struct TextTask<'t> {
     pub form: Form,
     /// The position of `bytes` in the whole text.
     pub position: TextPosition,
-    /// The important lines of the whole text. `None` if highlights must not be shown.
+    /// The important lines of the whole text, to be quoted outside the shown part. `None` if
+    /// nothing is quoted.
     pub highlights: Option<&'t Highlights<'t>>,
 }
 
@@ -70,7 +73,7 @@ impl<'t> TextTask<'t> {
     }
 }
 
-/// Returns true if the first chunk of a text is shown with highlights of the later chunks.
+/// Returns true if important lines of later chunks are quoted after the first chunk.
 /// `is_over_limit` is true if the whole text does not fit. `token_limit` applies to each copy of
 /// the chunk in the result.
 pub(super) fn has_highlights(
@@ -86,9 +89,9 @@ pub(super) fn has_highlights(
     wanted && token_limit >= MIN_HIGHLIGHT_TOKENS && (is_over_limit || is_long())
 }
 
-/// Divides a text into chunks and returns their positions. If `highlights` of later chunks are
-/// given, the first chunk leaves room for them. `token_limit` applies to each copy of a chunk in
-/// the result.
+/// Divides a text into chunks and returns their positions. If `highlights` are given, the first
+/// chunk leaves room to quote important lines of later chunks. `token_limit` applies to each copy
+/// of a chunk in the result.
 pub(super) fn text_index(
     context: &ShapeContext<'_>,
     text: &IndexedText<'_>,
@@ -109,9 +112,8 @@ pub(super) fn text_index(
     chunk::plan_chunks(text, &context.limits.estimator, ChunkLimits { lines, tokens, first })
 }
 
-/// Returns the minimum number of tokens that remain for the first chunk beside highlights. All its
-/// lines keep their place if they cost at most three quarters of `tokens`, else a fifth of `tokens`
-/// is kept.
+/// Returns the number of tokens that highlights must leave to the first chunk, out of `tokens`.
+/// That is the cost of all its lines if they cost at most three quarters, else a fifth.
 fn least_first(context: &ShapeContext<'_>, text: &IndexedText<'_>, tokens: u64) -> u64 {
     let lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let last = lines.min(text.len()).checked_sub(1);

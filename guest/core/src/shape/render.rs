@@ -13,7 +13,7 @@ use crate::snapshot::{Cursor, Keys, Placement, Replay};
 /// Minimum token limit at which paging fields (`nextCursor`, `meta`) are written beside the list.
 /// Below it, only the notice has the cursor, which is too long to be written twice.
 const MIN_FULL_NOTICE_TOKENS: u64 = 1_200;
-/// Token limit, per copy in text or structured content, below which notices are brief.
+/// Token limit, per copy in text or structured content, below which result notices are brief.
 const MAX_BRIEF_TOKENS: u64 = 400;
 /// Token limit below which the excerpt is sent as text content only, not as structured content too.
 const MAX_TEXT_ONLY_TOKENS: u64 = 440;
@@ -84,8 +84,8 @@ impl RenderContext<'_> {
         if self.is_text_only() { 1 } else { self.targets() }
     }
 
-    /// The number of times that the result contains highlights: once in the notice, and again in
-    /// structured content if the excerpt is written there too.
+    /// The number of times that the result contains quotes of important lines: once in the notice,
+    /// and again in structured content if the excerpt is written there too.
     #[must_use]
     pub fn notices(&self) -> u64 {
         1 + u64::from(self.structured.is_some() && !self.is_text_only())
@@ -108,7 +108,7 @@ impl RenderContext<'_> {
         self.token_limit >= MIN_FULL_NOTICE_TOKENS
     }
 
-    /// Returns true if the token limit is so small that notices are brief.
+    /// Returns true if the token limit is so small that result notices use their brief form.
     fn is_brief(&self) -> bool {
         self.token_limit < MAX_BRIEF_TOKENS * self.targets()
     }
@@ -161,7 +161,7 @@ impl RenderContext<'_> {
         Rendered { text, blocks, notice, structured, cursor, tokens: 0 }
     }
 
-    /// Returns the result notice for an excerpt, followed by its highlights.
+    /// Returns the result notice for an excerpt, followed by the excerpt's highlights.
     fn notice(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> String {
         let CursorLink { cursor, more, read_tool } = link;
         let mut notice = if self.is_brief() {
@@ -254,7 +254,7 @@ impl RenderContext<'_> {
     }
 }
 
-/// A signed cursor with the facts that a notice reports about it.
+/// A signed cursor with the information that a result notice gives about it.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorLink<'l> {
     /// The signed cursor. `None` if there is nothing else to read.

@@ -9,7 +9,7 @@ use crate::shape::range::{TextTask, count_line_ends, ends_line};
 use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
 
-/// The strategy that shows lines of a text, as many as fit, with highlights of the later lines.
+/// The strategy that shows as many lines of a text as fit, and quotes important later lines.
 pub(super) struct Chunk;
 
 impl Strategy for Chunk {
@@ -60,7 +60,7 @@ fn chunk(text: &TextTask<'_>, base: &Cursor, pricer: &ExcerptPricer<'_>) -> Exce
     pricer.longest_prefix(make, |tokens| trim(bytes, form, &pricer.estimator, tokens))
 }
 
-/// Adds highlights of the lines after a chunk to the excerpt of the chunk, as many as fit the token
+/// Adds quotes of important lines after a chunk to the chunk's excerpt, as many as fit the token
 /// limit.
 fn with_highlights(
     chunk: Excerpt,

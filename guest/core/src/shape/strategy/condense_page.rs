@@ -11,10 +11,11 @@ use crate::shape::{Coverage, Excerpt, FieldCoverage};
 use crate::snapshot::Cursor;
 
 /// Minimum token limit of a page, per copy in the result, at which tokens are reserved for
-/// highlights of later items.
+/// summaries of later items.
 const MIN_TOKENS_TO_RESERVE: u64 = 1_500;
 
-/// Tokens that are reserved for field names in the notice, per copy of the page in the result.
+/// Tokens that are reserved for field names in the result notice, per copy of the page in the
+/// result.
 const FIELD_NAME_TOKENS: u64 = 50;
 
 /// The strategy that shows a page of condensed items: all items, else a full page, else as many as

@@ -16,7 +16,7 @@ use crate::snapshot::Cursor;
 /// Selecting fields of a larger one would take too long.
 const MAX_SUMMARIZED_VALUES: usize = 700_000;
 
-/// Tokens that are reserved for field names in the notice of a summary.
+/// Tokens that are reserved for field names in the result notice of a summary.
 const FIELD_NAME_TOKENS: u64 = 40;
 
 /// The strategy that shows the most important fields of a document, with shortened values. If no

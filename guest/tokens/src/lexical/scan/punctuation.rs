@@ -98,10 +98,9 @@ impl<S: Sink> Reader<'_, '_, S> {
         Some((folded(left, hash), left.len()))
     }
 
-    /// Reads an escape such as `
-    /// `, `\t` or `\uXXXX`, with the punctuation before it. `at` is the offset of its letter.
-    /// `hash` and `length` are those of the run that ends with the backslash. Returns the offset
-    /// after the escape.
+    /// Reads an escape such as `\n`, `\t` or `\uXXXX`, with the punctuation before it. `at` is the
+    /// offset of its letter. `hash` and `length` are those of the run that ends with the backslash.
+    /// Returns the offset after the escape.
     #[inline(never)]
     fn escape(&mut self, at: usize, hash: u32, length: usize) -> usize {
         let letter = self.text.get(at).copied().unwrap_or_default();
@@ -155,8 +154,8 @@ pub(super) fn follows(text: &[u8], at: usize) -> u32 {
     follower.map_or(LINE_END, |follower| u32::from(*follower))
 }
 
-/// Returns true if the backslash before the offset `at` begins an escape, such as `
-/// ` in JSON within JSON.
+/// Returns true if the backslash before the offset `at` begins an escape, such as `\n` in JSON
+/// within JSON.
 #[inline]
 pub(super) fn is_escape(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'n' | b't' | b'r' | b'u' | b'b' | b'f'))
