@@ -5,7 +5,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use context_guard_test_support::answer::Answer;
-use context_guard_test_support::gateway::{Gateway, HttpClient, Process, StreamedResponse, post};
+use context_guard_test_support::gateway::{
+    ConformanceServer, Gateway, HttpClient, Process, StreamedResponse, post,
+};
+use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
@@ -166,7 +169,8 @@ fn missing_upstreams_are_reported() -> Result<()> {
 fn repeated_failures_open_the_circuit() -> Result<()> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let url = format!("http://127.0.0.1:{port}/mcp");
-    let limits = json!({"failures": 3, "pauseSeconds": 1});
+    // Only a probe notices that the server is back before the pause of a minute ends.
+    let limits = json!({"failures": 3, "pauseSeconds": 60});
     let upstreams = json!([
         {"name": "well", "command": [artifacts::property_server()?]},
         {"name": "faulty", "url": url, "limits": limits},
@@ -194,6 +198,98 @@ fn repeated_failures_open_the_circuit() -> Result<()> {
         ensure!(answer.is_error() || text(&answer).contains("all is well: 5"), "{}", answer.0);
         Ok(!answer.is_error())
     })?;
+    let log = gateway.process.output();
+    for change in ["upstream is down", "circuit opened", "upstream is up again"] {
+        ensure!(log.matches(change).count() == 1, "{change}: {log}");
+    }
+    Ok(())
+}
+
+/// Returns the text of the first call of a session after its server was away. Meanwhile the port
+/// refuses `refusals` connections of the gateway.
+fn call_after_restart(sessions: usize, refusals: usize) -> Result<String> {
+    let server = ConformanceServer::start_in_mode("legacy")?;
+    let port = server.url.trim_end_matches("/mcp").rsplit(':').next().context("no port")?;
+    let port: u16 = port.parse()?;
+    let upstreams = json!([
+        {"name": "well", "command": [artifacts::property_server()?]},
+        {"name": "fixture", "url": server.url},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let mut clients = (0..sessions)
+        .map(|_| HttpClient::open(&gateway.url(), &[], json!({})))
+        .collect::<Result<Vec<_>>>()?;
+    for client in &mut clients {
+        let answer = client.call("fixture__test_simple_text", json!({}))?;
+        ensure!(!answer.is_error(), "{}", answer.0);
+    }
+    drop(server);
+    let closed = std::net::TcpListener::bind(("127.0.0.1", port))?;
+    for _ in 0..refusals {
+        drop(closed.accept()?);
+    }
+    drop(closed);
+    let _server = ConformanceServer::start_at("legacy", port)?;
+    let client = clients.first_mut().context("no client")?;
+    Ok(client.call("fixture__test_simple_text", json!({}))?.0.to_string())
+}
+
+#[test]
+fn idle_sessions_do_not_open_the_circuit() -> Result<()> {
+    let answer = call_after_restart(60, 150)?;
+    ensure!(answer.contains("simple text response"), "{answer}");
+    Ok(())
+}
+
+#[test]
+fn call_is_repeated_in_a_new_upstream_session() -> Result<()> {
+    let answer = call_after_restart(1, 0)?;
+    ensure!(answer.contains("simple text response"), "{answer}");
+    Ok(())
+}
+
+#[test]
+fn stream_that_ends_before_the_answer_is_continued() -> Result<()> {
+    let server = ConformanceServer::start_in_mode("legacy")?;
+    let upstreams = json!([
+        {"name": "well", "command": [artifacts::property_server()?]},
+        {"name": "fixture", "url": server.url},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let answer = client.call("fixture__test_reconnection", json!({}))?;
+    ensure!(text(&answer).contains("Reconnection test completed"), "{}", answer.0);
+    Ok(())
+}
+
+#[test]
+fn last_event_without_an_empty_line_is_read() -> Result<()> {
+    let server = ScriptedServer::from_fn(|request| {
+        let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "scripted", "version": "1"},
+            }),
+            Some("tools/list") => {
+                json!({"tools": [{"name": "x", "inputSchema": {"type": "object"}}]})
+            }
+            Some("tools/call") => json!({"content": [{"type": "text", "text": "the last event"}]}),
+            Some(_) => return ScriptedResponse::empty(202),
+            None => return ScriptedResponse::empty(405),
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        ScriptedResponse::with_type("text/event-stream", format!("data: {answer}\n"))
+    })?;
+    let upstreams = json!([
+        {"name": "well", "command": [artifacts::property_server()?]},
+        {"name": "scripted", "url": server.url(), "era": "legacy"},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let answer = client.call("scripted__x", json!({}))?;
+    ensure!(text(&answer) == "the last event", "{}", answer.0);
     Ok(())
 }
 

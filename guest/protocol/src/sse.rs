@@ -3,6 +3,7 @@
 //! The bytes of an event remain verbatim unless its data is replaced.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// Splits a stream of bytes into events.
 ///
@@ -147,6 +148,13 @@ impl Event {
         self.fields().find(|(name, _)| *name == b"id").map(|(_, id)| id)
     }
 
+    /// Returns the value of the event's `retry` field: the pause before a client reconnects.
+    #[must_use]
+    pub fn retry(&self) -> Option<Duration> {
+        let (_, retry) = self.fields().find(|(name, _)| *name == b"retry")?;
+        std::str::from_utf8(retry).ok()?.parse().ok().map(Duration::from_millis)
+    }
+
     /// Returns the event with other data. Its id, name and comments remain.
     #[must_use]
     pub fn with_data(&self, data: &[u8]) -> Self {
@@ -209,6 +217,8 @@ mod tests {
     #[test]
     fn replaced_data_has_one_field_per_line() {
         let event = Event(b": hello\nid: 7\nretry: 5\ndata: x\ndata: y\n\n".to_vec());
+        assert_eq!(event.retry(), Some(Duration::from_millis(5)));
+        assert_eq!(Event(b"retry: soon\n\n".to_vec()).retry(), None);
         for (data, lines) in [
             ("{}", "data: {}\n"),
             ("{\n \"a\": 1\n}", "data: {\ndata:  \"a\": 1\ndata: }\n"),

@@ -16,6 +16,9 @@ pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The header that repeats the tool, prompt or resource that a stateless request names.
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// The header with the id of the last event that a client received before its stream broke.
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
 /// Returns a header as text, or an empty text if it is missing.
 pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()

@@ -157,7 +157,7 @@ impl Gateway {
     /// Returns true if the gateway accepts requests and at least one upstream is available.
     pub(crate) fn is_ready(&self) -> bool {
         let has_upstream = self.aggregator.servers().iter().any(|server| !server.is_circuit_open())
-            || self.rest.iter().any(|rest| !rest.upstream().breaker.is_open());
+            || self.rest.iter().any(|rest| !rest.upstream().circuit.is_open());
         has_upstream && !self.closing.is_cancelled()
     }
 
@@ -167,7 +167,7 @@ impl Gateway {
         let servers = self.aggregator.servers().iter();
         let servers = servers.map(|server| state(&server.name, server.is_circuit_open()));
         let apis = self.rest.iter().map(|rest| rest.upstream());
-        servers.chain(apis.map(|http| state(&http.name, http.breaker.is_open()))).collect()
+        servers.chain(apis.map(|http| state(&http.name, http.circuit.is_open()))).collect()
     }
 
     /// Returns true if `path` is the path of the MCP endpoint, and an MCP upstream is configured.

@@ -77,8 +77,9 @@ impl SingleUpstream {
         if parts.method == Method::DELETE {
             self.sessions().pop(header(&parts.headers, SESSION_ID));
         }
-        let sent = self.upstream.send(parts.method.clone(), None, &parts.headers, body).await;
-        match sent {
+        // Clients reopen their streams on their own while the upstream is away. That is no call.
+        let (method, headers) = (parts.method.clone(), &parts.headers);
+        match self.upstream.send_uncounted(method, None, headers, body).await {
             Ok(response) if is_events(response.headers()) => self.stream(session, response, None),
             Ok(response) => unchanged(response),
             Err(failure) => transport_error(&failure),

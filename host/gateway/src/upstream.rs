@@ -2,6 +2,7 @@
 //! failures.
 
 mod child_process;
+mod circuit;
 pub(crate) mod connection;
 mod connector;
 pub(crate) mod http_upstream;
@@ -20,6 +21,12 @@ pub(crate) enum Failure {
     /// The upstream is unreachable, or closed the connection.
     #[error("{0}")]
     Unavailable(String),
+    /// The upstream refuses the client, or is too busy for it.
+    #[error("{0}")]
+    Refused(String),
+    /// The upstream has forgotten the session and has not processed the request.
+    #[error("{0}")]
+    SessionEnded(String),
     /// The upstream did not answer in time.
     #[error("{0}")]
     Timeout(String),
@@ -36,7 +43,7 @@ impl Failure {
     /// failed repeatedly.
     fn circuit_open(upstream: &str, wait: Duration) -> Self {
         Self::Unavailable(format!(
-            "The upstream `{upstream}` has failed several times in a row and is left alone for {} s more.",
+            "The upstream `{upstream}` has failed several times in a row and is left alone for {} s more, or until it is back.",
             wait.as_secs() + 1
         ))
     }
@@ -50,7 +57,9 @@ impl Failure {
     pub(crate) fn code(&self) -> i64 {
         use super::reply;
         match self {
-            Self::Unavailable(_) => reply::UPSTREAM_UNAVAILABLE,
+            Self::Unavailable(_) | Self::Refused(_) | Self::SessionEnded(_) => {
+                reply::UPSTREAM_UNAVAILABLE
+            }
             Self::Timeout(_) => reply::UPSTREAM_TIMEOUT,
             Self::TooLarge(_) => reply::TOO_LARGE,
             Self::NotTranslatable(_) => reply::NOT_TRANSLATABLE,

@@ -61,14 +61,23 @@ impl Breaker {
         *self.state() = State::default();
     }
 
-    /// Records a failed request, which may open the breaker.
-    pub fn failed(&self, now: Instant) {
+    /// Records a failed request, which may open the breaker. Returns true if it was closed before
+    /// and is open now.
+    pub fn failed(&self, now: Instant) -> bool {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
-        if state.failures >= self.max_failures {
-            let doublings = (state.failures - self.max_failures).min(6);
-            state.until = Some(now + (self.pause * 2u32.pow(doublings)).min(MAX_PAUSE));
+        if state.failures < self.max_failures {
+            return false;
         }
+        let doublings = (state.failures - self.max_failures).min(6);
+        let until = now + (self.pause * 2u32.pow(doublings)).min(MAX_PAUSE);
+        state.until.replace(until).is_none()
+    }
+
+    /// Ends the pause of an open breaker at the time `now`, so that it admits a request as a trial.
+    pub fn end_pause(&self, now: Instant) {
+        let mut state = self.state();
+        state.until = state.until.map(|until| until.min(now));
     }
 
     /// Returns true if the breaker is open, because too many requests failed since the last
@@ -87,14 +96,17 @@ mod tests {
         let breaker = Breaker::new(2, Duration::from_secs(10));
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        breaker.failed(start);
-        assert!(breaker.admit(start).is_ok());
-        breaker.failed(start);
+        assert!(!breaker.failed(start) && breaker.admit(start).is_ok());
+        assert!(breaker.failed(start) && !breaker.failed(start));
+        breaker.succeeded();
+        assert!(!breaker.failed(start) && breaker.failed(start));
         assert_eq!(breaker.admit(after(4)), Err(Duration::from_secs(6)));
         assert!(breaker.admit(after(10)).is_ok(), "one is let through");
         assert!(breaker.admit(after(11)).is_err(), "the others wait for it");
         breaker.failed(after(12));
         assert_eq!(breaker.admit(after(12)), Err(Duration::from_secs(20)), "twice as long");
+        breaker.end_pause(after(13));
+        assert!(breaker.admit(after(13)).is_ok() && breaker.is_open(), "the pause ended early");
         breaker.succeeded();
         assert!(breaker.admit(after(13)).is_ok() && !breaker.is_open());
     }

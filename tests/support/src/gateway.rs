@@ -168,8 +168,17 @@ impl ConformanceServer {
     /// # Errors
     /// The server does not start.
     pub fn start_in_mode(mode: &str) -> Result<Self> {
+        Self::start_at(mode, 0)
+    }
+
+    /// Starts the server for one protocol mode at this port. 0 selects a free one.
+    ///
+    /// # Errors
+    /// The server does not start.
+    pub fn start_at(mode: &str, port: u16) -> Result<Self> {
         let mut command = Command::new(artifacts::node()?);
         command.arg(conformance_script()).env("PEERS", artifacts::peers()?).env("ERA", mode);
+        command.env("PORT", port.to_string());
         let process = Process::start(command, true, "http://")?;
         let url = process.output().trim().to_owned();
         Ok(Self { _process: process, url })

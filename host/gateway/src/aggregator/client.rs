@@ -21,6 +21,9 @@ pub(super) struct Client {
     pub(super) session: Option<Arc<ClientSession>>,
     /// The client's headers that the gateway also sends to HTTP upstreams.
     pub(super) headers: HeaderMap,
+    /// True if the gateway acts for the client on its own, for example to follow changes. Failures
+    /// then do not count for the circuit breaker.
+    pub(super) is_background: bool,
 }
 
 impl Client {
@@ -33,6 +36,7 @@ impl Client {
             info: session.info.clone(),
             session: Some(Arc::clone(session)),
             headers: forwarded_headers(headers),
+            is_background: false,
         }
     }
 
@@ -45,7 +49,13 @@ impl Client {
             info,
             session: None,
             headers: forwarded_headers(headers),
+            is_background: false,
         }
+    }
+
+    /// Returns the client for work that the gateway does on its own.
+    pub(super) fn in_background(&self) -> Self {
+        Self { is_background: true, ..self.clone() }
     }
 }
 

@@ -99,6 +99,7 @@ impl Connections {
         let is_shared = upstream.isolation == Isolation::Shared;
         let info = if is_shared { ClientInfo::gateway() } else { client.info.clone() };
         let (slot, mode, headers) = (self.slot(key.clone()), client.mode, client.headers.clone());
+        let is_call = !client.is_background;
         let filter = Arc::clone(&self.filter);
         // Opening continues when the caller gives up, so that a server that starts slowly is ready
         // for the next request.
@@ -107,7 +108,7 @@ impl Connections {
             if let Some(open) = connection.as_ref().filter(|open| !open.has_ended()) {
                 return Ok(Arc::clone(open));
             }
-            let opened = upstream.open(mode, &info, &headers).await?;
+            let opened = upstream.open(mode, &info, &headers, is_call).await?;
             if filter.cache().is_some() {
                 tokio::spawn(pass_notifications(filter, upstream.name.clone(), opened.unrelated()));
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use tracing::info;
 
 use super::client::Origin;
 use super::client_session::no_client;
@@ -98,14 +99,15 @@ impl Forwarder {
         request: &[u8],
         message: Vec<u8>,
     ) -> Vec<u8> {
-        let call = match self.send(origin, server, message).await {
-            Ok(call) => call,
+        let (call, repeatable) = match self.send(origin, server, message).await {
+            Ok(sent) => sent,
             Err(failure) => return self.fail(&exchange, request, &failure),
         };
         let in_flight = InFlightRequest {
             server,
             request: request.to_vec(),
             exchange,
+            repeatable,
             call,
             input_rounds: 0,
             questions: ClientQuestions::default(),
@@ -114,16 +116,17 @@ impl Forwarder {
     }
 
     /// Sends a request to the upstream at index `server`, translated into the upstream's protocol
-    /// mode. Returns the request in flight.
+    /// mode. Also returns `message` if it may have to be sent again, in a new session.
     pub(super) async fn send(
         &self,
         origin: &Origin<'_>,
         server: usize,
         message: Vec<u8>,
-    ) -> Result<UpstreamRequest, Failure> {
+    ) -> Result<(UpstreamRequest, Option<Vec<u8>>), Failure> {
         let client = origin.client;
         let connection = self.connections.get(client, server).await?;
         let level = client.session.as_ref().and_then(|session| session.log_level());
+        let repeatable = connection.may_lose_session().then(|| message.clone());
         let message = translate::request(
             client.mode,
             connection.mode,
@@ -131,7 +134,12 @@ impl Forwarder {
             &client.info,
             level.as_deref(),
         );
-        connection.request(&message).await
+        let call = if client.is_background {
+            connection.request_uncounted(&message).await?
+        } else {
+            connection.request(&message).await?
+        };
+        Ok((call, repeatable))
     }
 
     /// Processes the upstream's messages about a request, up to its response. Returns the shaped
@@ -168,6 +176,20 @@ impl Forwarder {
                         _ => {
                             let answer = no_client(head.raw_id());
                             in_flight.call.connection().send_in_background(answer);
+                        }
+                    }
+                }
+                UpstreamReply::Failed(Failure::SessionEnded(reason)) => {
+                    // The upstream has not processed the request: it is sent again, once.
+                    let Some(message) = in_flight.repeatable.take() else {
+                        let failure = Failure::SessionEnded(reason);
+                        return self.fail(&in_flight.exchange, &in_flight.request, &failure);
+                    };
+                    info!(upstream = upstream.name, "session ended, a new one is started");
+                    match self.send(origin, in_flight.server, message).await {
+                        Ok((call, _)) => in_flight.call = call,
+                        Err(failure) => {
+                            return self.fail(&in_flight.exchange, &in_flight.request, &failure);
                         }
                     }
                 }
@@ -249,12 +271,13 @@ async fn next_reply(in_flight: &mut InFlightRequest) -> UpstreamReply {
         Ok(reply) => reply,
         Err(_) => {
             let server = &in_flight.call.connection().server;
-            server.failed();
-            UpstreamReply::Failed(Failure::Timeout(format!(
+            let failure = Failure::Timeout(format!(
                 "The upstream `{}` did not answer within {} s.",
                 server.name,
                 limit.as_secs()
-            )))
+            ));
+            server.failed(&failure);
+            UpstreamReply::Failed(failure)
         }
     }
 }

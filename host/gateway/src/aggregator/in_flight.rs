@@ -13,6 +13,9 @@ pub(super) struct InFlightRequest {
     /// resources.
     pub(super) request: Vec<u8>,
     pub(super) exchange: Exchange,
+    /// The message to send again if the upstream has forgotten the session. `None` if that cannot
+    /// happen, or has happened already.
+    pub(super) repeatable: Option<Vec<u8>>,
     pub(super) call: UpstreamRequest,
     /// The number of times that the upstream has asked for input.
     pub(super) input_rounds: usize,

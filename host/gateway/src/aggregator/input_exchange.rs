@@ -73,7 +73,7 @@ impl Forwarder {
                 splice(&in_flight.request, params.get(), &append_members(&cleared, &added));
         }
         match self.send(origin, in_flight.server, in_flight.request.clone()).await {
-            Ok(call) => {
+            Ok((call, _)) => {
                 in_flight.call = call;
                 Ok(())
             }

@@ -66,7 +66,7 @@ impl Subscriptions {
     ) -> Vec<AbortOnDrop> {
         let (confirmed, mut confirmations) = unbounded_channel();
         let tasks = (0..self.connections.servers.len()).map(|server| {
-            let (subscriptions, client) = (self.clone(), client.clone());
+            let (subscriptions, client) = (self.clone(), client.in_background());
             let filter = self.filter_for(filter, server);
             let sinks = Sinks { changes: changes.clone(), confirmed: confirmed.clone() };
             AbortOnDrop(tokio::spawn(async move {
@@ -127,7 +127,8 @@ impl Subscriptions {
         for uri in filter.uris() {
             let (_, uri) = self.router.uri_owner(uri);
             let request = json!({"jsonrpc": "2.0", "id": 0, "method": "resources/subscribe", "params": {"uri": uri}});
-            if let Ok(mut call) = connection.request(request.to_string().as_bytes()).await {
+            if let Ok(mut call) = connection.request_uncounted(request.to_string().as_bytes()).await
+            {
                 let _ = call.next().await;
             }
         }
@@ -161,7 +162,7 @@ impl Subscriptions {
             filter.json(),
             client.info.meta()
         );
-        let Ok(mut call) = connection.request(request.as_bytes()).await else { return };
+        let Ok(mut call) = connection.request_uncounted(request.as_bytes()).await else { return };
         while let UpstreamReply::Related(message) = call.next().await {
             let Some(head) = Head::read(&message) else { continue };
             self.filter.on_notification(&connection.server.name, &head);
@@ -197,6 +198,7 @@ impl Subscriptions {
         client: Client,
     ) -> AbortOnDrop {
         let (subscriptions, session) = (self.clone(), Arc::downgrade(session));
+        let client = client.in_background();
         AbortOnDrop(tokio::spawn(async move {
             let mut tasks = Vec::new();
             for server in 0..subscriptions.connections.servers.len() {

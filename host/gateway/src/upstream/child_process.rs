@@ -148,7 +148,7 @@ impl OutputReader {
         }
         warn!(upstream = self.name, ?status, "process exited unexpectedly");
         if let Some(server) = self.server.upgrade() {
-            server.failed();
+            server.failed(&ended);
         }
     }
 

@@ -163,7 +163,8 @@ impl UpstreamConnection {
                 client.meta()
             ),
         };
-        let mut request = self.request(request.as_bytes()).await?;
+        // The circuit breaker counts the opening of a connection as a whole.
+        let mut request = self.request_uncounted(request.as_bytes()).await?;
         loop {
             match request.next().await {
                 UpstreamReply::Related(_) => {}
@@ -185,13 +186,29 @@ impl UpstreamConnection {
         self: &Arc<Self>,
         message: &[u8],
     ) -> Result<UpstreamRequest, Failure> {
+        self.begin(message, true).await
+    }
+
+    /// Sends a request of the gateway's own, which the circuit breaker does not count.
+    pub(crate) async fn request_uncounted(
+        self: &Arc<Self>,
+        message: &[u8],
+    ) -> Result<UpstreamRequest, Failure> {
+        self.begin(message, false).await
+    }
+
+    async fn begin(
+        self: &Arc<Self>,
+        message: &[u8],
+        is_call: bool,
+    ) -> Result<UpstreamRequest, Failure> {
         let mut started = self.inbox.requests.begin(message)?;
         let (id, message) = (started.id, std::mem::take(&mut started.message));
         // Built first: if sending fails, its drop removes the request from the table.
         let mut request = UpstreamRequest { connection: Arc::clone(self), started, reader: None };
         match &self.transport {
             Transport::Process(process) => process.send(&message).await?,
-            Transport::Http(http) => request.reader = Some(http.request(id, message)),
+            Transport::Http(http) => request.reader = Some(http.request(id, message, is_call)),
         }
         Ok(request)
     }
@@ -223,6 +240,12 @@ impl UpstreamConnection {
     /// byte of the response, such as an SSE comment, extends the limit.
     pub(crate) fn enforces_timeout(&self) -> bool {
         matches!(self.transport, Transport::Http(_))
+    }
+
+    /// Returns true if the upstream may forget the session, so that a request has to be repeated in
+    /// a new one.
+    pub(crate) fn may_lose_session(&self) -> bool {
+        self.mode == ProtocolMode::Stateful && matches!(self.transport, Transport::Http(_))
     }
 
     /// Returns true if the connection has ended and can no longer be used.

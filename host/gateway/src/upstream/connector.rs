@@ -14,18 +14,28 @@ use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
 impl UpstreamServer {
     /// Opens a connection in the preferred protocol mode, or in the other one if that fails.
-    /// `client` and `headers` describe the client on whose behalf the gateway connects.
+    /// `client` and `headers` describe the client on whose behalf the gateway connects. The circuit
+    /// breaker counts a failure if `is_call` is true, which means that a client's call needs the
+    /// connection.
     pub(crate) async fn open(
         self: &Arc<Self>,
         preferred: ProtocolMode,
         client: &ClientInfo,
         headers: &HeaderMap,
+        is_call: bool,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
-        self.check_circuit()?;
+        if is_call {
+            self.circuit.admit()?;
+        } else {
+            self.circuit.check()?;
+        }
         let opened = self.open_in_any_mode(preferred, client, headers).await;
         match &opened {
             Ok(_) => self.succeeded(),
-            Err(_) => self.failed(),
+            // A refusal of this client must not keep others from the upstream.
+            Err(Failure::Refused(_)) => {}
+            Err(failure) if is_call => self.failed(failure),
+            Err(_) => {}
         }
         opened
     }

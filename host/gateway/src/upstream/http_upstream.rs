@@ -1,7 +1,7 @@
 //! An HTTP endpoint of an upstream: each request has one response, whose body is streamed.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ::http::{Method, Request, Response, StatusCode, Uri};
@@ -10,9 +10,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 
 use super::Failure;
+use super::circuit::Circuit;
 use crate::access::{API_KEY, HttpClient};
 use crate::config::{Authorization, Upstream};
-use crate::store::Breaker;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
@@ -30,6 +30,11 @@ const HOP_BY_HOP: [HeaderName; 10] = [
     header::HOST,
     header::CONTENT_LENGTH,
 ];
+
+/// The pause between two probes of an upstream whose circuit is open.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum time that a probe waits for the upstream.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the headers of a request or response without the hop-by-hop ones.
 pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
@@ -59,9 +64,8 @@ pub(crate) struct HttpUpstream {
     timeout: Duration,
     max_bytes: usize,
     client: HttpClient,
-    pub(crate) breaker: Breaker,
+    pub(crate) circuit: Arc<Circuit>,
     permits: tokio::sync::Semaphore,
-    recorder: Arc<Recorder>,
 }
 
 impl HttpUpstream {
@@ -97,27 +101,43 @@ impl HttpUpstream {
             timeout: config.limits.timeout(),
             max_bytes,
             client,
-            breaker: Breaker::new(
-                config.limits.failures,
-                Duration::from_secs(config.limits.pause_seconds),
-            ),
+            circuit: Arc::new(Circuit::new(&config.name, &config.limits, recorder)),
             permits: tokio::sync::Semaphore::new(config.limits.concurrency),
-            recorder,
         })
     }
 
-    /// Sends a request to the configured URL, or to `path` below it. Returns the response before
-    /// its body has arrived. Dropping the response cancels the request.
+    /// Sends a client's request to the configured URL, or to `path` below it. The circuit breaker
+    /// counts its outcome. Returns the response before its body has arrived. Dropping the response
+    /// cancels the request.
     pub(crate) async fn send(
+        self: &Arc<Self>,
+        method: Method,
+        path: Option<&str>,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
+        self.circuit.admit()?;
+        let answered = self.send_uncounted(method, path, headers, body).await;
+        match &answered {
+            Ok(response) if response.status().is_server_error() => {
+                let status = response.status();
+                self.failed(&format!("it answered with {status}"), is_unreachable(status));
+            }
+            Ok(_) => self.circuit.succeeded(),
+            Err(failure) => self.count_failure(failure),
+        }
+        answered
+    }
+
+    /// Sends a request of the gateway's own, such as one for an event stream. Otherwise as
+    /// [`Self::send`], but the circuit breaker neither refuses nor counts it.
+    pub(crate) async fn send_uncounted(
         &self,
         method: Method,
         path: Option<&str>,
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, Failure> {
-        self.breaker
-            .admit(Instant::now())
-            .map_err(|wait| Failure::circuit_open(&self.name, wait))?;
         let waited = tokio::time::timeout(self.timeout, self.permits.acquire()).await;
         let _permit = waited.map_err(|_| self.timed_out("has too many requests to answer"))?;
         let mut request = Request::new(Full::new(body));
@@ -135,20 +155,10 @@ impl HttpUpstream {
             headers.insert(name.clone(), value.clone());
         }
         let sent = tokio::time::timeout(self.timeout, self.client.request(request)).await;
-        let answered = match sent {
-            Err(_) => Err(self.timed_out("did not answer")),
-            Ok(Err(error)) => Err(Failure::Unavailable(format!(
-                "{} cannot be reached: {}.",
-                self.display_name(),
-                root_cause(&error)
-            ))),
-            Ok(Ok(response)) => Ok(response),
-        };
-        match &answered {
-            Ok(response) if !response.status().is_server_error() => self.succeeded(),
-            _ => self.failed(),
-        }
-        answered
+        sent.map_err(|_| self.timed_out("did not answer"))?.map_err(|error| {
+            let (name, cause) = (self.display_name(), root_cause(&error));
+            Failure::Unavailable(format!("{name} cannot be reached: {cause}."))
+        })
     }
 
     fn target(&self, path: Option<&str>) -> Result<Uri, Failure> {
@@ -174,40 +184,49 @@ impl HttpUpstream {
         ))
     }
 
-    fn succeeded(&self) {
-        self.breaker.succeeded();
-        self.recorder.metrics.upstream_is(&self.name, true);
+    /// Counts a call that failed on the way to or from the upstream.
+    pub(super) fn count_failure(self: &Arc<Self>, failure: &Failure) {
+        let is_unreachable = matches!(failure, Failure::Unavailable(_));
+        self.failed(&failure.to_string(), is_unreachable);
     }
 
-    fn failed(&self) {
-        self.breaker.failed(Instant::now());
-        self.recorder.metrics.upstream_failed(&self.name);
-        self.recorder.metrics.upstream_is(&self.name, !self.breaker.is_open());
+    fn failed(self: &Arc<Self>, reason: &str, is_unreachable: bool) {
+        if self.circuit.failed(reason, is_unreachable) {
+            tokio::spawn(probe(Arc::downgrade(self)));
+        }
+    }
+
+    /// Returns true if the upstream answers at all. The status of most MCP servers is 405.
+    async fn is_reachable(&self) -> bool {
+        let headers = HeaderMap::new();
+        let sent = self.send_uncounted(Method::HEAD, None, &headers, Bytes::new());
+        let answered = tokio::time::timeout(PROBE_TIMEOUT, sent).await;
+        matches!(answered, Ok(Ok(response)) if !is_unreachable(response.status()))
     }
 
     /// Reads the next chunk of a response body within the upstream's time limit. Returns `None` at
     /// the end of the body.
     pub(crate) async fn next_chunk_in_time(
-        &self,
+        self: &Arc<Self>,
         body: &mut Incoming,
     ) -> Result<Option<Bytes>, Failure> {
-        match tokio::time::timeout(self.timeout, next_chunk(body)).await {
+        let read = match tokio::time::timeout(self.timeout, next_chunk(body)).await {
             Ok(chunk) => chunk.map_err(|reason| {
-                self.failed();
                 Failure::Unavailable(format!(
                     "{} broke off in its answer: {reason}.",
                     self.display_name()
                 ))
             }),
-            Err(_) => {
-                self.failed();
-                Err(self.timed_out("went silent in its answer: nothing came"))
-            }
+            Err(_) => Err(self.timed_out("went silent in its answer: nothing came")),
+        };
+        if let Err(failure) = &read {
+            self.count_failure(failure);
         }
+        read
     }
 
     /// Reads a response body to its end. Fails if it exceeds the maximum size or the time limit.
-    pub(crate) async fn collect(&self, mut body: Incoming) -> Result<Bytes, Failure> {
+    pub(crate) async fn collect(self: &Arc<Self>, mut body: Incoming) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
         while let Some(part) = self.next_chunk_in_time(&mut body).await? {
             if whole.len() + part.len() > self.max_bytes {
@@ -230,6 +249,23 @@ impl HttpUpstream {
             self.display_name(),
             self.max_bytes
         ))
+    }
+}
+
+/// Returns true if the status reports that the server behind a proxy cannot be reached.
+fn is_unreachable(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 502..=504)
+}
+
+/// Probes an upstream while its circuit is open, so that it closes soon after the upstream is back
+/// and no client's call has to be the trial.
+async fn probe(http: Weak<HttpUpstream>) {
+    loop {
+        tokio::time::sleep(PROBE_INTERVAL).await;
+        let Some(http) = http.upgrade().filter(|http| http.circuit.is_open()) else { return };
+        if http.is_reachable().await {
+            http.circuit.reached();
+        }
     }
 }
 

@@ -11,7 +11,10 @@ use tokio::sync::mpsc;
 use super::Failure;
 use crate::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
 
-/// A message of the upstream that belongs to a client's request, or the failure of that request.
+/// The maximum number of requests in flight on one connection.
+const MAX_PENDING: usize = 4_096;
+
+/// A message of the upstream that belongs to a client's request.
 #[derive(Debug)]
 pub(crate) enum UpstreamReply {
     /// A notification, or a request to the client, that precedes the answer.
@@ -68,6 +71,11 @@ impl RequestTable {
         let mut state = self.state();
         if let Some(ended) = &state.ended {
             return Err(ended.clone());
+        }
+        if state.pending.len() >= MAX_PENDING {
+            return Err(Failure::Unavailable(format!(
+                "{MAX_PENDING} requests to the upstream wait for an answer already. Try again later."
+            )));
         }
         state.last_id += 1;
         let id = state.last_id;
@@ -144,8 +152,12 @@ impl RequestTable {
         }
     }
 
-    /// Marks the connection as ended for the reason `failure`, which all pending and later requests
-    /// get.
+    /// Marks the connection as ended for later requests. Those in flight may still be answered.
+    pub(crate) fn close(&self, failure: &Failure) {
+        self.state().ended.get_or_insert_with(|| failure.clone());
+    }
+
+    /// Marks the connection as ended. All requests fail, as do later ones.
     pub(crate) fn end(&self, failure: &Failure) {
         let mut state = self.state();
         state.ended = Some(failure.clone());
@@ -226,8 +238,20 @@ mod tests {
         assert!(two.replies.try_recv().is_err());
         let changed = br#"{"method":"notifications/tools/list_changed"}"#.to_vec();
         assert_eq!(requests.deliver(changed.clone(), None), Some(changed));
+        requests.close(&Failure::SessionEnded("gone".into()));
+        assert!(requests.begin(&message(3)).is_err() && one.replies.try_recv().is_err());
         requests.end(&Failure::Unavailable("gone".into()));
         assert!(matches!(one.replies.try_recv(), Ok(UpstreamReply::Failed(_))));
         assert!(requests.begin(&message(3)).is_err());
+    }
+
+    #[test]
+    fn requests_in_flight_are_limited() {
+        let requests = RequestTable::default();
+        let begin = || requests.begin(br#"{"id":1,"method":"tools/call"}"#);
+        let mut pending: Vec<StartedRequest> = (0..MAX_PENDING).map(|_| begin().unwrap()).collect();
+        assert!(begin().unwrap_err().to_string().contains("4096 requests"));
+        assert!(requests.forget(pending.pop().unwrap().id));
+        assert!(begin().is_ok());
     }
 }

@@ -3,15 +3,15 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Failure;
+use super::circuit::Circuit;
 use super::http_upstream::HttpUpstream;
 use crate::config::{Isolation, ProtocolModeSetting, Upstream};
 use crate::protocol_mode::ProtocolMode;
-use crate::store::Breaker;
 use crate::telemetry::Recorder;
 
 /// The protocol modes that an upstream speaks: true or false for each, `None` if not known yet.
@@ -32,7 +32,8 @@ pub(crate) struct UpstreamServer {
     pub(super) http: Option<Arc<HttpUpstream>>,
     /// The maximum size of a message from the upstream, in bytes.
     pub(super) max_bytes: usize,
-    breaker: Breaker,
+    /// The circuit breaker. An HTTP endpoint counts the calls in it too.
+    pub(super) circuit: Arc<Circuit>,
     modes: Mutex<KnownModes>,
     permits: Semaphore,
     recorder: Arc<Recorder>,
@@ -56,13 +57,14 @@ impl UpstreamServer {
             }
             ProtocolModeSetting::Both => KnownModes { stateful: Some(true), stateless: Some(true) },
         };
+        let circuit = http.as_ref().map(|http| Arc::clone(&http.circuit));
+        let circuit = circuit.unwrap_or_else(|| {
+            Arc::new(Circuit::new(&config.name, &config.limits, Arc::clone(&recorder)))
+        });
         Self {
             name: config.name.clone(),
             isolation: config.isolation,
-            breaker: Breaker::new(
-                config.limits.failures,
-                Duration::from_secs(config.limits.pause_seconds),
-            ),
+            circuit,
             modes: Mutex::new(modes),
             permits: Semaphore::new(config.limits.concurrency),
             config,
@@ -104,12 +106,6 @@ impl UpstreamServer {
         self.config.limits.timeout()
     }
 
-    /// Returns a failure while the circuit is open, because the upstream failed repeatedly. After a
-    /// pause, one caller is admitted as a test.
-    pub(super) fn check_circuit(&self) -> Result<(), Failure> {
-        self.breaker.admit(Instant::now()).map_err(|wait| Failure::circuit_open(&self.name, wait))
-    }
-
     /// Counts the start of a child process, or the opening of an HTTP connection, in the metrics.
     pub(super) fn started(&self) {
         self.recorder.metrics.upstream_started(&self.name);
@@ -117,19 +113,22 @@ impl UpstreamServer {
 
     /// Records that the upstream responded, which closes its circuit breaker.
     pub(crate) fn succeeded(&self) {
-        self.breaker.succeeded();
-        self.recorder.metrics.upstream_is(&self.name, true);
+        self.circuit.succeeded();
     }
 
-    /// Records a failure of the upstream, which may open its circuit breaker.
-    pub(crate) fn failed(&self) {
-        self.breaker.failed(Instant::now());
-        self.recorder.metrics.upstream_failed(&self.name);
-        self.recorder.metrics.upstream_is(&self.name, !self.is_circuit_open());
+    /// Counts a failure of the upstream, which may open the circuit.
+    pub(crate) fn failed(&self, failure: &Failure) {
+        match &self.http {
+            Some(http) => http.count_failure(failure),
+            None => {
+                self.circuit
+                    .failed(&failure.to_string(), matches!(failure, Failure::Unavailable(_)));
+            }
+        }
     }
 
     /// Returns true if requests to the upstream are suspended because it failed repeatedly.
     pub(crate) fn is_circuit_open(&self) -> bool {
-        self.breaker.is_open() || self.http.as_ref().is_some_and(|http| http.breaker.is_open())
+        self.circuit.is_open()
     }
 }

@@ -14,16 +14,21 @@ use tracing::debug;
 use super::Failure;
 use super::http_upstream::{HttpUpstream, is_refusal, next_chunk};
 use super::inbox::Inbox;
-use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
+use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
 use crate::message::{
     Head, Kind, STATELESS_VERSION, replace_invalid_utf8, split_batch, with_member,
 };
 use crate::protocol_mode::ProtocolMode;
 use crate::tasks::AbortOnDrop;
-use context_guard_protocol::sse::Framer;
+use context_guard_protocol::sse::{Event, Framer};
 
 /// The pause before an upstream's common stream is opened again after it ended.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// The maximum pause before an ended stream is continued, whatever the server proposes.
+const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
+/// The maximum number of continuations in a row that bring no event.
+const MAX_IDLE_POLLS: usize = 10;
 
 /// The session id and protocol version that every request to a stateful upstream carries after the
 /// handshake.
@@ -105,17 +110,27 @@ impl StreamableHttp {
         headers
     }
 
-    /// Sends a request under the gateway's id `id`, and reads the response into the inbox. Dropping
-    /// the returned task stops reading.
-    pub(super) fn request(self: &Arc<Self>, id: u64, message: Vec<u8>) -> AbortOnDrop {
+    /// Sends the request with this id of the gateway, and reads the response into the inbox. The
+    /// circuit breaker counts it if `is_call` is true. Dropping the returned task stops the reading.
+    pub(super) fn request(
+        self: &Arc<Self>,
+        id: u64,
+        message: Vec<u8>,
+        is_call: bool,
+    ) -> AbortOnDrop {
         let headers = self.headers_for(&message);
         let is_long_lived =
             Head::read(&message).is_some_and(|head| head.method() == "subscriptions/listen");
         let reader = ResponseReader::new(self, Some(id), is_long_lived);
         AbortOnDrop(tokio::spawn(async move {
-            let http = Arc::clone(&reader.http);
-            let read = match http.send(Method::POST, None, &headers, Bytes::from(message)).await {
-                Ok(response) => reader.read(response).await,
+            let (http, body) = (Arc::clone(&reader.http), Bytes::from(message));
+            let sent = if is_call {
+                http.send(Method::POST, None, &headers, body).await
+            } else {
+                http.send_uncounted(Method::POST, None, &headers, body).await
+            };
+            let read = match sent {
+                Ok(response) => reader.read_resumable(response, &headers).await,
                 Err(failure) => Err(failure),
             };
             // Has no effect if the response contained the answer.
@@ -127,7 +142,8 @@ impl StreamableHttp {
     /// Sends a notification, or an answer to a request of the upstream.
     pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
         let headers = self.headers_for(&message);
-        let response = self.http.send(Method::POST, None, &headers, message.into()).await?;
+        let sent = self.http.send_uncounted(Method::POST, None, &headers, message.into());
+        let response = sent.await?;
         if response.status().is_success() {
             return Ok(());
         }
@@ -149,15 +165,25 @@ impl StreamableHttp {
         headers.remove(CONTENT_TYPE);
         let reader = ResponseReader::new(self, None, true);
         let task = tokio::spawn(async move {
+            let (http, mut was_open) = (Arc::clone(&reader.http), false);
             while reader.transport.strong_count() > 0 {
-                match reader.http.send(Method::GET, None, &headers, Bytes::new()).await {
+                match http.send_uncounted(Method::GET, None, &headers, Bytes::new()).await {
                     Ok(response) if response.status() == StatusCode::OK => {
-                        if let Err(failure) = reader.read(response).await {
+                        was_open = true;
+                        if let Err(failure) = reader.read(response, &mut None).await {
                             debug!(upstream = reader.http.name, "event stream ended: {failure}");
                         }
                     }
-                    // The stream is optional: 405 is the usual answer.
-                    Ok(_) => return,
+                    // A proxy answers for a server that is away.
+                    Ok(response) if response.status().is_server_error() => {}
+                    Ok(_) => {
+                        // The stream is optional: 405 is the usual answer. After an open stream,
+                        // the refusal means that the server has forgotten the session.
+                        if was_open {
+                            reader.inbox.requests.close(&reader.session_ended());
+                        }
+                        return;
+                    }
                     Err(_) => {}
                 }
                 tokio::time::sleep(REOPEN_PAUSE).await;
@@ -175,10 +201,40 @@ impl Drop for StreamableHttp {
         {
             let (http, headers) = (Arc::clone(&self.http), self.headers_for(b""));
             runtime.spawn(async move {
-                let _ = http.send(Method::DELETE, None, &headers, Bytes::new()).await;
+                let _ = http.send_uncounted(Method::DELETE, None, &headers, Bytes::new()).await;
             });
         }
     }
+}
+
+/// The place in an event stream from which it can be continued.
+struct Resumption {
+    last_event: HeaderValue,
+    pause: Duration,
+}
+
+impl Resumption {
+    /// Moves the place to an event, if the event has an id.
+    fn update(resumption: &mut Option<Self>, event: &Event) {
+        let pause = event.retry().or_else(|| resumption.as_ref().map(|known| known.pause));
+        let pause = pause.unwrap_or(REOPEN_PAUSE).min(MAX_RESUME_PAUSE);
+        if let Some(id) = event.id().and_then(|id| HeaderValue::from_bytes(id).ok()) {
+            *resumption = Some(Self { last_event: id, pause });
+        } else if let Some(resumption) = resumption {
+            resumption.pause = pause;
+        }
+    }
+}
+
+/// Returns true if a response means that the server has forgotten the session of the request, and
+/// so has not processed it. The status is 404 (MCP 2025-11-25, transports). Many servers answer 400
+/// instead, with a text such as "No valid session ID provided" or "Server not initialized".
+fn is_session_error(status: StatusCode, body: &[u8]) -> bool {
+    if status != StatusCode::BAD_REQUEST {
+        return status == StatusCode::NOT_FOUND;
+    }
+    let text = String::from_utf8_lossy(body.get(..1_000).unwrap_or(body)).to_lowercase();
+    text.contains("session") || text.contains("not initialized")
 }
 
 /// Reads HTTP responses of the upstream into the inbox.
@@ -186,7 +242,6 @@ struct ResponseReader {
     transport: Weak<StreamableHttp>,
     http: Arc<HttpUpstream>,
     inbox: Arc<Inbox>,
-    mode: ProtocolMode,
     /// The gateway's id of the request that the response answers. `None` for the common stream.
     request: Option<u64>,
     /// True if the stream may be silent for any length of time, as for a subscription.
@@ -199,14 +254,66 @@ impl ResponseReader {
             transport: Arc::downgrade(transport),
             http: Arc::clone(&transport.http),
             inbox: Arc::clone(&transport.inbox),
-            mode: transport.mode,
             request,
             is_long_lived,
         }
     }
 
-    /// Reads a response to its end, and delivers each message in it to the inbox.
-    async fn read(&self, response: http::Response<Incoming>) -> Result<(), Failure> {
+    fn session_ended(&self) -> Failure {
+        Failure::SessionEnded(format!("The upstream `{}` ended the session.", self.http.name))
+    }
+
+    /// Returns true if requests to the upstream carry a session id.
+    fn has_session(&self) -> bool {
+        let transport = self.transport.upgrade();
+        transport.is_some_and(|transport| transport.session().id.is_some())
+    }
+
+    /// Reads the response to a request, and the streams that continue it. A server may end a stream
+    /// before the answer and expect the client to poll (MCP 2025-11-25, SEP-1699).
+    async fn read_resumable(
+        &self,
+        response: http::Response<Incoming>,
+        headers: &HeaderMap,
+    ) -> Result<(), Failure> {
+        let mut resumption = None;
+        self.read(response, &mut resumption).await?;
+        let mut idle_polls = 0;
+        while let Some(Resumption { last_event, pause }) = resumption.take()
+            && idle_polls < MAX_IDLE_POLLS
+            && self.is_unanswered()
+        {
+            tokio::time::sleep(pause).await;
+            let mut headers = headers.clone();
+            headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+            headers.remove(CONTENT_TYPE);
+            headers.insert(LAST_EVENT_ID, last_event.clone());
+            let sent = self.http.send_uncounted(Method::GET, None, &headers, Bytes::new());
+            let response = sent.await?;
+            if response.status() != StatusCode::OK {
+                break;
+            }
+            let mut next = Some(Resumption { last_event: last_event.clone(), pause });
+            self.read(response, &mut next).await?;
+            let is_idle = next.as_ref().is_some_and(|next| next.last_event == last_event);
+            idle_polls = if is_idle { idle_polls + 1 } else { 0 };
+            resumption = next;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the request whose response is read has no answer yet.
+    fn is_unanswered(&self) -> bool {
+        self.request.is_some_and(|request| self.inbox.requests.is_in_flight(request))
+    }
+
+    /// Reads a response to its end and delivers each message in it. Sets `resumption` if the
+    /// response is a stream with event ids.
+    async fn read(
+        &self,
+        response: http::Response<Incoming>,
+        resumption: &mut Option<Resumption>,
+    ) -> Result<(), Failure> {
         let (head, body) = response.into_parts();
         if let (Some(transport), Some(id)) =
             (self.transport.upgrade(), head.headers.get(SESSION_ID))
@@ -215,13 +322,14 @@ impl ResponseReader {
         }
         // A refusal concerns the client or the load, not the request: it is not an answer.
         if is_refusal(head.status) {
-            return Err(Failure::Unavailable(format!(
-                "The upstream `{}` answered with {}.",
-                self.http.name, head.status
-            )));
+            let text = format!("The upstream `{}` answered with {}.", self.http.name, head.status);
+            return Err(match head.status.is_server_error() {
+                true => Failure::Unavailable(text),
+                false => Failure::Refused(text),
+            });
         }
         if is_event_stream(header(&head.headers, CONTENT_TYPE)) {
-            self.read_events(body).await
+            self.read_events(body, resumption).await
         } else {
             self.read_messages(head.status, body).await
         }
@@ -230,6 +338,11 @@ impl ResponseReader {
     async fn read_messages(&self, status: StatusCode, body: Incoming) -> Result<(), Failure> {
         let answer = self.http.collect(body).await?;
         let answer = replace_invalid_utf8(&answer);
+        if self.has_session() && is_session_error(status, &answer) {
+            let failure = self.session_ended();
+            self.inbox.requests.close(&failure);
+            return Err(failure);
+        }
         let mut has_message = false;
         for message in split_batch(&answer) {
             let Some(head) = Head::read(message) else { continue };
@@ -246,16 +359,6 @@ impl ResponseReader {
             has_message = true;
             self.receive(message);
         }
-        // 404 means that the server has forgotten the session (MCP 2025-11-25, transports). A new
-        // connection has to be opened.
-        if status == StatusCode::NOT_FOUND && self.mode == ProtocolMode::Stateful {
-            let failure = Failure::Unavailable(format!(
-                "The upstream `{}` ended the session.",
-                self.http.name
-            ));
-            self.inbox.requests.end(&failure);
-            return Err(failure);
-        }
         if !has_message && self.request.is_some() {
             return Err(Failure::Unavailable(format!(
                 "The upstream `{}` answered with {status} and no message.",
@@ -265,7 +368,11 @@ impl ResponseReader {
         Ok(())
     }
 
-    async fn read_events(&self, mut body: Incoming) -> Result<(), Failure> {
+    async fn read_events(
+        &self,
+        mut body: Incoming,
+        resumption: &mut Option<Resumption>,
+    ) -> Result<(), Failure> {
         let mut framer = Framer::default();
         loop {
             let chunk = if self.is_long_lived {
@@ -278,22 +385,32 @@ impl ResponseReader {
             } else {
                 self.http.next_chunk_in_time(&mut body).await?
             };
-            let Some(chunk) = chunk else { return Ok(()) };
+            let Some(chunk) = chunk else {
+                // Some servers omit the empty line after the last event.
+                if let Some(event) = framer.finish() {
+                    self.receive_event(&event);
+                }
+                return Ok(());
+            };
             framer.push(&chunk);
             while let Some(event) = framer.next_event() {
-                if let Some(data) = event.data() {
-                    for message in split_batch(&replace_invalid_utf8(&data)) {
-                        self.receive(message.to_vec());
-                    }
-                }
+                Resumption::update(resumption, &event);
+                self.receive_event(&event);
             }
             if framer.pending_bytes() > self.http.max_bytes() {
                 return Err(self.http.too_large());
             }
             // Nothing of interest follows the answer, and some servers keep the stream open.
-            if self.request.is_some_and(|request| !self.inbox.requests.is_in_flight(request)) {
+            if self.request.is_some() && !self.is_unanswered() {
                 return Ok(());
             }
+        }
+    }
+
+    fn receive_event(&self, event: &Event) {
+        let Some(data) = event.data() else { return };
+        for message in split_batch(&replace_invalid_utf8(&data)) {
+            self.receive(message.to_vec());
         }
     }
 

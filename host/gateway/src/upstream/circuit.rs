@@ -1,0 +1,91 @@
+//! The circuit breaker of an upstream. Clients' calls open and close it; traffic of the gateway's
+//! own, such as event streams, does not count.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use super::Failure;
+use crate::config::UpstreamLimits;
+use crate::store::Breaker;
+use crate::telemetry::Recorder;
+
+/// The circuit breaker of an upstream, with its metrics. Logs each change once.
+pub(crate) struct Circuit {
+    name: String,
+    breaker: Breaker,
+    /// True if the last failure was that the upstream could not be reached.
+    is_unreachable: AtomicBool,
+    recorder: Arc<Recorder>,
+}
+
+impl Circuit {
+    pub(super) fn new(name: &str, limits: &UpstreamLimits, recorder: Arc<Recorder>) -> Self {
+        Self {
+            name: name.to_owned(),
+            breaker: Breaker::new(limits.failures, Duration::from_secs(limits.pause_seconds)),
+            is_unreachable: AtomicBool::new(false),
+            recorder,
+        }
+    }
+
+    /// Admits a call, or returns the failure to report while the circuit is open. After a pause,
+    /// one call is admitted as a trial.
+    pub(super) fn admit(&self) -> Result<(), Failure> {
+        self.breaker.admit(Instant::now()).map_err(|wait| Failure::circuit_open(&self.name, wait))
+    }
+
+    /// Returns the failure to report if the circuit is open. Unlike [`Self::admit`], it never takes
+    /// the place of a call's trial.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.is_open() {
+            return Err(Failure::circuit_open(&self.name, Duration::ZERO));
+        }
+        Ok(())
+    }
+
+    /// Closes the circuit after the upstream has responded.
+    pub(super) fn succeeded(&self) {
+        let was_open = self.breaker.is_open();
+        let was_unreachable = self.is_unreachable.swap(false, Ordering::Relaxed);
+        self.breaker.succeeded();
+        self.recorder.metrics.upstream_is(&self.name, true);
+        if was_open {
+            warn!(upstream = self.name, "upstream is up again: circuit closed, calls are sent");
+        } else if was_unreachable {
+            warn!(upstream = self.name, "upstream is up again");
+        }
+    }
+
+    /// Counts a failed call. Returns true if it opened the circuit. `is_unreachable` is true if the
+    /// call did not reach the upstream.
+    pub(super) fn failed(&self, reason: &str, is_unreachable: bool) -> bool {
+        let was_unreachable = self.is_unreachable.swap(is_unreachable, Ordering::Relaxed);
+        let is_opened = self.breaker.failed(Instant::now());
+        self.recorder.metrics.upstream_failed(&self.name);
+        self.recorder.metrics.upstream_is(&self.name, !self.is_open());
+        if is_opened {
+            warn!(upstream = self.name, "circuit opened, calls are refused for now: {reason}");
+        } else if is_unreachable && !was_unreachable && !self.is_open() {
+            warn!(upstream = self.name, "upstream is down: {reason}");
+        }
+        is_opened
+    }
+
+    /// Notes that a probe has reached the upstream. That closes the circuit, unless calls failed
+    /// for another reason: then it admits one call as a trial.
+    pub(super) fn reached(&self) {
+        if self.is_unreachable.load(Ordering::Relaxed) {
+            self.succeeded();
+        } else {
+            self.breaker.end_pause(Instant::now());
+        }
+    }
+
+    /// Returns true if calls are refused because the upstream failed repeatedly.
+    pub(crate) fn is_open(&self) -> bool {
+        self.breaker.is_open()
+    }
+}
