@@ -306,3 +306,19 @@ fn idle_streams_do_not_delay_shutdown() -> Result<()> {
     ensure!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
     Ok(())
 }
+
+#[test]
+fn unknown_protocol_version_is_refused() -> Result<()> {
+    let gateway = Gateway::start(
+        json!([{"name": "houses", "command": [artifacts::property_server()?]}]),
+        json!({}),
+    )?;
+    let client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    for (version, status) in [("2025-06-18", 200), ("1999-01-01", 400), ("latest", 400)] {
+        let headers = [("mcp-session-id", &*client.session), ("mcp-protocol-version", version)];
+        let reply = post(&gateway.url(), &headers, list)?;
+        ensure!(reply.status == status, "{version}: {} {}", reply.status, reply.body);
+    }
+    Ok(())
+}

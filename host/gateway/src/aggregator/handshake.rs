@@ -13,7 +13,7 @@ use crate::reply;
 use crate::upstream::connection::UpstreamConnection;
 
 /// The stateful protocol versions that the gateway speaks.
-const STATEFUL_VERSIONS: [&str; 4] =
+pub(super) const STATEFUL_VERSIONS: [&str; 4] =
     ["2024-11-05", "2025-03-26", "2025-06-18", LATEST_STATEFUL_VERSION];
 
 /// Returns the protocol version that the client proposes if the gateway speaks it, otherwise the

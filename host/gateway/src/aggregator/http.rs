@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
@@ -15,15 +15,12 @@ use super::Aggregator;
 use super::client::Client;
 use super::client_session::ClientSession;
 use super::event_response::{event_body, keep_alive};
-use super::handshake::negotiate;
-use crate::headers::{PROTOCOL_VERSION, SESSION_ID, forwarded_headers, header};
+use super::handshake::{STATEFUL_VERSIONS, negotiate};
+use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, forwarded_headers, header};
 use crate::message::{Head, Kind, STATELESS_VERSION, is_stateless_version, members, split_batch};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::reply;
 use crate::upstream::server::UpstreamServer;
-
-/// The header with the id of the last event that a client received before its stream broke.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 impl Aggregator {
     /// Serves a client's HTTP request: POST runs messages, GET opens an event stream, DELETE ends
@@ -181,6 +178,14 @@ impl Aggregator {
         if id.is_empty() {
             let text = "Bad Request: the Mcp-Session-Id header is missing. Begin with initialize.";
             return Err(Box::new(bad_request(StatusCode::BAD_REQUEST, text)));
+        }
+        let version = header(headers, PROTOCOL_VERSION);
+        if !version.is_empty() && !STATEFUL_VERSIONS.contains(&version) {
+            let known = STATEFUL_VERSIONS.join(", ");
+            let text = format!(
+                "Bad Request: unsupported MCP-Protocol-Version `{version}`. Supported are {known}."
+            );
+            return Err(Box::new(bad_request(StatusCode::BAD_REQUEST, &text)));
         }
         self.sessions.find(principal, id).ok_or_else(|| {
             let text = "Session not found: begin again with initialize.";
