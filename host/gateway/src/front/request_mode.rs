@@ -3,7 +3,9 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use bytes::BytesMut;
 use context_guard_protocol::header::decode_value;
+use futures_util::{StreamExt, stream};
 use http::HeaderMap;
 
 use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, header};
@@ -28,17 +30,31 @@ pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode,
 /// The maximum size of a response to `server/discover` that is inspected, in bytes.
 const MAX_DISCOVER_BYTES: usize = 1 << 20;
 
-/// Returns the response to `server/discover`, and true if a stateless server sent it. The flag is
-/// `None` if the server refused the request or the body cannot be read.
+/// Returns the response to `server/discover` with a flag: true if a stateless server sent it. The
+/// flag is `None` if the server refused the request, or the body is too long or cannot be read.
 pub(crate) async fn inspect_discovery(response: Response) -> (Response, Option<bool>) {
     let status = response.status();
     if is_refusal(status) {
         return (response, None);
     }
     let (head, body) = response.into_parts();
-    let Ok(body) = axum::body::to_bytes(body, MAX_DISCOVER_BYTES).await else {
-        return (Response::from_parts(head, Body::empty()), None);
-    };
+    let (mut start, mut rest) = (BytesMut::new(), body.into_data_stream());
+    while start.len() <= MAX_DISCOVER_BYTES {
+        match rest.next().await {
+            Some(Ok(chunk)) => start.extend_from_slice(&chunk),
+            None => break,
+            Some(Err(error)) => {
+                // The client receives the same broken response.
+                let start = stream::iter([Ok(start.freeze()), Err(error)]);
+                return (Response::from_parts(head, Body::from_stream(start)), None);
+            }
+        }
+    }
+    let body = start.freeze();
+    if body.len() > MAX_DISCOVER_BYTES {
+        let body = Body::from_stream(stream::iter([Ok(body)]).chain(rest));
+        return (Response::from_parts(head, body), None);
+    }
     let mut framer = Framer::default();
     framer.push(&body);
     let data: Vec<Vec<u8>> = std::iter::from_fn(|| framer.next_event())
@@ -85,6 +101,24 @@ pub(crate) fn header_mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn long_discovery_passes_whole() {
+        let answer = |bytes: usize| {
+            let text = "x".repeat(bytes);
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"instructions":"{text}"}}}}"#)
+        };
+        for (bytes, expected) in [(10, Some(true)), (3 << 20, None)] {
+            let body = answer(bytes);
+            let chunks: Vec<Result<Vec<u8>, std::io::Error>> =
+                body.as_bytes().chunks(100_000).map(|chunk| Ok(chunk.to_vec())).collect();
+            let response = Response::new(Body::from_stream(stream::iter(chunks)));
+            let (response, shows) = inspect_discovery(response).await;
+            assert_eq!(shows, expected);
+            let passed = axum::body::to_bytes(response.into_body(), 1 << 30).await.unwrap();
+            assert!(passed == body.as_bytes(), "{} of {} bytes", passed.len(), body.len());
+        }
+    }
 
     #[test]
     fn headers_must_match_body() {
