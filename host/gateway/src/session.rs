@@ -33,6 +33,8 @@ struct SessionState {
     pending: PendingRequests<Exchange>,
     protocol_version: String,
     client_name: Option<String>,
+    /// True after an event with an id on any stream, because streams of the session can be resumed.
+    is_resumable: bool,
 }
 
 /// The result of passing a client's message through the filter: a message for the upstream, an
@@ -84,6 +86,16 @@ impl Session {
     /// Returns the authenticated principal that may use the session.
     pub(crate) fn owner(&self) -> &str {
         &self.owner
+    }
+
+    /// Notes that the upstream gives its events ids, from which a client can resume a stream.
+    pub(crate) fn set_resumable(&self) {
+        self.state().is_resumable = true;
+    }
+
+    /// Returns true if clients can resume the upstream's streams.
+    pub(crate) fn is_resumable(&self) -> bool {
+        self.state().is_resumable
     }
 
     fn state(&self) -> MutexGuard<'_, SessionState> {

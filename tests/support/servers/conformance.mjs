@@ -154,7 +154,9 @@ function interactive(tool, server, era) {
     titledMulti: { type: "array", items: { anyOf: titled } },
   }, []);
   tool("test_reconnection", "Closes the stream before it answers", async (_, ctx) => {
-    ctx.http?.closeSSE?.();
+    // The SDK offers this only for clients that poll. A server may close the stream of others too.
+    const close = ctx.http?.closeSSE ?? (() => era === "legacy" && server.server.transport?.closeSSEStream?.(ctx.mcpReq.id));
+    close();
     await wait(100);
     return text("Reconnection test completed");
   });

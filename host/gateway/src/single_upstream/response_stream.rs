@@ -24,8 +24,6 @@ pub(super) struct ResponseStream {
     framer: Framer,
     is_long_lived: bool,
     unanswered: UnansweredRequests,
-    /// True after an event with an id, from which the client can resume the stream later.
-    is_resumable: bool,
     /// Encoded events that are ready to be sent to the client.
     ready: VecDeque<Vec<u8>>,
 }
@@ -47,7 +45,6 @@ impl ResponseStream {
             framer: Framer::default(),
             is_long_lived,
             unanswered,
-            is_resumable: false,
             ready: own.into_iter().map(|message| Event::message(None, message).0).collect(),
         }
     }
@@ -82,7 +79,9 @@ impl ResponseStream {
                         let event = self.shape(event).await;
                         self.ready.push_back(event);
                     }
-                    if !self.unanswered.is_empty() && !self.is_resumable {
+                    // A server that gives events an id may end a stream on purpose, so that the
+                    // client polls for the answer (MCP 2025-11-25, SEP-1699).
+                    if !self.unanswered.is_empty() && !self.session.is_resumable() {
                         self.end(&Failure::stream_ended(&self.upstream.name));
                     }
                 }
@@ -101,7 +100,9 @@ impl ResponseStream {
     }
 
     async fn shape(&mut self, event: Event) -> Vec<u8> {
-        self.is_resumable |= event.id().is_some();
+        if event.id().is_some() {
+            self.session.set_resumable();
+        }
         let Some(data) = event.data() else { return event.0 };
         for message in split_batch(&data) {
             if let Some(head) =
