@@ -69,8 +69,8 @@ pub struct QueryResult {
     pub is_text: bool,
     /// A description of the result in words: "fields id, status of 500 records".
     pub description: String,
-    /// The projection if it stopped early, before the last record. None for a complete projection
-    /// or another query.
+    /// The fields that the query selects, if their projection stopped before the last record. None
+    /// if all records were read, or the query selects no fields.
     pub partial: Option<PartialProjection>,
     /// The document around the list that `bytes` contain. None if `bytes` are a whole document, or
     /// a list that is not the document's list of records.
@@ -88,7 +88,7 @@ pub struct PartialProjection {
 }
 
 impl QueryResult {
-    /// Creates the result of a query that is complete: no records are left to read.
+    /// Creates a complete result: neither a partial projection nor a list inside a document.
     #[must_use]
     pub fn new(bytes: Vec<u8>, is_text: bool, description: String) -> Self {
         Self { bytes, is_text, description, partial: None, envelope: None }

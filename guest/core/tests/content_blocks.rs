@@ -16,7 +16,7 @@ fn request(method: &str, params: Value) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string().into_bytes()
 }
 
-/// Returns what the guard makes of a result, or none if it is sent unchanged.
+/// Returns the guard's version of a tool result, or none if it is sent unchanged.
 fn shaped(
     guard: &NativeGuard,
     method: &str,
@@ -40,7 +40,7 @@ fn guard(policy: Value) -> NativeGuard {
     NativeGuard::with_policy(&policy.to_string()).unwrap()
 }
 
-/// Returns the blocks of a result without notices.
+/// Returns the content blocks of a result, without result notices.
 fn blocks(result: &Value) -> Vec<Value> {
     let is_notice =
         |block: &&Value| block["text"].as_str().is_some_and(|text| text.starts_with(NOTICE));
@@ -53,8 +53,8 @@ fn blocks(result: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// Returns all blocks that the cursors of a result lead to, with its own first. Every page must fit
-/// the budget.
+/// Returns the blocks of a result and of all pages that its cursors lead to. Checks that every page
+/// fits the budget.
 fn walk(guard: &NativeGuard, (first, record): (Option<Value>, Record)) -> Vec<Value> {
     let fits = |record: &Record| {
         assert!(record.estimated_tokens <= record.budget, "{} tokens", record.estimated_tokens);
@@ -90,7 +90,7 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Returns a user interface whose HTML is far beyond every budget.
+/// Returns the content block of a user interface whose HTML exceeds every budget.
 fn interface(uri: &str, mime: &str) -> Value {
     let html = "<div class=\"card\">Total: 12</div>\n".repeat(20_000);
     json!({"uri": uri, "mimeType": mime, "text": html})

@@ -34,7 +34,8 @@ fn listed(advertise: &str, tools: &Value) -> Vec<Value> {
     shaped["result"]["tools"].as_array().unwrap().clone()
 }
 
-/// Returns the rules that a schema follows before the guard, and not after it.
+/// Returns the rules that the upstream's schemas of tools follow, but the guard's versions of them
+/// break.
 fn broken(tools: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     for mode in MODES {
@@ -58,7 +59,7 @@ fn broken(tools: &Value) -> Vec<String> {
     broken
 }
 
-/// Returns the tools of all captured lists in a folder.
+/// Returns the captured tool lists in a folder, each with the path of its file.
 fn captured(folder: &Path) -> Vec<(String, Value)> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let lists = files.filter(|path| path.to_string_lossy().ends_with("tools-list.json"));

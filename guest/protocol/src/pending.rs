@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::id::RequestId;
 
-/// Maximum number of requests that one session or exchange tracks. Beyond it the oldest is dropped,
-/// and its response passes unchanged. Otherwise a client that never reads could exhaust the memory.
+/// Maximum number of requests that one session or exchange tracks. If there are more, the oldest is
+/// dropped, and its response passes unchanged. Otherwise a client that never reads could exhaust
+/// the memory.
 pub const MAX_PENDING_REQUESTS: usize = 65_536;
 
 /// A table of pending requests by id that holds at most [`MAX_PENDING_REQUESTS`].

@@ -37,8 +37,9 @@ pub struct RestRequest {
 }
 
 impl RestRequest {
-    /// Parses a request. Separates the guard's parameters in the query of `target`, except those in
-    /// `own`: the API has parameters of the same names.
+    /// Parses a request, and separates the guard's query parameters in `target` from those of the
+    /// API. `own` names parameters that belong to the API although the guard has parameters of the
+    /// same names.
     #[must_use]
     pub fn parse(method: &str, target: &str, own: &[String]) -> Self {
         let (path, raw_query) = target.split_once('?').unwrap_or((target, ""));

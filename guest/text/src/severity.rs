@@ -147,7 +147,7 @@ fn in_brackets(rest: &[u8]) -> Option<Severity> {
 }
 
 /// Returns the offset of `word` in `look`, or `None`. Searches for `letter`, a rare letter at the
-/// offset `place` of the word. Lines are too short for a search with preparation.
+/// offset `place` of the word. Lines are too short for search algorithms that need setup.
 fn find(look: &[u8], word: &[u8], letter: u8, place: usize) -> Option<usize> {
     memchr::memchr_iter(letter, look)
         .filter_map(|at| at.checked_sub(place))

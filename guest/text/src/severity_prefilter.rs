@@ -39,8 +39,8 @@ pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
 }
 
 /// Returns a bit set of the positions in the block at `base` at which one of [`WORDS`] begins, in
-/// upper or lower case. With [`HAS_BYTE_SHUFFLE`], may have some others too. If `ESCAPED`, unicode
-/// escapes count as well, because they may hide a letter.
+/// upper or lower case. With [`HAS_BYTE_SHUFFLE`], it may have other positions too. If `ESCAPED`,
+/// unicode escapes count as well, because they may hide a letter.
 #[inline(always)]
 fn beginnings<const ESCAPED: bool>(bytes: &[u8], base: usize) -> u64 {
     let blocks = [0, 1, 2].map(|ahead| ByteBlock::load(bytes, base + ahead));

@@ -112,8 +112,8 @@ fn guest_in(
 }
 
 /// Linker arguments that produce a component instead of a core module. The linker, which the
-/// toolchain has for wasm32-wasip2, encodes the world that wit-bindgen embeds. Without the adapter,
-/// it does not change the versions of the imports.
+/// toolchain has for wasm32-wasip2, encodes the world that wit-bindgen embeds. The WASI adapter is
+/// left out, because it would change the versions of the imports.
 const LINK_COMPONENT: [&str; 5] =
     ["--", "-C", "linker=wasm-component-ld", "-C", "link-arg=--wasi-adapter=none"];
 

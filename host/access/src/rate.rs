@@ -48,7 +48,7 @@ impl Rate {
 }
 
 struct Limiter<K: Hash + Eq> {
-    /// Time between requests at the permitted rate, in which the limiter recovers one request.
+    /// Time between two requests at the permitted rate.
     interval: Duration,
     /// Maximum time by which the theoretical arrival time of a key may be ahead of the clock. It
     /// equals the time to recover all requests of a burst but one.

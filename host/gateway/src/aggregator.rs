@@ -101,8 +101,8 @@ impl Aggregator {
         &self.connections.servers
     }
 
-    /// Returns true if the only upstream's messages pass without merging or renaming, because its
-    /// names have no prefix.
+    /// Returns true if there is only one upstream, and clients see its names without a prefix. Its
+    /// messages then pass without merging or renaming.
     fn is_transparent(&self) -> bool {
         self.connections.servers.len() == 1 && !self.router.is_prefixed()
     }

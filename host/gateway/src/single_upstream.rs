@@ -37,8 +37,8 @@ use crate::filter::Filter;
 use crate::message::{Head, split_batch};
 use crate::telemetry::Recorder;
 
-/// The path of requests to a single HTTP upstream, which pass without the aggregator, with the
-/// clients' sessions.
+/// Passes requests to a single HTTP upstream without the aggregator, and tracks the clients'
+/// sessions with it.
 pub(crate) struct SingleUpstream {
     upstream: Arc<HttpUpstream>,
     filter: Arc<Filter>,

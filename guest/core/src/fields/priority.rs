@@ -7,7 +7,8 @@ pub enum FieldPriority {
     Identity,
     /// The state or kind of a record.
     State,
-    /// Another member that records are often compared by: a time, total or URL.
+    /// A member that records are often compared by, but that is neither identity nor state: a time,
+    /// total or URL.
     Key,
     /// Any other field.
     Plain,

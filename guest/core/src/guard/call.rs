@@ -204,7 +204,7 @@ impl Call<'_> {
     }
 
     /// Returns true if the arguments of the request contain truncation marks. The model then
-    /// returns shortened text as if it were complete.
+    /// probably copied them from a shortened answer.
     fn has_truncation_marks(&self) -> bool {
         let bytes = self.arguments();
         memchr::memmem::find(bytes, TRUNCATION_MARK_PREFIX.as_bytes()).is_some()
@@ -329,8 +329,8 @@ impl Call<'_> {
         }
     }
 
-    /// Returns a plan to forward the request without the guard's arguments and `_meta` members.
-    /// `arguments` replaces the tool's arguments if the guard's (`guarded`) were removed.
+    /// Returns a plan to forward the request without the guard's `_meta` members. `guarded` are the
+    /// guard's arguments. If any were removed, `arguments` are the remaining ones of the tool.
     pub(super) fn forward(
         &self,
         name: &str,

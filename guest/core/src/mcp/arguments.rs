@@ -16,7 +16,8 @@ use crate::shape::context::RequestOptions;
 const MAX_FILTER_IDS: usize = 1_000;
 /// The name of the object argument whose members are arguments for the guard.
 pub const ARGUMENTS_OBJECT: &str = "_guard";
-/// The members of [`ARGUMENTS_OBJECT`] that schemas advertise. It accepts every guard argument.
+/// The guard arguments that tool schemas list as members of [`ARGUMENTS_OBJECT`]. All other guard
+/// arguments are accepted as its members too.
 pub const OBJECT_MEMBERS: [&str; 7] =
     ["fields", "limit", "response_mode", "filter_ids", "startLine", "endLine", "cursor"];
 /// The name of the argument that permits truncation marks in the other arguments.
@@ -90,8 +91,8 @@ pub fn split(
     sorted.guarded.query.validate().map(|()| sorted)
 }
 
-/// Returns true if an argument counts as absent: null, or an empty value if the caller `has_all`
-/// advertised arguments. Clients with strict schemas cannot omit an argument.
+/// Returns true if an argument counts as absent: null or, for a caller that sends all advertised
+/// arguments (`has_all`), an empty value. Clients with strict schemas cannot omit an argument.
 fn is_unset(value: &Value, has_all: bool) -> bool {
     match value {
         Value::Null => true,
@@ -131,8 +132,8 @@ fn guarded_name<'n>(
 }
 
 impl GuardArguments {
-    /// Sets the guard arguments `values`, named without prefix. `advertised` are the names in the
-    /// schema that the caller knows.
+    /// Sets the guard arguments `values`, whose names have no prefix. `advertised` are the names
+    /// that the schema known to the caller lists.
     fn set_all(
         &mut self,
         values: &Map<String, Value>,

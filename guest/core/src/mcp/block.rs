@@ -16,7 +16,7 @@ const MIN_INSPECTED_MESSAGE_BYTES: usize = 16 << 10;
 pub struct ContentBlock {
     /// The span of the block's JSON object in the message.
     pub span: Span,
-    /// The kind of the block.
+    /// The kind of the block, which determines what a model reads of it.
     pub kind: BlockKind,
     /// The span of the text, without its quotes: the block's own `text`, or that of its `resource`.
     /// None for links and user interfaces.

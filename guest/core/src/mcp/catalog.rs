@@ -205,7 +205,7 @@ fn advertise(
 }
 
 /// Returns true if an input schema is closed and requires all of its parameters. An optional
-/// parameter would make it invalid for clients with strict schemas.
+/// parameter for the guard would make such a schema invalid for clients with strict schemas.
 fn is_strict(message: &[u8], input: &Span) -> Scan<bool> {
     let value = |name| value_of(message, input, name);
     let closed = value("additionalProperties")?
@@ -230,7 +230,7 @@ fn is_strict(message: &[u8], input: &Span) -> Scan<bool> {
 /// and a name.
 ///
 /// Every array has `items`, and no schema has a keyword beyond `type` and `description`. Model APIs
-/// refuse a request of which one schema has less or more.
+/// reject requests with schemas that have less or more.
 fn properties<'n>(arguments: impl Iterator<Item = (String, &'n str)>) -> String {
     let property = |(prefix, name): (String, &str)| {
         let (schema, description) = match name {

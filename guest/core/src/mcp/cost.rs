@@ -52,7 +52,7 @@ impl AnswerCost {
         self.blocks.iter().copied().fold(OriginalCost::default(), OriginalCost::plus)
     }
 
-    /// Returns the cost of the block with index `at`, or zero if a model reads no text of it.
+    /// Returns the cost of the block with index `at`, or zero if it has no text that a model reads.
     pub(super) fn block(&self, at: usize) -> OriginalCost {
         self.blocks.get(at).copied().unwrap_or_default()
     }

@@ -99,8 +99,8 @@ pub fn shape<'a>(
 struct Shaper<'s, 'a> {
     writer: AnswerWriter<'s, 'a>,
     token_limit: u64,
-    /// True if all content blocks are paged as a list, because links or blocks without text are
-    /// too many.
+    /// True if all content blocks are paged as a list, because there are too many links or blocks
+    /// without text.
     as_list: bool,
 }
 
@@ -329,8 +329,8 @@ impl<'a> Shaper<'_, 'a> {
         self.shape_blocks(token_limit)
     }
 
-    /// Shapes all content blocks as a list. User interfaces that are not on the first page follow
-    /// it unchanged.
+    /// Shapes all content blocks as a list. User interfaces that are not on the first page are sent
+    /// after it, unchanged.
     fn shape_blocks(&self, token_limit: u64) -> Option<ContentPlan<'a>> {
         let content = self.writer.answer.content.clone()?;
         let shift = |span: &Span| span.start - content.start..span.end - content.start;

@@ -21,11 +21,10 @@ pub fn plain_block(text: &str) -> Vec<u8> {
     text_block(&escaped)
 }
 
-/// The kind of an MCP content block, if its members other than the text determine what a model
-/// reads of it.
+/// The kind of an MCP content block, which determines what a model reads of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockKind {
-    /// A model reads the text of the block, if it has one.
+    /// A block of which a model reads the text, if there is one.
     #[default]
     Plain,
     /// A link to a resource. A model reads all of it.
@@ -35,8 +34,8 @@ pub enum BlockKind {
 }
 
 impl BlockKind {
-    /// Reads the value of a member of a block, or of the resource in it. An interface remains one
-    /// whatever follows.
+    /// Reads the value of a member of a content block, or of the resource in it, and updates the
+    /// kind of the block. A block that was found to be a user interface remains one.
     ///
     /// # Errors
     /// Returns an error if there is no valid value at the scanner's position.

@@ -53,8 +53,8 @@ pub struct ShapeContext<'a> {
     pub query: &'a Query,
     /// The token budget that the caller states for this answer. `None`: the budget of the policy.
     pub budget: Option<u64>,
-    /// The stored upstream's answer from which the payload was made. `None` if the payload is the
-    /// upstream's answer.
+    /// The stored answer of the upstream from which the payload was made. `None` if the payload is
+    /// that answer.
     pub original: Option<&'a Original>,
     /// The current time, in milliseconds since 1970.
     pub now_ms: u64,

@@ -193,8 +193,8 @@ fn divide<'s>(
     ((limits.chunking || is_capped) && must_divide).then_some(Division::Chunks)
 }
 
-/// Returns true if a result may show all items of `lists`, condensed. This needs a caller that
-/// requested no page size, and at most [`MAX_ITEMS_AT_ONCE`] items.
+/// Returns true if a result may show all items of `lists`, condensed: if the caller requested no
+/// page size, and there are at most [`MAX_ITEMS_AT_ONCE`] items.
 fn shows_all_at_once(context: &ShapeContext<'_>, lists: &[&List]) -> bool {
     let items: usize = lists.iter().map(|list| list.items.len()).sum();
     context.condense_options().is_some() && context.first_page().all && items <= MAX_ITEMS_AT_ONCE

@@ -15,7 +15,7 @@ use crate::tokens::{Estimator, Measure};
 /// Maximum number of attempts to shrink an excerpt until it fits the token limit.
 const MAX_SHRINK_ATTEMPTS: usize = 6;
 
-/// Computes the cost of excerpts, rendered as one [`RenderContext`] determines.
+/// A pricer that computes the cost of excerpts as rendered under one [`RenderContext`].
 pub struct ExcerptPricer<'a> {
     /// The token estimator.
     pub estimator: Estimator,

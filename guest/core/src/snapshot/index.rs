@@ -33,14 +33,14 @@ pub struct Index {
     /// The position of the original payload in `structuredContent`. None if the payload was text
     /// content only.
     pub structured: Option<Placement>,
-    /// The stored upstream's answer from which the payload was made, which later queries search.
-    /// None if the payload is that answer.
+    /// The stored answer of the upstream from which the payload was made, which later queries
+    /// search. None if the payload is that answer.
     pub original: Option<Original>,
     /// The kind of payload, and the positions of its items or chunks.
     pub body: SnapshotBody,
 }
 
-/// The stored upstream's answer from which a payload was made by a query or a transformation.
+/// The stored answer of the upstream from which a payload was made by a query or a transformation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Original {
     /// The name of the snapshot that stores the answer.
@@ -76,7 +76,8 @@ pub enum SnapshotBody {
     Projected(ProjectedList),
 }
 
-/// Selected fields of a list in the original. Each page is projected from the original's snapshot.
+/// Selected fields of a list in the original answer, which is stored as another snapshot. Each page
+/// is computed from that snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProjectedList {
     /// The selected fields, as the caller wrote them.

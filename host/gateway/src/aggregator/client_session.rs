@@ -40,8 +40,8 @@ pub(super) struct ClientSession {
     last_question: AtomicU64,
     /// For each client request in flight, the token that cancels it.
     running: Mutex<HashMap<Option<RequestId>, CancellationToken>>,
-    /// For each upstream, the task that relays its messages that belong to no request to the
-    /// client.
+    /// For each upstream, the task that relays to the client those messages that belong to no
+    /// request.
     relays: Mutex<HashMap<String, (Weak<UpstreamConnection>, AbortOnDrop)>>,
     /// For each resource URI, the task that relays changes of that resource from a stateless
     /// upstream.
@@ -197,9 +197,9 @@ impl ClientSession {
         }
     }
 
-    /// Starts to relay an upstream connection's messages that belong to no request to the client.
-    /// Has no effect if they are relayed already. `is_shared` is true if other clients use the
-    /// connection too.
+    /// Starts to relay to the client those messages of an upstream connection that belong to no
+    /// request. Has no effect if they are relayed already. `is_shared` is true if other clients use
+    /// the connection too.
     pub(super) fn relay(self: &Arc<Self>, connection: &Arc<UpstreamConnection>, is_shared: bool) {
         let weak = Arc::downgrade(connection);
         let mut relays = lock(&self.relays);

@@ -124,8 +124,8 @@ impl Connections {
         Ok(connection)
     }
 
-    /// Opens the client's connections to all upstreams concurrently. One that does not open in time
-    /// is reported as failed.
+    /// Opens the client's connections to all upstreams concurrently. A connection that does not
+    /// open in time is reported as failed.
     pub(super) async fn open_all(&self, client: &Client) -> Vec<OpenedConnection> {
         let opening = self.servers.iter().enumerate().map(|(server, upstream)| async move {
             let opened =

@@ -15,7 +15,7 @@ use crate::upstream::http_upstream::is_refusal;
 use context_guard_protocol::sse::Framer;
 
 /// Returns the protocol mode of an HTTP request with the messages `heads`. The flag is true if the
-/// status of the response will show if the upstream supports the mode.
+/// status of the upstream's response will tell if the upstream supports the mode.
 pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode, bool) {
     let is_stateless = is_stateless_version(header(headers, PROTOCOL_VERSION))
         || heads.iter().any(|head| head.parameters().version().is_some());

@@ -43,8 +43,9 @@ pub(super) fn plan(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLim
     TextIndex { lines: text.len() as u64, chunks }
 }
 
-/// Returns the estimated cost per byte of each [`STRIDE_BYTES`] of a text, in 1/[`COST_SCALE`]
-/// token. It has a margin of a twelfth, because a sample may be cheaper than the rest.
+/// Returns the estimated cost per byte for each section of [`STRIDE_BYTES`] of a text, in
+/// 1/[`COST_SCALE`] token. It has a margin of a twelfth, because a sample may be cheaper than the
+/// rest.
 fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
     let mut words = WordCache::default();
     let samples: Vec<u64> = (0..bytes.len())

@@ -52,11 +52,11 @@ pub struct Field {
     pub map: bool,
     /// The number of values at this path in the document.
     pub count: u64,
-    /// The cost of all values with their keys, if shortened to each of [`VALUE_LENGTHS`], in
-    /// 1/[`crate::tokens::COST_SCALE`] token.
+    /// For each of [`VALUE_LENGTHS`], the total cost of the values with their keys if shortened to
+    /// that length, in 1/[`crate::tokens::COST_SCALE`] token.
     pub costs: [u64; VALUE_LENGTHS.len()],
-    /// The total number of elements in all lists at this path, if each is shortened to each of
-    /// [`LIST_LENGTHS`].
+    /// For each of [`LIST_LENGTHS`], the total number of elements in all lists at this path if each
+    /// list is shortened to that length.
     pub elements: [u64; LIST_LENGTHS.len()],
     /// Cost samples of the field's values, from which the costs of unpriced values are estimated.
     cost_model: CostModel,

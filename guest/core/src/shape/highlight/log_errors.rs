@@ -9,8 +9,8 @@ use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES};
 use crate::text::log_entry::{LogEntry, template};
 use crate::text::severity::Severity;
 
-/// The maximum number of bytes of a UTF-8 character. A line cut at a character boundary may lose up
-/// to one byte less.
+/// The maximum number of bytes of a UTF-8 character. Cutting a line at a character boundary may
+/// remove up to three bytes more.
 const MAX_CHAR_BYTES: usize = 4;
 
 /// The maximum number of bytes that one token of the model can encode.
