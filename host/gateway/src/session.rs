@@ -33,7 +33,8 @@ struct SessionState {
     pending: PendingRequests<Exchange>,
     protocol_version: String,
     client_name: Option<String>,
-    /// True after an event with an id on any stream, because streams of the session can be resumed.
+    /// True after an event with an id on any stream, with which clients can resume streams of the
+    /// session.
     is_resumable: bool,
 }
 
@@ -88,7 +89,7 @@ impl Session {
         &self.owner
     }
 
-    /// Notes that the upstream gives its events ids, from which a client can resume a stream.
+    /// Records that the upstream gives ids to its events, with which a client can resume a stream.
     pub(crate) fn set_resumable(&self) {
         self.state().is_resumable = true;
     }

@@ -43,8 +43,8 @@ pub(super) struct Ledger {
 }
 
 impl Revisions {
-    /// Creates the set with its first revision, which becomes active. The component is not
-    /// self-tested. It must describe itself and compile the policy without an error.
+    /// Creates the revisions of a guard with a first one, which becomes active. Its component is
+    /// not self-tested, but must describe itself and compile the policy without an error.
     ///
     /// # Errors
     /// [`Error::Config`] if the policy is invalid, [`Error::Engine`].

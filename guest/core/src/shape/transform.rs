@@ -41,7 +41,7 @@ pub struct Transformed {
     pub is_in_place: bool,
     /// The keys from the root of `bytes` to the list of records. `None` if they are unknown.
     pub list_keys: Option<Vec<String>>,
-    /// True if the values still match the output schema of the tool.
+    /// True if the values still conform to the output schema of the tool.
     pub keeps_types: bool,
     /// The list of selected fields whose first page is in `bytes`. `None` if there is no later
     /// page.

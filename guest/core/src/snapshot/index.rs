@@ -36,7 +36,7 @@ pub struct Index {
     /// The stored answer of the upstream from which the payload was made, which later queries
     /// search. None if the payload is that answer.
     pub original: Option<Original>,
-    /// The kind of payload, and the positions of its items or chunks.
+    /// The positions of the payload's items or chunks, by kind of payload.
     pub body: SnapshotBody,
 }
 

@@ -53,7 +53,8 @@ impl Client {
         }
     }
 
-    /// Returns the client for work that the gateway does on its own.
+    /// Returns a copy of this client for work that the gateway does on its own: `is_background` is
+    /// true.
     pub(super) fn in_background(&self) -> Self {
         Self { is_background: true, ..self.clone() }
     }

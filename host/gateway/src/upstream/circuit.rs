@@ -37,8 +37,8 @@ impl Circuit {
         self.breaker.admit(Instant::now()).map_err(|wait| Failure::circuit_open(&self.name, wait))
     }
 
-    /// Returns the failure to report if the circuit is open. Unlike [`Self::admit`], it never takes
-    /// the place of a call's trial.
+    /// Returns the failure to report if the circuit is open. Unlike [`Self::admit`], does not use
+    /// up the trial call that is admitted after a pause.
     pub(super) fn check(&self) -> Result<(), Failure> {
         if self.is_open() {
             return Err(Failure::circuit_open(&self.name, Duration::ZERO));
@@ -74,8 +74,8 @@ impl Circuit {
         is_opened
     }
 
-    /// Notes that a probe has reached the upstream. That closes the circuit, unless calls failed
-    /// for another reason: then it admits one call as a trial.
+    /// Records that a probe has reached the upstream. That closes the circuit, unless calls failed
+    /// for another reason: then one call is admitted as a trial.
     pub(super) fn reached(&self) {
         if self.is_unreachable.load(Ordering::Relaxed) {
             self.succeeded();

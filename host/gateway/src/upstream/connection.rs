@@ -189,7 +189,8 @@ impl UpstreamConnection {
         self.begin(message, true).await
     }
 
-    /// Sends a request of the gateway's own, which the circuit breaker does not count.
+    /// Sends a request that the gateway makes on its own, not for a client's call. The circuit
+    /// breaker does not count it.
     pub(crate) async fn request_uncounted(
         self: &Arc<Self>,
         message: &[u8],

@@ -129,8 +129,8 @@ impl HttpUpstream {
         answered
     }
 
-    /// Sends a request of the gateway's own, such as one for an event stream. Otherwise as
-    /// [`Self::send`], but the circuit breaker neither refuses nor counts it.
+    /// Sends a request that the gateway makes on its own, such as one for an event stream.
+    /// Otherwise as [`Self::send`], but the circuit breaker neither refuses nor counts it.
     pub(crate) async fn send_uncounted(
         &self,
         method: Method,

@@ -14,7 +14,7 @@ use crate::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
 /// The maximum number of requests in flight on one connection.
 const MAX_PENDING: usize = 4_096;
 
-/// A message of the upstream that belongs to a client's request.
+/// A message of the upstream that belongs to a client's request, or the failure of that request.
 #[derive(Debug)]
 pub(crate) enum UpstreamReply {
     /// A notification, or a request to the client, that precedes the answer.

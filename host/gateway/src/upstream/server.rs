@@ -32,7 +32,7 @@ pub(crate) struct UpstreamServer {
     pub(super) http: Option<Arc<HttpUpstream>>,
     /// The maximum size of a message from the upstream, in bytes.
     pub(super) max_bytes: usize,
-    /// The circuit breaker. An HTTP endpoint counts the calls in it too.
+    /// The circuit breaker of this upstream, in which an HTTP endpoint counts its calls too.
     pub(super) circuit: Arc<Circuit>,
     modes: Mutex<KnownModes>,
     permits: Semaphore,

@@ -27,7 +27,8 @@ const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// The maximum pause before an ended stream is continued, whatever the server proposes.
 const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
-/// The maximum number of continuations in a row that bring no event.
+/// The maximum number of times in a row that an ended stream is continued without receiving an
+/// event.
 const MAX_IDLE_POLLS: usize = 10;
 
 /// The session id and protocol version that every request to a stateful upstream carries after the
@@ -110,8 +111,9 @@ impl StreamableHttp {
         headers
     }
 
-    /// Sends the request with this id of the gateway, and reads the response into the inbox. The
-    /// circuit breaker counts it if `is_call` is true. Dropping the returned task stops the reading.
+    /// Sends a request under the gateway's id `id`, and reads the response into the inbox. The
+    /// circuit breaker counts the request if `is_call` is true. Dropping the returned task stops
+    /// reading.
     pub(super) fn request(
         self: &Arc<Self>,
         id: u64,
@@ -207,14 +209,14 @@ impl Drop for StreamableHttp {
     }
 }
 
-/// The place in an event stream from which it can be continued.
+/// The position in an ended event stream from which the stream can be continued.
 struct Resumption {
     last_event: HeaderValue,
     pause: Duration,
 }
 
 impl Resumption {
-    /// Moves the place to an event, if the event has an id.
+    /// Sets the position to that after `event`, if the event has an id.
     fn update(resumption: &mut Option<Self>, event: &Event) {
         let pause = event.retry().or_else(|| resumption.as_ref().map(|known| known.pause));
         let pause = pause.unwrap_or(REOPEN_PAUSE).min(MAX_RESUME_PAUSE);
@@ -302,7 +304,7 @@ impl ResponseReader {
         Ok(())
     }
 
-    /// Returns true if the request whose response is read has no answer yet.
+    /// Returns true if the request to which the response belongs is not answered yet.
     fn is_unanswered(&self) -> bool {
         self.request.is_some_and(|request| self.inbox.requests.is_in_flight(request))
     }
