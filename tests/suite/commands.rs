@@ -8,6 +8,9 @@ use context_guard_test_support::answer::{Answer, o200k};
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
 
+/// A file that is no JSON.
+const TEXT_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+
 /// Runs the program with its state in `home`.
 fn program(home: &Path, arguments: &[&str], input: &str) -> Result<Output> {
     let mut command = Command::new(artifacts::program()?);
@@ -64,6 +67,23 @@ fn shape_all_prints_the_original() -> Result<()> {
 }
 
 #[test]
+fn shape_all_prints_a_selection() -> Result<()> {
+    let home = peers::folder("shape-fields")?;
+    let arguments = ["shape", "-", "--fields", "id", "--limit", "200", "--all", "--json"];
+    let all = program(&home, &arguments, &bookings().to_string())?;
+    let mut ids = 0;
+    for line in text(&all.stdout).lines() {
+        let page = Answer::read(line.as_bytes())?.json()?;
+        let records = page["bookings"].as_array().context("no list")?;
+        ensure!(records.iter().all(|record| *record == json!({"id": record["id"]})), "{page}");
+        ids += records.len();
+    }
+    ensure!(ids == 500, "{ids} records");
+    std::fs::remove_dir_all(home)?;
+    Ok(())
+}
+
+#[test]
 fn shape_json_prints_messages() -> Result<()> {
     let home = peers::folder("shape-json")?;
     let output = program(&home, &["shape", "--json"], &bookings().to_string())?;
@@ -76,9 +96,10 @@ fn shape_json_prints_messages() -> Result<()> {
 #[test]
 fn errors_have_a_reason_and_an_exit_code() -> Result<()> {
     let home = peers::folder("refusals")?;
-    let cases: [(&[&str], i32, &str); 6] = [
+    let cases: [(&[&str], i32, &str); 7] = [
         (&["shape", "--limit", "201"], 4, "limit exceeds maximum of 200"),
         (&["shape", "--cursor", "e30.e30"], 4, "cursor_invalid"),
+        (&["shape", TEXT_FILE, "--aggregate", "count"], 4, "this answer is a text, not JSON"),
         (&["shape", "/no/such/file"], 3, "/no/such/file"),
         (&["shape", "--policy", "/no/such/policy.yaml"], 3, "/no/such/policy.yaml"),
         (&["shape", "--no-such-flag"], 2, "--no-such-flag"),

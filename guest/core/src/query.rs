@@ -30,6 +30,7 @@ use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::Kind;
 use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
+use crate::text::embedded::locate_document;
 
 /// A query on the answer of a tool call, in the words of the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -267,7 +268,10 @@ impl Query {
             return None;
         }
         let survey = survey.map_or_else(
-            || DocumentInfo::parse(bytes, form).map(Cow::Owned),
+            || {
+                let whole = DocumentInfo::parse(bytes, form);
+                whole.or_else(|| locate_document(bytes, form)).map(Cow::Owned)
+            },
             |survey| Some(Cow::Borrowed(survey)),
         )?;
         if survey.kind == Kind::Scalar {

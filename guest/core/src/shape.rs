@@ -31,6 +31,7 @@ pub use coverage::{Coverage, FieldCoverage};
 use crate::blocks::equal_bytes;
 use crate::json::text::Form;
 use crate::snapshot::Cursor;
+use crate::snapshot::index::Words;
 
 /// The part of a payload that an answer shows to the model.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +51,8 @@ pub struct Excerpt {
     /// A description of the excerpt's source if that is not the upstream's answer but, for example,
     /// a query result.
     pub about: Option<String>,
+    /// The words of the text around the document.
+    pub words: Words,
 }
 
 impl Excerpt {
@@ -57,15 +60,17 @@ impl Excerpt {
     /// shows it to its end.
     #[must_use]
     pub fn new(coverage: Coverage, next: Option<Cursor>, body: ExcerptBody) -> Self {
-        Self { coverage, more: next.is_some(), next, body, highlights: None, about: None }
+        let words = Words::default();
+        Self { coverage, more: next.is_some(), next, body, highlights: None, about: None, words }
     }
 
     /// Returns true if both excerpts have the same content and cursor. Their highlights and
     /// descriptions may differ.
     #[must_use]
     pub fn has_same_content(&self, other: &Self) -> bool {
-        let Self { coverage, next, more, body, highlights: _, about: _ } = self;
-        (coverage, next, more, body) == (&other.coverage, &other.next, &other.more, &other.body)
+        let Self { coverage, next, more, body, words, highlights: _, about: _ } = self;
+        (coverage, next, more, body, words)
+            == (&other.coverage, &other.next, &other.more, &other.body, &other.words)
     }
 
     /// Returns the same excerpt, marked as complete: its cursor leads to the whole payload, not to

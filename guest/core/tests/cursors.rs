@@ -2,51 +2,13 @@
 
 #![allow(clippy::indexing_slicing, reason = "serde_json gives null for what is missing")]
 
+mod client;
+
 use anyhow::{Context as _, Result, ensure};
-use context_guard_test_kit::guard::{NativeGuard, TestGuard, Verdict};
+use client::{cursor, first, payload, read, text};
+use context_guard_test_kit::guard::NativeGuard;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-fn call(tool: &str, arguments: &Value) -> Vec<u8> {
-    let params = json!({"name": tool, "arguments": arguments});
-    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-        .to_string()
-        .into_bytes()
-}
-
-/// Returns the guard's answer to a call with `arguments`, if the upstream's answer is `text`.
-fn first(guard: &NativeGuard, arguments: &Value, text: &str) -> Result<Value> {
-    let content = json!({"content": [{"type": "text", "text": text}]});
-    let message = json!({"jsonrpc": "2.0", "id": 1, "result": content}).to_string().into_bytes();
-    let answer = match guard.request(&call("list", &json!({ "_guard": arguments })))? {
-        Verdict::Forward(_, ticket) => guard.response(&ticket, &message)?.0.unwrap_or(message),
-        Verdict::Answer(answer, _) => answer,
-    };
-    Ok(serde_json::from_slice(&answer)?)
-}
-
-fn read(guard: &NativeGuard, arguments: &Value) -> Result<Value> {
-    match guard.request(&call("context_guard_read", arguments))? {
-        Verdict::Answer(answer, _) => Ok(serde_json::from_slice(&answer)?),
-        Verdict::Forward(..) => anyhow::bail!("the call of the read tool was forwarded"),
-    }
-}
-
-fn text(answer: &Value) -> &str {
-    answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
-}
-
-fn payload(answer: &Value) -> Result<Value> {
-    serde_json::from_str(text(answer)).context("the text of the answer is not JSON")
-}
-
-/// Returns the cursor in an answer, to the rest or to the whole of its payload. None if it has
-/// none.
-fn cursor(answer: &Value) -> Option<String> {
-    let meta = answer["result"]["_meta"].as_object()?.values().next()?;
-    let cursor = meta.get("nextCursor").or_else(|| meta.get("cursor"))?;
-    cursor.as_str().map(str::to_owned)
-}
 
 fn bookings() -> impl Strategy<Value = Vec<Value>> {
     let booking = (0u32..1_000, "[a-z]{3,9}", "(open|done|held)", any::<bool>(), "[a-z ]{0,120}");

@@ -3,6 +3,7 @@
 
 pub mod boundary;
 pub mod definition;
+pub mod embedded;
 pub mod kind;
 pub mod line_index;
 pub mod lines;

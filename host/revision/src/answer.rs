@@ -51,8 +51,15 @@ pub fn next_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("nextCursor")?.as_str()?.to_owned())
 }
 
-/// Returns the cursor to the unshaped original of an answer that has no next page or chunk, such as
-/// a condensed one. `None` if there is none.
+/// Returns the reason why a query of the answer failed, or `None` if it did not.
+#[must_use]
+pub fn query_error(message: &[u8]) -> Option<String> {
+    let contract = contract(message)?;
+    Some(contract.get("what")?.as_str()?.strip_prefix("nothing, because ")?.to_owned())
+}
+
+/// Returns the cursor that reads an answer in full which has no next page or chunk, such as a
+/// condensed one. `None` if it has no such cursor.
 #[must_use]
 pub fn whole_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("cursor")?.as_str()?.to_owned())

@@ -92,7 +92,10 @@ impl Payload {
             Some(decision) if decision.mode == "error" => {
                 Err(Refused(answer::content(&answer.message).concat()).into())
             }
-            _ => Ok(answer),
+            _ => match answer::query_error(&answer.message) {
+                Some(reason) => Err(Refused(reason).into()),
+                None => Ok(answer),
+            },
         }
     }
 

@@ -150,7 +150,12 @@ impl Shape {
             report.add_row([name, table::number(tokens), table::number(visible.len() as u64)]);
             let next = answer::next_cursor(&answer.message);
             let Some(cursor) = next.filter(|_| self.all) else { break };
-            answer = payload.call(&json!({"cursor": cursor, "fields": "all"}))?;
+            // The cursor of a selection leads to the rest of it.
+            let next = match self.query.arguments().is_empty() {
+                true => json!({"cursor": cursor, "fields": "all"}),
+                false => json!({ "cursor": cursor }),
+            };
+            answer = payload.call(&next)?;
         }
         let cursor =
             match (answer::next_cursor(&answer.message), answer::whole_cursor(&answer.message)) {

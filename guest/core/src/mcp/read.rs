@@ -7,7 +7,7 @@ use crate::query::Query;
 use crate::shape::context::{RequestOptions, ShapeContext};
 use crate::shape::item::Item;
 use crate::shape::list::PageRequest;
-use crate::shape::plan::{show_items, show_text};
+use crate::shape::plan::{show_items, show_lines, show_text};
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::range::{self, TextPosition};
 use crate::shape::render::Rendered;
@@ -144,6 +144,11 @@ impl SnapshotReader<'_> {
         let base = Cursor::new(stored.name, 0, self.call.now_ms);
         let (excerpt, rendered, transformed) = if query.is_empty() {
             let excerpt = match &stored.index.body {
+                SnapshotBody::List(list) if context.options.ranged() && !list.words.is_empty() => {
+                    let bytes = stored.bytes(0, stored.index.bytes)?;
+                    show_lines(&context, &bytes, stored.index.form, &base, &pricer)
+                        .map_err(ReadError::InvalidRequest)?
+                }
                 SnapshotBody::List(list) => page(&stored, list, &cursor, &context, &base, &pricer)?,
                 SnapshotBody::Text(text) => {
                     chunk(&stored, text, &cursor, guarded.options, &base, &pricer)?
@@ -287,12 +292,7 @@ fn chunk(
     let total = stored.index.bytes;
     let ranged = options.ranged();
     let (from, end) = if ranged {
-        if options.start_line > text.lines {
-            return Err(ReadError::InvalidRequest(format!(
-                "startLine {} is beyond the end: the text has {} lines",
-                options.start_line, text.lines
-            )));
-        }
+        range::check_start(options.start_line, text.lines).map_err(ReadError::InvalidRequest)?;
         let from = line_offset(stored, text, options.start_line.max(1))?;
         let end = if options.end_line == 0 {
             total

@@ -20,6 +20,7 @@ use crate::shape::plan::{ShapedPayload, shape_payload};
 use crate::shape::transform::{self, Transformed};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Placement};
+use crate::text::embedded::locate_document;
 use crate::tokens::OriginalCost;
 
 /// Reduces an upstream's answer until it costs at most `token_limit`. `cost` is that of the answer
@@ -373,7 +374,9 @@ impl<'a> Shaper<'_, 'a> {
     ) -> Option<ContentPlan<'a>> {
         let bytes = self.text(at);
         let inner = if self.writer.answer.is_error { None } else { self.survey(at) };
-        let inner = inner.as_deref();
+        // Lines are requested of the text, not of the JSON in it.
+        let is_ranged = self.writer.context.options.ranged();
+        let inner = inner.as_deref().filter(|inner| !is_ranged || inner.root.start == 0);
         let ends = self.block(at).and_then(|block| block.ends.as_ref());
         let payload = Payload { bytes, form: Form::Escaped, survey: inner, ends, blocks: false };
         let room = token_limit.saturating_sub(others);
@@ -390,9 +393,11 @@ impl<'a> Shaper<'_, 'a> {
     }
 }
 
-/// Returns the positions of lists in a JSON-escaped text. None if the text is not JSON.
+/// Returns the positions of lists in a JSON-escaped text. None if neither the text nor most of it
+/// is JSON.
 fn locate_json_lists(escaped: &[u8]) -> Option<DocumentInfo> {
-    begins_as_json(escaped).then(|| DocumentInfo::parse(escaped, Form::Escaped)).flatten()
+    let whole = begins_as_json(escaped).then(|| DocumentInfo::parse(escaped, Form::Escaped));
+    whole.flatten().or_else(|| locate_document(escaped, Form::Escaped))
 }
 
 /// Returns the end of an error message that must be cut: about `token_limit` tokens, at most 600

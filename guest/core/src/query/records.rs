@@ -8,10 +8,10 @@ use crate::fields::minify;
 use crate::json::Span;
 use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::outline::{NodeId, Outline};
-use crate::json::scan::{Kind, is_json};
+use crate::json::scan::Kind;
 use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
-use crate::text::lines::LineSpans;
+use crate::text::embedded::{locate_document, locate_lines};
 
 /// The records of a payload: the elements of its list or, without a list, the document itself.
 #[derive(Clone, Debug)]
@@ -102,10 +102,13 @@ impl<'a> RecordSet<'a> {
     pub fn locate(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
         let survey =
             DocumentInfo::parse(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar);
-        match survey {
-            Some(survey) => Self::from_document(raw, &survey, limits),
-            None => Self::from_lines(raw),
+        if let Some(survey) = survey {
+            return Self::from_document(raw, &survey, limits);
         }
+        Self::from_lines(raw).or_else(|| {
+            let survey = locate_document(raw, Form::Raw)?;
+            Self::from_document(raw, &survey, limits)
+        })
     }
 
     fn from_document(
@@ -132,7 +135,7 @@ impl<'a> RecordSet<'a> {
 
     /// Returns the lines of NDJSON as records. None if a line that is not empty is invalid JSON.
     fn from_lines(raw: &'a [u8]) -> Option<Self> {
-        let spans = ndjson(raw, Form::Raw)?;
+        let spans = locate_lines(raw, Form::Raw)?;
         let outline = Outline::parse_all(raw, Form::Raw, &spans).ok()?;
         let ids = outline.children(0).map(|(id, _)| id).collect();
         Some(Self { outline, root: 0, ids, is_list: true, around: None })
@@ -247,43 +250,4 @@ pub(crate) fn record_list<'s>(
             .filter(|list| list.span.len() * 2 >= survey.root.len() && !list.items.is_empty()),
     };
     list.or(survey.lists.first().filter(|_| survey.kind == Kind::Array))
-}
-
-/// Returns the spans of the lines of NDJSON: at least two, each a JSON object or list. Returns none
-/// for any other text.
-#[must_use]
-pub fn ndjson(bytes: &[u8], form: Form) -> Option<Vec<Span>> {
-    let mut spans = Vec::new();
-    for line in LineSpans::new(bytes, form) {
-        let text = bytes.get(line.clone()).unwrap_or_default();
-        let end = match form {
-            Form::Raw => text.trim_ascii_end().len(),
-            Form::Escaped => {
-                let text = text.strip_suffix(b"\\n").unwrap_or(text);
-                text.strip_suffix(b"\\r").unwrap_or(text).trim_ascii_end().len()
-            }
-        };
-        let text = text.get(..end).unwrap_or_default();
-        if text.is_empty() {
-            continue;
-        }
-        if !matches!(text.first(), Some(b'{' | b'[')) || !is_json(text, form) {
-            return None;
-        }
-        spans.push(line.start..line.start + end);
-    }
-    (spans.len() >= 2).then_some(spans)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ndjson_lines_are_found_in_both_forms() {
-        assert_eq!(ndjson(b"{\"a\":1}\n\n[2]\n", Form::Raw), Some(vec![0..7, 9..12]));
-        assert_eq!(ndjson(br#"{\"a\":1}\n{}\n"#, Form::Escaped), Some(vec![0..9, 11..13]));
-        assert_eq!(ndjson(b"{}\nnot json\n", Form::Raw), None);
-        assert_eq!(ndjson(b"{}\n", Form::Raw), None);
-    }
 }

@@ -124,7 +124,12 @@ impl<'a> ChunkPlanner<'a> {
     /// Adds a line that ends at byte `end` to the open lines. Emits chunks of open lines first,
     /// until a chunk has room for it.
     fn add(&mut self, line: OpenLine, end: usize) {
-        while !self.open.is_empty()
+        // A line that must be divided continues a chunk that would otherwise be mostly empty.
+        let continues = line.cost > self.max_cost()
+            && self.cost < self.max_cost() / 2
+            && (self.open.len() as u64) < self.size.lines;
+        while !continues
+            && !self.open.is_empty()
             && (self.open.len() as u64 >= self.size.lines
                 || self.cost + line.cost > self.max_cost())
         {
@@ -162,6 +167,14 @@ impl<'a> ChunkPlanner<'a> {
     /// Divides a line that is larger than a chunk into several chunks. The line ends at byte `end`.
     fn split(&mut self, line: &OpenLine, end: usize) {
         let mut start = line.start;
+        if let Some(first) = self.open.front() {
+            let rest = self.bytes.get(start..end).unwrap_or_default();
+            let tokens = self.max_cost().saturating_sub(self.cost) / COST_SCALE;
+            self.chunks.push(ChunkMark { offset: first.start as u64, line: first.number });
+            start += fit(rest, self.form, self.estimator, tokens).max(1);
+            self.open.clear();
+            self.cost = 0;
+        }
         while start < end {
             self.chunks.push(ChunkMark { offset: start as u64, line: line.number });
             let rest = self.bytes.get(start..end).unwrap_or_default();
@@ -190,8 +203,13 @@ pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, token_limit: u64) -
     let (mut cost, mut end, mut words) = (0, 0, WordCache::default());
     for line in LineSpans::new(bytes, form) {
         let text = bytes.get(line.clone()).unwrap_or_default();
+        let before = cost;
         cost += estimator.scaled_cost_in(&mut words, &visible(text, form));
         if cost > allowed {
+            // Rather than leave half of the limit unused, the text ends inside a line.
+            if end > 0 && before < allowed / 2 {
+                end += fit(text, form, estimator, (allowed - before) / COST_SCALE);
+            }
             break;
         }
         end = line.end;

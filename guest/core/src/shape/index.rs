@@ -25,7 +25,7 @@ pub(super) fn payload_index(
         let limit = context.limits.budget(1).allowance();
         SnapshotBody::Text(range::text_index(context, &payload.lined(), limit, None))
     } else {
-        SnapshotBody::List(list_index(payload, &lists))
+        SnapshotBody::List(list_index(context, payload, &lists))
     };
     snapshot_index(context, payload, cost, placement, body)
 }
@@ -100,8 +100,14 @@ pub(super) fn pageable_lists<'s>(
     if payload.blocks || has_room_around(context, around) { lists } else { Vec::new() }
 }
 
-/// Returns true if `around`, the number of bytes of a document around its list, is small enough to
-/// repeat them on every page.
+/// Returns the maximum size, in bytes, of the words before or after a document on every page.
+pub(super) fn max_word_bytes(context: &ShapeContext<'_>) -> usize {
+    let room = context.limits.budget_for(context.options.pages, context.budget).allowance();
+    // Words have about four bytes a token, and a token has at least one.
+    usize::try_from(room / 4).unwrap_or(usize::MAX)
+}
+
+/// Returns true if every page of a list has room for the document around it, of this many bytes.
 pub(super) fn has_room_around(context: &ShapeContext<'_>, around: usize) -> bool {
     let around = u64::try_from(around).unwrap_or(u64::MAX);
     // A token has three or more bytes in most JSON.
@@ -112,11 +118,16 @@ pub(super) fn has_room_around(context: &ShapeContext<'_>, around: usize) -> bool
 /// The size, in bytes, of a bracket in raw or escaped JSON.
 const BRACKET_BYTES: usize = 1;
 
-pub(super) fn list_index(payload: &Payload<'_, '_>, lists: &[&List]) -> ListIndex {
+pub(super) fn list_index(
+    context: &ShapeContext<'_>,
+    payload: &Payload<'_, '_>,
+    lists: &[&List],
+) -> ListIndex {
     let Some(survey) = payload.survey else { return ListIndex::default() };
     let mut index = ListIndex {
         blocks: payload.blocks,
         bare: survey.kind == Kind::Array,
+        words: payload.words(max_word_bytes(context)),
         ..ListIndex::default()
     };
     let mut at = survey.root.start;

@@ -220,7 +220,7 @@ pub(super) fn page<'i>(
         whole: u64::from(request.whole),
         ..base.clone()
     });
-    Excerpt::new(coverage, next, body)
+    Excerpt { words: list.words.clone(), ..Excerpt::new(coverage, next, body) }
 }
 
 fn per_list(

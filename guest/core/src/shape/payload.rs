@@ -1,10 +1,13 @@
 //! A payload: a JSON document or a text in an answer, with its located lists and lines.
 
+use crate::json::Span;
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::Kind;
-use crate::json::text::Form;
+use crate::json::text::{Form, boundary, visible};
+use crate::snapshot::index::Words;
 use crate::text::line_index::LineIndex;
 use crate::text::lines::IndexedText;
+use crate::text::shorten::truncation_mark;
 
 /// A JSON document or text that may be reduced: a part of an upstream's answer, or the result of a
 /// transformation of it.
@@ -31,9 +34,35 @@ impl Payload<'_, '_> {
         }
     }
 
+    /// Returns the words before and after the document, each shortened to about `max_bytes`. Empty
+    /// if the payload is a document alone, or a text.
+    #[must_use]
+    pub fn words(&self, max_bytes: usize) -> Words {
+        let Some(survey) = self.survey.filter(|survey| survey.kind != Kind::Scalar) else {
+            return Words::default();
+        };
+        let part = |span: Span| {
+            let text = visible(self.bytes.get(span).unwrap_or_default(), self.form);
+            if text.trim_ascii().is_empty() { Vec::new() } else { beginning(&text, max_bytes) }
+        };
+        Words { before: part(0..survey.root.start), after: part(survey.root.end..self.bytes.len()) }
+    }
+
     /// Returns true if the payload is to be read as text: it is not JSON, or is a JSON scalar.
     #[must_use]
     pub fn is_text(&self) -> bool {
         self.survey.is_none_or(|survey| survey.kind == Kind::Scalar)
     }
+}
+
+/// Returns the beginning of a text, of about `max_bytes`, with a truncation mark if that is not
+/// all.
+fn beginning(text: &[u8], max_bytes: usize) -> Vec<u8> {
+    if text.len() <= max_bytes {
+        return text.to_vec();
+    }
+    let (shown, rest) =
+        text.split_at_checked(boundary(text, max_bytes, Form::Raw)).unwrap_or((text, &[]));
+    let omitted = String::from_utf8_lossy(rest).chars().count();
+    [shown, truncation_mark(omitted, "characters").as_bytes(), b"\n"].concat()
 }

@@ -78,7 +78,10 @@ pub fn shape_payload<'a>(
         Division::Pages(lists) => {
             let all = shows_all_at_once(context, lists);
             let limit = if all { u64::MAX } else { context.first_page().limit };
-            (SnapshotBody::List(list_index(payload, lists)), first_items(payload, lists, limit))
+            (
+                SnapshotBody::List(list_index(context, payload, lists)),
+                first_items(payload, lists, limit),
+            )
         }
         Division::Chunks | Division::Document => {
             let index = range::text_index(context, &lined, each, highlights.as_ref());
@@ -116,9 +119,9 @@ pub fn shape_payload<'a>(
     };
     let whole = Some(WholePayload { context, payload, is_over_limit, is_document });
     let mut excerpt = reduce(&Task { pricer: &pricer, base: &base, content, whole });
-    if shows_all_items(&excerpt) {
+    if shows_all_items(&excerpt) && excerpt.words == payload.words(usize::MAX) {
         // Only white space is missing, so this is no partial list.
-        excerpt = whole_document(excerpt.body, &base);
+        excerpt = whole_document(excerpt.body, excerpt.words, &base);
     }
     let rendered = pricer.render(&excerpt);
     let entries = entries(&snapshot, &index, payload.bytes);
@@ -155,6 +158,26 @@ pub fn show_text(
 ) -> Excerpt {
     let text = TextTask { index, bytes, form, position, highlights: None };
     reduce(&Task { pricer, base, content: Content::Text(text), whole: None })
+}
+
+/// Returns the excerpt for the requested lines of a text whose snapshot is divided into items.
+///
+/// # Errors
+/// Returns a message for the caller if the text has fewer lines.
+pub fn show_lines(
+    context: &ShapeContext<'_>,
+    bytes: &[u8],
+    form: Form,
+    base: &Cursor,
+    pricer: &ExcerptPricer<'_>,
+) -> Result<Excerpt, String> {
+    let payload = Payload { bytes, form, survey: None, ends: None, blocks: false };
+    let index = range::text_index(context, &payload.lined(), pricer.token_limit(), None);
+    range::check_start(context.options.start_line, index.lines)?;
+    let text = TextTask::first(context, &payload, &index, None);
+    let excerpt = reduce(&Task { pricer, base, content: Content::Text(text), whole: None });
+    // A cursor of this snapshot leads to an item, not to a line.
+    Ok(Excerpt { next: None, more: false, ..excerpt })
 }
 
 /// Returns the units into which to divide a payload, or `None` if it needs no reduction. `tokens`

@@ -16,7 +16,7 @@ use crate::json::scan::Scanner;
 use crate::json::text::{Form, visible};
 use crate::query::PartialProjection;
 use crate::query::records::Envelope;
-use crate::snapshot::index::{Index, ListIndex, ProjectedList, SnapshotBody};
+use crate::snapshot::index::{Index, ListIndex, ProjectedList, SnapshotBody, Words};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Missing, StoredSnapshot};
 use crate::tokens::OriginalCost;
@@ -26,6 +26,7 @@ impl ProjectedList {
     /// page repeats the document around the list or, without an `envelope`, is a bare list.
     #[must_use]
     pub fn new(
+        context: &ShapeContext<'_>,
         payload: &Payload<'_, '_>,
         list: &List,
         part: PartialProjection,
@@ -40,7 +41,8 @@ impl ProjectedList {
         });
         let bare = skeleton.is_none();
         let skeleton = skeleton.unwrap_or_default();
-        let list = ListIndex { skeleton, bare, ..list_index(payload, &[list]) };
+        let words = Words::default();
+        let list = ListIndex { skeleton, bare, words, ..list_index(context, payload, &[list]) };
         Self { fields: part.fields, within: part.within, list }
     }
 }

@@ -128,6 +128,17 @@ fn least_first(context: &ShapeContext<'_>, text: &IndexedText<'_>, tokens: u64) 
     if cost <= most { cost } else { tokens / 5 }
 }
 
+/// Checks that a text of this number of lines has the line `start_line`.
+///
+/// # Errors
+/// Returns a message for the caller if it has not.
+pub fn check_start(start_line: u64, lines: u64) -> Result<(), String> {
+    if start_line <= lines {
+        return Ok(());
+    }
+    Err(format!("startLine {start_line} is beyond the end: the text has {lines} lines"))
+}
+
 fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
     bytes.get(index(from)..index(to)).unwrap_or_default()

@@ -220,7 +220,9 @@ impl RenderContext<'_> {
             |content: &[u8]| with_contract(b"{}", &with_member(&contract, "content", content));
         let wrapped = |before: &[u8], content: &[u8], form: Form, after: &[u8]| {
             let mut value = before.to_vec();
+            escape(&mut value, &excerpt.words.before);
             convert(&mut value, content, form, Form::Escaped);
+            escape(&mut value, &excerpt.words.after);
             value.extend_from_slice(after);
             with_contract(&value, &contract)
         };
@@ -316,6 +318,7 @@ fn text_content(
     beside: Option<(&Coverage, CursorLink<'_>)>,
 ) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let mut text = Vec::new();
+    escape(&mut text, &excerpt.words.before);
     match &excerpt.body {
         ExcerptBody::Page(pieces) => {
             convert(&mut text, &pieces.beside(beside), pieces.form, Form::Escaped);
@@ -325,6 +328,7 @@ fn text_content(
         ExcerptBody::Summary(json) => escape(&mut text, &summary(json, beside, &excerpt.coverage)),
         ExcerptBody::Blocks(blocks) => return (None, Some(blocks.clone())),
     }
+    escape(&mut text, &excerpt.words.after);
     (Some(text), None)
 }
 

@@ -41,7 +41,9 @@ pub struct Transformed {
     pub is_in_place: bool,
     /// The keys from the root of `bytes` to the list of records. `None` if they are unknown.
     pub list_keys: Option<Vec<String>>,
-    /// True if the values still conform to the output schema of the tool.
+    /// The number of first bytes that are words before the document.
+    pub document_start: usize,
+    /// True if the values still match the output schema of the tool.
     pub keeps_types: bool,
     /// The list of selected fields whose first page is in `bytes`. `None` if there is no later
     /// page.
@@ -70,6 +72,7 @@ impl Transformed {
             is_requested: true,
             is_in_place,
             list_keys: envelope.map(|around| around.keys),
+            document_start: 0,
             keeps_types: is_in_place && query.fields.is_none(),
             list_page: None,
         }
@@ -107,8 +110,9 @@ impl Transformed {
                 let envelope = found.envelope.clone();
                 let transformed = Self::from_query(context, found);
                 let envelope = envelope.filter(|_| transformed.is_in_place);
-                let list_page = part
-                    .map(|(part, list)| ProjectedList::new(payload, list, part, envelope.as_ref()));
+                let list_page = part.map(|(part, list)| {
+                    ProjectedList::new(context, payload, list, part, envelope.as_ref())
+                });
                 Self { list_page, ..transformed }
             }
             Err(reason) => {
@@ -200,6 +204,8 @@ impl Transformed {
             }
         }
         let (what, keeps_types) = (done.join(", "), done == ["sorted"]);
+        let words = payload.words(usize::MAX);
+        let bytes = [words.before.as_slice(), &bytes, &words.after].concat();
         (!done.is_empty()).then_some(Self {
             bytes,
             text: false,
@@ -207,6 +213,7 @@ impl Transformed {
             is_requested: false,
             is_in_place: true,
             list_keys: None,
+            document_start: words.before.len(),
             keeps_types,
             list_page: None,
         })
@@ -299,8 +306,11 @@ pub fn fit(
     text: bool,
     token_limit: u64,
 ) -> ShapedPayload<'static> {
-    let survey =
-        if transformed.text { None } else { DocumentInfo::parse(&transformed.bytes, Form::Raw) };
+    let survey = (!transformed.text).then(|| {
+        let start = transformed.document_start;
+        DocumentInfo::read(&mut Scanner::starting_at(&transformed.bytes, Form::Raw, start)).ok()
+    });
+    let survey = survey.flatten();
     let payload = Payload {
         bytes: &transformed.bytes,
         form: Form::Raw,

@@ -105,6 +105,25 @@ pub struct ListIndex {
     pub lists: Vec<ListMark>,
     /// For each segment, the first item that begins in it.
     pub marks: Vec<ItemMark>,
+    /// The words around the document, as each page shows them.
+    pub words: Words,
+}
+
+/// The words before and after a document that forms most of a text. They are not escaped.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Words {
+    /// The words before the document; empty if there are none.
+    pub before: Vec<u8>,
+    /// The words after the document; empty if there are none.
+    pub after: Vec<u8>,
+}
+
+impl Words {
+    /// Returns true if there are no words around the document.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty()
+    }
 }
 
 /// The position of a list in a document.

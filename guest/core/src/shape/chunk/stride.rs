@@ -85,6 +85,11 @@ impl SampledPlanner<'_> {
         if last <= line {
             return (self.end_inside_line(at, most), line);
         }
+        let (end, next_end) = (self.line_end(last - 1), self.line_end(last));
+        // A line that must be divided continues a chunk that would otherwise be mostly empty.
+        if (end - at) * 2 < most - at && next_end - end > most - at && last - line < self.lines() {
+            return (self.end_inside_line(at, most), last);
+        }
         let next = self.best_end(line, last);
         (self.line_end(next - 1), next)
     }

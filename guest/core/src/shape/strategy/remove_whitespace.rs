@@ -8,6 +8,7 @@ use crate::json::text::{Form, visible};
 use crate::shape::payload::Payload;
 use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
+use crate::snapshot::index::Words;
 
 /// Sample size, in bytes, for detecting pretty-printed lists.
 const WHITESPACE_SAMPLE_BYTES: usize = 1_024;
@@ -35,7 +36,8 @@ impl Strategy for RemoveWhitespace {
         {
             return None;
         }
-        let raw = visible(payload.bytes, payload.form);
+        let root = payload.survey.map_or(0..payload.bytes.len(), |survey| survey.root.clone());
+        let raw = visible(payload.bytes.get(root)?, payload.form);
         // White space may be removed between tokens only, so the tokens must be valid.
         if !is_json(&raw, Form::Raw) {
             return None;
@@ -45,16 +47,21 @@ impl Strategy for RemoveWhitespace {
         if minified.len() * 10 > raw.len() * 9 {
             return None;
         }
-        let excerpt = whole_document(ExcerptBody::Json(minified), task.base);
+        let words = payload.words(usize::MAX);
+        let excerpt = whole_document(ExcerptBody::Json(minified), words, task.base);
         task.pricer.fits(&excerpt).then_some(excerpt)
     }
 }
 
 /// Returns an excerpt that shows the whole document as `body`. Its cursor `original` leads to the
 /// document as the upstream sent it.
-pub(in crate::shape) fn whole_document(body: ExcerptBody, original: &Cursor) -> Excerpt {
+pub(in crate::shape) fn whole_document(
+    body: ExcerptBody,
+    words: Words,
+    original: &Cursor,
+) -> Excerpt {
     let coverage = Coverage::Lossless { what: WITHOUT_SPACE.to_owned() };
-    Excerpt::new(coverage, Some(original.clone()), body).complete()
+    Excerpt { words, ..Excerpt::new(coverage, Some(original.clone()), body).complete() }
 }
 
 /// Returns true if the largest list of a document begins pretty-printed. Also returns true if no

@@ -7,6 +7,7 @@ use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::query::names::join_names;
 use crate::shape::condense::{CondenseOptions, DocumentCondenser};
+use crate::shape::index::max_word_bytes;
 use crate::shape::payload::Payload;
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::{Coverage, Excerpt, ExcerptBody, FieldCoverage};
@@ -32,6 +33,7 @@ impl Strategy for Summarize {
         if outline.len() > MAX_SUMMARIZED_VALUES {
             return described(&outline, payload, task.base, limit, pricer);
         }
+        let words = payload.words(max_word_bytes(whole.context));
         let settings = whole.context.limits;
         let options = CondenseOptions {
             estimator: &settings.estimator,
@@ -41,7 +43,9 @@ impl Strategy for Summarize {
         let mut condenser = DocumentCondenser::new(&outline, options);
         let excerpt = |json: Vec<u8>, fields: FieldCoverage| {
             let coverage = Coverage::Summary(fields);
-            Excerpt::new(coverage, Some(task.base.clone()), ExcerptBody::Summary(json)).complete()
+            let next = Some(task.base.clone());
+            let excerpt = Excerpt::new(coverage, next, ExcerptBody::Summary(json)).complete();
+            Excerpt { words: words.clone(), ..excerpt }
         };
         // A total of four digits, so that the notice of no summary is longer.
         let fields = FieldCoverage { total: 1_000, ..FieldCoverage::default() };
