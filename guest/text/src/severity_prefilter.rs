@@ -64,9 +64,9 @@ fn is(part: u8x16, letter: u8) -> u8x16 {
     part.simd_eq(u8x16::splat(letter))
 }
 
-/// Returns a mask of the positions at which one of [`WORDS`] begins. `first`, `second` and `third`
-/// are the bytes at each position, one after it and two after it. If `ESCAPED`, includes unicode
-/// escapes.
+/// Returns a mask of the positions at which one of [`WORDS`] begins. `first` has the byte at each
+/// position, `second` the next byte, and `third` the one after that. If `ESCAPED`, unicode escapes
+/// count too.
 #[inline(always)]
 fn begins<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     let [one, two, three] = [first, second, third].map(|part| part | u8x16::splat(0x20));
@@ -77,8 +77,8 @@ fn begins<const ESCAPED: bool>([first, second, third]: [u8x16; 3]) -> u8x16 {
     if ESCAPED { words | in_digits(first, second) } else { words }
 }
 
-/// Returns a mask of the positions at which a unicode escape (`\u`) begins. The arguments are the
-/// bytes at each position, and one after it.
+/// Returns a mask of the positions at which a unicode escape (`\u`) begins. `first` has the byte at
+/// each position, and `second` the next byte.
 #[inline(always)]
 fn in_digits(first: u8x16, second: u8x16) -> u8x16 {
     is(first, b'\\') & is(second, b'u')

@@ -196,7 +196,8 @@ impl HttpUpstream {
         }
     }
 
-    /// Returns true if the upstream answers at all. The status of most MCP servers is 405.
+    /// Returns true if the upstream, or a server behind its proxy, answers a HEAD request with any
+    /// status. Most MCP servers answer 405.
     async fn is_reachable(&self) -> bool {
         let headers = HeaderMap::new();
         let sent = self.send_uncounted(Method::HEAD, None, &headers, Bytes::new());

@@ -123,14 +123,14 @@ impl<S: Sink> Reader<'_, '_, S> {
     }
 }
 
-/// The class of a letter that follows a punctuation run, as a part of the run's key.
+/// The class, in the key of a punctuation run, of a letter after the run.
 pub(super) const LETTER: u32 = 1;
-/// The class of a line break or the end of the text that follows a punctuation run, as a part of
-/// the run's key.
+/// The class, in the key of a punctuation run, of a line break or the end of the text after the
+/// run.
 const LINE_END: u32 = 3;
 
-/// For each byte, its class if it follows a punctuation run, as a part of the run's key. A table,
-/// because branches would be mispredicted.
+/// For each byte, its class in the key of a punctuation run that it follows. A table, because
+/// branches would be mispredicted.
 static FOLLOWERS: [u8; 256] = {
     let mut followers = [0; 256];
     let mut byte = 0;
