@@ -29,7 +29,7 @@ async function* answer({ id, method, params }) {
   } else if (params.name === "slow") {
     const progressToken = params._meta?.progressToken;
     for (let progress = 1; progress <= 4; progress += 1) {
-      await wait(900);
+      await wait(2_000);
       yield { message: { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken, progress } } };
     }
     yield say(text("at last"));
