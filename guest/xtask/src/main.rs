@@ -35,7 +35,7 @@ struct Arguments {
 enum Command {
     /// Build the guard component and the binary, and print their paths.
     Build {
-        /// Optimize the binary as well.
+        /// Build an optimized binary, as in a release.
         #[arg(long)]
         release: bool,
     },

@@ -17,7 +17,8 @@ pub enum OutputSchema {
     Free,
     /// The schema allows members that it does not name.
     Open,
-    /// The schema forbids members that it does not name. The guard added `context_guard` to it.
+    /// The output schema forbids members that it does not name. In the list of tools, the guard
+    /// added the member `context_guard`, which holds its own data, to this schema.
     Closed,
     /// The schema is not a plain object. The guard widened it by an alternative that allows an
     /// envelope.

@@ -109,12 +109,12 @@ pub struct ListIndex {
     pub words: Words,
 }
 
-/// The words before and after a document that forms most of a text. They are not escaped.
+/// The words before and after a JSON document that forms most of a text. They are not escaped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Words {
-    /// The words before the document; empty if there are none.
+    /// The text before the JSON document; empty if there is none.
     pub before: Vec<u8>,
-    /// The words after the document; empty if there are none.
+    /// The text after the JSON document; empty if there is none.
     pub after: Vec<u8>,
 }
 

@@ -35,8 +35,8 @@ fn now_ms() -> u64 {
     now.seconds * 1_000 + u64::from(now.nanoseconds / 1_000_000)
 }
 
-/// Reads the value stored under a key, which its expiry precedes. Deletes the value and returns
-/// none if it has expired.
+/// Reads the value stored under a key, without the expiry stored in front of it. Deletes the value
+/// and returns none if it has expired.
 fn read(bucket: &Bucket, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(value) = bucket.get(key).map_err(fault)? else { return Ok(None) };
     let expires_ms = value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));

@@ -97,7 +97,7 @@ impl<'a> Scanner<'a> {
         ends
     }
 
-    /// Advances from inside a string of either form to its closing quote. Returns false if there is
+    /// Advances from inside a string, raw or escaped, to its closing quote. Returns false if there is
     /// none.
     #[inline(never)]
     fn reach_quote(&mut self) -> bool {
