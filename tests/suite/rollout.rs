@@ -1,6 +1,6 @@
 //! Trials of new revisions: canary, A/B, shadow, and their reports.
 
-use context_guard_test_support::gateway::{Gateway, HttpClient};
+use context_guard_test_support::gateway::{ArchiveServer, Gateway, HttpClient, post};
 use context_guard_test_support::operations::{
     TOKEN, active_revision, admin_call, admin_config, revision_report, run_program,
 };
@@ -9,11 +9,17 @@ use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
+fn houses() -> Result<Value> {
+    Ok(json!({"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"}))
+}
+
 fn gateway(rollout: Value) -> Result<Gateway> {
-    let upstreams = json!([
-        {"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"},
-        {"name": "everything", "command": Server::npm("server-everything", &["stdio"])?.0, "isolation": "shared"},
-    ]);
+    let everything = Server::npm("server-everything", &["stdio"])?.0;
+    let everything = json!({"name": "everything", "command": everything, "isolation": "shared"});
+    start(json!([houses()?, everything]), rollout)
+}
+
+fn start(upstreams: Value, rollout: Value) -> Result<Gateway> {
     Gateway::start(
         upstreams,
         json!({"admin": admin_config(), "rollout": rollout, "limits": {"sessions": 1_000}}),
@@ -26,10 +32,14 @@ fn sessions(gateway: &Gateway, count: usize) -> Result<Vec<HttpClient>> {
 
 /// Returns the revision of each session, identified by its budget.
 fn served(clients: &mut [HttpClient]) -> Result<Vec<u64>> {
+    served_by(clients, "houses__list_bookings")
+}
+
+fn served_by(clients: &mut [HttpClient], tool: &str) -> Result<Vec<u64>> {
     clients
         .iter_mut()
         .map(|client| {
-            let answer = client.call("houses__list_bookings", json!({"limit": 5}))?;
+            let answer = client.call(tool, json!({"limit": 5}))?;
             ensure!(!answer.is_error(), "{}", answer.0);
             let of = |name: &str| answer.metadata()[name].as_u64().unwrap_or_default();
             Ok(of("estimatedTokens") + of("budgetRemaining"))
@@ -152,6 +162,97 @@ fn ab_trial_runs_until_decided() -> Result<()> {
         nothing.status.code() == Some(1) && printed.contains("no trial is running"),
         "{printed}"
     );
+    Ok(())
+}
+
+/// Checks that an A/B trial and a canary serve their shares of 400 sessions, each session always by
+/// the same revision.
+fn check_split(upstreams: Value, tool: &str) -> Result<()> {
+    // A canary never advances with so many calls to wait for.
+    let canary = json!({"mode": "canary", "steps": [5, 100], "stepCalls": 1_000_000});
+    for (rollout, expected) in [(json!({"mode": "ab", "share": 50}), 160..=240), (canary, 4..=44)] {
+        let gateway = start(upstreams.clone(), rollout)?;
+        let mut clients = sessions(&gateway, 400)?;
+        push(&gateway, 2_000)?;
+        let shown = || -> Result<String> {
+            let shown = run_program(&["revisions", "--admin", &gateway.admin, "--token", TOKEN])?;
+            Ok(String::from_utf8_lossy(&shown.stdout).into_owned())
+        };
+        ensure!(shown()?.contains("no session has entered the trial"), "{}", shown()?);
+        let sides = served_by(&mut clients, tool)?;
+        let new = sides.iter().filter(|budget| **budget == 2_000).count();
+        ensure!(expected.contains(&new), "{new} of 400");
+        ensure!(served_by(&mut clients, tool)? == sides, "a session changed its revision");
+        let trial = revision_report(&gateway)?["trial"].clone();
+        ensure!(
+            trial["candidate"]["sessions"] == new
+                && trial["active"]["sessions"] == 400 - new
+                && trial["candidate"]["principals"] == 0
+                && trial["active"]["principals"] == 0,
+            "{trial}"
+        );
+        let shown = shown()?;
+        ensure!(!shown.contains("no session has entered"), "{shown}");
+        if trial["mode"] == "canary" {
+            let calls = trial["progress"]["calls"].as_u64().unwrap_or_default();
+            ensure!(calls >= 2 * new as u64, "{trial}");
+            let progress = format!("step 1 of 2 (5 %): {calls} of 1000000 calls, ");
+            ensure!(shown.contains(&progress), "{progress} is not in {shown}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn sessions_of_one_http_upstream_are_split() -> Result<()> {
+    let server = ArchiveServer::start(true)?;
+    check_split(json!([{"name": "archive", "url": server.url}]), "list_bookings")
+}
+
+#[test]
+fn sessions_of_one_stdio_upstream_are_split() -> Result<()> {
+    check_split(json!([houses()?]), "list_bookings")
+}
+
+#[test]
+fn sessions_of_two_upstreams_are_split() -> Result<()> {
+    let server = ArchiveServer::start(true)?;
+    let archive = json!({"name": "archive", "url": server.url});
+    check_split(json!([houses()?, archive]), "houses__list_bookings")
+}
+
+#[test]
+fn stateless_callers_are_split_by_principal() -> Result<()> {
+    let server = ArchiveServer::start(true)?;
+    let gateway =
+        start(json!([{"name": "archive", "url": server.url}]), json!({"mode": "ab", "share": 50}))?;
+    push(&gateway, 2_000)?;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "list_bookings", "arguments": {"limit": 5},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        },
+    }});
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "list_bookings"),
+    ];
+    for _ in 0..3 {
+        let reply = post(&gateway.url(), &headers, &call.to_string())?;
+        ensure!(reply.status == 200 && !reply.answer()?.is_error(), "{}", reply.body);
+    }
+    let trial = revision_report(&gateway)?["trial"].clone();
+    let count = |kind: &str| {
+        let side = |side: &str| trial[side][kind].as_u64().unwrap_or_default();
+        side("active") + side("candidate")
+    };
+    ensure!(count("principals") == 1 && count("sessions") == 0, "{trial}");
+    let shown = run_program(&["revisions", "--admin", &gateway.admin, "--token", TOKEN])?;
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    ensure!(shown.contains("callers without a session are split by principal"), "{shown}");
     Ok(())
 }
 

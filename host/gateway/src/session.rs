@@ -1,7 +1,7 @@
 //! The messages between one client and one upstream, independent of the transports.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use context_guard_protocol::batch::{Body, join_batch};
 use context_guard_protocol::{Envelope, PendingRequests};
@@ -22,8 +22,9 @@ pub struct Session {
     /// The authenticated principal that may use the session.
     owner: String,
     upstream: String,
-    /// The id that the transport gives the session, for telemetry records. Empty if there is none.
-    name: String,
+    /// The transport's id of the session. Unset until the upstream assigns one, and for transports
+    /// without sessions.
+    name: OnceLock<String>,
     recorder: Option<Arc<Recorder>>,
     state: Mutex<SessionState>,
 }
@@ -58,14 +59,14 @@ impl Session {
             principal: principal.to_owned(),
             owner: principal.to_owned(),
             upstream: upstream.to_owned(),
-            name: String::new(),
+            name: OnceLock::new(),
             recorder: None,
             state: Mutex::default(),
         }
     }
 
-    /// Sets the session's owner, transport id (`name`) and protocol version. `recorder` will record
-    /// every answer.
+    /// Sets the session's owner, transport id (`name`, see [`Self::set_name`]) and protocol version,
+    /// and records every answer with `recorder`.
     #[must_use]
     pub(crate) fn recorded(
         self,
@@ -75,8 +76,16 @@ impl Session {
         version: &str,
     ) -> Self {
         self.state().protocol_version = version.to_owned();
-        let (owner, name) = (owner.to_owned(), name.to_owned());
-        Self { owner, name, recorder: Some(recorder), ..self }
+        self.set_name(name);
+        Self { owner: owner.to_owned(), recorder: Some(recorder), ..self }
+    }
+
+    /// Sets the transport's id of the session, which trials and telemetry tell sessions apart by.
+    /// An empty `name`, or one after the first, has no effect.
+    pub(crate) fn set_name(&self, name: &str) {
+        if !name.is_empty() {
+            self.name.get_or_init(|| name.to_owned());
+        }
     }
 
     /// Returns the filter that the session's messages pass.
@@ -107,7 +116,7 @@ impl Session {
         let state = self.state();
         let context = CallContext {
             principal: self.principal.clone(),
-            session: self.name.clone(),
+            session: self.name.get().cloned().unwrap_or_default(),
             request_id: request_id.to_owned(),
             upstream: self.upstream.clone(),
             protocol_version: state.protocol_version.clone(),
@@ -144,11 +153,15 @@ impl Session {
         let unchanged = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
         let Some(envelope) = Envelope::read(message) else { return unchanged };
         let (Some(id), Some(method)) = (envelope.id(), envelope.method) else { return unchanged };
-        let is_initialize = method == "initialize";
-        if is_initialize {
-            self.state().client_name = text_at(message, "/params/clientInfo/name");
-        }
         let mut exchange = self.begin(id.as_str(), &method);
+        if method == "initialize" {
+            // The session has no id before the answer. The guard has nothing to do with a
+            // handshake, and a call without an id would count for the wrong side of a trial.
+            let mut state = self.state();
+            state.client_name = text_at(message, "/params/clientInfo/name");
+            state.pending.insert(id, exchange);
+            return unchanged;
+        }
         match exchange.on_request(&self.filter, message) {
             NextStep::Answer(answer, decision) => {
                 if let Some(recorder) = &self.recorder {
@@ -157,7 +170,7 @@ impl Session {
                 FromClient { upstream: None, client: Some(answer) }
             }
             NextStep::Forward(changed) => {
-                if self.recorder.is_some() || is_initialize || exchange.wants_response() {
+                if self.recorder.is_some() || exchange.wants_response() {
                     self.state().pending.insert(id, exchange);
                 }
                 let upstream = changed.map_or(Cow::Borrowed(message), Cow::Owned);

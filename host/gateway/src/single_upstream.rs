@@ -108,6 +108,7 @@ impl SingleUpstream {
     }
 
     fn remember(&self, name: &str, session: &Arc<Session>) {
+        session.set_name(name);
         if !name.is_empty() {
             let mut sessions = self.sessions();
             sessions.put(name.to_owned(), Arc::clone(session));

@@ -359,7 +359,7 @@ impl Revisions {
         let ledger = self.ledger();
         let kept: Vec<Value> =
             ledger.kept.iter().rev().map(|(kept, sound)| kept.json(state(kept, *sound))).collect();
-        let trial = current.trial.as_ref().map(|trial| trial.json(&current.active));
+        let trial = current.trial.as_ref().map(|trial| trial.json(&current.active, &self.options));
         json!({"active": current.active.number, "generations": kept, "trial": trial})
     }
 }

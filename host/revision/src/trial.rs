@@ -1,5 +1,6 @@
 //! The trial of a new revision: the share of sessions it serves, and the verdict on it.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,10 @@ use super::stats::{RevisionStats, StatsSnapshot};
 use super::{Mode, RolloutOptions};
 use crate::engine::CallContext;
 
-/// A running trial of a new revision beside the active one.
+/// The maximum number of callers that each side of a trial counts, which bounds its memory.
+const MAX_COUNTED_CALLERS: usize = 65_536;
+
+/// A running trial.
 pub struct Trial {
     /// The revision on trial.
     pub revision: Arc<Revision>,
@@ -22,14 +26,29 @@ pub struct Trial {
     percent: AtomicU8,
     step: AtomicUsize,
     began: Mutex<(Instant, StatsSnapshot)>,
+    /// The callers on both sides: of the active revision and of the one on trial.
+    callers: Mutex<[Callers; 2]>,
     /// The statistics of the active revision when the trial began.
     before: StatsSnapshot,
     /// The comparison with the active revision, if the mode is shadow.
     pub shadow: Option<Arc<Shadow>>,
 }
 
-/// The verdict on a running trial: to wait, to enlarge its share, to promote the revision or to end
-/// the trial.
+/// The distinct callers that one revision serves during a trial, as hashes.
+#[derive(Debug, Default)]
+struct Callers {
+    sessions: HashSet<u64>,
+    /// The principals of calls without a session.
+    principals: HashSet<u64>,
+}
+
+impl Callers {
+    fn kind(&mut self, cx: &CallContext) -> &mut HashSet<u64> {
+        if cx.session.is_empty() { &mut self.principals } else { &mut self.sessions }
+    }
+}
+
+/// The verdict on a running trial: to wait, to take a larger share, to promote or to end.
 pub(super) enum Verdict {
     Wait,
     Step(u8),
@@ -52,6 +71,7 @@ impl Trial {
         };
         Self {
             began: Mutex::new((Instant::now(), revision.stats.snapshot())),
+            callers: Mutex::default(),
             revision,
             mode: options.mode,
             percent: AtomicU8::new(percent),
@@ -67,10 +87,20 @@ impl Trial {
         self.percent.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the revision on trial serves the caller `cx`. That depends on its session,
-    /// or else on its principal. Sessions of the trial remain in it as the share grows.
+    /// Returns true if the revision on trial serves this caller, which is identified by session or
+    /// by principal. Counts the caller. When the share grows, the trial retains its sessions.
     pub(super) fn takes(&self, cx: &CallContext) -> bool {
-        session_percentile(cx, self.revision.number) < self.percent()
+        let takes = session_percentile(cx, self.revision.number) < self.percent();
+        let caller = caller_hash(cx, 0);
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let [active, candidate] = &mut *callers;
+        let (own, other) = if takes { (candidate, active) } else { (active, candidate) };
+        let own = own.kind(cx);
+        if own.len() < MAX_COUNTED_CALLERS && own.insert(caller) {
+            // A caller changes sides once, when the share grows.
+            other.kind(cx).remove(&caller);
+        }
+        takes
     }
 
     pub(super) fn verdict(&self, options: &RolloutOptions, active: &RevisionStats) -> Verdict {
@@ -107,15 +137,35 @@ impl Trial {
         }
     }
 
-    /// Returns a JSON report that compares both revisions since the trial began.
-    pub(super) fn json(&self, active: &Revision) -> Value {
-        let side = |now: StatsSnapshot, before: StatsSnapshot| {
+    /// Returns the progress of the current step in JSON, or null unless the mode is canary.
+    fn progress(&self, options: &RolloutOptions) -> Value {
+        if self.mode != Mode::Canary {
+            return Value::Null;
+        }
+        let began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        json!({
+            "step": self.step.load(Ordering::Relaxed) + 1,
+            "steps": options.steps.len(),
+            "calls": self.revision.stats.snapshot().calls.saturating_sub(began.1.calls),
+            "stepCalls": options.step_calls,
+            "seconds": began.0.elapsed().as_secs(),
+            "stepSeconds": options.step_seconds,
+        })
+    }
+
+    /// Returns a report in JSON that compares both revisions since the trial began.
+    pub(super) fn json(&self, active: &Revision, options: &RolloutOptions) -> Value {
+        let callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let [active_callers, candidate_callers] = &*callers;
+        let side = |now: StatsSnapshot, before: StatsSnapshot, callers: &Callers| {
             let answers = now.answers.saturating_sub(before.answers);
             let sent = now.sent_tokens.saturating_sub(before.sent_tokens);
             let original = now.original_tokens.saturating_sub(before.original_tokens);
             let calls = now.calls.saturating_sub(before.calls);
             let micros = now.micros.saturating_sub(before.micros);
             json!({
+                "sessions": callers.sessions.len(),
+                "principals": callers.principals.len(),
                 "calls": calls,
                 "faults": now.faults.saturating_sub(before.faults),
                 "answers": answers,
@@ -129,8 +179,13 @@ impl Trial {
             "generation": self.revision.json("trial"),
             "mode": self.mode,
             "percent": self.percent(),
-            "active": side(active.stats.snapshot(), self.before),
-            "candidate": side(self.revision.stats.snapshot(), StatsSnapshot::default()),
+            "progress": self.progress(options),
+            "active": side(active.stats.snapshot(), self.before, active_callers),
+            "candidate": side(
+                self.revision.stats.snapshot(),
+                StatsSnapshot::default(),
+                candidate_callers,
+            ),
             "shadow": self.shadow.as_ref().map(|shadow| shadow.report()),
         })
     }
@@ -139,8 +194,33 @@ impl Trial {
 /// Returns a number from 0 to 99 that is constant for a session or, without a session, for a
 /// principal. Different values of `salt` give independent numbers.
 pub fn session_percentile(cx: &CallContext, salt: u64) -> u8 {
+    u8::try_from(caller_hash(cx, salt) % 100).unwrap_or(0)
+}
+
+fn caller_hash(cx: &CallContext, salt: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     salt.hash(&mut hasher);
     if cx.session.is_empty() { &cx.principal } else { &cx.session }.hash(&mut hasher);
-    u8::try_from(hasher.finish() % 100).unwrap_or(0)
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_split_evenly() {
+        for salt in 1..50 {
+            let below = |percent: u8| {
+                let cx = |session: u32| CallContext {
+                    principal: "key:one".into(),
+                    session: format!("session-{session}"),
+                    ..CallContext::default()
+                };
+                (0..400).filter(|at| session_percentile(&cx(*at), salt) < percent).count()
+            };
+            assert!((168..=232).contains(&below(50)), "{} of 400 under {salt}", below(50));
+            assert!((8..=36).contains(&below(5)), "{} of 400 under {salt}", below(5));
+        }
+    }
 }

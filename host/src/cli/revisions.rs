@@ -146,8 +146,13 @@ fn show(report: &Value) {
         value_at(trial, "/generation/generation"),
         value_at(trial, "/percent")
     );
+    for line in trial_state(trial) {
+        say!("{line}");
+    }
     let mut sides = table::new(&[
         "since the start",
+        "sessions",
+        "principals",
         "calls",
         "faults",
         "answers",
@@ -161,6 +166,8 @@ fn show(report: &Value) {
         };
         sides.add_row([
             side.to_owned(),
+            value("sessions"),
+            value("principals"),
             value("calls"),
             value("faults"),
             value("answers"),
@@ -194,6 +201,39 @@ fn show(report: &Value) {
         }
         say!("{compared}");
     }
+}
+
+/// Returns sentences on the progress of a trial and on the callers it serves.
+fn trial_state(trial: &Value) -> Vec<String> {
+    let number = |path: &str| value_at(trial, path).as_u64().unwrap_or_default();
+    let mut lines = Vec::new();
+    if !value_at(trial, "/progress").is_null() {
+        let minutes = |path: &str| {
+            let seconds = number(path);
+            format!("{}:{:02}", seconds / 60, seconds % 60)
+        };
+        lines.push(format!(
+            "step {} of {} ({} %): {} of {} calls, {} of {}",
+            number("/progress/step"),
+            number("/progress/steps"),
+            number("/percent"),
+            number("/progress/calls"),
+            number("/progress/stepCalls"),
+            minutes("/progress/seconds"),
+            minutes("/progress/stepSeconds"),
+        ));
+    }
+    let is_split = number("/percent") > 0;
+    if is_split && number("/candidate/sessions") + number("/candidate/principals") == 0 {
+        lines.push("no session has entered the trial".to_owned());
+    }
+    if is_split && number("/active/principals") + number("/candidate/principals") > 0 {
+        lines.push(
+            "callers without a session are split by principal: one principal is on one side"
+                .to_owned(),
+        );
+    }
+    lines
 }
 
 /// Returns the time of day in UTC, as `HH:MM:SSZ`, of a time in milliseconds since 1970.
