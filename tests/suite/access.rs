@@ -127,6 +127,49 @@ fn rates_sizes_hosts_and_origins_are_limited() -> Result<()> {
 }
 
 #[test]
+fn keyed_callers_share_an_address() -> Result<()> {
+    let file = peers::folder("shared-address")?.join("keys");
+    let keys: Vec<String> =
+        (0..40).map(|caller| key(&file, &format!("caller-{caller}"))).collect::<Result<_>>()?;
+    let access = json!({
+        "keys": file,
+        "rateLimit": {"perMinute": 10},
+        "trustedProxies": ["127.0.0.0/8"],
+    });
+    let gateway = Gateway::start(houses()?, json!({"access": access}))?;
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let status = |headers: &[(&str, &str)]| -> Result<u16> {
+        Ok(post(&gateway.url(), headers, ping)?.status)
+    };
+    // All callers reach their own limit through one address.
+    for key in &keys {
+        for _ in 0..10 {
+            ensure!(status(&[("x-api-key", key)])? != 429);
+        }
+        ensure!(status(&[("x-api-key", key)])? == 429);
+    }
+    // The address is limited for those who fail to authenticate, wherever they claim to be.
+    let guess =
+        |forwarded: &str| status(&[("x-api-key", "cg_wrong_key"), ("x-forwarded-for", forwarded)]);
+    for attempt in 0..10 {
+        ensure!(guess(&format!("10.0.0.{attempt}, 203.0.113.1"))? == 401);
+    }
+    ensure!(guess("10.0.0.99, 203.0.113.1")? == 429);
+    ensure!(guess("203.0.113.2")? == 401, "another caller behind the same proxy");
+    Ok(())
+}
+
+#[test]
+fn loopback_is_not_limited_by_default() -> Result<()> {
+    let gateway = Gateway::start(houses()?, json!({"access": {}}))?;
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    for _ in 0..150 {
+        ensure!(post(&gateway.url(), &[], ping)?.status != 429);
+    }
+    Ok(())
+}
+
+#[test]
 fn jwt_is_verified_against_a_key_set() -> Result<()> {
     let folder = peers::folder("jwt")?;
     let script = artifacts::root().join("tests/support/clients/tokens.py");

@@ -29,6 +29,7 @@ mod rollout;
 mod search;
 mod servers;
 mod shapes;
+mod sources;
 mod stdio;
 mod stores;
 mod stories;

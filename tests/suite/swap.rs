@@ -440,8 +440,18 @@ fn keys_rotate_without_a_restart() -> Result<()> {
     for cursor in [&old, &new] {
         ensure!(!client.call("context_guard_read", json!({"cursor": cursor}))?.is_error());
     }
-    // After the old key is removed, its cursors are invalid.
+    // The old key was removed too early: it verifies until its cursors have expired.
     std::fs::write(&second, "another key of this test\n")?;
+    wait_until("a warning", || Ok(gateway.process.output().contains("a signing key was removed")))?;
+    ensure!(!client.call("context_guard_read", json!({"cursor": old}))?.is_error());
+    let shown = run_program(&["revisions", "--admin", &gateway.admin, "--token", TOKEN])?;
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    ensure!(shown.contains("still verifies cursors"), "{shown}");
+    // A setting revokes it at once.
+    let file = gateway.folder.join("gateway.json");
+    let mut settings: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    settings["keepDroppedKeys"] = json!(false);
+    replace_file(&file, settings.to_string().as_bytes())?;
     wait_until("the end of the old key", || {
         let old = client.call("context_guard_read", json!({"cursor": old}))?;
         Ok(old.is_error() && old.all_texts()[0].contains("cursor_invalid"))
@@ -464,9 +474,16 @@ fn admin_pushes_policy() -> Result<()> {
         admin_call_with(&gateway, "PUT", "/admin/policy", b"tokenBudgetThreshold: 5000\n", &yaml)?;
     ensure!(pushed.status == 200 && pushed.body.contains("\"generation\":2"), "{}", pushed.body);
     ensure!(threshold(&client.call("list_bookings", json!({}))?) == 5_000.0);
-    let same =
-        admin_call_with(&gateway, "PUT", "/admin/policy", b"tokenBudgetThreshold: 5000\n", &yaml)?;
-    ensure!(same.body.contains("\"changed\":false"), "{}", same.body);
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    for same in [
+        "tokenBudgetThreshold: 5000\n",
+        "tokenBudgetThreshold = 5000\n",
+        "{\"tokenBudgetThreshold\": 5000}",
+    ] {
+        // curl sends this content type for any file.
+        let same = admin_call_with(&gateway, "PUT", "/admin/policy", same.as_bytes(), &form)?;
+        ensure!(same.status == 200 && same.body.contains("\"changed\":false"), "{}", same.body);
+    }
     let wrong = admin_call_with(
         &gateway,
         "PUT",

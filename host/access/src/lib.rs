@@ -8,6 +8,7 @@ mod http_client;
 #[cfg_attr(not(feature = "jwt"), path = "no_jwt.rs")]
 mod jwt;
 pub mod keys;
+mod proxies;
 mod rate;
 
 use std::net::IpAddr;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use context_guard_config::{self as config, Access as Config, Secret};
 use http::HeaderName;
-use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use http::request::Parts;
 use ipnet::IpNet;
 
@@ -45,6 +46,7 @@ pub enum Refusal {
 /// The access rules of a gateway.
 pub struct Access {
     ips: Vec<IpNet>,
+    trusted_proxies: Vec<IpNet>,
     hosts: hosts::Hosts,
     keys: Option<keys::Keys>,
     jwt: Option<jwt::Jwt>,
@@ -62,6 +64,7 @@ impl Access {
     ) -> Result<Self> {
         Ok(Self {
             ips: config.allow_ips.clone(),
+            trusted_proxies: config.trusted_proxies.clone(),
             hosts: hosts::Hosts::new(config, loopback),
             keys: config
                 .keys
@@ -78,14 +81,19 @@ impl Access {
         self.keys.is_some() || self.jwt.is_some()
     }
 
-    /// Admits a request and returns its principal. `peer` is the address of the caller, and `parts`
-    /// has the headers.
+    /// Returns the address of the caller. `peer` is that of the connection, perhaps a trusted proxy.
+    #[must_use]
+    pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        proxies::client_address(peer, headers, &self.trusted_proxies)
+    }
+
+    /// Admits a request and returns its principal. `address` is that of the caller (see
+    /// [`Self::client_address`]), and `parts` has the headers.
     ///
     /// # Errors
     /// The reason of the refusal.
-    pub async fn admit(&self, peer: IpAddr, parts: &Parts) -> Result<Arc<str>, Refusal> {
-        let peer = peer.to_canonical();
-        if !self.ips.is_empty() && !self.ips.iter().any(|net| net.contains(&peer)) {
+    pub async fn admit(&self, address: IpAddr, parts: &Parts) -> Result<Arc<str>, Refusal> {
+        if !self.ips.is_empty() && !self.ips.iter().any(|net| net.contains(&address)) {
             return Err(Refusal::Forbidden(
                 "address",
                 "this address is not allowed (access.allowIps)".to_owned(),
@@ -94,15 +102,15 @@ impl Access {
         let header = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or(""));
         let host = header(HOST).or_else(|| parts.uri.authority().map(|a| a.as_str()));
         self.hosts.check(host, header(ORIGIN))?;
-        // The address is limited before its key is checked, so that guessing keys is limited too.
-        if let Some(rate) = &self.rate {
-            rate.address(peer)?;
+        let principal = self.principal(parts).await;
+        let Some(rate) = &self.rate else { return principal };
+        match &principal {
+            // Many callers with keys may share an address: a NAT, or a proxy that is not trusted.
+            Ok(principal) if self.requires_authentication() => rate.principal(principal)?,
+            // A forwarded request comes from elsewhere, even if the proxy is on this machine.
+            _ => rate.address(address, proxies::is_forwarded(&parts.headers))?,
         }
-        let principal = self.principal(parts).await?;
-        if let Some(rate) = self.rate.as_ref().filter(|_| self.requires_authentication()) {
-            rate.principal(&principal)?;
-        }
-        Ok(principal)
+        principal
     }
 
     async fn principal(&self, parts: &Parts) -> Result<Arc<str>, Refusal> {

@@ -21,18 +21,21 @@ pub(super) struct Rate {
     start: Instant,
     principals: Limiter<Arc<str>>,
     addresses: Limiter<IpAddr>,
+    /// True if callers on loopback are limited by their address.
+    limits_loopback: bool,
 }
 
 impl Rate {
     /// Returns the limiters of a configuration, or `None` if it sets no limit.
     pub(super) fn new(config: &RateLimit) -> Option<Self> {
-        if config.per_minute == 0 {
+        if config.per_minute() == 0 {
             return None;
         }
         Some(Self {
             start: Instant::now(),
             principals: Limiter::new(config),
             addresses: Limiter::new(config),
+            limits_loopback: config.per_minute.is_some(),
         })
     }
 
@@ -41,8 +44,12 @@ impl Rate {
         self.principals.check(principal, self.start.elapsed())
     }
 
-    /// Counts a request from this address. Over the limit, returns a refusal with the time to wait.
-    pub(super) fn address(&self, address: IpAddr) -> Result<(), Refusal> {
+    /// Counts a request from this address that is not authenticated, or refuses it with the time to
+    /// wait. `is_forwarded` is true if a proxy sent it.
+    pub(super) fn address(&self, address: IpAddr, is_forwarded: bool) -> Result<(), Refusal> {
+        if address.is_loopback() && !is_forwarded && !self.limits_loopback {
+            return Ok(());
+        }
         self.addresses.check(&address, self.start.elapsed())
     }
 }
@@ -59,8 +66,8 @@ struct Limiter<K: Hash + Eq> {
 
 impl<K: Hash + Eq + Clone> Limiter<K> {
     fn new(config: &RateLimit) -> Self {
-        let burst = if config.burst == 0 { config.per_minute } else { config.burst };
-        let interval = Duration::from_secs(60) / config.per_minute.max(1);
+        let burst = if config.burst == 0 { config.per_minute() } else { config.burst };
+        let interval = Duration::from_secs(60) / config.per_minute().max(1);
         Self {
             interval,
             tolerance: interval.saturating_mul(burst.saturating_sub(1)),
@@ -90,7 +97,7 @@ mod tests {
     use super::*;
 
     fn limiter(per_minute: u32, burst: u32) -> Limiter<u32> {
-        Limiter::new(&RateLimit { per_minute, burst })
+        Limiter::new(&RateLimit { per_minute: Some(per_minute), burst })
     }
 
     fn ms(millis: u64) -> Duration {
@@ -140,10 +147,24 @@ mod tests {
 
     #[test]
     fn no_limit_is_configured_by_zero() {
-        assert!(Rate::new(&RateLimit { per_minute: 0, burst: 0 }).is_none());
-        let rate = Rate::new(&RateLimit { per_minute: 60, burst: 1 }).unwrap();
+        assert!(Rate::new(&RateLimit { per_minute: Some(0), burst: 0 }).is_none());
+        let rate = Rate::new(&RateLimit { per_minute: Some(60), burst: 1 }).unwrap();
         let address = IpAddr::from([10, 0, 0, 1]);
-        assert!(rate.address(address).is_ok() && rate.address(address).is_err());
+        assert!(rate.address(address, false).is_ok() && rate.address(address, false).is_err());
         assert!(rate.principal(&"key:a".into()).is_ok());
+    }
+
+    #[test]
+    fn loopback_is_not_limited_by_default() {
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        let admitted = |rate: &Rate, address, is_forwarded| {
+            (0..300).filter(|_| rate.address(address, is_forwarded).is_ok()).count()
+        };
+        let rate = Rate::new(&RateLimit::default()).unwrap();
+        assert_eq!(admitted(&rate, loopback, false), 300);
+        assert_eq!(admitted(&rate, loopback, true), 100, "a proxy on this machine");
+        assert_eq!(admitted(&rate, IpAddr::from([10, 0, 0, 1]), false), 100);
+        let explicit = RateLimit { per_minute: Some(60), burst: 0 };
+        assert_eq!(admitted(&Rate::new(&explicit).unwrap(), loopback, false), 60);
     }
 }

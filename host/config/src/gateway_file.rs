@@ -56,6 +56,9 @@ pub struct Config {
     /// Secrets that sign cursors. The first signs, all verify. Those of `${file:…}` may change
     /// while the gateway runs. Without any, CONTEXT_GUARD_SIGNING_KEYS is used, or a random key.
     pub signing_keys: Vec<Secret>,
+    /// Verifies with a signing key that was removed too early, until the last cursors that it signed
+    /// have expired. Set it to false to revoke a leaked key at once.
+    pub keep_dropped_keys: bool,
     /// The folder that relative paths start from.
     #[serde(skip)]
     #[schemars(skip)]
@@ -84,6 +87,7 @@ impl Default for Config {
             audit: None,
             telemetry: Telemetry::default(),
             signing_keys: Vec::new(),
+            keep_dropped_keys: true,
             folder: PathBuf::new(),
         }
     }
@@ -158,11 +162,17 @@ pub struct Access {
     /// The allowed addresses and networks; empty allows all.
     #[schemars(with = "Vec<String>")]
     pub allow_ips: Vec<IpNet>,
+    /// The addresses and networks of reverse proxies. Behind one, the caller is the last address in
+    /// `X-Forwarded-For`, else in `Forwarded`, that is no trusted proxy. The proxy must set or
+    /// remove both headers.
+    #[schemars(with = "Vec<String>")]
+    pub trusted_proxies: Vec<IpNet>,
     /// The allowed Host headers in addition to loopback, with or without a port.
     pub allow_hosts: Vec<String>,
     /// The allowed Origin headers in addition to loopback.
     pub allow_origins: Vec<String>,
-    /// The rate limit of each principal and each address.
+    /// The rate limit of each principal, and of each address for callers that are anonymous or fail
+    /// to authenticate.
     pub rate_limit: RateLimit,
 }
 
@@ -181,18 +191,21 @@ pub struct Jwt {
 }
 
 /// A rate limit for each principal and each address.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RateLimit {
-    /// Requests per minute; 0 disables the limit.
-    pub per_minute: u32,
+    /// Requests per minute; 0 disables the limit. Without it 100, and no limit of addresses on
+    /// loopback.
+    pub per_minute: Option<u32>,
     /// The maximum burst; 0 means the requests of one minute.
     pub burst: u32,
 }
 
-impl Default for RateLimit {
-    fn default() -> Self {
-        Self { per_minute: 100, burst: 0 }
+impl RateLimit {
+    /// Returns the requests per minute; 0 without a limit.
+    #[must_use]
+    pub fn per_minute(&self) -> u32 {
+        self.per_minute.unwrap_or(100)
     }
 }
 

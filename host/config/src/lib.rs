@@ -93,7 +93,7 @@ mod tests {
     fn environment_overrides_defaults() {
         let config = read(ONE, &[]).unwrap();
         assert_eq!(config.listen, "127.0.0.1:8808");
-        assert_eq!(config.access.rate_limit.per_minute, 100);
+        assert_eq!(config.access.rate_limit.per_minute(), 100);
         assert_eq!(config.limits.request_bytes, 10 << 20);
         let overridden = read(
             ONE,

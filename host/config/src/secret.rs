@@ -14,6 +14,10 @@ pub struct Secret(
     #[serde(skip)]
     #[schemars(skip)]
     Vec<PathBuf>,
+    /// The text with its references, from which it is resolved again.
+    #[serde(skip)]
+    #[schemars(skip)]
+    String,
 );
 
 impl std::fmt::Debug for Secret {
@@ -26,7 +30,7 @@ impl Secret {
     /// Returns a secret with this value, in which no references are replaced.
     #[must_use]
     pub fn new(value: &str) -> Self {
-        Self(value.to_owned(), Vec::new())
+        Self(value.to_owned(), Vec::new(), String::new())
     }
 
     /// Returns the text of the secret, for use but not for printing.
@@ -41,6 +45,17 @@ impl Secret {
         &self.1
     }
 
+    /// Returns the secret with its references resolved again, because files may have changed.
+    /// Relative paths start from `folder`.
+    ///
+    /// # Errors
+    /// A message with the reference that cannot be resolved, without resolved values.
+    pub fn resolved_again(&self, folder: &Path) -> Result<Self, String> {
+        let mut again = Self(self.2.clone(), Vec::new(), String::new());
+        again.resolve(folder)?;
+        Ok(again)
+    }
+
     /// Replaces `${env:NAME}` and `${file:PATH}` by their values. Relative paths start from
     /// `folder`. A line break at the end of a file is dropped.
     ///
@@ -49,6 +64,7 @@ impl Secret {
     pub(super) fn resolve(&mut self, folder: &Path) -> Result<(), String> {
         let mut resolved = String::new();
         let text = std::mem::take(&mut self.0);
+        self.2.clone_from(&text);
         let mut rest = text.as_str();
         while let Some((before, reference)) = rest.split_once("${") {
             let Some((reference, after)) = reference.split_once('}') else {

@@ -1,4 +1,4 @@
-//! A background thread of low priority for long work such as compiling.
+//! A background thread of lower priority for long work such as compiling.
 
 use std::sync::OnceLock;
 
@@ -25,7 +25,7 @@ fn pool() -> Result<&'static ThreadPool> {
 /// the operating system refuses.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, 19);
+    let _ = rustix::process::setpriority_process(None, 5);
 }
 
 /// Runs work on the background thread and waits for its result.

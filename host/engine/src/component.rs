@@ -1,5 +1,7 @@
 //! A guard component: compiled once, and called in a fresh instance each time.
 
+use std::sync::Arc;
+
 use wasmtime::Store;
 
 use super::bindings::ContextGuard;
@@ -16,6 +18,7 @@ use crate::{
 pub struct Component {
     engine: Engine,
     digest: String,
+    bytes: Arc<[u8]>,
     variants: CompiledVariants,
     imports: Vec<String>,
 }
@@ -28,7 +31,13 @@ impl Component {
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
         let (variants, imports) = CompiledVariants::compile(&engine.inner, bytes).map_err(load)?;
-        Ok(Self { engine: engine.clone(), digest: digest(bytes), variants, imports })
+        Ok(Self {
+            engine: engine.clone(),
+            digest: digest(bytes),
+            bytes: bytes.into(),
+            variants,
+            imports,
+        })
     }
 
     /// Returns the engine that the component was compiled for.
@@ -41,6 +50,12 @@ impl Component {
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Returns the component's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Returns the names of the interfaces that the component imports.

@@ -39,9 +39,10 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
             problem(status, code, text)
         }
     };
-    let principal = match gateway.access.admit(peer, &parts).await {
+    let address = gateway.access.client_address(peer, &parts.headers);
+    let principal = match gateway.access.admit(address, &parts).await {
         Ok(principal) => principal,
-        Err(refusal) => return refused(&gateway, peer, &refusal, &refuse),
+        Err(refusal) => return refused(&gateway, address, &refusal, &refuse),
     };
     let body = match Limited::new(body, gateway.config.limits.request_bytes).collect().await {
         Ok(body) => body.to_bytes(),
@@ -81,7 +82,7 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
 
 fn refused(
     gateway: &Gateway,
-    peer: IpAddr,
+    address: IpAddr,
     refusal: &Refusal,
     refuse: &(dyn Fn(StatusCode, &str, &str) -> Response + Sync),
 ) -> Response {
@@ -93,12 +94,12 @@ fn refused(
             "rate",
             format!(
                 "more than {} requests a minute (access.rateLimit): try again in {} s",
-                gateway.config.access.rate_limit.per_minute,
+                gateway.config.access.rate_limit.per_minute(),
                 wait.as_secs() + 1
             ),
         ),
     };
-    gateway.recorder.refused(&peer.to_string(), reason, &text);
+    gateway.recorder.refused(&address.to_string(), reason, &text);
     let mut response = refuse(status, reason, &text);
     let headers = response.headers_mut();
     match refusal {

@@ -4,7 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tracing::{error, info, warn};
 
-use super::{Revision, digest};
+use super::Revision;
+use super::key_ring::short;
 use crate::engine::SigningKey;
 use crate::policy::{Difference, diff};
 
@@ -44,19 +45,46 @@ impl ChangeEvent {
     }
 }
 
-/// A change of revisions or signing keys, with old and new values. It contains no secrets.
+/// The cause of a change, as the audit log names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actor {
+    /// An operator, by an admin call.
+    Operator,
+    /// A changed file.
+    #[default]
+    Files,
+    /// The gateway itself, by its limits for rollout and rollback.
+    Gateway,
+}
+
+impl Actor {
+    /// Returns the name in the audit log.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Files => "files",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+/// A change of revisions or signing keys, with old and new values but without secrets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// The kind of the change.
     pub event: ChangeEvent,
+    /// The cause of the change.
+    pub actor: Actor,
     /// The number of the revision before the change.
     pub from: u64,
     /// The number of the revision after the change. If a candidate was rejected, that of the active
     /// revision.
     pub to: u64,
-    /// The cause of the change: the path of the changed file, an admin call, or the start of the
-    /// process.
+    /// The source of the revision after the change, or of the rejected candidate: the path of a
+    /// file, an admin call, or the start of the process.
     pub source: String,
     /// The reason of the change or of the rejection; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -69,6 +97,7 @@ pub struct Change {
 impl Change {
     pub(super) fn between(
         event: ChangeEvent,
+        actor: Actor,
         from: &Revision,
         to: &Revision,
         reason: &str,
@@ -84,6 +113,7 @@ impl Change {
         }
         Self {
             event,
+            actor,
             from: from.number,
             to: to.number,
             source: to.origin.source.clone(),
@@ -92,10 +122,11 @@ impl Change {
         }
     }
 
-    pub(super) fn refused(stays: u64, source: &str, reason: &str) -> Self {
+    pub(super) fn refused(stays: u64, actor: Actor, source: &str, reason: &str) -> Self {
         let (source, reason) = (source.to_owned(), reason.to_owned());
         Self {
             event: ChangeEvent::Refused,
+            actor,
             from: stays,
             to: stays,
             source,
@@ -107,13 +138,12 @@ impl Change {
     /// Creates the record of a change of signing keys, each described by the first digits of its
     /// digest. `number` is that of the active revision.
     pub(super) fn keys(number: u64, before: &[SigningKey], after: &[SigningKey]) -> Self {
-        let told = |keys: &[SigningKey]| -> Value {
-            keys.iter().map(|key| digest(&key.secret).chars().take(8).collect::<String>()).collect()
-        };
+        let told = |keys: &[SigningKey]| -> Value { keys.iter().map(short).collect() };
         let path = "signingKeys".to_owned();
         let differences = vec![Difference { path, old: told(before), new: told(after) }];
         Self {
             event: ChangeEvent::Keys,
+            actor: Actor::Files,
             from: number,
             to: number,
             source: "signing keys".to_owned(),

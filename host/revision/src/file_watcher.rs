@@ -64,9 +64,7 @@ pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
             let Some(revisions) = revisions.upgrade() else { return };
             if changed || read.elapsed() >= POLL_INTERVAL {
                 read = Instant::now();
-                if let Err(error) = sources.reload(&revisions, false) {
-                    debug!("{error}");
-                }
+                sources.reload_changed(&revisions);
             }
             revisions.tick();
         }

@@ -9,8 +9,11 @@ pub mod answer;
 mod change;
 mod error;
 mod file_watcher;
+mod key_ring;
 pub mod keys;
+mod layout;
 mod revisions;
+mod rolled_back;
 mod self_test;
 mod shadow;
 mod signature;
@@ -19,14 +22,16 @@ mod stats;
 mod trial;
 mod validation;
 
-pub use change::{Change, ChangeEvent};
+pub use change::{Actor, Change, ChangeEvent};
 pub use context_guard_config::{Mode, RolloutOptions};
 pub use error::{Error, Result, policy_issues};
 pub use file_watcher::watch;
+pub use layout::{Layout, PolicyPlace, read_component};
 pub use revisions::{Deployment, Revisions};
+pub use rolled_back::RolledBack;
 pub use shadow::ShadowExchange;
 pub use signature::VerificationPolicy;
-pub use sources::{Content, Sources, read_component};
+pub use sources::Sources;
 pub use stats::{RevisionStats, StatsSnapshot};
 pub use trial::{Trial, session_percentile};
 pub use validation::Candidate;
@@ -57,6 +62,7 @@ pub struct Revision {
     settings: ArcSwap<Settings>,
     on_fault: OnFault,
     hard_byte_limit: usize,
+    cursor_ttl_ms: u64,
 }
 
 /// The origin of a revision's component and policy.
@@ -95,6 +101,7 @@ impl Revision {
             settings: ArcSwap::from_pointee(Settings { policy: compiled.resolved, keys }),
             on_fault: compiled.on_fault,
             hard_byte_limit: usize::try_from(compiled.hard_byte_limit).unwrap_or(usize::MAX),
+            cursor_ttl_ms: compiled.cursor_ttl_ms,
         }
     }
 

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 
+use super::key_ring::KeyRing;
+use super::rolled_back::RolledBack;
 use super::trial::Verdict;
-use super::{Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest};
+use super::{Actor, Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest};
 use crate::engine::{CallContext, Component, HostServices, SigningKey};
 use crate::{Error, Result};
 
@@ -39,7 +41,8 @@ pub(super) struct Ledger {
     pub(super) last: u64,
     /// The retained revisions, the oldest first. The flag is false if the revision was rolled back.
     pub(super) kept: VecDeque<(Arc<Revision>, bool)>,
-    pub(super) keys: Vec<SigningKey>,
+    pub(super) keys: KeyRing,
+    rolled_back: RolledBack,
 }
 
 impl Revisions {
@@ -55,6 +58,7 @@ impl Revisions {
         keys: Vec<SigningKey>,
         options: RolloutOptions,
     ) -> Result<Self> {
+        let keys = KeyRing::new(keys);
         let compiled = component.compile_policy(&services, policy)?;
         let origin = Origin {
             source: "start".to_owned(),
@@ -63,9 +67,15 @@ impl Revisions {
             policy: digest(policy.as_bytes()),
             since_ms: services.now_ms(),
         };
-        let first = Arc::new(Revision::new(1, component, policy, compiled, keys.clone(), origin));
+        let first =
+            Arc::new(Revision::new(1, component, policy, compiled, keys.verifying(), origin));
         let current = Deployment { active: Arc::clone(&first), standby: None, trial: None };
-        let ledger = Ledger { last: 1, kept: [(first, true)].into(), keys };
+        let ledger = Ledger {
+            last: 1,
+            kept: [(first, true)].into(),
+            keys,
+            rolled_back: RolledBack::default(),
+        };
         Ok(Self {
             services,
             options,
@@ -79,6 +89,11 @@ impl Revisions {
     /// Registers the function to call after each change. Only the first registration has an effect.
     pub fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
         let _ = self.observer.set(Box::new(observer));
+    }
+
+    /// Sets the record of what was rolled back, which also tells a later process.
+    pub fn remember_rollbacks(&self, record: RolledBack) {
+        self.ledger().rolled_back = record;
     }
 
     /// Returns the store and the clock that guard calls use.
@@ -150,6 +165,7 @@ impl Revisions {
         };
         let active = Arc::clone(revision);
         self.current.store(Arc::new(Deployment { active, standby, trial: None }));
+        self.ledger().rolled_back.forget(revision);
     }
 
     /// Adds a revision to the retained ones, and drops the oldest beyond the limit, except those
@@ -177,12 +193,12 @@ impl Revisions {
         }
     }
 
-    /// Replaces the signing keys. The first key signs, and all verify. Cursors that a removed key
-    /// signed become invalid.
+    /// Replaces the signing keys. The first key signs, all verify. If `keep_dropped` is true, a
+    /// removed key verifies until its last cursors have expired; otherwise they become invalid.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is no key, or a key is too short.
-    pub fn rotate(&self, keys: Vec<SigningKey>) -> Result<()> {
+    pub fn rotate(&self, keys: Vec<SigningKey>, keep_dropped: bool) -> Result<()> {
         const MIN_KEY_BYTES: usize = 16;
         if keys.is_empty() || keys.iter().any(|key| key.secret.len() < MIN_KEY_BYTES) {
             return Err(Error::Refused(format!(
@@ -190,18 +206,65 @@ impl Revisions {
             )));
         }
         let _turn = self.change();
-        let before = std::mem::replace(&mut self.ledger().keys, keys.clone());
-        if before == keys {
-            return Ok(());
+        let (now, lifetime) = (self.services.now_ms(), self.cursor_lifetime_ms());
+        let (before, changed) = {
+            let ring = &mut self.ledger().keys;
+            let before = ring.configured().to_vec();
+            (before, ring.replace(&keys, keep_dropped.then_some(lifetime), now))
+        };
+        if changed {
+            self.rekey();
         }
-        for (kept, _) in &self.ledger().kept {
+        if before != keys {
+            self.tell(&Change::keys(self.active().number, &before, &keys));
+        }
+        Ok(())
+    }
+
+    /// Applies the key ring to all revisions.
+    fn rekey(&self) {
+        let ledger = self.ledger();
+        let keys = ledger.keys.verifying();
+        for (kept, _) in &ledger.kept {
             kept.rekey(&keys);
         }
         if let Some(trial) = &self.current.load().trial {
             trial.revision.rekey(&keys);
         }
-        self.tell(&Change::keys(self.active().number, &before, &keys));
-        Ok(())
+    }
+
+    /// Returns the longest cursor lifetime of the revisions that serve or served.
+    fn cursor_lifetime_ms(&self) -> u64 {
+        let kept = self.ledger().kept.iter().map(|(kept, _)| kept.cursor_ttl_ms).max();
+        let trial = self.trial().map(|trial| trial.revision.cursor_ttl_ms);
+        kept.max(trial).unwrap_or_default()
+    }
+
+    /// Returns the removed keys that still verify, each by the first digits of its digest and the
+    /// time at which it ends, in JSON.
+    pub(super) fn dropped_keys(&self) -> Value {
+        self.ledger().keys.dropped_json()
+    }
+
+    /// Returns the state of contents with the digest `offered` that are not those of `active`, and
+    /// its reason. `of` returns the digest of a revision's contents of that kind. `None` if they are
+    /// the active ones.
+    pub(super) fn difference(
+        &self,
+        active: &Revision,
+        offered: &str,
+        of: fn(&Revision) -> &str,
+    ) -> Option<(&'static str, String)> {
+        if of(active) == offered {
+            return None;
+        }
+        if let Some(trial) = self.trial().filter(|trial| of(&trial.revision) == offered) {
+            return Some(("on trial", format!("revision {}", trial.revision.number)));
+        }
+        Some(match self.ledger().rolled_back.reason(offered) {
+            Some(reason) => ("rolled back", reason.to_owned()),
+            None => ("replaced", format!("revision {}: {}", active.number, active.origin.source)),
+        })
     }
 
     /// Returns the active revision, which serves all callers but those of a trial.
@@ -222,10 +285,11 @@ impl Revisions {
     /// # Errors
     /// [`Error::Refused`] if there is no such revision.
     pub fn roll_back(&self, to: Option<u64>, reason: &str) -> Result<Arc<Revision>> {
+        let actor = Actor::Operator;
         let _turn = self.change();
         let current = self.current.load_full();
         if let (Some(trial), None) = (&current.trial, to) {
-            self.end_trial(trial, reason);
+            self.end_trial(trial, actor, reason, true);
             return Ok(Arc::clone(&current.active));
         }
         let target = match to {
@@ -248,7 +312,7 @@ impl Revisions {
                     kept.join(", ")
                 ))
             })?;
-        self.take_back(&current.active, &target, reason);
+        self.take_back(&current.active, &target, actor, reason);
         Ok(target)
     }
 
@@ -256,7 +320,7 @@ impl Revisions {
     ///
     /// # Errors
     /// [`Error::Refused`] if no trial is running.
-    pub fn promote(&self, reason: &str) -> Result<Arc<Revision>> {
+    pub fn promote(&self, actor: Actor, reason: &str) -> Result<Arc<Revision>> {
         let _turn = self.change();
         let current = self.current.load_full();
         let Some(trial) = &current.trial else {
@@ -266,6 +330,7 @@ impl Revisions {
         self.activate(&trial.revision, true);
         self.tell(&Change::between(
             ChangeEvent::Promoted,
+            actor,
             &current.active,
             &trial.revision,
             reason,
@@ -273,7 +338,8 @@ impl Revisions {
         Ok(Arc::clone(&trial.revision))
     }
 
-    pub(super) fn end_trial(&self, trial: &Trial, reason: &str) {
+    /// Ends a trial. If it failed, its policy and component count as rolled back.
+    pub(super) fn end_trial(&self, trial: &Trial, actor: Actor, reason: &str, failed: bool) {
         let current = self.current.load_full();
         if current.trial.as_ref().is_none_or(|own| own.revision.number != trial.revision.number) {
             return;
@@ -284,7 +350,10 @@ impl Revisions {
             trial: None,
         }));
         let (from, to) = (&trial.revision, &current.active);
-        self.tell(&Change::between(ChangeEvent::RolledBack, from, to, reason));
+        if failed {
+            self.ledger().rolled_back.add(from, to, reason, self.services.now_ms());
+        }
+        self.tell(&Change::between(ChangeEvent::RolledBack, actor, from, to, reason));
     }
 
     /// Rolls back `revision`, or ends its trial, if too many of its recent calls failed. Never
@@ -295,25 +364,29 @@ impl Revisions {
         let current = self.current.load_full();
         let trial = current.trial.as_ref();
         if let Some(trial) = trial.filter(|trial| trial.revision.number == revision.number) {
-            self.end_trial(trial, &reason);
+            self.end_trial(trial, Actor::Gateway, &reason, true);
         } else if current.active.number == revision.number
             && let Some(standby) = &current.standby
         {
-            self.take_back(&current.active, standby, &reason);
+            self.take_back(&current.active, standby, Actor::Gateway, &reason);
         }
     }
 
-    /// Rolls back the faulty revision `bad` to `target`: marks `bad` as rolled back and activates
-    /// `target`.
-    fn take_back(&self, bad: &Revision, target: &Arc<Revision>, reason: &str) {
+    /// Rolls back from `bad` to `target`: marks `bad` as rolled back and activates `target`.
+    fn take_back(&self, bad: &Revision, target: &Arc<Revision>, actor: Actor, reason: &str) {
         self.condemn(bad.number);
         self.activate(target, false);
-        self.tell(&Change::between(ChangeEvent::RolledBack, bad, target, reason));
+        self.ledger().rolled_back.add(bad, target, reason, self.services.now_ms());
+        self.tell(&Change::between(ChangeEvent::RolledBack, actor, bad, target, reason));
     }
 
-    /// Checks the running trial, and advances it to its next step, promotes it or ends it. The file
-    /// watcher calls this every second.
+    /// Advances the running trial: to its next step, its promotion or its end. Also ends removed
+    /// keys whose cursors have expired. The file watcher calls this every second.
     pub fn tick(&self) {
+        if self.ledger().keys.expire(self.services.now_ms()) {
+            let _turn = self.change();
+            self.rekey();
+        }
         let current = self.current.load_full();
         let Some(trial) = &current.trial else { return };
         match trial.verdict(&self.options, &current.active.stats) {
@@ -322,17 +395,18 @@ impl Revisions {
                 let reason = format!("it takes {share} % of the sessions");
                 self.tell(&Change::between(
                     ChangeEvent::Step,
+                    Actor::Gateway,
                     &current.active,
                     &trial.revision,
                     &reason,
                 ));
             }
             Verdict::Promote => {
-                let _ = self.promote("all steps succeeded");
+                let _ = self.promote(Actor::Gateway, "all steps succeeded");
             }
             Verdict::End(reason) => {
                 let _turn = self.change();
-                self.end_trial(trial, &reason);
+                self.end_trial(trial, Actor::Gateway, &reason, true);
             }
         }
     }

@@ -1,161 +1,436 @@
-//! The files of a gateway: policy, component, signing keys. They are read again when they change.
+//! The sources of a gateway: gateway file, policy, component, signing keys. Each is read again when
+//! it changes, and a broken one does not affect the others.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Candidate, Revision, Revisions, VerificationPolicy, digest};
-use crate::engine::SigningKey;
+use serde_json::{Value, json};
+use tracing::info;
+
+use super::layout::{Layout, PolicyPlace};
+use super::{Actor, Candidate, Revision, Revisions, digest};
 use crate::policy::Source;
-use crate::{Error, Result, config};
+use crate::{Error, Result};
 
-/// The contents of the files that determine a gateway's revision and keys, at one point in time.
-#[derive(Clone, Debug, Default)]
-pub struct Content {
-    /// The policy.
-    pub policy: Source,
-    /// The path of the component file, and the proof that it must have. `None` for the embedded
-    /// component.
-    pub component: Option<(PathBuf, VerificationPolicy)>,
-    /// The signing keys. `None` if none are configured, so that those in use remain.
-    pub keys: Option<Vec<SigningKey>>,
-    /// The paths of all files that were read. The file watcher watches them.
-    pub files: Vec<PathBuf>,
-}
+type Read = dyn Fn() -> Result<Layout> + Send + Sync;
+type Deployed = Result<Option<Arc<Revision>>>;
 
-type Read = dyn Fn() -> Result<Content> + Send + Sync;
-
-/// Reads the files of a gateway, and deploys them if they changed. Contents that were rejected are
+/// Reads the sources of a gateway and remembers their last contents. Contents that were rejected are
 /// not tried again until they change.
 pub struct Sources {
     read: Box<Read>,
-    seen: Mutex<Seen>,
+    state: Mutex<State>,
+    /// Serializes reloads.
+    reloading: Mutex<()>,
+    queue: Mutex<ComponentQueue>,
 }
 
 #[derive(Default)]
-struct Seen {
-    policy: Option<String>,
-    component: Option<String>,
-    fault: Option<String>,
-    files: BTreeSet<PathBuf>,
+struct State {
+    /// The last layout that could be read.
+    layout: Layout,
+    gateway_file: SourceState,
+    policy: SourceState,
+    component: SourceState,
+    keys: SourceState,
+}
+
+/// The state of one source.
+#[derive(Default)]
+struct SourceState {
+    /// The digest of the contents that were offered last.
+    offered: Option<String>,
+    /// The reason why those contents were rejected.
+    rejected: Option<String>,
+    /// The reason why the source cannot be read now.
+    unreadable: Option<String>,
+    /// True while the contents are compiled and tested.
+    is_pending: bool,
+}
+
+impl SourceState {
+    fn refusal(&self) -> Option<&String> {
+        self.unreadable.as_ref().or(self.rejected.as_ref())
+    }
+}
+
+/// Component candidates that wait to be compiled. Only the newest waits; it replaces earlier ones.
+#[derive(Default)]
+struct ComponentQueue {
+    is_running: bool,
+    next: Option<ComponentJob>,
+}
+
+struct ComponentJob {
+    bytes: Vec<u8>,
+    path: PathBuf,
+    done: Sender<Deployed>,
 }
 
 impl Sources {
-    /// Creates sources from the function `read`, which reads the files. The contents that it
-    /// returns now count as deployed.
-    pub fn new(read: impl Fn() -> Result<Content> + Send + Sync + 'static) -> Self {
-        let sources = Self { read: Box::new(read), seen: Mutex::default() };
-        if let Ok(content) = (sources.read)() {
-            let mut seen = sources.seen();
-            seen.policy = Some(digest(content.policy.json().as_bytes()));
-            seen.component = load(&content).ok().flatten().map(|bytes| digest(&bytes));
-            seen.files = content.files.into_iter().collect();
+    /// Returns sources at the places that `read` returns. Their contents at this call count as
+    /// deployed.
+    pub fn new(read: impl Fn() -> Result<Layout> + Send + Sync + 'static) -> Self {
+        let mut state = State::default();
+        if let Ok(layout) = read() {
+            state.policy.offered = layout.policy().ok().map(|policy| policy_digest(&policy));
+            state.component.offered = layout.component().ok().flatten().map(|bytes| digest(&bytes));
+            state.layout = layout;
         }
-        sources
+        Self {
+            read: Box::new(read),
+            state: Mutex::new(state),
+            reloading: Mutex::default(),
+            queue: Mutex::default(),
+        }
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the paths of the files that the last read used.
+    fn queue(&self) -> MutexGuard<'_, ComponentQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the paths of the files of all sources.
     #[must_use]
     pub fn files(&self) -> BTreeSet<PathBuf> {
-        self.seen().files.clone()
+        self.state().layout.files()
     }
 
-    /// Reads all files again, and deploys them if they changed. Returns the new revision, or `None`
-    /// if nothing changed.
-    ///
-    /// If `again` is true, contents that were rejected before are tried again.
+    /// Reads all sources and deploys those that changed. Components are compiled in the background.
+    pub fn reload_changed(self: &Arc<Self>, revisions: &Arc<Revisions>) {
+        // The states and the log have the errors.
+        let _ = self.begin_reload(revisions, false);
+    }
+
+    /// Reads all sources and deploys them, also those that were rejected before. Waits for the
+    /// component. Returns the new revision, or `None` if nothing changed.
     ///
     /// # Errors
-    /// Those of [`Revisions::deploy`], or a file that cannot be read. The active revision continues
-    /// to serve.
-    pub fn reload(&self, revisions: &Revisions, again: bool) -> Result<Option<Arc<Revision>>> {
-        let content = (self.read)().and_then(|content| {
-            is_written(&content.policy)?;
-            let component = load(&content)?;
-            Ok((content, component))
-        });
-        let (content, component) = match content {
-            Ok(content) => content,
+    /// The reasons of all sources that were rejected. The others are deployed nevertheless.
+    pub fn reload_all(self: &Arc<Self>, revisions: &Arc<Revisions>) -> Deployed {
+        let Reload { mut deployed, mut errors, component } = self.begin_reload(revisions, true);
+        if let Some(component) = component {
+            match component.recv() {
+                Ok(Ok(revision)) => deployed = revision.or(deployed),
+                Ok(Err(error)) => errors.push(error.to_string()),
+                Err(_) => errors.push("the thread that compiles components failed".to_owned()),
+            }
+        }
+        if errors.is_empty() { Ok(deployed) } else { Err(Error::Refused(errors.join("; "))) }
+    }
+
+    fn begin_reload(self: &Arc<Self>, revisions: &Arc<Revisions>, again: bool) -> Reload {
+        let _turn = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reload = Reload::default();
+        let layout = self.read_layout(revisions, again, &mut reload);
+        // Keys come first: a leaked key must not wait for anything else.
+        self.reload_keys(revisions, &layout, again, &mut reload);
+        self.reload_policy(revisions, &layout, again, &mut reload);
+        self.reload_component(revisions, &layout, again, &mut reload);
+        reload
+    }
+
+    /// Reads the gateway file. If it is broken, the places of the last good one apply.
+    fn read_layout(&self, revisions: &Revisions, again: bool, reload: &mut Reload) -> Layout {
+        match (self.read)() {
+            Ok(layout) => {
+                let mut state = self.state();
+                state.gateway_file.unreadable = None;
+                state.layout = layout;
+            }
             Err(error) => {
-                // A file that is being written is read several times: the same error is reported
-                // once.
-                let fault = Some(error.to_string());
-                let known = std::mem::replace(&mut self.seen().fault, fault.clone()) == fault;
-                if !known || again {
-                    revisions.refuse("files", &error);
-                }
-                return Err(error);
+                self.unreadable(revisions, again, &error, "gateway file", |state| {
+                    &mut state.gateway_file
+                });
+                reload.errors.push(error.to_string());
+            }
+        }
+        self.state().layout.clone()
+    }
+
+    /// Records that a source cannot be read. A file that is being written is read several times, so
+    /// the same reason is reported once, or if `again` is true.
+    fn unreadable(
+        &self,
+        revisions: &Revisions,
+        again: bool,
+        error: &Error,
+        name: &str,
+        source: impl Fn(&mut State) -> &mut SourceState,
+    ) {
+        let reason = Some(error.to_string());
+        let known = {
+            let mut state = self.state();
+            std::mem::replace(&mut source(&mut state).unreadable, reason.clone()) == reason
+        };
+        if !known || again {
+            revisions.refuse(Actor::Files, name, error);
+        }
+    }
+
+    fn reload_keys(
+        &self,
+        revisions: &Revisions,
+        layout: &Layout,
+        again: bool,
+        reload: &mut Reload,
+    ) {
+        let rotated = layout.keys().and_then(|keys| match keys {
+            Some(keys) => revisions.rotate(keys, layout.keep_dropped_keys),
+            None => Ok(()),
+        });
+        match rotated {
+            Ok(()) => self.state().keys = SourceState::default(),
+            Err(error) => {
+                self.unreadable(revisions, again, &error, "signing keys", |state| &mut state.keys);
+                reload.errors.push(error.to_string());
+            }
+        }
+    }
+
+    fn reload_policy(
+        &self,
+        revisions: &Revisions,
+        layout: &Layout,
+        again: bool,
+        reload: &mut Reload,
+    ) {
+        let policy = match layout.policy().and_then(written) {
+            Ok(policy) => policy,
+            Err(error) => {
+                self.unreadable(revisions, again, &error, "policy", |state| &mut state.policy);
+                reload.errors.push(error.to_string());
+                return;
             }
         };
-        let policy = content.policy.json();
-        let digests = (digest(policy.as_bytes()), component.as_deref().map(digest));
-        let (policy_new, component_new) = {
-            let mut seen = self.seen();
-            seen.fault = None;
-            seen.files = content.files.iter().cloned().collect();
-            let policy_new = seen.policy.replace(digests.0.clone()).as_ref() != Some(&digests.0);
-            let component_new = seen.component != digests.1;
-            seen.component = digests.1;
-            (policy_new, component_new)
-        };
-        if let Some(keys) = content.keys.clone()
-            && let Err(error) = revisions.rotate(keys)
+        let new = Some(policy_digest(&policy));
         {
-            revisions.refuse("signing keys", &error);
+            let mut state = self.state();
+            state.policy.unreadable = None;
+            if state.policy.offered == new && !again {
+                return;
+            }
+            state.policy.offered = new;
         }
-        if !policy_new && !component_new && !again {
-            return Ok(None);
+        match self.offer_policy(revisions, policy) {
+            Ok(revision) => reload.deployed = revision,
+            Err(error) => reload.errors.push(error.to_string()),
         }
-        let named = |path: &Path| path.display().to_string();
-        let mut from = Vec::new();
-        if let Some((path, _)) = content.component.as_ref().filter(|_| component_new || again) {
-            from.push(named(path));
+    }
+
+    fn offer_policy(&self, revisions: &Revisions, policy: Source) -> Deployed {
+        let source = policy.path.as_deref().map_or_else(|| "policy".to_owned(), shown);
+        let deployed = revisions.deploy(&Candidate {
+            source,
+            policy: Some(policy),
+            joins_trial: true,
+            ..Candidate::default()
+        });
+        self.state().policy.rejected = deployed.as_ref().err().map(ToString::to_string);
+        deployed
+    }
+
+    fn reload_component(
+        self: &Arc<Self>,
+        revisions: &Arc<Revisions>,
+        layout: &Layout,
+        again: bool,
+        reload: &mut Reload,
+    ) {
+        let bytes = match layout.component() {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.unreadable(revisions, again, &error, "component", |state| {
+                    &mut state.component
+                });
+                reload.errors.push(error.to_string());
+                return;
+            }
+        };
+        let new = bytes.as_deref().map(digest);
+        {
+            let mut state = self.state();
+            state.component.unreadable = None;
+            if state.component.offered == new && !again {
+                return;
+            }
+            state.component.offered = new;
+            state.component.rejected = None;
+            state.component.is_pending = bytes.is_some();
         }
-        if policy_new || again {
-            from.push(content.policy.path.as_deref().map_or_else(|| "policy".to_owned(), named));
+        if let (Some(bytes), Some((path, _))) = (bytes, &layout.component) {
+            reload.component = Some(self.queue_component(revisions, bytes, path.clone()));
         }
-        revisions.deploy(&Candidate {
-            source: from.join(", "),
-            component: component.filter(|_| component_new || again),
-            policy: Some(content.policy),
-            mode: None,
-        })
+    }
+
+    /// Queues a component instead of one that waits, and starts the thread that compiles components
+    /// unless it runs.
+    fn queue_component(
+        self: &Arc<Self>,
+        revisions: &Arc<Revisions>,
+        bytes: Vec<u8>,
+        path: PathBuf,
+    ) -> Receiver<Deployed> {
+        let (done, result) = channel();
+        let mut queue = self.queue();
+        queue.next = Some(ComponentJob { bytes, path, done });
+        if !queue.is_running {
+            let (sources, revisions) = (Arc::clone(self), Arc::clone(revisions));
+            let thread = std::thread::Builder::new().name("component".to_owned());
+            queue.is_running = thread.spawn(move || sources.deploy_components(&revisions)).is_ok();
+            if !queue.is_running {
+                // Without a thread, the receiver must not wait.
+                queue.next = None;
+            }
+        }
+        result
+    }
+
+    fn deploy_components(&self, revisions: &Revisions) {
+        loop {
+            let job = {
+                let mut queue = self.queue();
+                queue.is_running = queue.next.is_some();
+                queue.next.take()
+            };
+            let Some(job) = job else { return };
+            let deployed = self.deploy_component(revisions, &job);
+            let _ = job.done.send(deployed);
+        }
+    }
+
+    fn deploy_component(&self, revisions: &Revisions, job: &ComponentJob) -> Deployed {
+        let candidate = Candidate {
+            source: shown(&job.path),
+            component: Some(job.bytes.clone()),
+            joins_trial: true,
+            ..Candidate::default()
+        };
+        // Compiling takes seconds. A newer file in the meantime supersedes this one.
+        let prepared = revisions.prepare(&candidate);
+        let is_superseded = self.queue().next.is_some();
+        if is_superseded {
+            info!(source = candidate.source, "component superseded by a newer file");
+            return Err(Error::Refused("superseded by a newer component".to_owned()));
+        }
+        let mut deployed = revisions.deploy_prepared(&candidate, prepared);
+        // A policy may be valid under the new component only.
+        let (layout, policy_is_rejected) = {
+            let state = self.state();
+            (state.layout.clone(), state.policy.rejected.is_some())
+        };
+        if policy_is_rejected && let Ok(policy) = layout.policy() {
+            if deployed.is_ok() {
+                deployed = self.offer_policy(revisions, policy).or(deployed);
+            } else {
+                let both = Candidate { policy: Some(policy), ..candidate };
+                let prepared = revisions.prepare(&both);
+                deployed = revisions.deploy_prepared(&both, prepared);
+                if deployed.is_ok() {
+                    self.state().policy.rejected = None;
+                }
+            }
+        }
+        let mut state = self.state();
+        state.component.rejected = deployed.as_ref().err().map(ToString::to_string);
+        state.component.is_pending = false;
+        deployed
+    }
+
+    /// Returns a report of all sources in JSON: the state of each, and its difference from what
+    /// serves.
+    #[must_use]
+    pub fn report(&self, revisions: &Revisions) -> Value {
+        let state = self.state();
+        let layout = &state.layout;
+        let active = revisions.active();
+        let policy = match (&layout.policy, layout.policy_file()) {
+            (PolicyPlace::Inline(policy), _) if policy.json().is_empty() => {
+                "default policy".to_owned()
+            }
+            (_, Some(path)) => shown(path),
+            (_, None) => "policy".to_owned(),
+        };
+        let component = layout
+            .component
+            .as_ref()
+            .map_or_else(|| "embedded component".to_owned(), |(path, _)| shown(path));
+        let keys = layout.key_files().map(|path| shown(path)).collect::<Vec<_>>().join(", ");
+        let mut sources = Vec::new();
+        if let Some(file) = &layout.file {
+            sources.push(entry("gateway file", &shown(file), &state.gateway_file, None));
+        }
+        let in_use = |offered: &Option<String>, of: fn(&Revision) -> &str| {
+            let offered = offered.as_deref()?;
+            revisions.difference(&active, offered, of)
+        };
+        sources.push(entry(
+            "policy",
+            &policy,
+            &state.policy,
+            in_use(&state.policy.offered, |revision| &revision.origin.policy),
+        ));
+        sources.push(entry(
+            "component",
+            &component,
+            &state.component,
+            in_use(&state.component.offered, |revision| &revision.origin.component),
+        ));
+        let mut keys = entry("signing keys", &keys, &state.keys, None);
+        if let Some(keys) = keys.as_object_mut() {
+            keys.insert("droppedKeys".to_owned(), revisions.dropped_keys());
+        }
+        sources.push(keys);
+        json!({ "sources": sources })
     }
 }
 
-/// Returns an error for an empty policy file, which is probably still being written.
-fn is_written(policy: &Source) -> Result<()> {
+/// The results of a reload so far.
+#[derive(Default)]
+struct Reload {
+    deployed: Option<Arc<Revision>>,
+    errors: Vec<String>,
+    /// Receives the result of the component, if one is being compiled.
+    component: Option<Receiver<Deployed>>,
+}
+
+/// Returns the report of one source. `difference` is the state of readable contents that are not
+/// active, with its reason.
+fn entry(
+    name: &str,
+    place: &str,
+    source: &SourceState,
+    difference: Option<(&'static str, String)>,
+) -> Value {
+    let (state, reason) = match (source.refusal(), difference) {
+        (Some(reason), _) => ("refused", reason.clone()),
+        (None, _) if source.is_pending => ("pending", "it is compiled and tested".to_owned()),
+        (None, Some(difference)) => difference,
+        (None, None) => ("in use", String::new()),
+    };
+    json!({"source": name, "place": place, "state": state, "reason": reason})
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn policy_digest(policy: &Source) -> String {
+    digest(policy.json().as_bytes())
+}
+
+/// Rejects an empty policy file, which is probably being written.
+fn written(policy: Source) -> Result<Source> {
     match &policy.path {
         Some(path) if policy.text.trim().is_empty() => Err(Error::Refused(format!(
             "{} is empty: write {{}} for the default policy",
             path.display()
         ))),
-        _ => Ok(()),
+        _ => Ok(policy),
     }
-}
-
-/// Returns the verified bytes of the component file, or `None` for the embedded component.
-fn load(content: &Content) -> Result<Option<Vec<u8>>> {
-    let Some((path, trust)) = &content.component else { return Ok(None) };
-    read_component(path, trust).map(Some)
-}
-
-/// Reads a component file, and verifies it as `trust` requires.
-///
-/// # Errors
-/// [`Error::Config`] if a file cannot be read, [`Error::Refused`] if the proof does not match.
-pub fn read_component(path: &Path, trust: &VerificationPolicy) -> Result<Vec<u8>> {
-    let file = |path: &Path| {
-        let path = path.to_owned();
-        |source| config::Error::File { path, source }
-    };
-    let bytes = std::fs::read(path).map_err(file(path))?;
-    if let Some(beside) = trust.sidecar(path) {
-        trust.verify(&bytes, &std::fs::read_to_string(&beside).map_err(file(&beside))?)?;
-    }
-    Ok(bytes)
 }

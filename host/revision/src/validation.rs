@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Mode;
-use super::change::{Change, ChangeEvent};
+use super::change::{Actor, Change, ChangeEvent};
 use super::shadow::Shadow;
 use super::trial::Trial;
 use super::{Deployment, Origin, Revision, Revisions, digest, self_test};
@@ -23,6 +23,18 @@ pub struct Candidate {
     pub policy: Option<Source>,
     /// The rollout mode; `None` for that of the rollout options.
     pub mode: Option<Mode>,
+    /// True if a missing component or policy is that of the revision on trial, if there is one.
+    /// Otherwise it is that of the active revision.
+    pub joins_trial: bool,
+    /// The cause of the deployment.
+    pub actor: Actor,
+}
+
+/// The compiled and tested component of a candidate.
+pub(super) struct PreparedComponent {
+    component: Arc<Component>,
+    /// The digest of the active component with which cursors were exchanged in the self-test.
+    tested_with: String,
 }
 
 impl Revisions {
@@ -35,33 +47,64 @@ impl Revisions {
     /// # Errors
     /// [`Error::Engine`], [`Error::Config`] or [`Error::Refused`] with all reasons that were found.
     pub fn deploy(&self, candidate: &Candidate) -> Result<Option<Arc<Revision>>> {
+        let prepared = self.prepare(candidate);
+        self.deploy_prepared(candidate, prepared)
+    }
+
+    /// Compiles and tests the component of a candidate, which takes seconds. Other changes do not
+    /// wait for it.
+    pub(super) fn prepare(&self, candidate: &Candidate) -> Result<Option<PreparedComponent>> {
+        candidate.component.as_deref().map(|bytes| self.component(bytes)).transpose()
+    }
+
+    /// Deploys a candidate whose component [`Self::prepare`] returned.
+    ///
+    /// # Errors
+    /// As [`Self::deploy`].
+    pub(super) fn deploy_prepared(
+        &self,
+        candidate: &Candidate,
+        prepared: Result<Option<PreparedComponent>>,
+    ) -> Result<Option<Arc<Revision>>> {
         let _turn = self.change();
-        match self.validate(candidate) {
+        match prepared.and_then(|component| self.validate(candidate, component)) {
             Ok(revision) => {
                 if let Some(revision) = &revision {
-                    self.begin(revision, candidate.mode.unwrap_or(self.options.mode));
+                    self.begin(revision, candidate);
                 }
                 Ok(revision)
             }
             Err(error) => {
-                self.refuse(&candidate.source, &error);
+                self.refuse(candidate.actor, &candidate.source, &error);
                 Err(error)
             }
         }
     }
 
-    /// Reports that a candidate was rejected. `source` is where it came from.
-    pub(super) fn refuse(&self, source: &str, error: &Error) {
-        self.tell(&Change::refused(self.active().number, source, &error.to_string()));
+    /// Reports that the candidate from `source` was rejected because of `error`.
+    pub(super) fn refuse(&self, actor: Actor, source: &str, error: &Error) {
+        self.tell(&Change::refused(self.active().number, actor, source, &error.to_string()));
     }
 
-    fn validate(&self, candidate: &Candidate) -> Result<Option<Arc<Revision>>> {
+    fn validate(
+        &self,
+        candidate: &Candidate,
+        prepared: Option<PreparedComponent>,
+    ) -> Result<Option<Arc<Revision>>> {
         let active = self.active();
-        let component = match &candidate.component {
-            Some(bytes) => self.component(bytes)?,
-            None => Arc::clone(&active.component),
+        let trial = self.trial().filter(|_| candidate.joins_trial);
+        let base = trial.map_or_else(|| Arc::clone(&active), |trial| Arc::clone(&trial.revision));
+        let component = match prepared {
+            Some(prepared) => {
+                // Another component became active while this one was compiled.
+                if prepared.tested_with != active.component.digest() {
+                    self_test::run(&prepared.component, Some(&active.component))?;
+                }
+                prepared.component
+            }
+            None => Arc::clone(&base.component),
         };
-        let policy = &candidate.policy.as_ref().map_or_else(|| active.policy.clone(), Source::json);
+        let policy = &candidate.policy.as_ref().map_or_else(|| base.policy.clone(), Source::json);
         let policy_digest = digest(policy.as_bytes());
         if component.digest() == active.component.digest() && policy_digest == active.origin.policy
         {
@@ -85,42 +128,50 @@ impl Revisions {
         let (number, keys) = {
             let mut ledger = self.ledger();
             ledger.last += 1;
-            (ledger.last, ledger.keys.clone())
+            (ledger.last, ledger.keys.verifying())
         };
         let revision = Revision::new(number, component, policy, compiled, keys, origin);
         self_test::under_policy(&revision.component, &revision.settings.load())?;
         Ok(Some(Arc::new(revision)))
     }
 
-    /// Returns the component with these bytes, from a retained revision if possible. A new one must
-    /// pass the self-test.
-    fn component(&self, bytes: &[u8]) -> Result<Arc<Component>> {
+    /// Returns the component with these bytes: that of a retained revision, or a new one that
+    /// passed the self-test.
+    fn component(&self, bytes: &[u8]) -> Result<PreparedComponent> {
         let digest = digest(bytes);
+        let active = self.active();
+        let tested_with = active.component.digest().to_owned();
         let kept = {
             let ledger = self.ledger();
             let mut all = ledger.kept.iter().map(|(kept, _)| &kept.component);
             all.find(|kept| kept.digest() == digest).map(Arc::clone)
         };
-        if let Some(kept) = kept {
-            return Ok(kept);
+        if let Some(component) = kept {
+            return Ok(PreparedComponent { component, tested_with });
         }
-        let active = self.active();
         background::run(|| {
-            let component = Component::load(active.component.engine(), bytes)?;
+            let component = Arc::new(Component::load(active.component.engine(), bytes)?);
             self_test::run(&component, Some(&active.component))?;
-            Ok(Arc::new(component))
+            Ok(PreparedComponent { component, tested_with })
         })
     }
 
-    fn begin(&self, revision: &Arc<Revision>, mode: Mode) {
+    fn begin(&self, revision: &Arc<Revision>, candidate: &Candidate) {
+        let (mode, actor) = (candidate.mode.unwrap_or(self.options.mode), candidate.actor);
         let before = self.current.load_full();
         if let Some(running) = &before.trial {
-            self.end_trial(running, "another candidate was deployed");
+            self.end_trial(running, actor, "another candidate was deployed", false);
         }
         if mode == Mode::Swap {
             self.keep(revision);
             self.activate(revision, true);
-            self.tell(&Change::between(ChangeEvent::Activated, &before.active, revision, ""));
+            self.tell(&Change::between(
+                ChangeEvent::Activated,
+                actor,
+                &before.active,
+                revision,
+                "",
+            ));
             return;
         }
         let shadow = (mode == Mode::Shadow)
@@ -137,6 +188,12 @@ impl Revisions {
             standby: before.standby.clone(),
             trial: Some(Arc::new(trial)),
         }));
-        self.tell(&Change::between(ChangeEvent::TrialBegan, &before.active, revision, &reason));
+        self.tell(&Change::between(
+            ChangeEvent::TrialBegan,
+            actor,
+            &before.active,
+            revision,
+            &reason,
+        ));
     }
 }

@@ -38,8 +38,8 @@ impl Config {
             ConfigCommand::Check { file } => {
                 let config = config::read(&file)?;
                 let files = GatewayFiles { config: file.clone(), component: None };
-                let content = files.content_for(&config)?;
-                runtime::check(&content)?;
+                let layout = files.layout_of(&config)?;
+                runtime::check(&layout)?;
                 let names: Vec<&str> =
                     config.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
                 say!("{}: valid; upstreams: {}", file.display(), names.join(", "));

@@ -72,11 +72,20 @@ impl Revisions {
             }
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let answer = runtime.block_on(client.ask(method, path, &body))?;
+        let mut answer = runtime.block_on(client.ask(method, path, &body))?;
+        if self.command.is_none() {
+            let sources =
+                runtime.block_on(client.ask(Method::GET, "/admin/sources", &Value::Null))?;
+            if let (Some(answer), Some(sources)) = (answer.as_object_mut(), sources.get("sources"))
+            {
+                answer.insert("sources".to_owned(), sources.clone());
+            }
+        }
         if self.json {
             say!("{answer:#}");
         } else if self.command.is_none() {
             show(&answer);
+            show_sources(&answer);
         } else if value_at(&answer, "/changed") == true {
             let (new, active) = (value_at(&answer, "/generation"), value_at(&answer, "/active"));
             if new == active {
@@ -200,6 +209,39 @@ fn show(report: &Value) {
             ]);
         }
         say!("{compared}");
+    }
+}
+
+/// Prints the state of each source, and how those that are not in use differ from what serves.
+fn show_sources(report: &Value) {
+    let sources = value_at(report, "/sources").as_array().map_or(&[][..], Vec::as_slice);
+    if sources.is_empty() {
+        return;
+    }
+    let text = |source: &Value, name: &str| {
+        source.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let mut all = table::texts(&["source", "place", "state"]);
+    for source in sources {
+        all.add_row([text(source, "source"), text(source, "place"), text(source, "state")]);
+    }
+    say!("\n{all}");
+    for source in sources {
+        let (place, state) = (text(source, "place"), text(source, "state"));
+        if state != "in use" {
+            say!(
+                "on disk: {} differs from the active one ({state}: {})",
+                if place.is_empty() { text(source, "source") } else { place },
+                text(source, "reason")
+            );
+        }
+        for key in source.get("droppedKeys").and_then(Value::as_array).into_iter().flatten() {
+            say!(
+                "the removed signing key {} still verifies cursors until {}",
+                text(key, "key"),
+                time(value_at(key, "/until").as_u64().unwrap_or_default())
+            );
+        }
     }
 }
 

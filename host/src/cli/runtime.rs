@@ -1,6 +1,6 @@
 //! Builds the guard for a command, and reloads its files while it runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ use context_guard::clock::SystemClock;
 use context_guard::config::{self, Config, Policy};
 use context_guard::document::Issues;
 use context_guard::engine::{
-    Component, Engine, EngineOptions, HostServices, SigningKey, compiled_folder,
+    Component, Engine, EngineOptions, HostServices, SigningKey, compiled_folder, digest,
 };
 use context_guard::filter::FilterOptions;
 use context_guard::policy::Source;
 use context_guard::revision::{
-    self, Content, Error, Revisions, RolloutOptions, Sources, VerificationPolicy,
+    self, Error, Layout, PolicyPlace, Revisions, RolledBack, RolloutOptions, Sources,
+    VerificationPolicy,
 };
 use context_guard::store::{self, CursorStore, MemoryLimits, MemoryStore, StoreOptions};
 use context_guard::{Clock, Filter, embedded_component, keys};
@@ -31,12 +32,20 @@ pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
     }
 }
 
-/// Loads the guard component from the file that `content` names, or else the embedded one.
-fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>> {
+/// Loads the guard component: that of the file in `layout`, or the embedded one. A component that
+/// `record` has as rolled back is replaced by the one before it.
+fn component(
+    layout: &Layout,
+    options: EngineOptions,
+    record: &RolledBack,
+) -> Result<Arc<Component>> {
     let engine = Engine::new(EngineOptions { compiled: compiled_folder(), ..options })?;
-    let component = match &content.component {
-        Some((path, trust)) => Component::load(&engine, &revision::read_component(path, trust)?)?,
-        None => {
+    let component = match (layout.component()?, &layout.component) {
+        (Some(bytes), Some((path, _))) => {
+            let bytes = record.component_instead_of(path, &bytes).unwrap_or(bytes);
+            Component::load(&engine, &bytes)?
+        }
+        _ => {
             let embedded = embedded_component().ok_or_else(|| {
                 anyhow!("this program has no embedded guard component: build it with `cargo xtask build` or pass --component FILE")
             })?;
@@ -46,18 +55,31 @@ fn component(content: &Content, options: EngineOptions) -> Result<Arc<Component>
     Ok(Arc::new(component))
 }
 
-/// Creates the revisions of a gateway. The first one consists of the policy and component in
-/// `content`.
+/// Creates the revisions of a gateway with a first one, made from the policy and component in
+/// `layout`. What was rolled back before this start is replaced by what served after it.
 pub(crate) fn revisions(
-    content: &Content,
+    layout: &Layout,
     engine: EngineOptions,
     services: HostServices,
     keys: Vec<SigningKey>,
     options: RolloutOptions,
 ) -> Result<Arc<Revisions>> {
-    let policy = content.policy.json();
-    let revisions = Revisions::new(component(content, engine)?, services, &policy, keys, options);
-    Ok(revisions.map(Arc::new).map_err(|error| located(error, &content.policy))?)
+    let record = layout.file.as_deref().and_then(rollback_record).unwrap_or_default();
+    let policy = layout.policy()?;
+    let json = record.policy_instead_of(&policy).unwrap_or_else(|| policy.json());
+    let component = component(layout, engine, &record)?;
+    let revisions = Revisions::new(component, services, &json, keys, options);
+    let revisions = revisions.map_err(|error| located(error, &policy))?;
+    revisions.remember_rollbacks(record);
+    Ok(Arc::new(revisions))
+}
+
+/// Opens the record of rollbacks of the gateway with this file, which is beside the cache of
+/// compiled components. Returns `None` if there is no folder for it.
+fn rollback_record(gateway_file: &Path) -> Option<RolledBack> {
+    let name = digest(std::path::absolute(gateway_file).ok()?.as_os_str().as_encoded_bytes());
+    let folder = compiled_folder()?.parent()?.join("rollbacks");
+    Some(RolledBack::open(folder.join(format!("{}.json", name.get(..16)?))))
 }
 
 fn located(error: Error, policy: &Source) -> Error {
@@ -73,15 +95,11 @@ fn in_memory(clock: Arc<dyn Clock>) -> HostServices {
 }
 
 impl GuardOptions {
-    /// Reads the policy and component files that the command line options name.
-    fn content(&self) -> Result<Content, Error> {
-        let policy = match &self.policy {
-            Some(path) => Source::read(path)?,
-            None => Source::inline(None),
-        };
-        let files = self.policy.iter().chain(&self.component).cloned().collect();
+    /// Returns the places of the policy and component that the command line options name.
+    fn layout(&self) -> Layout {
+        let policy = self.policy.clone().map_or_else(PolicyPlace::default, PolicyPlace::File);
         let component = self.component.clone().map(|path| (path, VerificationPolicy::Any));
-        Ok(Content { policy, component, keys: None, files })
+        Layout { policy, component, ..Layout::default() }
     }
 
     /// Builds a filter that runs the guard as these options say. `keys` sign its cursors.
@@ -96,15 +114,15 @@ impl GuardOptions {
         keys: Vec<SigningKey>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Revisions>> {
-        let (content, options) = (self.content()?, RolloutOptions::default());
-        revisions(&content, EngineOptions::default(), in_memory(clock), keys, options)
+        let options = RolloutOptions::default();
+        revisions(&self.layout(), EngineOptions::default(), in_memory(clock), keys, options)
     }
 
     /// Starts to watch the policy and component files, and reloads them when they change, as long
     /// as the filter exists.
     pub(crate) fn watch(&self, filter: &Filter) -> Result<()> {
         let options = self.clone();
-        let sources = Arc::new(Sources::new(move || options.content()));
+        let sources = Arc::new(Sources::new(move || Ok(options.layout())));
         if !sources.files().is_empty() {
             revision::watch(filter.revisions(), sources)?;
         }
@@ -113,19 +131,20 @@ impl GuardOptions {
 
     /// Validates the policy that the options name and returns its warnings.
     pub(crate) fn check(&self) -> Result<Issues> {
-        check(&self.content()?)
+        check(&self.layout())
     }
 }
 
-/// Validates the policy in `content` with its component and returns the warnings.
-pub(crate) fn check(content: &Content) -> Result<Issues> {
-    let compiled = component(content, EngineOptions::default())?
-        .compile_policy(&in_memory(Arc::new(SystemClock)), &content.policy.json())
-        .map_err(|error| located(error.into(), &content.policy))?;
+/// Validates the policy in `layout` with its component and returns the warnings.
+pub(crate) fn check(layout: &Layout) -> Result<Issues> {
+    let policy = layout.policy()?;
+    let compiled = component(layout, EngineOptions::default(), &RolledBack::default())?
+        .compile_policy(&in_memory(Arc::new(SystemClock)), &policy.json())
+        .map_err(|error| located(error.into(), &policy))?;
     Ok(revision::policy_issues(&compiled.warnings))
 }
 
-/// The files of a gateway, in particular for reading them again at each reload.
+/// The gateway file and the options that override its members.
 pub(crate) struct GatewayFiles {
     pub(crate) config: PathBuf,
     /// The component file that the command line names instead of the gateway file.
@@ -133,50 +152,37 @@ pub(crate) struct GatewayFiles {
 }
 
 impl GatewayFiles {
-    /// Reads the gateway file and the files it names.
-    pub(crate) fn content(&self) -> Result<Content, Error> {
-        self.content_for(&config::read(&self.config)?)
+    /// Reads the gateway file and returns the places of the sources.
+    pub(crate) fn layout(&self) -> Result<Layout, Error> {
+        self.layout_of(&config::read(&self.config)?)
     }
 
-    /// Reads the files that a parsed gateway file names.
-    pub(crate) fn content_for(&self, config: &Config) -> Result<Content, Error> {
-        let mut files = vec![self.config.clone()];
+    /// Returns the places of the sources that a parsed gateway file names.
+    pub(crate) fn layout_of(&self, config: &Config) -> Result<Layout, Error> {
         let policy = match &config.policy {
-            Some(Policy::File(path)) => {
-                let path = config.folder.join(path);
-                files.push(path.clone());
-                Source::read(&path)?
+            Some(Policy::File(path)) => PolicyPlace::File(config.folder.join(path)),
+            Some(Policy::Inline(policy)) => {
+                PolicyPlace::Inline(Source::inline(Some(policy.clone())))
             }
-            Some(Policy::Inline(policy)) => Source::inline(Some(policy.clone())),
-            None => Source::inline(None),
+            None => PolicyPlace::default(),
         };
         let named = config.component.file.as_ref().map(|file| config.folder.join(file));
         let component = match self.component.clone().or(named) {
-            Some(path) => {
-                let trust = VerificationPolicy::configured(&config.component)?;
-                files.push(path.clone());
-                files.extend(trust.sidecar(&path));
-                Some((path, trust))
-            }
+            Some(path) => Some((path, VerificationPolicy::configured(&config.component)?)),
             None => None,
         };
-        files.extend(config.signing_keys.iter().flat_map(|key| key.files().iter().cloned()));
-        Ok(Content { policy, component, keys: signing_keys(config), files })
+        Ok(Layout {
+            file: Some(self.config.clone()),
+            policy,
+            component,
+            keys: Some(config.signing_keys.clone()),
+            folder: config.folder.clone(),
+            keep_dropped_keys: config.keep_dropped_keys,
+        })
     }
 }
 
-/// Returns the signing keys of the configuration, or else those of the environment. `None` if
-/// neither has any.
-fn signing_keys(config: &Config) -> Option<Vec<SigningKey>> {
-    let keys = config.signing_keys.iter().enumerate().map(|(at, key)| SigningKey {
-        id: at.to_string(),
-        secret: key.expose().as_bytes().to_vec(),
-    });
-    let keys: Vec<SigningKey> = keys.collect();
-    if keys.is_empty() { keys::from_environment() } else { Some(keys) }
-}
-
-/// Returns `keys`, or a random signing key for this run if they are `None`.
+/// Returns these signing keys, or a random one for this run if they are `None`.
 pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<SigningKey>> {
     match keys {
         Some(keys) => Ok(keys),

@@ -55,18 +55,19 @@ impl Serve {
             config.listen = listen;
         }
         let files = GatewayFiles { config: self.config, component: self.component };
-        let content = files.content_for(&config)?;
+        let layout = files.layout_of(&config)?;
+        let keys = layout.keys()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = runtime::store(&config, &clock)?;
-        if store.may_block() && content.keys.is_none() {
+        if store.may_block() && keys.is_none() {
             warn!(
                 "the store is shared but the signing key is random: set signingKeys, or other gateways will reject the cursors of this one"
             );
         }
         let services = HostServices { store, clock: Arc::clone(&clock) };
-        let keys = runtime::keys_or_random(content.keys.clone())?;
+        let keys = runtime::keys_or_random(keys)?;
         let revisions = runtime::revisions(
-            &content,
+            &layout,
             runtime::engine_options(&config.component),
             services,
             keys,
@@ -81,7 +82,7 @@ impl Serve {
         let sampler = Sampler::start(config.telemetry.sample)?;
         let options = FilterOptions { sampler, learn: false, cache, recording };
         let filter = Filter::with_options(Arc::clone(&revisions), options);
-        let sources = Arc::new(Sources::new(move || files.content()));
+        let sources = Arc::new(Sources::new(move || files.layout()));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let path = config.path.clone();
         let scheme = if config.tls.is_some() { "https" } else { "http" };
@@ -125,7 +126,7 @@ fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
                 let (revisions, sources) = (Arc::clone(&revisions), Arc::clone(&sources));
                 // The reload logs its own errors.
                 let _ =
-                    tokio::task::spawn_blocking(move || sources.reload(&revisions, true).map(drop))
+                    tokio::task::spawn_blocking(move || sources.reload_all(&revisions).map(drop))
                         .await;
             }
         });

@@ -254,7 +254,7 @@ impl Recorder {
             audit.write(&AuditEntry {
                 timestamp: self.now_ms(),
                 event: "change",
-                principal: &change.source,
+                principal: change.actor.name(),
                 endpoint: "",
                 outcome: change.event.name(),
                 detail: &serde_json::to_string(change).unwrap_or_default(),

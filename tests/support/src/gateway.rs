@@ -217,7 +217,10 @@ pub struct Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+        // The folder is empty after a restart, which has taken it.
+        if !self.folder.as_os_str().is_empty() {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
     }
 }
 
@@ -251,8 +254,25 @@ impl Gateway {
         merge(&mut config, more);
         let file = folder.join("gateway.json");
         std::fs::write(&file, config.to_string())?;
+        Self::launch(folder, environment)
+    }
+
+    /// Stops the gateway, and starts it again with its configuration.
+    ///
+    /// # Errors
+    /// The gateway does not start.
+    pub fn restart(mut self) -> Result<Self> {
+        // The folder belongs to the new gateway.
+        let folder = std::mem::take(&mut self.folder);
+        signal(self.process.pid(), "TERM")?;
+        self.process.child.wait()?;
+        Self::launch(folder, &[])
+    }
+
+    fn launch(folder: PathBuf, environment: &[(&str, &str)]) -> Result<Self> {
         let mut command = Command::new(artifacts::program()?);
-        command.args(["-v", "serve", "--config"]).arg(&file).envs(environment.iter().copied());
+        command.args(["-v", "serve", "--config"]).arg(folder.join("gateway.json"));
+        command.envs(environment.iter().copied());
         let process = Process::start(command, false, "telemetry at http://")?;
         let printed = process.output();
         let after = |mark: &str| {

@@ -42,6 +42,30 @@ impl Source {
         Ok(Self { path: Some(path.to_owned()), text, ..Self::default() }.with(document))
     }
 
+    /// Parses `text` as a policy in the format that it has: TOML if it is valid TOML with at least
+    /// one member, JSON if it begins with a brace, else YAML. Applies overrides by the environment.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if the text is not valid in that format.
+    pub fn detect(text: String) -> Result<Self> {
+        let trimmed = text.trim_start_matches('\u{feff}').trim_start();
+        // A JSON policy is also valid YAML, but the JSON parser reports errors better. A YAML flow
+        // mapping such as `{hardCap: 9000}` begins like JSON.
+        let is_json = trimmed.starts_with('{') && serde_json::from_str::<Value>(trimmed).is_ok();
+        let is_quoted = trimmed.strip_prefix('{').is_some_and(|rest| {
+            let rest = rest.trim_start();
+            rest.starts_with('"') && serde_norway::from_str::<Value>(trimmed).is_err()
+        });
+        let is_toml = document::parse(Path::new("policy.toml"), &text)
+            .is_ok_and(|document| document.as_object().is_some_and(|members| !members.is_empty()));
+        let name = match (is_json || is_quoted, is_toml) {
+            (true, _) => "policy.json",
+            (false, true) => "policy.toml",
+            (false, false) => "policy.yaml",
+        };
+        Self::parse(Path::new(name), text)
+    }
+
     /// Returns a policy that is part of another file, with overrides by the environment. `None` is
     /// the default policy.
     #[must_use]
@@ -111,6 +135,31 @@ mod tests {
         assert_eq!(read("empty.yaml", "").unwrap(), "");
         assert!(read("p.yaml", "a: [1\n").unwrap_err().to_string().contains("line"));
         assert!(read("p.txt", json).unwrap_err().to_string().contains(".yaml"));
+    }
+
+    #[test]
+    fn format_is_detected() {
+        let name = |text: &str| {
+            let source = Source::detect(text.to_owned()).unwrap();
+            assert_eq!(source.document()["hardCap"], 9000, "{text}");
+            source.path.unwrap().display().to_string()
+        };
+        for (text, expected) in [
+            ("hardCap: 9000\n", "policy.yaml"),
+            ("# a comment\nhardCap: 9000 # = 9\nendpoints:\n  - match: 'a=b'\n", "policy.yaml"),
+            ("---\nhardCap: 9000\n", "policy.yaml"),
+            ("{hardCap: 9000}", "policy.yaml"),
+            ("{\"hardCap\": 9000,}", "policy.yaml"),
+            (" \n{\"hardCap\": 9000}", "policy.json"),
+            ("hardCap = 9000\n", "policy.toml"),
+            ("# a: comment\nhardCap = 9000\n[[endpoints]]\nmatch = \"a: b\"\n", "policy.toml"),
+        ] {
+            assert_eq!(name(text), expected, "{text}");
+        }
+        let fault = |text: &str| Source::detect(text.to_owned()).unwrap_err().to_string();
+        assert!(fault("{\"hardCap\": 9000").starts_with("policy.json"), "{}", fault("{\"a\": 1"));
+        assert!(fault("hardCap: [9000\n").starts_with("policy.yaml"));
+        assert_eq!(Source::detect(String::new()).unwrap().json(), "");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use serde_json::json;
 use super::{authorized, json as reply};
 use crate::cache::Purge;
 use crate::policy::Source;
-use crate::revision::{Candidate, Error, Mode, Result, Revision, VerificationPolicy};
+use crate::revision::{Actor, Candidate, Error, Mode, Result, Revision, VerificationPolicy};
 use crate::{Gateway, header, problem};
 
 /// The maximum size of an uploaded guard component, in bytes.
@@ -55,6 +55,7 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
         .route_layer(from_fn_with_state(Arc::clone(gateway), has_token));
     Router::new()
         .route("/admin/generations", get(revisions))
+        .route("/admin/sources", get(sources))
         .route("/admin/policy", get(active_policy))
         .route("/admin/cache", get(cache))
         .merge(changes)
@@ -76,6 +77,13 @@ async fn has_token(State(gateway): State<Arc<Gateway>>, request: Request, next: 
 
 async fn revisions(State(gateway): State<Arc<Gateway>>) -> Response {
     reply(&gateway.filter.revisions().report())
+}
+
+async fn sources(State(gateway): State<Arc<Gateway>>) -> Response {
+    reply(&match gateway.sources.get() {
+        Some(sources) => sources.report(gateway.filter.revisions()),
+        None => json!({"sources": []}),
+    })
 }
 
 async fn active_policy(State(gateway): State<Arc<Gateway>>) -> Response {
@@ -106,7 +114,7 @@ async fn change(
 
 async fn reload(State(gateway): State<Arc<Gateway>>) -> Response {
     change(gateway, |gateway| match gateway.sources.get() {
-        Some(sources) => sources.reload(gateway.filter.revisions(), true),
+        Some(sources) => sources.reload_all(gateway.filter.revisions()),
         None => Err(Error::Refused("this gateway has no files to reload".to_owned())),
     })
     .await
@@ -126,7 +134,7 @@ async fn roll_back(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response
 
 async fn promote(State(gateway): State<Arc<Gateway>>) -> Response {
     change(gateway, |gateway| {
-        gateway.filter.revisions().promote("an operator asked for it").map(Some)
+        gateway.filter.revisions().promote(Actor::Operator, "an operator asked for it").map(Some)
     })
     .await
 }
@@ -138,18 +146,24 @@ async fn policy(
     body: Bytes,
 ) -> Response {
     let format = match header(&headers, CONTENT_TYPE) {
-        kind if kind.contains("yaml") => "policy.yaml",
-        kind if kind.contains("toml") => "policy.toml",
-        _ => "policy.json",
+        kind if kind.contains("yaml") => Some("policy.yaml"),
+        kind if kind.contains("toml") => Some("policy.toml"),
+        kind if kind.contains("json") => Some("policy.json"),
+        // curl sends application/x-www-form-urlencoded unless it is told otherwise.
+        _ => None,
     };
     let text = String::from_utf8_lossy(&body).into_owned();
     change(gateway, move |gateway| {
-        let source = Source::parse(format.as_ref(), text)?;
+        let source = match format {
+            Some(name) => Source::parse(name.as_ref(), text),
+            None => Source::detect(text),
+        }?;
         gateway.filter.revisions().deploy(&Candidate {
             source: "admin call".to_owned(),
             policy: Some(source),
             mode: query.mode,
-            component: None,
+            actor: Actor::Operator,
+            ..Candidate::default()
         })
     })
     .await
@@ -178,7 +192,8 @@ async fn component(
             source: "admin call".to_owned(),
             component: Some(bytes),
             mode: query.mode,
-            policy: None,
+            actor: Actor::Operator,
+            ..Candidate::default()
         })
     })
     .await

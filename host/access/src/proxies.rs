@@ -1,0 +1,102 @@
+//! Determines the address of a caller behind trusted proxies.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{FORWARDED, HeaderMap, HeaderName};
+use ipnet::IpNet;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Returns the address of the caller: the last one in `X-Forwarded-For`, else in `Forwarded`, that
+/// is no trusted proxy. It is `peer` if that is not trusted, because anyone can send the headers.
+pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    let mut address = peer.to_canonical();
+    // Each proxy appends the address of its peer, so the last entries are the reliable ones.
+    for hop in hops(headers).into_iter().rev() {
+        if !trusted.iter().any(|net| net.contains(&address)) {
+            break;
+        }
+        // An entry may be `unknown` or a pseudonym. Then the proxy that added it is the caller.
+        let Some(hop) = hop else { break };
+        address = hop;
+    }
+    address
+}
+
+/// Returns true if the headers say that a proxy forwarded the request.
+pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
+    headers.contains_key(X_FORWARDED_FOR) || headers.contains_key(FORWARDED)
+}
+
+/// Returns the addresses in the forwarding headers, the caller's first. An entry is `None` if it
+/// is no address.
+fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
+    let values = |name| {
+        let lines = headers.get_all(name).into_iter();
+        lines.flat_map(|line| line.to_str().unwrap_or("?").split(',').map(str::trim))
+    };
+    if headers.contains_key(X_FORWARDED_FOR) {
+        return values(X_FORWARDED_FOR).map(parse).collect();
+    }
+    let for_parameter = |element: &str| {
+        element.split(';').find_map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            name.trim()
+                .eq_ignore_ascii_case("for")
+                .then(|| parse(value.trim().trim_matches('"')))?
+        })
+    };
+    values(FORWARDED).map(for_parameter).collect()
+}
+
+/// Parses an address with or without a port. IPv6 addresses may be in brackets (RFC 7239, section
+/// 6).
+fn parse(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()));
+    address.map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(peer: &str, headers: &[(&str, &str)]) -> String {
+        let trusted: Vec<IpNet> =
+            ["10.0.0.0/8", "fd00::/8"].iter().map(|net| net.parse().unwrap()).collect();
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name: HeaderName = name.parse().unwrap();
+            map.append(name, value.parse().unwrap());
+        }
+        client_address(peer.parse().unwrap(), &map, &trusted).to_string()
+    }
+
+    #[test]
+    fn rightmost_untrusted_address_is_the_caller() {
+        let xff = "x-forwarded-for";
+        for (peer, headers, expected) in [
+            ("203.0.113.9", vec![(xff, "198.51.100.1")], "203.0.113.9"),
+            ("10.0.0.1", vec![], "10.0.0.1"),
+            ("10.0.0.1", vec![(xff, "198.51.100.1")], "198.51.100.1"),
+            ("10.0.0.1", vec![(xff, "1.1.1.1, 198.51.100.1, 10.2.2.2")], "198.51.100.1"),
+            ("10.0.0.1", vec![(xff, "1.1.1.1"), (xff, "198.51.100.1")], "198.51.100.1"),
+            ("10.0.0.1", vec![(xff, "10.3.3.3,10.2.2.2")], "10.3.3.3"),
+            ("10.0.0.1", vec![(xff, "198.51.100.1:4711")], "198.51.100.1"),
+            ("10.0.0.1", vec![(xff, "1.1.1.1, unknown")], "10.0.0.1"),
+            ("10.0.0.1", vec![(xff, "")], "10.0.0.1"),
+            ("fd00::1", vec![(xff, "2001:db8::1")], "2001:db8::1"),
+            ("::ffff:10.0.0.1", vec![(xff, "[2001:db8::1]:443")], "2001:db8::1"),
+            ("10.0.0.1", vec![("forwarded", "for=198.51.100.1;proto=https")], "198.51.100.1"),
+            (
+                "10.0.0.1",
+                vec![("forwarded", "for=1.1.1.1, By=x; For=\"[2001:db8::1]:80\"")],
+                "2001:db8::1",
+            ),
+            ("10.0.0.1", vec![("forwarded", "for=_hidden")], "10.0.0.1"),
+            ("10.0.0.1", vec![("forwarded", "for=1.1.1.1"), (xff, "198.51.100.1")], "198.51.100.1"),
+        ] {
+            assert_eq!(address(peer, &headers), expected, "{peer} {headers:?}");
+        }
+    }
+}

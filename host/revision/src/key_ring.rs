@@ -1,0 +1,140 @@
+//! The signing keys in use, and removed ones whose cursors have not expired.
+
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::digest;
+use crate::engine::SigningKey;
+
+/// The signing keys of all revisions.
+pub(super) struct KeyRing {
+    /// The configured keys. The first one signs.
+    configured: Vec<SigningKey>,
+    /// Keys that signed earlier, each with the time in milliseconds at which it stopped.
+    stopped: Vec<(SigningKey, u64)>,
+    /// Removed keys that still verify, each with the time in milliseconds at which its last cursor
+    /// expires.
+    dropped: Vec<(SigningKey, u64)>,
+}
+
+impl KeyRing {
+    pub(super) fn new(configured: Vec<SigningKey>) -> Self {
+        Self { configured, stopped: Vec::new(), dropped: Vec::new() }
+    }
+
+    pub(super) fn configured(&self) -> &[SigningKey] {
+        &self.configured
+    }
+
+    /// Returns all keys that verify, the signing one first.
+    pub(super) fn verifying(&self) -> Vec<SigningKey> {
+        let dropped = self.dropped.iter().map(|(key, _)| key);
+        self.configured.iter().chain(dropped).cloned().collect()
+    }
+
+    /// Replaces the configured keys at the time `now`. Removed keys verify until `lifetime` after
+    /// they stopped signing; with `None` they end at once. Returns true if the verifying keys have
+    /// changed.
+    pub(super) fn replace(&mut self, keys: &[SigningKey], lifetime: Option<u64>, now: u64) -> bool {
+        let before = self.verifying();
+        if let Some(signer) = self.configured.first()
+            && keys.first().is_none_or(|key| key.secret != signer.secret)
+        {
+            self.stopped.retain(|(key, _)| key.secret != signer.secret);
+            self.stopped.push((signer.clone(), now));
+        }
+        let lifetime = lifetime.unwrap_or_default();
+        self.stopped.retain(|(_, stopped)| stopped.saturating_add(lifetime) > now);
+        let is_removed = |key: &SigningKey| keys.iter().all(|kept| kept.secret != key.secret);
+        self.dropped = self
+            .stopped
+            .iter()
+            .filter(|(key, _)| is_removed(key))
+            .map(|(key, stopped)| (key.clone(), stopped.saturating_add(lifetime)))
+            .collect();
+        for (key, until) in &self.dropped {
+            if self.configured.iter().any(|configured| configured.secret == key.secret) {
+                warn!(
+                    key = short(key),
+                    "a signing key was removed that signed until {} s ago: it verifies for {} s more, until its cursors have expired; set keepDroppedKeys to false to revoke it",
+                    now.saturating_sub(until.saturating_sub(lifetime)) / 1_000,
+                    until.saturating_sub(now) / 1_000
+                );
+            }
+        }
+        self.configured = keys.to_vec();
+        before != self.verifying()
+    }
+
+    /// Ends removed keys whose last cursor has expired. Returns true if there were any.
+    pub(super) fn expire(&mut self, now: u64) -> bool {
+        let before = self.dropped.len();
+        self.dropped.retain(|(_, until)| *until > now);
+        before != self.dropped.len()
+    }
+
+    pub(super) fn dropped_json(&self) -> Value {
+        let dropped = self.dropped.iter();
+        dropped.map(|(key, until)| json!({"key": short(key), "until": until})).collect()
+    }
+}
+
+/// Returns the first digits of a key's digest, which identify it in reports.
+pub(super) fn short(key: &SigningKey) -> String {
+    digest(&key.secret).chars().take(8).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(secrets: &[&str]) -> Vec<SigningKey> {
+        let key = |(at, secret): (usize, &&str)| SigningKey {
+            id: at.to_string(),
+            secret: secret.as_bytes().to_vec(),
+        };
+        secrets.iter().enumerate().map(key).collect()
+    }
+
+    fn secrets(ring: &KeyRing) -> Vec<String> {
+        let secret = |key: SigningKey| String::from_utf8(key.secret).unwrap();
+        ring.verifying().into_iter().map(secret).collect()
+    }
+
+    #[test]
+    fn dropped_key_verifies_until_its_cursors_expire() {
+        let mut ring = KeyRing::new(keys(&["a"]));
+        assert!(ring.replace(&keys(&["b", "a"]), Some(600), 1_000));
+        assert!(ring.replace(&keys(&["b"]), Some(600), 1_100));
+        assert_eq!(secrets(&ring), ["b", "a"]);
+        // A second rotation keeps both: `a` stopped at 1,000 and `b` at 1,200.
+        assert!(ring.replace(&keys(&["c"]), Some(600), 1_200));
+        assert_eq!(secrets(&ring), ["c", "a", "b"]);
+        assert!(!ring.expire(1_599));
+        assert!(ring.expire(1_600));
+        assert_eq!(secrets(&ring), ["c", "b"]);
+        assert!(!ring.replace(&keys(&["c"]), Some(600), 1_700), "nothing changed");
+        assert!(ring.expire(1_800) && secrets(&ring) == ["c"]);
+    }
+
+    #[test]
+    fn old_key_is_dropped_at_once() {
+        let mut ring = KeyRing::new(keys(&["a"]));
+        ring.replace(&keys(&["b", "a"]), Some(600), 1_000);
+        ring.replace(&keys(&["b"]), Some(600), 1_600);
+        assert_eq!(secrets(&ring), ["b"]);
+        // A key that never signed has no cursors.
+        ring.replace(&keys(&["b", "x"]), Some(600), 1_700);
+        ring.replace(&keys(&["b"]), Some(600), 1_700);
+        assert_eq!(secrets(&ring), ["b"]);
+    }
+
+    #[test]
+    fn revoked_key_is_dropped_at_once() {
+        let mut ring = KeyRing::new(keys(&["a"]));
+        ring.replace(&keys(&["b"]), Some(600), 1_000);
+        assert_eq!(secrets(&ring), ["b", "a"]);
+        assert!(ring.replace(&keys(&["b"]), None, 1_001), "the setting changed");
+        assert_eq!(secrets(&ring), ["b"]);
+    }
+}

@@ -1,0 +1,122 @@
+//! The places of a gateway's sources: policy, component and signing keys.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::{VerificationPolicy, keys};
+use crate::config::Secret;
+use crate::engine::SigningKey;
+use crate::policy::Source;
+use crate::{Error, Result, config};
+
+/// The places of the sources, as the gateway file or the command line names them. Each source is
+/// read on its own.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// The gateway file, from which the layout was read.
+    pub file: Option<PathBuf>,
+    /// The policy.
+    pub policy: PolicyPlace,
+    /// The path of the component file and the proof it needs; `None` for the embedded component.
+    pub component: Option<(PathBuf, VerificationPolicy)>,
+    /// The signing keys; `None` if nothing may replace those in use.
+    pub keys: Option<Vec<Secret>>,
+    /// The folder that relative paths in keys start from.
+    pub folder: PathBuf,
+    /// False if removed signing keys become invalid at once.
+    pub keep_dropped_keys: bool,
+}
+
+/// The place of a policy.
+#[derive(Clone, Debug)]
+pub enum PolicyPlace {
+    /// A file of its own.
+    File(PathBuf),
+    /// The gateway file, or the default policy.
+    Inline(Source),
+}
+
+impl Default for PolicyPlace {
+    fn default() -> Self {
+        Self::Inline(Source::inline(None))
+    }
+}
+
+impl Layout {
+    /// Reads the policy.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the file cannot be read or parsed.
+    pub fn policy(&self) -> Result<Source> {
+        match &self.policy {
+            PolicyPlace::File(path) => Ok(Source::read(path)?),
+            PolicyPlace::Inline(policy) => Ok(policy.clone()),
+        }
+    }
+
+    /// Reads and verifies the component file. Returns `None` for the embedded component.
+    ///
+    /// # Errors
+    /// As [`read_component`].
+    pub fn component(&self) -> Result<Option<Vec<u8>>> {
+        let Some((path, trust)) = &self.component else { return Ok(None) };
+        read_component(path, trust).map(Some)
+    }
+
+    /// Reads the signing keys: those of the layout, else those of the environment. Returns `None` if
+    /// neither has any.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if a reference cannot be resolved.
+    pub fn keys(&self) -> Result<Option<Vec<SigningKey>>> {
+        let Some(configured) = &self.keys else { return Ok(None) };
+        let mut keys = Vec::new();
+        for (at, key) in configured.iter().enumerate() {
+            let key = key
+                .resolved_again(&self.folder)
+                .map_err(|reason| Error::Refused(format!("signingKeys[{at}]: {reason}")))?;
+            keys.push(SigningKey { id: at.to_string(), secret: key.expose().into() });
+        }
+        Ok(if keys.is_empty() { keys::from_environment() } else { Some(keys) })
+    }
+
+    /// Returns the paths of all files of the layout, for the file watcher.
+    #[must_use]
+    pub fn files(&self) -> BTreeSet<PathBuf> {
+        let mut files: BTreeSet<PathBuf> = self.file.iter().cloned().collect();
+        files.extend(self.policy_file().map(Path::to_owned));
+        if let Some((path, trust)) = &self.component {
+            files.insert(path.clone());
+            files.extend(trust.sidecar(path));
+        }
+        files.extend(self.key_files().cloned());
+        files
+    }
+
+    pub(super) fn policy_file(&self) -> Option<&Path> {
+        match &self.policy {
+            PolicyPlace::File(path) => Some(path),
+            PolicyPlace::Inline(_) => self.file.as_deref(),
+        }
+    }
+
+    pub(super) fn key_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.keys.iter().flatten().flat_map(|key| key.files())
+    }
+}
+
+/// Reads a component file and verifies it as `trust` requires.
+///
+/// # Errors
+/// [`Error::Config`] if a file cannot be read, [`Error::Refused`] if the proof does not match.
+pub fn read_component(path: &Path, trust: &VerificationPolicy) -> Result<Vec<u8>> {
+    let file = |path: &Path| {
+        let path = path.to_owned();
+        |source| config::Error::File { path, source }
+    };
+    let bytes = std::fs::read(path).map_err(file(path))?;
+    if let Some(beside) = trust.sidecar(path) {
+        trust.verify(&bytes, &std::fs::read_to_string(&beside).map_err(file(&beside))?)?;
+    }
+    Ok(bytes)
+}
