@@ -7,6 +7,10 @@ use crate::query::names::join_names;
 /// The name of the guard's tool that reads the rest of an answer.
 pub const READ_TOOL: &str = "context_guard_read";
 
+/// The cursor that stands for the member `nextCursor` beside the list, in notices that do not repeat
+/// it.
+pub(super) const NEXT_CURSOR: &str = "nextCursor";
+
 /// The maximum number of omitted fields that a result notice names. The notice tells the model what
 /// is omitted.
 const MAX_NAMES: usize = 8;
@@ -96,7 +100,7 @@ impl Coverage {
     pub fn text(&self, cursor: Option<&str>, more: bool, read_tool: &str, roomy: bool) -> String {
         let sentence = self.sentence_of(if roomy { MAX_NAMES } else { MAX_NAMES_BRIEF });
         let call = |cursor: &str, extra: &str| {
-            format!("{read_tool} with {{\"cursor\":\"{cursor}\"{extra}}}")
+            format!("{read_tool} with {{\"cursor\":{}{extra}}}", quoted_cursor(cursor))
         };
         match (cursor, self) {
             (Some(cursor), Coverage::Page { condensed: Some(_), .. }) if more => format!(
@@ -159,7 +163,8 @@ impl Coverage {
             Some(cursor) => {
                 let name = if more { "rest" } else { "whole" };
                 format!(
-                    "[context-guard] {what}{count}; {name}: {read_tool} {{\"cursor\":\"{cursor}\"}}"
+                    "[context-guard] {what}{count}; {name}: {read_tool} {{\"cursor\":{}}}",
+                    quoted_cursor(cursor)
                 )
             }
             None => format!("[context-guard] {what}{count}; the end."),
@@ -176,6 +181,11 @@ impl Coverage {
             _ => String::new(),
         }
     }
+}
+
+/// Returns a cursor as it is written in JSON. [`NEXT_CURSOR`] is a name, not a string.
+fn quoted_cursor(cursor: &str) -> String {
+    if cursor == NEXT_CURSOR { cursor.to_owned() } else { format!("\"{cursor}\"") }
 }
 
 impl FieldCoverage {

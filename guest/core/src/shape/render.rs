@@ -6,12 +6,13 @@
 
 use serde_json::Value;
 
+use super::notice::NEXT_CURSOR;
 use super::{Coverage, Excerpt, ExcerptBody};
 use crate::json::text::{Form, convert, escape};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
 
-/// Minimum token limit at which paging fields (`nextCursor`, `meta`) are written beside the list.
-/// Below it, only the notice has the cursor, which is too long to be written twice.
+/// Minimum token limit for repeating the cursor in the result metadata of structured content, which
+/// has it beside the list too. Notices have more field names and examples then.
 const MIN_FULL_NOTICE_TOKENS: u64 = 1_200;
 /// Token limit, per copy in text or structured content, below which result notices are brief.
 const MAX_BRIEF_TOKENS: u64 = 400;
@@ -93,7 +94,7 @@ impl RenderContext<'_> {
 
     /// The number of times that the result contains the cursor.
     pub(super) fn cursor_copies(&self) -> u64 {
-        self.targets() + u64::from(self.has_paging_fields())
+        self.targets() + u64::from(self.is_full())
     }
 
     /// The number of places to which an excerpt is written, text content and structured content. At
@@ -102,10 +103,22 @@ impl RenderContext<'_> {
         (u64::from(self.text) + u64::from(self.structured.is_some())).max(1)
     }
 
-    /// Returns true if the token limit is large enough to write paging fields beside a list.
-    /// Otherwise only the notice has them.
-    fn has_paging_fields(&self) -> bool {
+    /// Returns true if the token limit has room for repeated metadata.
+    fn is_full(&self) -> bool {
         self.token_limit >= MIN_FULL_NOTICE_TOKENS
+    }
+
+    /// Returns true if text content has paging fields beside a list. The smallest limits have no
+    /// room for them if structured content holds the cursor only.
+    fn has_paging_fields(&self, link: CursorLink<'_>) -> bool {
+        let bytes = link.cursor.map_or(0, str::len) as u64;
+        !self.is_text_only() || bytes * 2 <= self.token_limit
+    }
+
+    /// Returns true if the notice repeats a cursor that text content has beside the list. A token
+    /// of a cursor has one or two bytes.
+    fn repeats(&self, cursor: &str) -> bool {
+        cursor.len() as u64 * 3 <= self.token_limit / self.targets()
     }
 
     /// Returns true if the token limit is so small that result notices use their brief form.
@@ -149,15 +162,20 @@ impl RenderContext<'_> {
         };
         let link =
             CursorLink { cursor: cursor.as_deref(), more: excerpt.more, read_tool: self.read_tool };
-        let beside = self.has_paging_fields().then_some((&excerpt.coverage, link));
+        let beside = self.has_paging_fields(link).then_some((&excerpt.coverage, link));
         let (text, blocks) = match reuse {
             true => (known.text, known.blocks),
-            false if self.text => text_content(excerpt, beside),
+            false if self.text => text_content(excerpt, beside, self.is_full()),
             false => (None, None),
         };
-        let notice = self.notice(excerpt, link);
-        let structured =
-            self.structured.map(|placement| self.structured(placement, excerpt, link, beside));
+        let is_beside = self.text
+            && beside.is_some()
+            && link.more
+            && matches!(excerpt.body, ExcerptBody::Page(_));
+        let repeated = cursor.as_deref().filter(|cursor| !is_beside || self.repeats(cursor));
+        let named = cursor.as_ref().map(|_| repeated.unwrap_or(NEXT_CURSOR));
+        let notice = self.notice(excerpt, CursorLink { cursor: named, ..link });
+        let structured = self.structured.map(|placement| self.structured(placement, excerpt, link));
         Rendered { text, blocks, notice, structured, cursor, tokens: 0 }
     }
 
@@ -181,30 +199,29 @@ impl RenderContext<'_> {
         notice
     }
 
-    /// Returns the value of `structuredContent` for an excerpt. If `beside` is given and the output
-    /// schema allows it, paging fields are written beside the list.
+    /// Returns the value of `structuredContent` for an excerpt. Paging fields are written beside the
+    /// list if the output schema allows it.
     fn structured(
         &self,
         placement: &Placement,
         excerpt: &Excerpt,
         link: CursorLink<'_>,
-        beside: Option<(&Coverage, CursorLink<'_>)>,
     ) -> Vec<u8> {
         if self.is_text_only() {
             let counts = self.token_limit >= MAX_SINGLE_CURSOR_TOKENS;
             let brief = excerpt.coverage.brief(link.cursor, link.more, counts);
             return with_contract(b"{}", Value::Object(brief).to_string().as_bytes());
         }
-        let beside = beside.filter(|_| self.schema_constraint != SchemaConstraint::Closed);
+        let beside = (self.schema_constraint != SchemaConstraint::Closed)
+            .then_some((&excerpt.coverage, link));
+        let is_beside = matches!(excerpt.body, ExcerptBody::Page(_))
+            && beside.is_some()
+            && !self.is_nested(placement, excerpt);
+        let cursor = link.cursor.filter(|_| !is_beside || !link.more || self.is_full());
         let mut contract = if self.is_brief() {
-            excerpt.coverage.brief(link.cursor, link.more, true)
+            excerpt.coverage.brief(cursor, link.more, true)
         } else {
-            excerpt.coverage.structured(
-                link.cursor,
-                link.more,
-                link.read_tool,
-                beside.is_some() && !self.is_nested(placement, excerpt),
-            )
+            excerpt.coverage.structured(cursor, link.more, link.read_tool, is_beside)
         };
         if let Some(highlights) = &excerpt.highlights {
             contract.insert("highlights".to_owned(), highlights.as_str().into());
@@ -312,10 +329,12 @@ fn with_member(object: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the text content of an excerpt: the escaped text of one block, or else whole content
-/// blocks. If `beside` is given, paging fields are written beside the list.
+/// blocks. If `beside` is given, paging fields are written beside a list, and in a summary if
+/// `full`.
 fn text_content(
     excerpt: &Excerpt,
     beside: Option<(&Coverage, CursorLink<'_>)>,
+    full: bool,
 ) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let mut text = Vec::new();
     escape(&mut text, &excerpt.words.before);
@@ -325,7 +344,10 @@ fn text_content(
         }
         ExcerptBody::Text(bytes, form) => convert(&mut text, bytes, *form, Form::Escaped),
         ExcerptBody::Json(json) => escape(&mut text, json),
-        ExcerptBody::Summary(json) => escape(&mut text, &summary(json, beside, &excerpt.coverage)),
+        ExcerptBody::Summary(json) => {
+            let beside = beside.filter(|_| full);
+            escape(&mut text, &summary(json, beside, &excerpt.coverage));
+        }
         ExcerptBody::Blocks(blocks) => return (None, Some(blocks.clone())),
     }
     escape(&mut text, &excerpt.words.after);
