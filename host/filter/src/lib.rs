@@ -27,9 +27,9 @@ pub use ticket::Ticket;
 use std::sync::Arc;
 
 use context_guard_config as config;
-use context_guard_cursor_store::Clock;
 #[cfg(test)]
 use context_guard_cursor_store::clock;
+use context_guard_cursor_store::{Clock, StoreFaults};
 use context_guard_engine::{
     self as engine, CallContext, Component, Decision, HostServices, SigningKey,
 };
@@ -107,6 +107,12 @@ impl Filter {
     #[must_use]
     pub fn store_is_up(&self) -> bool {
         self.revisions.services().store.is_up()
+    }
+
+    /// Returns the numbers of faults of the store of snapshots.
+    #[must_use]
+    pub fn store_faults(&self) -> StoreFaults {
+        self.revisions.services().store.faults()
     }
 
     /// Returns the number of guard calls that failed since the filter was created.

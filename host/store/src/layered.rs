@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::Clock;
-use crate::{CursorStore, MemoryStore, StoreError};
+use crate::{CursorStore, MemoryStore, StoreError, StoreFaults};
 
 /// The age, in milliseconds, up to which a local copy of a mutable entry is used without asking the
 /// shared store.
@@ -142,6 +142,10 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
 
     fn is_up(&self) -> bool {
         self.remote.is_up()
+    }
+
+    fn faults(&self) -> StoreFaults {
+        self.remote.faults()
     }
 }
 

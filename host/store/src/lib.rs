@@ -3,6 +3,8 @@
 
 mod breaker;
 pub mod clock;
+#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only shared stores have a health"))]
+mod health;
 mod layered;
 pub mod memory;
 mod none;
@@ -18,6 +20,7 @@ use thiserror::Error;
 
 pub use breaker::Breaker;
 pub use clock::Clock;
+pub use health::StoreFaults;
 pub use layered::LayeredStore;
 pub use memory::{MemoryLimits, MemoryStore};
 pub use none::NoStore;
@@ -87,5 +90,10 @@ pub trait CursorStore: Send + Sync {
     /// Returns true if the store was reachable at the last call.
     fn is_up(&self) -> bool {
         true
+    }
+
+    /// Returns the numbers of faults so far.
+    fn faults(&self) -> StoreFaults {
+        StoreFaults::default()
     }
 }

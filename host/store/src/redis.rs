@@ -4,8 +4,8 @@
 //! one round trip.
 
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -17,14 +17,19 @@ use redis::{
 };
 use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
-use tracing::{info, warn};
 
-use crate::{Breaker, CursorStore, StoreError};
+use crate::health::{Health, StoreFaults};
+use crate::{CursorStore, StoreError};
 
-/// The time for which the server gets no requests after its first failure. It doubles with further
-/// failures, up to 64 times this value.
+/// The time between a failure and the first probe of the server. It doubles with each probe.
 const INITIAL_PAUSE: Duration = Duration::from_millis(25);
-/// The total size of values, in bytes, at which a batch is sent and the next one begins.
+/// The maximum time between two probes of a server that failed.
+const MAX_PAUSE: Duration = Duration::from_millis(1_600);
+/// The time between two checks for entries that the server has evicted.
+const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
+/// The lifetime of the entry that a probe writes.
+const PROBE_TTL: Duration = Duration::from_secs(1);
+/// The size of values from which a batch is sent and the next one begins, in bytes.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// The options of a [`RedisStore`].
@@ -82,10 +87,8 @@ impl ConnectionLike for Connection {
 struct Remote {
     server: Server,
     connection: tokio::sync::Mutex<Option<Connection>>,
-    breaker: Breaker,
     timeout: Duration,
-    /// True if the last call reached the server. Changes of this value are logged.
-    up: Mutex<bool>,
+    health: Health,
 }
 
 /// A cursor store in Redis or Valkey. It connects at the first call and reconnects when the
@@ -131,15 +134,12 @@ impl RedisStore {
         let remote = Remote {
             server,
             connection: tokio::sync::Mutex::default(),
-            breaker: Breaker::new(1, INITIAL_PAUSE),
             timeout: options.timeout,
-            up: Mutex::new(true),
+            health: Health::default(),
         };
-        Ok(Self {
-            remote: Arc::new(remote),
-            prefix: options.prefix.clone(),
-            runtime: Some(runtime),
-        })
+        let remote = Arc::new(remote);
+        runtime.spawn(watch_evictions(Arc::downgrade(&remote)));
+        Ok(Self { remote, prefix: options.prefix.clone(), runtime: Some(runtime) })
     }
 
     /// Returns the key on the server for `key`. `tag` is the hash tag of the principal. In braces,
@@ -148,42 +148,106 @@ impl RedisStore {
         format!("{}:{{{tag}}}:{key}", self.prefix)
     }
 
-    /// Sends a pipeline of commands to the server, and returns their results.
-    fn run<T: FromRedisValue + Send + 'static>(&self, pipeline: Pipeline) -> Result<T, StoreError> {
-        let remote = Arc::clone(&self.remote);
-        if remote.breaker.admit(Instant::now()).is_err() {
+    /// Sends a pipeline of commands about keys of one principal to the server and waits for their
+    /// results. Fails at once while the server is known to be down.
+    fn run<T: FromRedisValue + Send + 'static>(
+        &self,
+        tag: &str,
+        pipeline: Pipeline,
+    ) -> Result<T, StoreError> {
+        let Some(runtime) = self.runtime.as_ref().filter(|_| self.is_up()) else {
+            self.remote.health.skipped();
             return Err(StoreError::Unavailable);
-        }
-        let Some(runtime) = &self.runtime else { return Err(StoreError::Unavailable) };
+        };
         let (done, result) = sync_channel(1);
-        let longest = remote.timeout * 2 + Duration::from_millis(200);
+        let longest = self.remote.timeout * 2 + Duration::from_millis(200);
+        let remote = Arc::clone(&self.remote);
         runtime.spawn(async move {
             let _ = done.send(remote.query(&pipeline).await);
         });
-        match result.recv_timeout(longest) {
-            Ok(result) => result,
-            Err(_) => {
-                self.remote.failed(&"it does not answer in time");
-                Err(StoreError::Unavailable)
+        let reason = match result.recv_timeout(longest) {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) if is_full(&error) => {
+                self.remote.health.full();
+                return Err(StoreError::QuotaExceeded);
             }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it does not answer in time".to_owned(),
+        };
+        if self.remote.health.failed(&reason) {
+            // The key is in the hash slot of the failed call: another node of a cluster may be up.
+            let key = self.key(tag, "probe");
+            runtime.spawn(probe(Arc::downgrade(&self.remote), key));
+        }
+        Err(StoreError::Unavailable)
+    }
+}
+
+/// Returns true if the server answers but has no memory left. A pipeline reports its first error as
+/// text only, so the text is searched.
+fn is_full(error: &RedisError) -> bool {
+    error.to_string().contains("OOM")
+}
+
+/// Writes a key until that succeeds, so that no call has to wait for a server that is down.
+async fn probe(remote: Weak<Remote>, key: String) {
+    let mut pause = INITIAL_PAUSE;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(MAX_PAUSE);
+        let Some(remote) = remote.upgrade() else { return };
+        let mut set = redis::pipe();
+        set.cmd("SET").arg(&key).arg("").arg("PX").arg(millis(PROBE_TTL)).ignore();
+        match remote.query::<()>(&set).await {
+            Err(error) if !is_full(&error) => {}
+            _ => return remote.health.recovered(),
         }
     }
 }
 
+/// Reports entries that the server evicts before they expire.
+async fn watch_evictions(remote: Weak<Remote>) {
+    let mut last = None;
+    loop {
+        tokio::time::sleep(EVICTION_INTERVAL).await;
+        let Some(remote) = remote.upgrade() else { return };
+        // A gateway that stores nothing does not connect.
+        if !remote.health.is_up() || remote.connection.lock().await.is_none() {
+            continue;
+        }
+        let mut info = redis::pipe();
+        info.cmd("INFO").arg("stats");
+        let Ok(answer) = remote.query::<Value>(&info).await else { continue };
+        let now = evicted_keys(&answer);
+        // A restarted server counts from zero.
+        remote.health.evicted(last.map_or(0, |last| now.saturating_sub(last)));
+        last = Some(now);
+    }
+}
+
+/// Returns the sum of the numbers of evicted keys in the answers of one or several nodes.
+fn evicted_keys(answer: &Value) -> u64 {
+    let count = |text: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("evicted_keys:"));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    };
+    match answer {
+        Value::BulkString(bytes) => count(&String::from_utf8_lossy(bytes)),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => count(text),
+        Value::Array(answers) => answers.iter().map(evicted_keys).sum(),
+        Value::Map(answers) => answers.iter().map(|(_, answer)| evicted_keys(answer)).sum(),
+        _ => 0,
+    }
+}
+
 impl Remote {
-    async fn query<T: FromRedisValue>(&self, pipeline: &Pipeline) -> Result<T, StoreError> {
+    async fn query<T: FromRedisValue>(&self, pipeline: &Pipeline) -> RedisResult<T> {
         // The server may have closed an idle connection. The second attempt uses a new one.
-        let mut result = self.once(pipeline).await;
-        if result.as_ref().is_err_and(|error| error.is_connection_dropped()) {
-            result = self.once(pipeline).await;
+        let result = self.once(pipeline).await;
+        if result.as_ref().is_err_and(RedisError::is_connection_dropped) {
+            return self.once(pipeline).await;
         }
-        match result {
-            Ok(value) => {
-                self.succeeded();
-                Ok(value)
-            }
-            Err(error) => Err(self.fault(&error)),
-        }
+        result
     }
 
     async fn once<T: FromRedisValue>(&self, pipeline: &Pipeline) -> RedisResult<T> {
@@ -223,36 +287,6 @@ impl Remote {
         *slot = Some(connection.clone());
         Ok(connection)
     }
-
-    fn fault(&self, error: &RedisError) -> StoreError {
-        // The server answers but is full: opening the breaker would not help. A pipeline reports
-        // the first error only as text, so the text is searched.
-        if error.to_string().contains("OOM") {
-            return StoreError::QuotaExceeded;
-        }
-        self.failed(error);
-        StoreError::Unavailable
-    }
-
-    fn up(&self) -> MutexGuard<'_, bool> {
-        self.up.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn succeeded(&self) {
-        self.breaker.succeeded();
-        if !std::mem::replace(&mut *self.up(), true) {
-            info!("the cursor store is reachable again");
-        }
-    }
-
-    fn failed(&self, reason: &dyn std::fmt::Display) {
-        self.breaker.failed(Instant::now());
-        if std::mem::replace(&mut *self.up(), false) {
-            warn!(
-                "the cursor store cannot be reached: {reason}; answers still fit, cursors use local copies or repeat the call"
-            );
-        }
-    }
 }
 
 /// Returns the hash tag of a principal: a digest of its name, so that the server does not see the
@@ -280,7 +314,7 @@ impl CursorStore for RedisStore {
         for keys in keys.chunks(MAX_BATCH_BYTES >> 16) {
             let mut get = redis::pipe();
             get.cmd("MGET").arg(keys.iter().map(|key| self.key(&tag, key)).collect::<Vec<_>>());
-            let (found,): (Vec<Option<Vec<u8>>>,) = self.run(get)?;
+            let (found,): (Vec<Option<Vec<u8>>>,) = self.run(&tag, get)?;
             values.extend(found.into_iter().map(|value| value.map(Bytes::from)));
         }
         Ok(values)
@@ -305,7 +339,7 @@ impl CursorStore for RedisStore {
                     .arg(millis(ttl))
                     .ignore();
             }
-            self.run::<()>(put)?;
+            self.run::<()>(&tag, put)?;
         }
         Ok(())
     }
@@ -319,7 +353,7 @@ impl CursorStore for RedisStore {
         for key in keys {
             extend.cmd("PEXPIRE").arg(self.key(&tag, key)).arg(millis(ttl)).ignore();
         }
-        self.run(extend)
+        self.run(&tag, extend)
     }
 
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
@@ -330,7 +364,7 @@ impl CursorStore for RedisStore {
         let keys: Vec<String> = keys.iter().map(|key| self.key(&tag, key)).collect();
         let mut delete = redis::pipe();
         delete.cmd("UNLINK").arg(keys).ignore();
-        self.run(delete)
+        self.run(&tag, delete)
     }
 
     fn may_block(&self) -> bool {
@@ -338,7 +372,11 @@ impl CursorStore for RedisStore {
     }
 
     fn is_up(&self) -> bool {
-        !self.remote.breaker.is_open()
+        self.remote.health.is_up()
+    }
+
+    fn faults(&self) -> StoreFaults {
+        self.remote.health.faults()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use context_guard_cursor_store::StoreFaults;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -74,6 +75,7 @@ pub struct Metrics {
     changes: Family<Changed, Counter>,
     cache: Family<Kept, Counter>,
     store: Gauge,
+    store_faults: Family<Reason, Counter>,
 }
 
 impl Metrics {
@@ -138,6 +140,12 @@ impl Metrics {
         let store = Gauge::default();
         store.set(1);
         registry.register("store_up", "1 if the cursor store is reachable, else 0", store.clone());
+        let store_faults = Family::default();
+        registry.register(
+            "store_faults",
+            "Calls that the cursor store failed, and entries that it dropped early, by reason",
+            store_faults.clone(),
+        );
         Self {
             registry,
             requests,
@@ -154,6 +162,7 @@ impl Metrics {
             changes,
             cache,
             store,
+            store_faults,
         }
     }
 
@@ -199,6 +208,16 @@ impl Metrics {
     /// Sets the gauge of the cursor store: `up` is true if the store is reachable.
     pub fn store_is(&self, up: bool) {
         self.store.set(i64::from(up));
+    }
+
+    /// Sets the counters of faults of the cursor store to these totals.
+    pub fn store_faults(&self, totals: StoreFaults) {
+        let StoreFaults { unavailable, full, evicted } = totals;
+        for (reason, total) in [("unavailable", unavailable), ("full", full), ("evicted", evicted)]
+        {
+            let counter = self.store_faults.get_or_create(&Reason { reason });
+            counter.inc_by(total.saturating_sub(counter.get()));
+        }
     }
 
     pub(super) fn refused(&self, reason: &'static str) {

@@ -379,8 +379,8 @@ impl Call<'_> {
         let read = match read {
             Ok(read) => read,
             Err(ReadError::Load(keys)) => return Plan::Load(keys),
-            // Without a store, every value is absent: the cursor need not have expired.
-            Err(ReadError::Cursor(CursorError::Expired)) if self.cx.store_unavailable => {
+            // Without a store, every value is absent.
+            Err(ReadError::Cursor(CursorError::Gone)) if self.cx.store_unavailable => {
                 return self.refuse(name, &CursorError::Unavailable.to_string());
             }
             Err(ReadError::Cursor(error)) => return self.refuse(name, &error.to_string()),

@@ -67,7 +67,7 @@ impl From<Missing> for ReadError {
     fn from(missing: Missing) -> Self {
         match missing {
             Missing::Keys(keys) => ReadError::Load(keys),
-            Missing::Gone => ReadError::Cursor(CursorError::Expired),
+            Missing::Gone => ReadError::Cursor(CursorError::Gone),
         }
     }
 }

@@ -85,6 +85,11 @@ pub enum CursorError {
         "cursor_expired: this cursor is too old, and what it led to is no longer kept. Repeat the original call without a cursor to start again."
     )]
     Expired,
+    /// The cursor is the caller's own and not too old, but the store does not have its data.
+    #[error(
+        "cursor_expired: this cursor is not too old, but what it led to is no longer kept: the store was full, was restarted, or could not be reached when it was cut. Repeat the original call without a cursor to start again."
+    )]
+    Gone,
     /// The cursor belongs to the caller, but the store cannot be reached.
     #[error(
         "cursor_unavailable: what this cursor leads to cannot be reached now. Try again in a moment, or repeat the original call without a cursor to start again."
