@@ -196,6 +196,34 @@ pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<Signin
     }
 }
 
+/// Returns the signing keys of the environment, else the key in the user's state folder, which is
+/// created at first. If that fails, a random one for this run.
+pub(crate) fn user_keys() -> Result<Vec<SigningKey>> {
+    if let Some(keys) = keys::from_environment() {
+        return Ok(keys);
+    }
+    match keys::from_file(&state_folder().join("signing-key")) {
+        Ok(key) => Ok(vec![key]),
+        Err(error) => {
+            warn!(
+                "the signing key cannot be stored: {error}; cursors become invalid when this process ends. Set {} or XDG_STATE_HOME",
+                keys::VARIABLE
+            );
+            Ok(vec![keys::random()?])
+        }
+    }
+}
+
+/// Returns the folder for files that later runs use, such as the signing key.
+fn state_folder() -> PathBuf {
+    let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || {
+        std::env::var_os("HOME")
+            .map_or_else(std::env::temp_dir, |home| PathBuf::from(home).join(".local/state"))
+    };
+    folder.unwrap_or_else(home).join("context-guard")
+}
+
 /// Opens the cursor store that a configuration names.
 pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn CursorStore>> {
     let options = StoreOptions {

@@ -9,11 +9,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use context_guard::clock::SystemClock;
 use context_guard::engine::LossClass;
-use context_guard::{answer, config, keys};
+use context_guard::{answer, config};
 use serde_json::{Value, json};
 
 use super::payload::{Answer, Payload};
-use super::{GuardOptions, table};
+use super::{GuardOptions, runtime, table};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -114,10 +114,7 @@ impl Query {
 impl Shape {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let bytes = read(&self.file)?;
-        let keys = match keys::from_environment() {
-            Some(keys) => keys,
-            None => vec![keys::from_file(&state_folder().join("signing-key"))?],
-        };
+        let keys = runtime::user_keys()?;
         let payload = Payload::new(
             self.guard.build(keys, Arc::new(SystemClock))?.into(),
             &self.tool,
@@ -211,14 +208,4 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     }
     Ok(std::fs::read(path)
         .map_err(|source| config::Error::File { path: path.to_owned(), source })?)
-}
-
-/// Returns the folder for files that persist between runs, such as the signing key.
-fn state_folder() -> PathBuf {
-    let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || {
-        std::env::var_os("HOME")
-            .map_or_else(std::env::temp_dir, |home| PathBuf::from(home).join(".local/state"))
-    };
-    folder.unwrap_or_else(home).join("context-guard")
 }
