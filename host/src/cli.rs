@@ -55,7 +55,7 @@ Exit codes:
 #[derive(Parser)]
 #[command(version, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// Log every decision, like CONTEXT_GUARD_LOG=info.
+    /// Log every answer. `serve` also logs what its upstreams write to standard error.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
     #[command(subcommand)]
@@ -126,10 +126,20 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Starts logging to standard error, because standard output carries MCP messages. If `verbose`,
-/// every decision is logged.
-pub(crate) fn start_log(verbose: bool) {
-    let default = if verbose { "info" } else { "warn" };
+/// Starts logging to standard error, because standard output belongs to the protocol.
+pub(crate) fn start_log(arguments: &Arguments) {
+    // A gateway reports changes of state, and requests only with `-v`: one line for each, from the
+    // recorder of requests rather than from the filter. Other commands have no such recorder.
+    let default = match (&arguments.command, arguments.verbose) {
+        (Command::Serve(_), false) => {
+            "info,context_guard::decisions=warn,context_guard::requests=warn"
+        }
+        (Command::Serve(_), true) => {
+            "info,context_guard::decisions=warn,context_guard::stderr=debug"
+        }
+        (_, false) => "warn",
+        (_, true) => "info",
+    };
     let filter =
         EnvFilter::try_from_env("CONTEXT_GUARD_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

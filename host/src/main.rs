@@ -13,7 +13,7 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let arguments = cli::Arguments::parse();
-    cli::start_log(arguments.verbose);
+    cli::start_log(&arguments);
     match arguments.run() {
         Ok(code) => code,
         Err(error) => {

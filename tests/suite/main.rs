@@ -22,6 +22,7 @@ mod faults;
 mod gateway;
 mod hostile;
 mod operations;
+mod processes;
 mod properties;
 mod replay;
 mod rest;

@@ -164,13 +164,35 @@ fn huge_lines_pass_and_are_shaped() -> Result<()> {
 }
 
 #[test]
-fn generated_key_is_reported_once() -> Result<()> {
-    let output = std::process::Command::new(artifacts::program()?)
-        .args(["wrap", "--", "true"])
-        .env_remove("CONTEXT_GUARD_SIGNING_KEYS")
-        .output()?;
-    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(printed.matches("no signing key is configured").count() == 1, "{printed}");
+fn signing_key_is_stored_for_later_runs() -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("context-guard-state-{}", std::process::id()));
+    let run = |home: &std::path::Path, arguments: &[&str]| -> Result<String> {
+        let output = std::process::Command::new(artifacts::program()?)
+            .args(arguments)
+            .env_remove("CONTEXT_GUARD_SIGNING_KEYS")
+            .env_remove("XDG_STATE_HOME")
+            .env("HOME", home)
+            .output()?;
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "{printed}");
+        Ok(printed)
+    };
+    let payload = artifacts::root().join("tests/suite/main.rs").display().to_string();
+    let commands = [vec!["wrap", "--", "true"], vec!["shape", payload.as_str()]];
+    let file = folder.join(".local/state/context-guard/signing-key");
+    for command in &commands {
+        let printed = run(&folder, command)?;
+        ensure!(!printed.contains("signing key"), "{printed}");
+        let key = std::fs::read_to_string(&file)?;
+        run(&folder, command)?;
+        ensure!(std::fs::read_to_string(&file)? == key && key.len() > 40, "another key");
+    }
+    // A folder cannot be created below a file.
+    for command in &commands {
+        let printed = run(&file, command)?;
+        ensure!(printed.matches("the signing key cannot be stored").count() == 1, "{printed}");
+    }
+    std::fs::remove_dir_all(folder)?;
     Ok(())
 }
 

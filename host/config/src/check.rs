@@ -25,12 +25,45 @@ pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
         .map_err(|error| Issues(vec![Issue::new(&[], error.to_string())]))?;
     issues.extend(semantic_errors(&config));
     config.folder = folder.to_owned();
+    let own = own_variables(&mut config);
+    for upstream in &mut config.upstreams {
+        upstream.withheld_env.clone_from(&own);
+    }
+    issues.extend(inherited_secrets(&config, &own));
     config.each_secret(&mut |steps, secret| {
         if let Err(reason) = secret.resolve(folder) {
             issues.push(Issue { line: None, steps, reason });
         }
     });
     if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
+}
+
+/// Returns the names of the variables that hold secrets of the gateway itself: `${env:NAME}`
+/// anywhere but in upstreams.
+fn own_variables(config: &mut Config) -> Vec<String> {
+    let mut names = Vec::new();
+    config.each_secret(&mut |steps, secret| {
+        if steps.first().is_some_and(|first| first != "upstreams") {
+            names.extend(secret.variables().map(str::to_owned));
+        }
+    });
+    names
+}
+
+/// Reports `inheritEnv` members that name a secret of the gateway.
+fn inherited_secrets(config: &Config, own: &[String]) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    for (at, upstream) in config.upstreams.iter().enumerate() {
+        for (member, name) in upstream.inherit_env.iter().enumerate() {
+            if name.starts_with("CONTEXT_GUARD_") || own.contains(name) {
+                issues.push(Issue::new(
+                    &["upstreams", &at.to_string(), "inheritEnv", &member.to_string()],
+                    format!("no upstream inherits {name}, which may hold a secret of the gateway"),
+                ));
+            }
+        }
+    }
+    issues
 }
 
 /// Returns the document without the members that `issues` report as invalid, so that the rest can

@@ -25,7 +25,8 @@ pub use import::import;
 pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutOptions};
 pub use secret::Secret;
 pub use upstream::{
-    Authorization, Isolation, ProtocolModeSetting, Rest, RestEndpoint, Upstream, UpstreamLimits,
+    Authorization, Isolation, ProtocolModeSetting, Rest, RestEndpoint, StderrLevel, Upstream,
+    UpstreamLimits,
 };
 
 use std::path::{Path, PathBuf};

@@ -56,6 +56,13 @@ impl Secret {
         Ok(again)
     }
 
+    /// Returns the names of the variables that `${env:NAME}` references name, if the secret was not
+    /// resolved yet.
+    pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
+        let references = self.0.split("${env:").skip(1);
+        references.filter_map(|rest| Some(rest.split_once('}')?.0))
+    }
+
     /// Replaces `${env:NAME}` and `${file:PATH}` by their values. Relative paths start from
     /// `folder`. A line break at the end of a file is dropped.
     ///

@@ -17,8 +17,17 @@ pub struct Upstream {
     pub name: String,
     /// An MCP server over standard input and output: the program and its arguments.
     pub command: Vec<String>,
-    /// The environment variables of the command, in addition to those of the gateway.
+    /// The environment variables of the command, in addition to those that it inherits.
     pub env: BTreeMap<String, Secret>,
+    /// The names of variables that the command inherits from the gateway, in addition to PATH,
+    /// HOME, the language, folders and proxies. A `*` at the end matches any rest of a name.
+    pub inherit_env: Vec<String>,
+    /// The variables that hold the gateway's own secrets, which no command inherits.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub withheld_env: Vec<String>,
+    /// The level at which the lines are logged that the command writes to standard error.
+    pub stderr_level: StderrLevel,
     /// The working folder of the command.
     pub cwd: Option<PathBuf>,
     /// The callers that share a process, or a session of an HTTP server.
@@ -35,6 +44,21 @@ pub struct Upstream {
     pub era: ProtocolModeSetting,
     /// The limits of the upstream.
     pub limits: UpstreamLimits,
+}
+
+/// The level at which the standard error of a command is logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum StderrLevel {
+    /// Not at all. The last lines are logged when the command ends unexpectedly, as at any level.
+    Off,
+    /// With `-v`, or if CONTEXT_GUARD_LOG allows it.
+    #[default]
+    Debug,
+    /// By default.
+    Info,
+    /// As warnings.
+    Warn,
 }
 
 /// The callers that share a process or session of an upstream.

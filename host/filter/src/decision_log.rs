@@ -18,6 +18,7 @@ impl DecisionLog {
             return;
         }
         info!(
+            target: "context_guard::decisions",
             request = call.cx.request_id,
             endpoint = decision.endpoint,
             mode = decision.mode,

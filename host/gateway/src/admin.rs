@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
 use crate::telemetry;
-use crate::{Gateway, probe, problem};
+use crate::{Gateway, problem};
 
 /// Returns the routes of the admin endpoint.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
@@ -27,7 +27,7 @@ pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
         .route("/admin/upstreams", get(upstreams))
         .route_layer(from_fn_with_state(Arc::clone(&gateway), authorized));
     Router::new()
-        .route("/healthz", get(healthz))
+        .route("/healthz", get(async || healthy()))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .merge(admin)
@@ -35,17 +35,26 @@ pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
         .with_state(gateway)
 }
 
-async fn healthz(State(gateway): State<Arc<Gateway>>) -> Response {
-    probe(&gateway, "/healthz")
+/// Answers `/healthz`: the process runs.
+pub(crate) fn healthy() -> Response {
+    body(StatusCode::OK, "text/plain", "ok\n".to_owned())
+}
+
+/// Answers `/readyz` with this state of the gateway. The status is 503 if it cannot serve.
+pub(crate) fn ready(state: &Value) -> Response {
+    let is_ready = state.get("ready") == Some(&Value::Bool(true));
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    body(status, "application/json", state.to_string())
 }
 
 async fn readyz(State(gateway): State<Arc<Gateway>>) -> Response {
-    probe(&gateway, "/readyz")
+    ready(&gateway.state())
 }
 
 async fn metrics(State(gateway): State<Arc<Gateway>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     gateway.recorder.metrics.store_is(gateway.filter.store_is_up());
+    gateway.recorder.metrics.store_faults(gateway.filter.store_faults());
     body(StatusCode::OK, kind, gateway.recorder.metrics.text())
 }
 

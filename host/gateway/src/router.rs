@@ -10,11 +10,13 @@ use axum::response::Response;
 use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::json;
 
 use crate::access::Refusal;
+use crate::admin;
 use crate::reply;
 use crate::rest::problem;
-use crate::serve::{Gateway, probe};
+use crate::serve::Gateway;
 
 /// Returns the router of the HTTP front. It has one handler for all paths, because the paths depend
 /// on the configuration.
@@ -27,8 +29,13 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
         request.extensions().get::<SocketAddr>().map_or(IpAddr::from([0, 0, 0, 0]), SocketAddr::ip);
     let path = request.uri().path();
     // Load balancers probe without credentials.
-    if request.method() == Method::GET && matches!(path, "/healthz" | "/readyz") {
-        return probe(&gateway, path);
+    match path {
+        "/healthz" if request.method() == Method::GET => return admin::healthy(),
+        // The names and faults of upstreams are for operators only.
+        "/readyz" if request.method() == Method::GET => {
+            return admin::ready(&json!({"ready": gateway.is_ready()}));
+        }
+        _ => {}
     }
     let (parts, body) = request.into_parts();
     let mcp = gateway.is_mcp(parts.uri.path());

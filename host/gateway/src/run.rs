@@ -10,7 +10,7 @@ use tracing::info;
 use super::front::listener;
 use super::router;
 use super::serve::Gateway;
-use crate::{Error, Result, admin};
+use crate::{Error, Result, admin, probe};
 
 /// The maximum time that the gateway waits for admin requests in flight when it stops.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
@@ -42,6 +42,7 @@ impl Gateway {
             admin_server = Some(tokio::spawn(serving));
         }
         let sweeping = tokio::spawn(Arc::clone(&self.aggregator).sweep());
+        let probing = tokio::spawn(probe::run(Arc::clone(self)));
         ready(address, admin_address);
         let draining = async {
             stop.await;
@@ -50,9 +51,11 @@ impl Gateway {
         };
         let router = router::router(Arc::clone(self));
         listener::serve(listener, tls, router, draining, drain).await;
+        self.processes.end().await;
         // The admin endpoint outlives the front, so that operators can observe the drain.
         self.stopped.cancel();
         sweeping.abort();
+        probing.abort();
         if let Some(admin) = admin_server {
             admin.await.map_err(|error| Error::Setup(error.to_string()))?;
         }

@@ -20,7 +20,9 @@ use super::protocol_mode::ProtocolMode;
 use super::reply;
 use super::rest::Rest;
 use super::single_upstream::SingleUpstream;
+use super::upstream::availability::Availability;
 use super::upstream::http_upstream::HttpUpstream;
+use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
 use crate::access::{Access, http_client};
 use crate::config::{Config, Naming, Upstream};
@@ -41,9 +43,11 @@ pub struct Gateway {
     pub(crate) sources: OnceLock<Arc<Sources>>,
     single_upstream: Option<SingleUpstream>,
     pub(super) aggregator: Arc<Aggregator>,
-    rest: Vec<Rest>,
-    /// A token that is cancelled when the gateway begins to stop. It then accepts no more requests,
-    /// and long-lived streams end.
+    pub(super) rest: Vec<Rest>,
+    /// The processes of the upstreams, which end with the gateway.
+    pub(super) processes: Arc<Processes>,
+    /// Cancelled when the gateway begins to stop. It then accepts no more requests, and long-lived
+    /// streams end.
     pub(super) closing: CancellationToken,
     /// A token that is cancelled when the requests in flight have ended, or their time is over.
     pub(super) stopped: CancellationToken,
@@ -88,6 +92,7 @@ impl Gateway {
             Naming::Prefixed => true,
             Naming::Plain => false,
         };
+        let processes = Arc::new(Processes::default());
         let (mut servers, mut single_upstream) = (Vec::new(), None);
         for upstream in &mcp {
             let http = upstream.url.as_ref().map(|url| connect(upstream, url)).transpose()?;
@@ -105,6 +110,7 @@ impl Gateway {
                 config.folder.clone(),
                 http,
                 config.limits.response_bytes,
+                Arc::clone(&processes),
                 Arc::clone(&recorder),
             )));
         }
@@ -141,6 +147,7 @@ impl Gateway {
             single_upstream,
             aggregator,
             rest,
+            processes,
             closing,
             stopped: CancellationToken::new(),
         }))
@@ -154,20 +161,30 @@ impl Gateway {
         self
     }
 
-    /// Returns true if the gateway accepts requests and at least one upstream is available.
+    /// Returns true if the gateway accepts requests and at least one upstream may answer.
     pub(crate) fn is_ready(&self) -> bool {
-        let has_upstream = self.aggregator.servers().iter().any(|server| !server.is_circuit_open())
-            || self.rest.iter().any(|rest| !rest.upstream().circuit.is_open());
-        has_upstream && !self.closing.is_cancelled()
+        self.availability().any(|upstream| !upstream.is_down()) && !self.closing.is_cancelled()
     }
 
-    /// Returns the name and availability of each upstream, as a JSON object.
+    fn availability(&self) -> impl Iterator<Item = &Availability> {
+        let servers = self.aggregator.servers().iter().map(|server| &server.circuit.availability);
+        servers.chain(self.rest.iter().map(|rest| &rest.upstream().circuit.availability))
+    }
+
+    /// Returns the name and state of each upstream, as JSON objects.
     pub(crate) fn upstreams(&self) -> Vec<serde_json::Value> {
-        let state = |name: &str, is_down: bool| serde_json::json!({"name": name, "up": !is_down});
-        let servers = self.aggregator.servers().iter();
-        let servers = servers.map(|server| state(&server.name, server.is_circuit_open()));
-        let apis = self.rest.iter().map(|rest| rest.upstream());
-        servers.chain(apis.map(|http| state(&http.name, http.circuit.is_open()))).collect()
+        self.availability().map(Availability::report).collect()
+    }
+
+    /// Returns the state of the gateway as a JSON object: its upstreams, its store, its revision.
+    pub(crate) fn state(&self) -> serde_json::Value {
+        serde_json::json!({
+            "ready": self.is_ready(),
+            "stopping": self.closing.is_cancelled(),
+            "upstreams": self.upstreams(),
+            "store": if self.filter.store_is_up() { "up" } else { "down" },
+            "revision": self.filter.revisions().active().number,
+        })
     }
 
     /// Returns true if `path` is the path of the MCP endpoint, and an MCP upstream is configured.
@@ -257,30 +274,11 @@ impl Gateway {
     }
 }
 
-/// Answers the health probes: `/healthz` is always healthy, and `/readyz` reports
-/// [`Gateway::is_ready`].
-pub(crate) fn probe(gateway: &Gateway, path: &str) -> Response {
-    let is_ready = path == "/healthz" || gateway.is_ready();
-    if is_ready {
-        text(StatusCode::OK, "ok\n")
-    } else {
-        text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
-    }
-}
-
 fn not_found(path: &str, endpoint: &str) -> Response {
     let mut response = Response::new(Body::from(format!(
         "Nothing is at {path}. The MCP endpoint is {endpoint}.\n"
     )));
     *response.status_mut() = StatusCode::NOT_FOUND;
-    response
-}
-
-fn text(status: StatusCode, text: &'static str) -> Response {
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    let kind = http::HeaderValue::from_static("text/plain");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
     response
 }
 

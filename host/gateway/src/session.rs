@@ -108,6 +108,16 @@ impl Session {
         self.state().is_resumable
     }
 
+    /// Returns the name of the upstream. Empty if it has none.
+    pub(crate) fn upstream(&self) -> &str {
+        &self.upstream
+    }
+
+    /// Returns true if the upstream has not answered all requests that it received.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.state().pending.is_empty()
+    }
+
     fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

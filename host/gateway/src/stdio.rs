@@ -1,72 +1,108 @@
 //! The stdio proxy: the client is on standard input and output, the upstream is a child process.
 //!
 //! Each message is a line. Lines that are not JSON pass unchanged. The upstream inherits standard
-//! error, and the proxy exits with the upstream's exit code.
+//! error, and the proxy exits with the upstream's exit code. The upstream ends with the proxy.
 
 use std::borrow::Cow;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::Session;
+use super::invalid_output::{InvalidOutput, is_message};
 use super::lines::{Lines, Piece};
+use super::process_tree::{EXIT_TIMEOUT, EndSignal, ProcessTree};
 use super::session::FromClient;
+use super::upstream::environment::OWN_PREFIX;
 use crate::{Error, Result};
+
+/// The maximum time for requests in flight after the client has closed its output. The SDKs of MCP
+/// wait as long for an answer.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time between two checks for requests in flight.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs a command as the upstream of a session until it exits. Returns the command's exit status.
 ///
+/// The command inherits the environment of this process, except for variables whose names begin
+/// with `CONTEXT_GUARD_` and are not in `inherit_env`.
+///
 /// # Errors
 /// [`Error::Spawn`], [`Error::Io`].
-pub async fn run(session: Session, command: &[String]) -> Result<ExitStatus> {
-    let mut child = spawn(command)?;
+pub async fn run(
+    session: Session,
+    command: &[String],
+    inherit_env: &[String],
+) -> Result<ExitStatus> {
+    let mut server = spawn(command, inherit_env)?;
+    let child = server.child();
     let (Some(to_upstream), Some(from_upstream)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Error::Io(std::io::Error::other("the server has no standard input or output")));
     };
     let session = Arc::new(session);
     let client = Arc::new(Mutex::new(tokio::io::stdout()));
-    let requests = tokio::spawn(requests(
+    let mut requests = tokio::spawn(requests(
         Arc::clone(&session),
         BufReader::with_capacity(1 << 16, tokio::io::stdin()),
         to_upstream,
         Arc::clone(&client),
     ));
-    let mut answers =
-        tokio::spawn(answers(session, BufReader::with_capacity(1 << 16, from_upstream), client));
-    // The upstream closes its output when it exits.
-    let mut stopped = false;
-    loop {
-        tokio::select! {
-            ended = &mut answers => {
-                ended.map_err(|error| Error::Io(std::io::Error::other(error)))??;
-                break;
+    let mut answers = tokio::spawn(answers(
+        Arc::clone(&session),
+        BufReader::with_capacity(1 << 16, from_upstream),
+        client,
+    ));
+    let input_ended = async {
+        let _ = (&mut requests).await;
+        let drained = async {
+            while session.is_waiting() {
+                sleep(POLL_INTERVAL).await;
             }
-            signal = stop_signal(), if !stopped => {
-                debug!("sending signal {signal} to the server");
-                stopped = true;
-                stop(&child, signal);
-            }
+        };
+        let _ = timeout(DRAIN_TIMEOUT, drained).await;
+    };
+    let output_ended = tokio::select! {
+        // The upstream closes its output when it exits.
+        ended = &mut answers => {
+            ended.map_err(|error| Error::Io(std::io::Error::other(error)))??;
+            true
         }
-    }
+        () = input_ended => false,
+        signal = stop_signal() => {
+            debug!("sending signal {signal:?} to the server");
+            server.signal(signal);
+            false
+        }
+    };
     requests.abort();
-    Ok(child.wait().await?)
+    let status = server.end().await;
+    if !output_ended {
+        // Descendants that left the process group may hold the output open.
+        let _ = timeout(EXIT_TIMEOUT, answers).await;
+    }
+    status.ok_or_else(|| Error::Io(std::io::Error::other("the server does not exit")))
 }
 
-fn spawn(command: &[String]) -> Result<Child> {
+fn spawn(command: &[String], inherit_env: &[String]) -> Result<ProcessTree> {
     let (program, arguments) = command
         .split_first()
         .ok_or_else(|| Error::Io(std::io::Error::other("no command given")))?;
     let mut child = Command::new(program);
-    child
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .kill_on_drop(true);
-    child.spawn().map_err(|source| Error::Spawn { command: command.join(" "), source })
+    child.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    for (name, _) in std::env::vars_os() {
+        let is_own = name.to_str().is_some_and(|name| name.starts_with(OWN_PREFIX));
+        if is_own && !inherit_env.iter().any(|inherited| name == **inherited) {
+            child.env_remove(name);
+        }
+    }
+    ProcessTree::spawn(&mut child)
+        .map_err(|source| Error::Spawn { command: command.join(" "), source })
 }
 
 /// Sends a message to a stdio peer. If the filter did not change it, sends `read`, the original
@@ -124,12 +160,16 @@ async fn answers<C: AsyncWrite + Unpin>(
     client: Arc<Mutex<C>>,
 ) -> std::io::Result<()> {
     let mut lines = Lines::new(from);
+    let invalid_output = InvalidOutput::default();
     loop {
         let piece = lines.next().await?;
         if piece == Piece::End {
             return Ok(());
         }
         let (message, end) = lines.split();
+        if piece == Piece::Line && !is_message(message) {
+            invalid_output.report(session.upstream(), message, "confuse clients");
+        }
         let shaped = match piece {
             Piece::Line => tokio::task::block_in_place(|| session.from_upstream(message)),
             _ => Cow::Borrowed(message),
@@ -143,7 +183,7 @@ async fn answers<C: AsyncWrite + Unpin>(
 }
 
 #[cfg(unix)]
-async fn stop_signal() -> i32 {
+async fn stop_signal() -> EndSignal {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -151,28 +191,13 @@ async fn stop_signal() -> i32 {
         return std::future::pending().await;
     };
     tokio::select! {
-        _ = terminate.recv() => SignalKind::terminate().as_raw_value(),
-        _ = interrupt.recv() => SignalKind::interrupt().as_raw_value(),
-    }
-}
-
-#[cfg(unix)]
-fn stop(child: &Child, signal: i32) {
-    let pid =
-        child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-    let signal = rustix::process::Signal::from_named_raw(signal);
-    if let (Some(pid), Some(signal)) = (pid, signal)
-        && let Err(error) = rustix::process::kill_process(pid, signal)
-    {
-        debug!("the server has exited already: {error}");
+        _ = terminate.recv() => EndSignal::Terminate,
+        _ = interrupt.recv() => EndSignal::Interrupt,
     }
 }
 
 #[cfg(not(unix))]
-async fn stop_signal() -> i32 {
+async fn stop_signal() -> EndSignal {
     let _ = tokio::signal::ctrl_c().await;
-    0
+    EndSignal::Interrupt
 }
-
-#[cfg(not(unix))]
-fn stop(_: &Child, _: i32) {}

@@ -1,12 +1,16 @@
 //! Upstreams (MCP servers and HTTP APIs): transports, connections, protocol handshakes and
 //! failures.
 
+pub(crate) mod availability;
 mod child_process;
 mod circuit;
 pub(crate) mod connection;
 mod connector;
+pub(crate) mod environment;
+mod error_output;
 pub(crate) mod http_upstream;
 mod inbox;
+pub(crate) mod processes;
 pub(crate) mod request_table;
 pub(crate) mod server;
 mod streamable_http;

@@ -9,7 +9,6 @@ use context_guard::Filter;
 use context_guard::clock::SystemClock;
 use context_guard::filter::FilterOptions;
 use context_guard::gateway::{Session, stdio};
-use context_guard::keys;
 use context_guard::sampler::Sampler;
 use tracing::info;
 
@@ -39,6 +38,10 @@ pub(crate) struct Wrap {
     /// earlier ones.
     #[arg(long)]
     learn: bool,
+    /// A variable whose name begins with CONTEXT_GUARD_ that the server inherits. It inherits all
+    /// others anyway.
+    #[arg(long, value_name = "NAME")]
+    inherit_env: Vec<String>,
     /// The command line of the server.
     #[arg(
         required = true,
@@ -51,7 +54,7 @@ pub(crate) struct Wrap {
 
 impl Wrap {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let keys = runtime::keys_or_random(keys::from_environment())?;
+        let keys = runtime::user_keys()?;
         let sampler = Sampler::start(self.sample)?;
         let revisions = self.guard.revisions(keys, Arc::new(SystemClock))?;
         let options = FilterOptions {
@@ -64,7 +67,7 @@ impl Wrap {
         let session = Session::new(Arc::new(filter), "local", &self.name);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let status = runtime.block_on(stdio::run(session, &self.command))?;
+        let status = runtime.block_on(stdio::run(session, &self.command, &self.inherit_env))?;
         for (endpoint, known) in sampler.map(|sampler| sampler.report()).unwrap_or_default() {
             info!(
                 endpoint,

@@ -29,6 +29,9 @@ use context_guard_revision::{self as revision, Change};
 use serde::Serialize;
 use tracing::info;
 
+/// The target of log events about single requests, so that a log filter can select them.
+const REQUEST_TARGET: &str = "context_guard::requests";
+
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -200,6 +203,7 @@ impl Recorder {
         };
         self.metrics.answered(&record);
         info!(
+            target: REQUEST_TARGET,
             request = record.request_id,
             endpoint = record.endpoint,
             outcome = ?record.outcome,
@@ -234,7 +238,7 @@ impl Recorder {
     /// for the caller.
     pub fn refused(&self, principal: &str, reason: &'static str, detail: &str) {
         self.metrics.refused(reason);
-        info!(principal, reason, detail, "request refused");
+        info!(target: REQUEST_TARGET, principal, reason, detail, "request refused");
         if let Some(audit) = &self.audit {
             audit.write(&AuditEntry {
                 timestamp: self.now_ms(),

@@ -1,84 +1,172 @@
 //! The stdio transport: an upstream that is a child process, one message per line.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
-use tracing::{debug, info, warn};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::{debug, warn};
 
-use super::Failure;
+use super::error_output::LastLines;
 use super::inbox::Inbox;
 use super::server::UpstreamServer;
+use super::{Failure, environment, error_output};
 use crate::lines::{Lines, Piece};
 use crate::message::{Head, replace_invalid_utf8};
+use crate::process_tree::ProcessTree;
 
-/// The maximum time that an upstream process may take to exit after its standard input was closed.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The maximum number of characters that are logged of an output line that is not a JSON-RPC
-/// message.
-const MAX_LOGGED_CHARS: usize = 200;
+/// The maximum time between the end of an upstream's output and the report of its end. The process
+/// exits and its last errors arrive in this time.
+const REPORT_DELAY: Duration = Duration::from_millis(300);
 /// The number of leading bytes of an oversized message that are searched for its id.
 const ID_SEARCH_BYTES: usize = 200;
 
-/// A running upstream process, to which messages can be sent. Dropping it closes the standard input
-/// of the process.
+/// The standard input of an upstream process. `None` after it was closed.
+type Input = Mutex<Option<ChildStdin>>;
+
+/// Sends messages to an upstream process. Dropping it ends the process.
 pub(super) struct ChildProcess {
     name: String,
-    input: Arc<Mutex<ChildStdin>>,
+    input: Arc<Input>,
+    _end: DropGuard,
 }
 
 impl ChildProcess {
     /// Starts the process of an upstream, and the tasks that read its output into `inbox`.
     pub(super) fn start(server: &Arc<UpstreamServer>, inbox: &Arc<Inbox>) -> Result<Self, Failure> {
-        let config = &server.config;
+        let name = &server.name;
         let failed = |reason: String| {
-            Failure::Unavailable(format!(
-                "The upstream `{}` cannot be started: {reason}.",
-                config.name
-            ))
+            Failure::Unavailable(format!("The upstream `{name}` cannot be started: {reason}."))
         };
-        let (program, arguments) =
-            config.command.split_first().ok_or_else(|| failed("no command".to_owned()))?;
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .envs(config.env.iter().map(|(name, value)| (name, value.expose())))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        if let Some(cwd) = &config.cwd {
-            command.current_dir(server.folder.join(cwd));
-        }
-        let mut child = command.spawn().map_err(|error| failed(format!("`{program}`: {error}")))?;
+        let mut command = command(server).ok_or_else(|| failed("no command".to_owned()))?;
+        let mut tree = ProcessTree::spawn(&mut command).map_err(|error| {
+            failed(format!("`{}`: {error}", command.as_std().get_program().display()))
+        })?;
+        let child = tree.child();
         let (Some(input), Some(output), Some(errors)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(failed("it has no standard input or output".to_owned()));
         };
         server.started();
-        let input = Arc::new(Mutex::new(input));
+        let input = Arc::new(Mutex::new(Some(input)));
         let reader = OutputReader {
-            name: config.name.clone(),
+            inbox: Arc::clone(inbox),
+            input: Arc::downgrade(&input),
+            server: Arc::clone(server),
+        };
+        let (upstream, level) = (name.clone(), server.config.stderr_level);
+        let last_lines = Arc::new(LastLines::default());
+        let supervisor = Supervisor {
+            tree,
+            end: server.processes.end_token(),
             inbox: Arc::clone(inbox),
             input: Arc::downgrade(&input),
             server: Arc::downgrade(server),
-            max_bytes: server.max_bytes,
+            name: name.clone(),
+            last_lines: Arc::clone(&last_lines),
+            errors: tokio::spawn(async move {
+                error_output::read(&upstream, level, errors, &last_lines).await;
+            }),
         };
-        tokio::spawn(log_errors(config.name.clone(), errors));
-        tokio::spawn(reader.run(child, output));
-        Ok(Self { name: config.name.clone(), input })
+        let end = supervisor.end.clone().drop_guard();
+        server.processes.spawn(supervisor.run(tokio::spawn(reader.run(output))));
+        Ok(Self { name: name.clone(), input, _end: end })
     }
 
     /// Sends a message to the standard input of the process.
     pub(super) async fn send(&self, message: &[u8]) -> Result<(), Failure> {
-        let mut input = self.input.lock().await;
-        write_line(&mut input, message).await.map_err(|error| {
-            Failure::Unavailable(format!("The upstream `{}` no longer reads: {error}.", self.name))
-        })
+        let failed = |reason: &str| {
+            Failure::Unavailable(format!("The upstream `{}` no longer reads: {reason}.", self.name))
+        };
+        match self.input.lock().await.as_mut() {
+            Some(input) => {
+                write_line(input, message).await.map_err(|error| failed(&error.to_string()))
+            }
+            None => Err(failed("its input was closed")),
+        }
+    }
+}
+
+/// Returns the command of an upstream with its environment, or `None` if it has no command.
+fn command(server: &UpstreamServer) -> Option<Command> {
+    let config = &server.config;
+    let (program, arguments) = config.command.split_first()?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(environment::inherited(&config.inherit_env, &config.withheld_env))
+        .envs(config.env.iter().map(|(name, value)| (name, value.expose())))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(cwd) = &config.cwd {
+        command.current_dir(server.folder.join(cwd));
+    }
+    Some(command)
+}
+
+/// Waits for the end of an upstream process, or ends it.
+struct Supervisor {
+    tree: ProcessTree,
+    /// Cancelled when the connection is dropped or the gateway stops.
+    end: CancellationToken,
+    inbox: Arc<Inbox>,
+    input: Weak<Input>,
+    server: Weak<UpstreamServer>,
+    name: String,
+    last_lines: Arc<LastLines>,
+    /// Reads the standard error.
+    errors: JoinHandle<()>,
+}
+
+impl Supervisor {
+    /// Runs until the process has exited. `output` ends with the standard output of the process.
+    async fn run(mut self, mut output: JoinHandle<()>) {
+        let is_unexpected = tokio::select! {
+            _ = &mut output => !self.end.is_cancelled(),
+            () = self.end.cancelled() => false,
+        };
+        // Pending requests fail now rather than after the process has exited.
+        let ended = Failure::Unavailable(format!("The upstream `{}` ended.", self.name));
+        self.inbox.requests.end(&ended);
+        // A blocked write holds the lock. Then the signals end the process.
+        if let Some(input) = self.input.upgrade()
+            && let Ok(mut input) = input.try_lock()
+        {
+            input.take();
+        }
+        if is_unexpected && let Some(server) = self.server.upgrade() {
+            // Descendants may hold the standard error open after the process has exited.
+            let ended = async { tokio::join!(self.tree.child().wait(), &mut self.errors).0 };
+            let status = match timeout(REPORT_DELAY, ended).await {
+                Ok(status) => status.ok(),
+                Err(_) => self.tree.child().try_wait().ok().flatten(),
+            };
+            let reason = describe_exit(status, &self.last_lines.take());
+            server.failed(&Failure::Unavailable(reason));
+        }
+        let status = self.tree.end().await;
+        output.abort();
+        self.errors.abort();
+        debug!(upstream = self.name, ?status, "process exited");
+    }
+}
+
+/// Describes the end of a process for the log, with the last lines of its standard error.
+fn describe_exit(status: Option<ExitStatus>, lines: &str) -> String {
+    let status = status
+        .map_or_else(|| "it closed its standard output".to_owned(), |status| status.to_string());
+    if lines.is_empty() {
+        format!("its process ended ({status}) and wrote nothing to standard error")
+    } else {
+        format!("its process ended ({status}); last lines of its standard error: {lines}")
     }
 }
 
@@ -99,19 +187,17 @@ async fn write_line(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> 
 
 /// Reads the standard output of an upstream process into the inbox of its connection.
 struct OutputReader {
-    name: String,
     inbox: Arc<Inbox>,
-    /// The standard input of the process, for answers to pings. Weak, so that it closes when the
-    /// connection is dropped.
-    input: Weak<Mutex<ChildStdin>>,
-    server: Weak<UpstreamServer>,
-    max_bytes: usize,
+    /// The standard input, for answers to pings. Weak, so that the input closes when the connection
+    /// is dropped.
+    input: Weak<Input>,
+    server: Arc<UpstreamServer>,
 }
 
 impl OutputReader {
-    async fn run(self, mut child: Child, output: ChildStdout) {
-        let mut lines =
-            Lines::with_max_bytes(BufReader::with_capacity(1 << 16, output), self.max_bytes);
+    async fn run(self, output: ChildStdout) {
+        let max_bytes = self.server.max_bytes;
+        let mut lines = Lines::with_max_bytes(BufReader::with_capacity(1 << 16, output), max_bytes);
         let mut in_oversized_line = false;
         loop {
             match lines.next().await {
@@ -119,36 +205,15 @@ impl OutputReader {
                 Ok(Piece::Part) => {
                     if !std::mem::replace(&mut in_oversized_line, true) {
                         warn!(
-                            upstream = self.name,
-                            "dropped a message of more than {} bytes (limits.responseBytes)",
-                            self.max_bytes
+                            upstream = self.server.name,
+                            "dropped a message of more than {max_bytes} bytes (limits.responseBytes)"
                         );
                         self.fail_oversized(lines.bytes());
                     }
                     in_oversized_line = !lines.bytes().ends_with(b"\n");
                 }
-                Ok(Piece::End) | Err(_) => break,
+                Ok(Piece::End) | Err(_) => return,
             }
-        }
-        // Checked before requests fail: failed requests may drop the connection.
-        let in_use = self.input.strong_count() > 0;
-        // Pending requests fail now rather than after the process has exited.
-        let ended = Failure::Unavailable(format!("The upstream `{}` ended.", self.name));
-        self.inbox.requests.end(&ended);
-        let status = match tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await {
-            Ok(status) => status.ok(),
-            Err(_) => {
-                let _ = child.kill().await;
-                None
-            }
-        };
-        if !in_use {
-            debug!(upstream = self.name, ?status, "process exited");
-            return;
-        }
-        warn!(upstream = self.name, ?status, "process exited unexpectedly");
-        if let Some(server) = self.server.upgrade() {
-            server.failed(&ended);
         }
     }
 
@@ -157,15 +222,15 @@ impl OutputReader {
             return;
         }
         let line = replace_invalid_utf8(line);
-        if Head::read(&line).is_none() {
-            let start: String =
-                String::from_utf8_lossy(&line).chars().take(MAX_LOGGED_CHARS).collect();
-            info!(upstream = self.name, "not a JSON-RPC message: {start}");
+        if Head::read(&line).is_none_or(|head| head.kind().is_none()) {
+            self.server.invalid_output.report(&self.server.name, &line, "are dropped");
             return;
         }
         let reply = self.inbox.receive(line.into_owned(), None);
         if let (Some(reply), Some(input)) = (reply, self.input.upgrade()) {
-            let _ = write_line(&mut *input.lock().await, &reply).await;
+            if let Some(input) = input.lock().await.as_mut() {
+                let _ = write_line(input, &reply).await;
+            }
         }
     }
 
@@ -177,7 +242,7 @@ impl OutputReader {
         });
         let failure = Failure::TooLarge(format!(
             "The upstream `{}` answered with more than {} bytes (limits.responseBytes). Ask for less.",
-            self.name, self.max_bytes
+            self.server.name, self.server.max_bytes
         ));
         match id {
             Some(id) => self.inbox.requests.fail(id, failure),
@@ -185,13 +250,5 @@ impl OutputReader {
             // may hit the wrong one, but leaves none waiting for an answer that never comes.
             None => self.inbox.requests.fail_last(failure),
         }
-    }
-}
-
-/// Logs each line that the upstream with this name writes to its standard error.
-async fn log_errors(name: String, errors: ChildStderr) {
-    let mut lines = BufReader::new(errors).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        info!(upstream = name, "{line}");
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 
 use super::Failure;
+use super::availability::Availability;
 use crate::config::UpstreamLimits;
 use crate::store::Breaker;
 use crate::telemetry::Recorder;
@@ -16,6 +17,7 @@ use crate::telemetry::Recorder;
 pub(crate) struct Circuit {
     name: String,
     breaker: Breaker,
+    pub(crate) availability: Availability,
     /// True if the last failure was that the upstream could not be reached.
     is_unreachable: AtomicBool,
     recorder: Arc<Recorder>,
@@ -26,6 +28,7 @@ impl Circuit {
         Self {
             name: name.to_owned(),
             breaker: Breaker::new(limits.failures, Duration::from_secs(limits.pause_seconds)),
+            availability: Availability::new(name, Arc::clone(&recorder)),
             is_unreachable: AtomicBool::new(false),
             recorder,
         }
@@ -49,27 +52,22 @@ impl Circuit {
     /// Closes the circuit after the upstream has responded.
     pub(super) fn succeeded(&self) {
         let was_open = self.breaker.is_open();
-        let was_unreachable = self.is_unreachable.swap(false, Ordering::Relaxed);
+        self.is_unreachable.store(false, Ordering::Relaxed);
         self.breaker.succeeded();
-        self.recorder.metrics.upstream_is(&self.name, true);
-        if was_open {
-            warn!(upstream = self.name, "upstream is up again: circuit closed, calls are sent");
-        } else if was_unreachable {
-            warn!(upstream = self.name, "upstream is up again");
-        }
+        self.availability.up(if was_open { ": circuit closed, calls are sent" } else { "" });
     }
 
     /// Counts a failed call. Returns true if it opened the circuit. `is_unreachable` is true if the
     /// call did not reach the upstream.
     pub(super) fn failed(&self, reason: &str, is_unreachable: bool) -> bool {
-        let was_unreachable = self.is_unreachable.swap(is_unreachable, Ordering::Relaxed);
+        self.is_unreachable.store(is_unreachable, Ordering::Relaxed);
         let is_opened = self.breaker.failed(Instant::now());
         self.recorder.metrics.upstream_failed(&self.name);
-        self.recorder.metrics.upstream_is(&self.name, !self.is_open());
         if is_opened {
+            self.availability.down_quietly(reason);
             warn!(upstream = self.name, "circuit opened, calls are refused for now: {reason}");
-        } else if is_unreachable && !was_unreachable && !self.is_open() {
-            warn!(upstream = self.name, "upstream is down: {reason}");
+        } else if is_unreachable || self.is_open() {
+            self.availability.down(reason);
         }
         is_opened
     }

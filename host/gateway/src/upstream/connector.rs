@@ -34,8 +34,15 @@ impl UpstreamServer {
             Ok(_) => self.succeeded(),
             // A refusal of this client must not keep others from the upstream.
             Err(Failure::Refused(_)) => {}
-            Err(failure) if is_call => self.failed(failure),
-            Err(_) => {}
+            Err(failure) => {
+                if is_call {
+                    self.failed(failure);
+                }
+                // No process runs, whoever needs it. HTTP upstreams may refuse one client.
+                if self.http.is_none() {
+                    self.circuit.availability.down(&failure.to_string());
+                }
+            }
         }
         opened
     }

@@ -238,6 +238,11 @@ impl HttpUpstream {
         Ok(whole.freeze())
     }
 
+    /// Returns the configured URL.
+    pub(crate) fn url(&self) -> &Uri {
+        &self.url
+    }
+
     /// Returns the maximum size of an answer of the upstream, in bytes.
     pub(crate) fn max_bytes(&self) -> usize {
         self.max_bytes

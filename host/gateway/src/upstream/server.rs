@@ -10,7 +10,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::Failure;
 use super::circuit::Circuit;
 use super::http_upstream::HttpUpstream;
+use super::processes::Processes;
 use crate::config::{Isolation, ProtocolModeSetting, Upstream};
+use crate::invalid_output::InvalidOutput;
 use crate::protocol_mode::ProtocolMode;
 use crate::telemetry::Recorder;
 
@@ -25,15 +27,17 @@ struct KnownModes {
 pub(crate) struct UpstreamServer {
     pub(crate) name: String,
     pub(crate) isolation: Isolation,
-    pub(super) config: Upstream,
+    pub(crate) config: Upstream,
     /// The folder of the configuration file, to which relative paths refer.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The HTTP endpoint. `None` if the upstream is a child process.
-    pub(super) http: Option<Arc<HttpUpstream>>,
+    pub(crate) http: Option<Arc<HttpUpstream>>,
     /// The maximum size of a message from the upstream, in bytes.
     pub(super) max_bytes: usize,
     /// The circuit breaker of this upstream, in which an HTTP endpoint counts its calls too.
-    pub(super) circuit: Arc<Circuit>,
+    pub(crate) circuit: Arc<Circuit>,
+    pub(super) processes: Arc<Processes>,
+    pub(super) invalid_output: InvalidOutput,
     modes: Mutex<KnownModes>,
     permits: Semaphore,
     recorder: Arc<Recorder>,
@@ -45,6 +49,7 @@ impl UpstreamServer {
         folder: PathBuf,
         http: Option<Arc<HttpUpstream>>,
         max_bytes: usize,
+        processes: Arc<Processes>,
         recorder: Arc<Recorder>,
     ) -> Self {
         let modes = match config.era {
@@ -67,6 +72,8 @@ impl UpstreamServer {
             circuit,
             modes: Mutex::new(modes),
             permits: Semaphore::new(config.limits.concurrency),
+            processes,
+            invalid_output: InvalidOutput::default(),
             config,
             folder,
             http,
@@ -125,10 +132,5 @@ impl UpstreamServer {
                     .failed(&failure.to_string(), matches!(failure, Failure::Unavailable(_)));
             }
         }
-    }
-
-    /// Returns true if requests to the upstream are suspended because it failed repeatedly.
-    pub(crate) fn is_circuit_open(&self) -> bool {
-        self.circuit.is_open()
     }
 }

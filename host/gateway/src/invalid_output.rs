@@ -1,0 +1,89 @@
+//! Reports lines on the standard output of a stdio server that are not messages.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::{debug, warn};
+
+use crate::message::{Head, replace_invalid_utf8, split_batch};
+
+/// The maximum number of characters that a report quotes.
+const MAX_QUOTED_CHARS: usize = 200;
+/// The maximum length of a line that is parsed to see that it is no message, in bytes. Log lines
+/// are short, and parsing long messages twice would cost time.
+const MAX_PARSED_BYTES: usize = 4 << 10;
+
+/// Reports invalid lines of one server: the first as a warning, the others for debugging.
+#[derive(Default)]
+pub(crate) struct InvalidOutput(AtomicBool);
+
+impl InvalidOutput {
+    /// Reports a line. `consequence` says what happens to it.
+    pub(crate) fn report(&self, upstream: &str, line: &[u8], consequence: &str) {
+        let line: String = printable(line).chars().take(MAX_QUOTED_CHARS).collect();
+        if self.0.swap(true, Ordering::Relaxed) {
+            debug!(upstream, "not an MCP message: {line:?}");
+        } else {
+            warn!(
+                upstream,
+                "the server writes lines to standard output that are not MCP messages and \
+                 {consequence}; the first is {line:?}: make it log to standard error instead"
+            );
+        }
+    }
+}
+
+/// Returns true if a line is blank, a message or a batch of messages. Long lines are not parsed.
+pub(crate) fn is_message(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    match line.first() {
+        None => true,
+        Some(b'{' | b'[') => {
+            line.len() > MAX_PARSED_BYTES
+                || split_batch(&replace_invalid_utf8(line))
+                    .into_iter()
+                    .all(|message| Head::read(message).is_some_and(|head| head.kind().is_some()))
+        }
+        Some(_) => false,
+    }
+}
+
+/// Returns output of a server for the log: valid UTF-8 without control characters, which could
+/// forge log lines.
+pub(crate) fn printable(line: &[u8]) -> String {
+    let mut text = String::new();
+    for character in String::from_utf8_lossy(line).trim_end().chars() {
+        if character.is_control() && character != '\t' {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_lines_are_not_messages() {
+        for line in [
+            "Server started on stdio",
+            "[INFO] ready",
+            "[12:30:01] ready",
+            r#"{"level":30,"msg":"ready"}"#,
+            r#"{"jsonrpc":"2.0","id":"#,
+            "42",
+        ] {
+            assert!(!is_message(line.as_bytes()), "{line}");
+        }
+        for line in [
+            "\r",
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#,
+            r#"[{"jsonrpc":"2.0","method":"notifications/progress"}]"#,
+        ] {
+            assert!(is_message(line.as_bytes()), "{line}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The last known state of an upstream. Each change is logged once, in both directions.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::telemetry::Recorder;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// No request has been sent yet, or a probe found the upstream after its last failure.
+    Unknown,
+    Up,
+    /// The upstream failed, for this reason.
+    Down(String),
+    /// A probe failed, for this reason.
+    Missing(String),
+}
+
+/// The last known state of an upstream, for the log, the metrics and the admin endpoint.
+pub(crate) struct Availability {
+    name: String,
+    state: Mutex<(State, Instant)>,
+    recorder: Arc<Recorder>,
+}
+
+impl Availability {
+    pub(crate) fn new(name: &str, recorder: Arc<Recorder>) -> Self {
+        let state = Mutex::new((State::Unknown, Instant::now()));
+        Self { name: name.to_owned(), state, recorder }
+    }
+
+    fn state(&self) -> MutexGuard<'_, (State, Instant)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the state. Returns the previous one if it was of another kind.
+    fn change(&self, new: State) -> Option<State> {
+        let mut state = self.state();
+        if std::mem::discriminant(&state.0) == std::mem::discriminant(&new) {
+            // The newest reason is reported, but not logged again.
+            state.0 = new;
+            return None;
+        }
+        Some(std::mem::replace(&mut *state, (new, Instant::now())).0)
+    }
+
+    /// Notes that the upstream has answered. `consequence` ends the log message.
+    pub(crate) fn up(&self, consequence: &str) {
+        self.recorder.metrics.upstream_is(&self.name, true);
+        match self.change(State::Up) {
+            Some(State::Unknown) => info!(upstream = self.name, "upstream is up"),
+            Some(_) => warn!(upstream = self.name, "upstream is up again{consequence}"),
+            None => {}
+        }
+    }
+
+    /// Notes that the upstream cannot answer, for this reason.
+    pub(crate) fn down(&self, reason: &str) {
+        self.failed(State::Down(reason.to_owned()), reason);
+    }
+
+    /// Notes that the upstream cannot answer. The caller logs it.
+    pub(crate) fn down_quietly(&self, reason: &str) {
+        self.recorder.metrics.upstream_is(&self.name, false);
+        self.change(State::Down(reason.to_owned()));
+    }
+
+    /// Notes that a probe did not find the upstream, for this reason.
+    pub(crate) fn probe_failed(&self, reason: &str) {
+        if !self.is_up() {
+            self.failed(State::Missing(reason.to_owned()), reason);
+        }
+    }
+
+    fn failed(&self, state: State, reason: &str) {
+        self.recorder.metrics.upstream_is(&self.name, false);
+        if matches!(self.change(state), Some(State::Unknown | State::Up)) {
+            warn!(upstream = self.name, "upstream is down: {reason}");
+        }
+    }
+
+    /// Notes that a probe found the upstream. That changes nothing unless earlier probes failed:
+    /// an upstream that failed otherwise is down until it answers.
+    pub(crate) fn probe_succeeded(&self) {
+        let mut state = self.state();
+        if matches!(state.0, State::Missing(_)) {
+            *state = (State::Unknown, Instant::now());
+            info!(upstream = self.name, "upstream can be reached again");
+        }
+    }
+
+    /// Returns true if the upstream answered last time.
+    pub(crate) fn is_up(&self) -> bool {
+        self.state().0 == State::Up
+    }
+
+    /// Returns true if the upstream could not answer last time.
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(self.state().0, State::Down(_) | State::Missing(_))
+    }
+
+    /// Returns the state as a JSON object.
+    pub(crate) fn report(&self) -> Value {
+        let (state, since) = self.state().clone();
+        let (name, reason) = match state {
+            State::Unknown => ("unknown", None),
+            State::Up => ("up", None),
+            State::Down(reason) | State::Missing(reason) => ("down", Some(reason)),
+        };
+        let mut report = json!({
+            "name": self.name,
+            "state": name,
+            "up": name != "down",
+            "seconds": since.elapsed().as_secs(),
+        });
+        if let (Some(reason), Some(members)) = (reason, report.as_object_mut()) {
+            members.insert("reason".to_owned(), reason.into());
+        }
+        report
+    }
+}

@@ -1,0 +1,265 @@
+//! Child processes of stdio upstreams: they end with their client, inherit no secrets of the
+//! gateway, and their output neither fills memory nor goes unnoticed.
+
+use std::process::Command;
+
+use context_guard_test_support::answer::Answer;
+use context_guard_test_support::client::Client;
+use context_guard_test_support::gateway::{Gateway, HttpClient, agent, get, signal};
+use context_guard_test_support::wait::wait_until;
+use context_guard_test_support::{Context, Result, artifacts, ensure};
+use serde_json::{Value, json};
+
+fn script() -> String {
+    artifacts::root().join("tests/support/servers/stubborn.mjs").display().to_string()
+}
+
+/// Starts a gateway before one stubborn server. `more` overrides members of the upstream.
+fn gateway(more: Value, environment: &[(&str, &str)]) -> Result<Gateway> {
+    let mut upstream = json!({"name": "stubborn", "command": ["node", script()]});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        upstream[name] = value.clone();
+    }
+    Gateway::start_with(json!([upstream]), json!({}), environment)
+}
+
+fn open(gateway: &Gateway) -> Result<HttpClient> {
+    HttpClient::open(&gateway.url(), &[], json!({}))
+}
+
+/// Returns the process ids of the server and of the process that it started.
+fn pids(answer: &Answer) -> Result<Vec<u32>> {
+    let pids: Vec<u32> = answer.texts()[0].split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    ensure!(pids.len() == 2 && pids.iter().all(|pid| runs(*pid)), "{pids:?} do not run");
+    Ok(pids)
+}
+
+/// Returns true if the process exists and is no zombie, which has ended.
+fn runs(pid: u32) -> bool {
+    let state = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output();
+    state.is_ok_and(|state| {
+        let state = String::from_utf8_lossy(&state.stdout).trim().to_owned();
+        !state.is_empty() && !state.starts_with('Z')
+    })
+}
+
+fn all_end(pids: &[u32]) -> Result<()> {
+    wait_until("end of the processes", || Ok(!pids.iter().any(|pid| runs(*pid))))?;
+    Ok(())
+}
+
+fn log_has(gateway: &Gateway, text: &str) -> Result<()> {
+    wait_until(text, || Ok(gateway.process.output().contains(text)))
+        .with_context(|| gateway.process.output())?;
+    Ok(())
+}
+
+#[test]
+fn deleted_session_ends_stubborn_processes() -> Result<()> {
+    let gateway = gateway(json!({}), &[])?;
+    let mut client = open(&gateway)?;
+    let pids = pids(&client.call("pids", json!({}))?)?;
+    let deleted = agent().delete(gateway.url()).header("mcp-session-id", &client.session).call()?;
+    ensure!(deleted.status().is_success(), "{}", deleted.status());
+    all_end(&pids)
+}
+
+#[test]
+fn idle_session_ends_stubborn_processes() -> Result<()> {
+    let upstream = json!([{"name": "stubborn", "command": ["node", script(), "--polite"]}]);
+    let limits = json!({"limits": {"sessionIdleSeconds": 1}});
+    let gateway = Gateway::start(upstream, limits)?;
+    let pids = pids(&open(&gateway)?.call("pids", json!({}))?)?;
+    all_end(&pids)
+}
+
+#[test]
+fn stopped_gateway_ends_stubborn_processes() -> Result<()> {
+    let gateway = gateway(json!({}), &[])?;
+    let mut client = open(&gateway)?;
+    let pids = pids(&client.call("pids", json!({}))?)?;
+    signal(gateway.process.pid(), "TERM")?;
+    // The gateway ends after its processes.
+    wait_until("end of the gateway", || Ok(!runs(gateway.process.pid())))?;
+    ensure!(!pids.iter().any(|pid| runs(*pid)), "the gateway left its processes");
+    Ok(())
+}
+
+#[test]
+fn killed_gateway_leaves_no_process() -> Result<()> {
+    let gateway = gateway(json!({}), &[])?;
+    let mut client = open(&gateway)?;
+    let pids = pids(&client.call("pids", json!({}))?)?;
+    signal(gateway.process.pid(), "KILL")?;
+    all_end(&pids)
+}
+
+#[test]
+fn wrap_ends_stubborn_processes() -> Result<()> {
+    for end in ["input", "TERM", "KILL"] {
+        let mut client = Client::wrap(["--", "node", &script()])?;
+        client.open("2025-11-25")?;
+        let pids = pids(&client.call("pids", json!({}))?)?;
+        if end == "input" {
+            // The server is killed, and the exit code of `wrap` says so.
+            ensure!(client.end()?.code == Some(128 + 9));
+            ensure!(!pids.iter().any(|pid| runs(*pid)), "`wrap` left its processes");
+        } else {
+            signal(client.pid(), end)?;
+            all_end(&pids).with_context(|| end.to_owned())?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn wrap_finishes_requests_after_the_end_of_input() -> Result<()> {
+    // Longer than a server may take to exit.
+    let script = r#"read line; sleep 5; echo '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'"#;
+    let mut client = Client::wrap(["--", "sh", "-c", script])?;
+    client.send(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#)?;
+    let ended = client.end()?;
+    ensure!(String::from_utf8(ended.output)?.contains("\"id\":1") && ended.code == Some(0));
+    Ok(())
+}
+
+#[test]
+fn gateway_secrets_are_not_inherited() -> Result<()> {
+    let environment = [
+        ("CONTEXT_GUARD_SIGNING_KEYS", "a secret signing key, number 1"),
+        ("CONTEXT_GUARD__LIMITS__QUEUE", "7"),
+        ("GUARD_KEY", "a secret signing key, number 2"),
+        ("UNRELATED_TOKEN", "secret-3"),
+        ("WANTED_ONE", "one"),
+        ("WANTED_TWO", "two"),
+        ("LC_TEST", "language"),
+        ("HTTPS_PROXY", "http://proxy.example"),
+    ];
+    let upstream = json!([{
+        "name": "stubborn",
+        "command": ["node", script()],
+        "env": {"OWN": "own-${env:WANTED_ONE}"},
+        "inheritEnv": ["WANTED_*", "GUARD_*"],
+    }]);
+    let keys = json!({"signingKeys": ["${env:GUARD_KEY}"]});
+    let gateway = Gateway::start_with(upstream, keys, &environment)?;
+    let answer = open(&gateway)?.call("environment", json!({}))?;
+    let seen = answer.json()?;
+    ensure!(!seen.to_string().contains("secret"), "{seen}");
+    ensure!(seen["CONTEXT_GUARD__LIMITS__QUEUE"].is_null(), "{seen}");
+    for (name, value) in [
+        ("OWN", "own-one"),
+        ("WANTED_ONE", "one"),
+        ("WANTED_TWO", "two"),
+        ("LC_TEST", "language"),
+        ("HTTPS_PROXY", "http://proxy.example"),
+    ] {
+        ensure!(seen[name] == value, "{name}: {seen}");
+    }
+    ensure!(seen["PATH"].is_string() && seen["HOME"].is_string(), "{seen}");
+    Ok(())
+}
+
+#[test]
+fn wrap_passes_the_environment_of_the_client() -> Result<()> {
+    let show = |flags: &[&str]| -> Result<String> {
+        let output = Command::new(artifacts::program()?)
+            .arg("wrap")
+            .args(flags)
+            .args(["--", "env"])
+            .env("CONTEXT_GUARD_SIGNING_KEYS", "a secret signing key, number 1")
+            .env("CONTEXT_GUARD_LOG", "error")
+            .env("GITHUB_TOKEN", "of the client")
+            .output()?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let seen = show(&[])?;
+    ensure!(
+        seen.contains("GITHUB_TOKEN=of the client") && !seen.contains("CONTEXT_GUARD"),
+        "{seen}"
+    );
+    let seen = show(&["--inherit-env", "CONTEXT_GUARD_LOG"])?;
+    ensure!(seen.contains("CONTEXT_GUARD_LOG=error") && !seen.contains("secret"), "{seen}");
+    Ok(())
+}
+
+#[test]
+fn odd_standard_error_is_survived() -> Result<()> {
+    let gateway = gateway(json!({"stderrLevel": "info"}), &[])?;
+    let mut client = open(&gateway)?;
+    ensure!(client.call("latin1", json!({}))?.texts()[0] == "complained");
+    log_has(&gateway, "stderr: caf\u{fffd}\\rforged line")?;
+    ensure!(client.call("flood", json!({"megabytes": 1}))?.texts()[0] == "flooded");
+    let memory = || -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.process.pid()))?;
+        let line = status.lines().find(|line| line.starts_with("VmHWM")).context("no VmHWM")?;
+        Ok(line.split_whitespace().nth(1).context("no number")?.parse()?)
+    };
+    let before = memory()?;
+    ensure!(client.call("flood", json!({"megabytes": 100}))?.texts()[0] == "flooded");
+    let grown = memory()? - before;
+    ensure!(grown < 20_000, "100 MB of standard error took {grown} kB of memory");
+    Ok(())
+}
+
+#[test]
+fn state_changes_of_an_upstream_are_logged() -> Result<()> {
+    let gateway = gateway(json!({}), &[])?;
+    let mut client = open(&gateway)?;
+    log_has(&gateway, "upstream is up")?;
+    ensure!(client.call("die", json!({}))?.is_error());
+    log_has(&gateway, "upstream is down: its process ended (exit status: 3)")?;
+    log_has(&gateway, "last lines of its standard error: Error: the database is locked")?;
+    ensure!(!client.call("pids", json!({}))?.is_error());
+    log_has(&gateway, "upstream is up again")?;
+    Ok(())
+}
+
+#[test]
+fn missing_program_is_logged_at_start() -> Result<()> {
+    let upstreams = json!([
+        {"name": "gone", "command": ["no-such-program-anywhere"]},
+        {"name": "here", "command": ["node", script()]},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    log_has(&gateway, "upstream is down: its program cannot be found: no-such-program-anywhere")?;
+    let (status, body) = gateway.get_admin("/readyz")?;
+    let state: Value = serde_json::from_str(&body)?;
+    ensure!(status == 200 && state["ready"] == true, "{body}");
+    ensure!(state["upstreams"][0]["state"] == "down", "{body}");
+    ensure!(state["upstreams"][1]["state"] == "unknown", "{body}");
+    ensure!(state["store"] == "up" && state["revision"] == 1, "{body}");
+    let alone = json!([{"name": "gone", "command": ["no-such-program-anywhere"]}]);
+    let gateway = Gateway::start(alone, json!({}))?;
+    wait_until("readiness 503", || {
+        Ok(get(&format!("{}/readyz", gateway.base), &[])?.status == 503)
+    })?;
+    Ok(())
+}
+
+#[test]
+fn plain_output_is_reported_once() -> Result<()> {
+    let warning = "that are not MCP messages";
+    let first = r#"the first is "Server \"ready\" on stdio""#;
+    let gateway = gateway(json!({}), &[])?;
+    let mut client = open(&gateway)?;
+    for _ in 0..2 {
+        ensure!(client.call("chat", json!({}))?.texts()[0] == "chatted");
+    }
+    let log = gateway.process.output();
+    ensure!(log.matches(warning).count() == 1 && log.contains(first), "{log}");
+    let mut client = Client::wrap(["--", "node", &script(), "--polite"])?;
+    client.open("2025-11-25")?;
+    for _ in 0..2 {
+        client
+            .send(br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"chat"}}"#)?;
+        // The lines pass: the client decides what to do with them.
+        ensure!(client.line()? == br#"Server "ready" on stdio"#);
+        ensure!(client.line()? == b"another line");
+        ensure!(client.line()? == br#"{"level":30,"msg":"a JSON log"}"#);
+        ensure!(Answer::read(&client.line()?)?.texts()[0] == "chatted");
+    }
+    let errors = client.end()?.errors;
+    ensure!(errors.matches(warning).count() == 1 && errors.contains(first), "{errors}");
+    Ok(())
+}
