@@ -3,6 +3,7 @@
 //! Reduction strategies, in the order that `strategy` lists, select the excerpt of a payload. The
 //! excerpt is rendered once, and the payload is stored so that the rest of it can be read.
 
+pub mod binary;
 pub mod chunk;
 pub mod condense;
 pub mod content_block;

@@ -6,6 +6,7 @@
     reason = "tests: a panic is a failure"
 )]
 
+use base64::Engine as _;
 use context_guard_core::Record;
 use context_guard_test_kit::guard::{NativeGuard, TestGuard, Verdict};
 use serde_json::{Value, json};
@@ -186,4 +187,28 @@ fn embedded_interfaces_pass_unchanged() {
     }
     let only = json!({ "content": [interface] });
     assert_eq!(shaped(&guard, "tools/call", "list", &only).0, None);
+}
+
+#[test]
+fn base64_in_json_is_described() {
+    let guard = guard(json!({}));
+    let bytes: Vec<u8> =
+        b"\x89PNG".iter().copied().chain((0..60_000_u32).map(|at| (at * at % 251) as u8)).collect();
+    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+    let periodic = base64::engine::general_purpose::STANDARD.encode(b"abc".repeat(20_000));
+    let document = json!({"id": 7, "name": "logo", "data": data, "other": periodic});
+    let rows: Vec<Value> = (0..20).map(|at| json!({"id": at, "data": data})).collect();
+    for (payload, path) in [(document.clone(), "/summary/data"), (json!(rows), "/items/3/data")] {
+        let content = json!({"content": [text(&payload.to_string())]});
+        let (result, _) = shaped(&guard, "tools/call", "file", &content);
+        let shown: Value =
+            serde_json::from_str(blocks(&result.unwrap())[0]["text"].as_str().unwrap()).unwrap();
+        let described =
+            "base64 of a PNG image, about 60006 bytes decoded ... [80008 more characters]";
+        assert_eq!(shown.pointer(path), Some(&json!(described)), "{shown}");
+    }
+    let content = json!({"content": [text(&document.to_string())]});
+    let (result, _) = shaped(&guard, "tools/call", "file", &content);
+    let shown = blocks(&result.unwrap())[0]["text"].as_str().unwrap().to_owned();
+    assert!(shown.contains("base64, about 60000 bytes decoded"), "{shown}");
 }

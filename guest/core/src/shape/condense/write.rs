@@ -5,6 +5,7 @@ use super::select::Selection;
 use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
+use crate::shape::binary::describe_base64;
 use crate::text::shorten::{shorten, truncation_mark};
 
 /// The method by which [`Writer`] finds the field that a value belongs to.
@@ -182,7 +183,12 @@ impl Writer<'_, '_> {
         }
         if node.kind == Kind::String {
             let text = self.outline.decoded(&node.span);
-            let short = shorten(&text, cap, self.keywords);
+            let short = match describe_base64(text.as_bytes()) {
+                Some(what) => {
+                    format!("{what}{}", truncation_mark(text.chars().count(), "characters"))
+                }
+                None => shorten(&text, cap, self.keywords),
+            };
             // A truncation mark may be longer than the text that it replaces.
             if short.len() < text.len() {
                 self.shortened += 1;
