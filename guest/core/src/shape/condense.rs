@@ -16,7 +16,7 @@ use crate::json::outline::Outline;
 use crate::tokens::{COST_SCALE, Estimator};
 
 /// Maximum number of field selections that are tried to fill a token limit.
-const MAX_FIT_ITERATIONS: usize = 5;
+const MAX_FIT_ITERATIONS: usize = 8;
 
 /// The options for condensing JSON records or documents: removing fields and shortening values.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +75,8 @@ pub struct Condensed {
     pub shortened: u64,
     /// The number of elements left out of lists inside records.
     pub omitted: u64,
+    /// The number of key fields removed, which should identify or describe a record.
+    pub missing_keys: usize,
 }
 
 impl<'c, 'a> DocumentCondenser<'c, 'a> {
@@ -164,24 +166,40 @@ fn fit_to_budget(
 ) -> Option<(WriteStats, Selection)> {
     let mut target = token_limit;
     let mut best: Option<((WriteStats, Selection), u64)> = None;
+    // The greatest target whose rendering fits, and the least one whose rendering does not.
+    let (mut fitting, mut exceeding) = (0, u64::MAX);
     for _ in 0..MAX_FIT_ITERATIONS {
         let Some(selection) = choose(target) else { break };
-        let whole = selection.whole;
+        let (whole, missing) = (selection.whole, selection.missing);
         let written = write(&selection)?;
         let cost = written.cost.div_ceil(COST_SCALE).max(1);
         let fits = cost <= token_limit;
-        if fits && best.as_ref().is_none_or(|(_, most)| cost > *most) {
+        // A long field may take the place of several key fields, at a higher cost.
+        let is_better = |((_, other), most): &((WriteStats, Selection), u64)| {
+            (missing, u64::MAX - cost) < (other.missing, u64::MAX - most)
+        };
+        if fits && best.as_ref().is_none_or(is_better) {
             best = Some(((written, selection), cost));
         }
-        // Parts cost less together than one by one, so the next target is corrected by the error of
-        // this one.
-        let next = target.saturating_mul(token_limit) / cost;
-        let close = fits && (whole || cost * 20 >= token_limit * 19);
-        if close || next == target {
+        // While key fields are missing, short fields of less importance may have taken their place.
+        if fits && (whole || (missing == 0 && cost * 20 >= token_limit * 19)) {
             break;
         }
-        target = if fits { next.min(target * 2) } else { next.min(target.saturating_sub(1)) };
-        if target == 0 {
+        if fits {
+            fitting = target;
+        } else {
+            exceeding = target;
+        }
+        target = if fitting > 0 && exceeding < u64::MAX {
+            // Selections change in steps, which a proportional correction may skip.
+            fitting + exceeding.saturating_sub(fitting) / 2
+        } else {
+            // Parts cost less together than one by one, so the next target is corrected by the
+            // error of this one.
+            let next = target.saturating_mul(token_limit) / cost;
+            if fits { next.min(target * 2) } else { next.min(target.saturating_sub(1)) }
+        };
+        if target <= fitting {
             break;
         }
     }
@@ -224,5 +242,6 @@ fn report(
         dropped,
         shortened: written.shortened,
         omitted: written.omitted,
+        missing_keys: selection.missing,
     }
 }

@@ -96,8 +96,12 @@ impl<'t> ListTask<'t> {
         usize::try_from(self.request.limit).unwrap_or(usize::MAX).min(self.items.len())
     }
 
-    /// Returns true if `count` is at least nine tenths of [`ListTask::limit`].
+    /// Returns true if `count` items fill the page: all of a first page, or nine tenths of a later
+    /// one. A first page with fewer items would show less than a smaller budget does.
     pub(super) fn is_nearly_full(&self, count: usize) -> bool {
+        if self.request.first == 0 {
+            return count >= self.limit();
+        }
         count * 10 >= self.limit() * 9
     }
 

@@ -12,7 +12,7 @@ const MIN_TOKENS_FOR_OTHERS: u64 = 400;
 
 /// Minimum number of items after a page that are summarized. If fewer summaries fit, none is shown,
 /// unless fewer items follow.
-pub(super) const MIN_OTHERS: usize = 5;
+const MIN_OTHERS: usize = 5;
 
 /// Tokens that are reserved for the heading above the summaries of items after a page.
 const HEADING_TOKENS: u64 = 24;

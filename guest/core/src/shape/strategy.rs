@@ -29,10 +29,11 @@ trait Strategy: Sync {
 ///
 /// A payload that needs no reduction is not passed to them (see [`super::plan`]). Chunking is last
 /// because it applies to any text, also to one that is better described or summarized.
-const STRATEGIES: [&dyn Strategy; 8] = [
+const STRATEGIES: [&dyn Strategy; 9] = [
     &remove_whitespace::RemoveWhitespace,
+    &condense_page::CondensePage { all: true },
     &page::Page { nearly_full: true },
-    &condense_page::CondensePage,
+    &condense_page::CondensePage { all: false },
     &page::Page { nearly_full: false },
     &item_part::ItemPart,
     &summarize::Summarize,

@@ -23,6 +23,7 @@ pub(crate) fn first(guard: &NativeGuard, arguments: &Value, text: &str) -> Resul
 }
 
 /// Returns the answer of the read tool.
+#[allow(dead_code, reason = "not every test file reads on")]
 pub(crate) fn read(guard: &NativeGuard, arguments: &Value) -> Result<Value> {
     match guard.request(&call("context_guard_read", arguments))? {
         Verdict::Answer(answer, _) => Ok(serde_json::from_slice(&answer)?),
@@ -31,6 +32,7 @@ pub(crate) fn read(guard: &NativeGuard, arguments: &Value) -> Result<Value> {
 }
 
 /// Returns the text content of an answer, without the result notice.
+#[allow(dead_code, reason = "not every test file reads the text")]
 pub(crate) fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
 }
@@ -42,6 +44,7 @@ pub(crate) fn payload(answer: &Value) -> Result<Value> {
 }
 
 /// Returns the cursor that an answer offers, to the rest or to the whole.
+#[allow(dead_code, reason = "not every test file reads on")]
 pub(crate) fn cursor(answer: &Value) -> Option<String> {
     let meta = answer["result"]["_meta"].as_object()?.values().next()?;
     let cursor = meta.get("nextCursor").or_else(|| meta.get("cursor"))?;

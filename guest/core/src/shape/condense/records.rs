@@ -56,7 +56,7 @@ impl<'r> RecordCondenser<'r> {
     }
 
     /// Returns all `items`, condensed to about `token_limit` tokens. `None` if no field fits. O(n)
-    /// for each of at most five iterations.
+    /// for each of at most eight iterations.
     #[must_use]
     pub fn condense(&self, items: &[Item<'_>], token_limit: u64) -> Option<Condensed> {
         let mut cache = RecordCache::default();
@@ -72,6 +72,23 @@ impl<'r> RecordCondenser<'r> {
             }
         }
         Some(condensed)
+    }
+
+    /// Returns the share of `tokens` for `count` records that the sample gets: the costs in the
+    /// schema are those of the sample.
+    fn sample_share(&self, tokens: u64, count: usize) -> u64 {
+        let share = u128::from(tokens) * self.sampled as u128 / count.max(1) as u128;
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+
+    /// Returns true if all key fields of `count` records fit `token_limit` tokens, as far as the
+    /// sample tells. O(fields).
+    #[must_use]
+    pub fn keeps_key_fields(&self, count: usize, token_limit: u64) -> bool {
+        // Fields cost less together than one by one.
+        let share = self.sample_share(token_limit.saturating_mul(2), count);
+        let selection = select(&self.schema, &self.leaves, share, usize::MAX, usize::MAX);
+        selection.is_some_and(|selection| selection.missing == 0)
     }
 
     /// Returns a summarizer that reduces `items` to the fields that identify them.
@@ -94,14 +111,10 @@ impl<'r> RecordCondenser<'r> {
         rounds: usize,
         cache: &mut RecordCache<'i>,
     ) -> Option<(Vec<Vec<u8>>, WriteStats, Selection)> {
-        // The costs in the schema are those of the sample, so the sample gets its share of the
-        // tokens.
-        let of_sample = |target: u64| {
-            let share = u128::from(target) * self.sampled as u128 / items.len().max(1) as u128;
-            u64::try_from(share).unwrap_or(u64::MAX)
+        let choose = |target| {
+            let share = self.sample_share(target, items.len());
+            select(&self.schema, &self.leaves, share, usize::MAX, rounds)
         };
-        let choose =
-            |target| select(&self.schema, &self.leaves, of_sample(target), usize::MAX, rounds);
         // Fields cost less together than one by one, so more will be selected in the end. All that
         // are likely are read at once.
         if cache.read.is_empty()

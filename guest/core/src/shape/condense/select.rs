@@ -47,8 +47,8 @@ impl Selection {
 const ROUNDS: [(FieldPriority, usize); 15] = [
     (FieldPriority::Identity, 1),
     (FieldPriority::State, 1),
-    (FieldPriority::Identity, 2),
     (FieldPriority::Key, 2),
+    (FieldPriority::Identity, 2),
     (FieldPriority::Plain, 1),
     (FieldPriority::Prose, 2),
     (FieldPriority::Identity, FULL_LENGTH),

@@ -6,33 +6,45 @@ use crate::shape::condense::Condensed;
 use crate::shape::condense::records::RecordCondenser;
 use crate::shape::item::Item;
 use crate::shape::list::{ListTask, MIN_ITEM_TOKENS, page};
-use crate::shape::others::{MIN_OTHERS, with_others};
+use crate::shape::others::with_others;
 use crate::shape::{Coverage, Excerpt, FieldCoverage};
 use crate::snapshot::Cursor;
-
-/// Minimum token limit of a page, per copy in the result, at which tokens are reserved for
-/// summaries of later items.
-const MIN_TOKENS_TO_RESERVE: u64 = 1_500;
 
 /// Tokens that are reserved for field names in the result notice, per copy of the page in the
 /// result.
 const FIELD_NAME_TOKENS: u64 = 50;
 
-/// The strategy that shows a page of condensed items: all items, else a full page, else as many as
-/// fit.
-pub(super) struct CondensePage;
+/// The strategy that shows condensed items.
+pub(super) struct CondensePage {
+    /// If true, shows all items of the lists with all their key fields, or none. If false, shows a
+    /// full page, else as many items as fit.
+    pub all: bool,
+}
 
 impl Strategy for CondensePage {
     fn reduce(&self, task: &Task<'_>) -> Option<Excerpt> {
         let list = task.list_of_whole_items()?;
-        let whole_items = list.whole_items().count;
-        if list.request.whole || list.is_nearly_full(whole_items) {
+        if list.request.whole || (self.all && !list.request.all) {
             return None;
         }
+        let limit = task.pricer.token_limit() / task.pricer.copies();
+        let most = usize::try_from(limit / MIN_ITEM_TOKENS).unwrap_or(usize::MAX);
         let records = list.records()?;
-        item_counts(task, list, whole_items).into_iter().find_map(|count| {
+        if self.all {
+            // What fits is only longer than a page, so it is divided into pages.
+            task.whole.as_ref().filter(|whole| whole.is_over_limit)?;
+            let page = (list.items.len() <= most)
+                .then(|| condensed_page(task, list, &list.items, records, true));
+            return page.flatten();
+        }
+        let whole_items = list.whole_items().count;
+        if list.is_nearly_full(whole_items) {
+            return None;
+        }
+        item_counts(list.limit().min(most), whole_items).find_map(|count| {
             let (items, others) = list.items.split_at_checked(count)?;
-            let page = condensed_page(task, list, items, others.len(), records)?;
+            let page = condensed_page(task, list, items, records, false)?;
+            // Fields of the shown items come before names of the others.
             let with =
                 list.request.all.then(|| with_others(page.clone(), others, task.pricer, records));
             Some(with.unwrap_or(page))
@@ -40,43 +52,32 @@ impl Strategy for CondensePage {
     }
 }
 
-/// Returns the page sizes to try, in items, largest first. Sizes up to `whole_items`, the number
-/// that fits uncondensed, are left out.
-fn item_counts(task: &Task<'_>, list: &ListTask<'_>, whole_items: usize) -> Vec<usize> {
-    let limit = task.pricer.token_limit() / task.pricer.copies();
-    let most = usize::try_from(limit / MIN_ITEM_TOKENS).unwrap_or(usize::MAX);
-    let mut counts = Vec::new();
-    if list.request.all && list.items.len() <= most {
-        counts.push(list.items.len());
-    }
-    let mut count = list.limit().min(most);
-    while count > whole_items {
-        counts.push(count);
-        count = count * 2 / 3;
-    }
-    counts.dedup();
-    counts
+/// Returns the numbers of items to try, from `most` down. Condensing pays only if it shows more
+/// than the `whole_items` that fit without it.
+fn item_counts(most: usize, whole_items: usize) -> impl Iterator<Item = usize> {
+    let counts = std::iter::successors(Some(most), |count| Some(count * 2 / 3));
+    counts.take_while(move |count| *count > whole_items)
 }
 
 /// Returns a page of `items`, condensed until it fits the token limit. `None` if that is
-/// impossible. `others` is the number of items that follow.
+/// impossible, or if `needs_keys` and not all key fields fit.
 fn condensed_page(
     task: &Task<'_>,
     list: &ListTask<'_>,
     items: &[Item<'_>],
-    others: usize,
     records: &RecordCondenser<'_>,
+    needs_keys: bool,
 ) -> Option<Excerpt> {
     let pricer = task.pricer;
-    let reserve = list.request.all
-        && others >= MIN_OTHERS
-        && pricer.token_limit() / pricer.copies() >= MIN_TOKENS_TO_RESERVE;
-    let limit = if reserve { pricer.token_limit() * 3 / 5 } else { pricer.token_limit() };
+    let limit = pricer.token_limit();
     let empty = Excerpt { more: true, ..list.page(0) };
     let fixed = pricer.cost(&empty) + FIELD_NAME_TOKENS * pricer.copies();
     let tokens = limit.saturating_sub(fixed) / pricer.copies();
     pricer.shrink(limit, tokens, |tokens| {
-        Some(excerpt(list, items, &records.condense(items, tokens)?, task.base))
+        let fits = !needs_keys || records.keeps_key_fields(items.len(), tokens);
+        let condensed = fits.then(|| records.condense(items, tokens)).flatten()?;
+        let is_enough = !needs_keys || condensed.missing_keys == 0;
+        is_enough.then(|| excerpt(list, items, &condensed, task.base))
     })
 }
 
