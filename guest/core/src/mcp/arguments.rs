@@ -141,8 +141,8 @@ impl GuardArguments {
         settings: &EndpointSettings,
     ) -> Result<(), String> {
         let has_all = advertised.iter().all(|name| values.contains_key(*name));
-        let present = values.iter().filter(|(_, value)| !is_unset(value, has_all));
-        present.map(|(name, value)| self.set(name, value, settings)).collect()
+        let mut present = values.iter().filter(|(_, value)| !is_unset(value, has_all));
+        present.try_for_each(|(name, value)| self.set(name, value, settings))
     }
 
     /// Sets the guard argument `name`, given without prefix, to `value`. `settings` determine the

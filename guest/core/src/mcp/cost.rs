@@ -16,7 +16,7 @@ pub struct AnswerCost {
 }
 
 impl AnswerCost {
-    /// Estimates the costs of the content blocks and the structured content of an upstream's answer.
+    /// Estimates the costs of content blocks and structured content of an upstream's answer.
     #[must_use]
     pub fn new(context: &ShapeContext<'_>, message: &[u8], answer: &Answer) -> Self {
         let enough = context.surely_over();

@@ -76,8 +76,8 @@ pub fn describe_base64(text: &[u8]) -> Option<String> {
     Some(format!("base64{kind}, about {} bytes decoded", data.len() / 4 * 3))
 }
 
-/// Returns true if a text has no white space, or breaks lines as encoders do: all lines but the last
-/// have the same length.
+/// Returns true if a text has no white space, or breaks lines as encoders do: all lines but the
+/// last have the same length.
 fn has_equal_lines(text: &[u8]) -> bool {
     let mut lines = text.trim_ascii_end().split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
     let width = lines.next().map_or(0, <[u8]>::len);

@@ -7,8 +7,8 @@ use crate::query::names::join_names;
 /// The name of the guard's tool that reads the rest of an answer.
 pub const READ_TOOL: &str = "context_guard_read";
 
-/// The cursor that stands for the member `nextCursor` beside the list, in notices that do not repeat
-/// it.
+/// The cursor that stands for the member `nextCursor` beside the list, in notices that do not
+/// repeat it.
 pub(super) const NEXT_CURSOR: &str = "nextCursor";
 
 /// The maximum number of omitted fields that a result notice names. The notice tells the model what

@@ -199,8 +199,8 @@ impl RenderContext<'_> {
         notice
     }
 
-    /// Returns the value of `structuredContent` for an excerpt. Paging fields are written beside the
-    /// list if the output schema allows it.
+    /// Returns the value of `structuredContent` for an excerpt. Paging fields are written beside
+    /// the list if the output schema allows it.
     fn structured(
         &self,
         placement: &Placement,
