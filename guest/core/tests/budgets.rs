@@ -150,3 +150,17 @@ fn larger_budget_is_used() {
     let all: Vec<_> = [1_000, 1_500, 2_000, 2_500, 3_000, 4_000].into_iter().map(tokens).collect();
     assert!(all.is_sorted(), "{all:?}");
 }
+
+#[test]
+fn text_within_the_budget_passes() {
+    let text: String =
+        (0..320).map(|line| format!("line {line}: the house by the sea\n")).collect();
+    let is_whole = |policy: &str| {
+        let guard = NativeGuard::with_policy(policy).unwrap();
+        client::text(&first(&guard, &json!({}), &text).unwrap()) == text
+    };
+    assert!(is_whole(""));
+    assert!(!is_whole(r#"{"tokenBudgetThreshold": 2000}"#));
+    assert!(!is_whole(r#"{"chunkSize": 100}"#));
+    assert!(!is_whole(r#"{"chunkThreshold": 1500}"#));
+}

@@ -31,6 +31,9 @@ pub struct EndpointSettings {
     pub chunk_size: u64,
     /// The number of tokens above which a text is divided into chunks.
     pub chunk_threshold: u64,
+    /// True if policy sets the size or threshold of chunks, so that both are exact. Otherwise a
+    /// chunk grows to the budget, and a text that fits is one chunk (FR-020).
+    pub has_exact_chunks: bool,
     /// The keys from the document to the list of its records, if the policy names them.
     pub items_path: Option<Vec<String>>,
     /// The order in which list items are shown, if the policy names one.
@@ -87,6 +90,7 @@ impl Default for EndpointSettings {
             enforce_hard_cap: true,
             chunk_size: 200,
             chunk_threshold: 2_000,
+            has_exact_chunks: false,
             items_path: None,
             order_by: None,
             summarization: true,
@@ -136,6 +140,8 @@ impl EndpointSettings {
         set(&mut self.enforce_hard_cap, settings.enforce_hard_cap.as_ref());
         set(&mut self.chunk_size, settings.chunk_size.as_ref());
         set(&mut self.chunk_threshold, settings.chunk_threshold.as_ref());
+        self.has_exact_chunks |=
+            settings.chunk_size.is_some() || settings.chunk_threshold.is_some();
         set(&mut self.summarization, settings.summarization.as_ref());
         set(&mut self.summary_threshold, settings.summary_threshold.as_ref());
         set(&mut self.keywords, settings.keywords.as_ref());

@@ -211,7 +211,7 @@ fn divide<'s>(
     if may_summarize && (is_over || tokens > limits.summary_threshold) {
         return Some(Division::Document);
     }
-    let is_long = is_text && tokens > limits.chunk_threshold;
+    let is_long = is_text && limits.has_exact_chunks && tokens > limits.chunk_threshold;
     let must_divide = is_over || is_long || (is_ranged && !payload.blocks);
     ((limits.chunking || is_capped) && must_divide).then_some(Division::Chunks)
 }
