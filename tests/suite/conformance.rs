@@ -148,13 +148,8 @@ fn servers_conform_to_the_earlier_suite() -> Result<()> {
     Ok(())
 }
 
-/// Scenarios that apply to HTTP only: stdio has no streams to break off and no headers, and the
-/// gateway does not know the parameters of the tools.
-const HTTP_ONLY: [&str; 3] = [
-    "server-server-sse-polling",
-    "server-server-sse-multiple-streams",
-    "server-http-custom-header-server-validation",
-];
+/// Scenarios that apply to HTTP only: stdio has no streams to break off.
+const HTTP_ONLY: [&str; 2] = ["server-server-sse-polling", "server-server-sse-multiple-streams"];
 
 /// Runs the suite of a protocol version through a gateway before this upstream. Returns the
 /// differences from the same server over HTTP in its own protocol mode.

@@ -1,7 +1,7 @@
 //! Eight real servers behind one gateway, used by real clients of both protocol modes.
 
 use context_guard_test_support::gateway::{
-    Gateway, HttpClient, StreamedResponse, get, post, signal,
+    ConformanceServer, Gateway, HttpClient, StreamedResponse, get, post, signal,
 };
 use context_guard_test_support::peers::{self, Server};
 use context_guard_test_support::wait::wait_until;
@@ -319,6 +319,40 @@ fn unknown_protocol_version_is_refused() -> Result<()> {
         let headers = [("mcp-session-id", &*client.session), ("mcp-protocol-version", version)];
         let reply = post(&gateway.url(), &headers, list)?;
         ensure!(reply.status == status, "{version}: {} {}", reply.status, reply.body);
+    }
+    Ok(())
+}
+
+#[test]
+fn tool_parameters_are_repeated_in_headers() -> Result<()> {
+    let server = ConformanceServer::start_in_mode("modern")?;
+    let upstreams = json!([
+        {"name": "houses", "command": [artifacts::property_server()?]},
+        {"name": "fixture", "url": server.url},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let arguments = json!({"region": "eu", "query": "q"});
+    let mut stateful = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let answer = stateful.call("fixture__test_x_mcp_header", arguments.clone())?;
+    ensure!(!answer.is_error() && answer.0.to_string().contains("region"), "{}", answer.0);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "fixture__test_x_mcp_header", "arguments": arguments, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }});
+    // The second client must not inherit the header of the first.
+    for (region, status) in [(Some("eu"), 200), (Some("us"), 400), (None, 400), (Some("eu"), 200)] {
+        let mut headers = vec![
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "fixture__test_x_mcp_header"),
+        ];
+        headers.extend(region.map(|region| ("mcp-param-region", region)));
+        let reply = post(&gateway.url(), &headers, &call.to_string())?;
+        ensure!(reply.status == status, "{region:?}: {} {}", reply.status, reply.body);
+        let code = reply.answer()?.0["error"]["code"].as_i64();
+        ensure!(code == (status == 400).then_some(-32020), "{region:?}: {}", reply.body);
     }
     Ok(())
 }

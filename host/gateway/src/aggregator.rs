@@ -18,6 +18,7 @@ mod input_exchange;
 mod input_requests;
 mod list_kinds;
 mod lists;
+mod param_headers;
 mod router;
 mod sessions;
 mod stateful_requests;
@@ -36,6 +37,7 @@ use self::connections::Connections;
 use self::forward::Forwarder;
 use self::input_requests::InputRequests;
 use self::lists::Lists;
+use self::param_headers::ParamHeaders;
 use self::router::Router;
 use self::sessions::Sessions;
 use self::subscriptions::Subscriptions;
@@ -81,6 +83,7 @@ impl Aggregator {
             filter: Arc::clone(&filter),
             recorder: Arc::clone(&recorder),
             input_requests: InputRequests::new(),
+            param_headers: ParamHeaders::new(max_sessions),
         });
         Self {
             sessions: Sessions::new(max_sessions, max_idle, Arc::clone(&recorder)),

@@ -16,6 +16,8 @@ pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The header that repeats the tool, prompt or resource that a stateless request names.
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// The prefix of the headers that repeat arguments of a tool call.
+pub(crate) const PARAM_PREFIX: &str = "mcp-param-";
 /// The header with the id of the last event that a client received before its stream broke.
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -49,7 +51,7 @@ pub(crate) fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
         HeaderName::from_static("tracestate"),
     ];
     let is_forwarded =
-        |name: &HeaderName| names.contains(name) || name.as_str().starts_with("mcp-param-");
+        |name: &HeaderName| names.contains(name) || name.as_str().starts_with(PARAM_PREFIX);
     headers
         .iter()
         .filter(|(name, _)| is_forwarded(name))

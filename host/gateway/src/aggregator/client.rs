@@ -6,7 +6,7 @@ use http::header::HeaderMap;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::client_session::ClientSession;
-use crate::headers::{forwarded_headers, storage_scope};
+use crate::headers::{PARAM_PREFIX, forwarded_headers, storage_scope};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
 /// A client of the aggregator, as upstreams and the guard see it.
@@ -51,6 +51,21 @@ impl Client {
             headers: forwarded_headers(headers),
             is_background: false,
         }
+    }
+
+    /// Returns the client's headers that repeat arguments of a tool call. They are for one request,
+    /// unlike the other headers.
+    pub(super) fn param_headers(&self) -> HeaderMap {
+        let headers = self.headers.iter();
+        let repeated = headers.filter(|(name, _)| name.as_str().starts_with(PARAM_PREFIX));
+        repeated.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Returns the client's headers for all requests on a connection.
+    pub(super) fn connection_headers(&self) -> HeaderMap {
+        let headers = self.headers.iter();
+        let common = headers.filter(|(name, _)| !name.as_str().starts_with(PARAM_PREFIX));
+        common.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// Returns a copy of this client for work that the gateway does on its own: `is_background` is

@@ -98,7 +98,8 @@ impl Connections {
         let key = connection_key(client, server, &upstream);
         let is_shared = upstream.isolation == Isolation::Shared;
         let info = if is_shared { ClientInfo::gateway() } else { client.info.clone() };
-        let (slot, mode, headers) = (self.slot(key.clone()), client.mode, client.headers.clone());
+        let (slot, mode, headers) =
+            (self.slot(key.clone()), client.mode, client.connection_headers());
         let is_call = !client.is_background;
         let filter = Arc::clone(&self.filter);
         // Opening continues when the caller gives up, so that a server that starts slowly is ready

@@ -42,6 +42,9 @@ impl Aggregator {
         if self.is_transparent() {
             if method == "tools/call" {
                 self.lists.ensure_tools_seen(origin, 0).await;
+                if let Some(refusal) = self.refuse_headers(origin, 0, &head, request) {
+                    return refusal;
+                }
             }
             return self.forwarder.forward(origin, 0, request.to_vec()).await;
         }
@@ -79,10 +82,33 @@ impl Aggregator {
             );
             return reply::error(head.raw_id(), reply::INVALID_PARAMS, &reason);
         };
+        let renamed = renamed(request, own_name);
         if is_call {
             self.lists.ensure_tools_seen(origin, server).await;
+            if let Some(refusal) = self.refuse_headers(origin, server, head, &renamed) {
+                return refusal;
+            }
         }
-        self.forwarder.forward(origin, server, renamed(request, own_name)).await
+        self.forwarder.forward(origin, server, renamed).await
+    }
+
+    /// Returns the error response to a stateless client's tool call whose headers differ from its
+    /// arguments. `request` has the upstream's own name of the tool.
+    fn refuse_headers(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+        head: &Head<'_>,
+        request: &[u8],
+    ) -> Option<Vec<u8>> {
+        let client = origin.client;
+        if client.mode == ProtocolMode::Stateful {
+            return None;
+        }
+        let declared = &self.forwarder.param_headers;
+        let reason = declared.mismatch(&client.scope, server, request, &client.headers)?;
+        let reason = format!("Header mismatch: {reason}.");
+        Some(reply::error(head.raw_id(), reply::HEADER_MISMATCH, &reason))
     }
 
     /// Answers a request for content that the guard has stored. If the content is no longer stored,

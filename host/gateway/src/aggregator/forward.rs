@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
 use serde_json::value::RawValue;
 use tracing::info;
 
@@ -10,6 +11,7 @@ use super::client_session::no_client;
 use super::connections::Connections;
 use super::in_flight::{ClientQuestions, InFlightRequest};
 use super::input_requests::{InputRequest, InputRequests, resumed_state};
+use super::param_headers::ParamHeaders;
 use super::router::Router;
 use super::translate;
 use crate::config::Isolation;
@@ -32,6 +34,7 @@ pub(super) struct Forwarder {
     pub(super) filter: Arc<Filter>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) input_requests: InputRequests,
+    pub(super) param_headers: ParamHeaders,
 }
 
 impl Forwarder {
@@ -126,6 +129,14 @@ impl Forwarder {
         let client = origin.client;
         let connection = self.connections.get(client, server).await?;
         let level = client.session.as_ref().and_then(|session| session.log_level());
+        let headers = match connection.mode {
+            ProtocolMode::Stateless => {
+                let mut headers = client.param_headers();
+                headers.extend(self.param_headers.build(&client.scope, server, &message));
+                headers
+            }
+            ProtocolMode::Stateful => HeaderMap::new(),
+        };
         let repeatable = connection.may_lose_session().then(|| message.clone());
         let message = translate::request(
             client.mode,
@@ -137,7 +148,7 @@ impl Forwarder {
         let call = if client.is_background {
             connection.request_uncounted(&message).await?
         } else {
-            connection.request(&message).await?
+            connection.request(&message, &headers).await?
         };
         Ok((call, repeatable))
     }

@@ -218,6 +218,11 @@ impl Lists {
                     let name = Value::from(READ_TOOLS[0]).to_string();
                     list.read_tool = Some(with_member(entry.get(), "name", Some(&name)));
                 } else {
+                    if kind.method == TOOLS.method {
+                        let (headers, scope) =
+                            (&self.forwarder.param_headers, &origin.client.scope);
+                        headers.learn(scope, server, &key, entry.get());
+                    }
                     list.entries.push(ListEntry { key, json: entry.get().to_owned() });
                 }
             }

@@ -169,7 +169,9 @@ fn json_response(answer: Vec<u8>) -> Response {
     let error: Option<Value> = error.and_then(|error| serde_json::from_str(error.get()).ok());
     let status = match error.as_ref().and_then(|error| error.get("code")?.as_i64()) {
         Some(reply::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-        Some(reply::MISSING_CAPABILITY | reply::UNSUPPORTED_VERSION) => StatusCode::BAD_REQUEST,
+        Some(reply::HEADER_MISMATCH | reply::MISSING_CAPABILITY | reply::UNSUPPORTED_VERSION) => {
+            StatusCode::BAD_REQUEST
+        }
         _ => StatusCode::OK,
     };
     reply::json(status, answer)

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use http::HeaderMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::broadcast;
@@ -185,8 +186,9 @@ impl UpstreamConnection {
     pub(crate) async fn request(
         self: &Arc<Self>,
         message: &[u8],
+        headers: &HeaderMap,
     ) -> Result<UpstreamRequest, Failure> {
-        self.begin(message, true).await
+        self.begin(message, headers, true).await
     }
 
     /// Sends a request that the gateway makes on its own, not for a client's call. The circuit
@@ -195,12 +197,13 @@ impl UpstreamConnection {
         self: &Arc<Self>,
         message: &[u8],
     ) -> Result<UpstreamRequest, Failure> {
-        self.begin(message, false).await
+        self.begin(message, &HeaderMap::new(), false).await
     }
 
     async fn begin(
         self: &Arc<Self>,
         message: &[u8],
+        headers: &HeaderMap,
         is_call: bool,
     ) -> Result<UpstreamRequest, Failure> {
         let mut started = self.inbox.requests.begin(message)?;
@@ -209,7 +212,9 @@ impl UpstreamConnection {
         let mut request = UpstreamRequest { connection: Arc::clone(self), started, reader: None };
         match &self.transport {
             Transport::Process(process) => process.send(&message).await?,
-            Transport::Http(http) => request.reader = Some(http.request(id, message, is_call)),
+            Transport::Http(http) => {
+                request.reader = Some(http.request(id, message, headers, is_call));
+            }
         }
         Ok(request)
     }

@@ -118,9 +118,11 @@ impl StreamableHttp {
         self: &Arc<Self>,
         id: u64,
         message: Vec<u8>,
+        more_headers: &HeaderMap,
         is_call: bool,
     ) -> AbortOnDrop {
-        let headers = self.headers_for(&message);
+        let mut headers = self.headers_for(&message);
+        headers.extend(more_headers.clone());
         let is_long_lived =
             Head::read(&message).is_some_and(|head| head.method() == "subscriptions/listen");
         let reader = ResponseReader::new(self, Some(id), is_long_lived);
