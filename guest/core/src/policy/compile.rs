@@ -313,6 +313,21 @@ mod tests {
     }
 
     #[test]
+    fn order_is_a_text_or_an_object() {
+        let order = |json: &str| {
+            let policy = compile(&format!(r#"{{"orderBy": {json}}}"#)).unwrap().policy;
+            policy.settings_for("", "x").order_by.map(|order| (order.field, order.descending))
+        };
+        assert_eq!(order(r#""created_desc""#), Some(("created".to_owned(), true)));
+        assert_eq!(order(r#""price.total_asc""#), Some(("price.total".to_owned(), false)));
+        assert_eq!(order(r#"{"field": "id"}"#), Some(("id".to_owned(), true)));
+        for wrong in [r#""created""#, r#""_desc""#, "5"] {
+            let issues = compile(&format!(r#"{{"orderBy": {wrong}}}"#)).unwrap_err();
+            assert!(issues[0].reason.contains("`FIELD_desc`"), "{}", issues[0].reason);
+        }
+    }
+
+    #[test]
     fn every_issue_is_reported_with_its_path() {
         let found = paths(
             r#"{"tokenBudgetThreshold": 10, "chunkSize": "x", "pageSize": 5,

@@ -68,6 +68,7 @@ pub struct Settings {
     /// most of the answer.
     pub items_path: Option<String>,
     /// The order of lists. Default: the upstream's order.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<OrderByForms>"))]
     pub order_by: Option<OrderBy>,
     /// Condense what does not fit: show every record, with fewer fields and shorter values. Default
     /// true.
@@ -134,16 +135,70 @@ pub enum CursorMode {
     Replay,
 }
 
-/// An order of a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// An order of a list: `{field, descending}`, `FIELD_desc` or `FIELD_asc`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct OrderBy {
     /// Dotted path to a member of each item, such as `createdAt`.
     pub field: String,
     /// Largest or latest first. Default true.
-    #[serde(default = "descending_by_default")]
     pub descending: bool,
+}
+
+/// The field and the direction of an order.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct OrderByMembers {
+    /// Dotted path to a member of each item, such as `createdAt`.
+    field: String,
+    /// Largest or latest first. Default true.
+    #[serde(default = "descending_by_default")]
+    descending: bool,
+}
+
+impl<'de> Deserialize<'de> for OrderBy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OrderByVisitor)
+    }
+}
+
+struct OrderByVisitor;
+
+impl<'de> serde::de::Visitor<'de> for OrderByVisitor {
+    type Value = OrderBy;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("`FIELD_desc`, `FIELD_asc` or an object with `field` and `descending`")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OrderBy, E> {
+        let order = |end: &str, descending| {
+            let field = text.strip_suffix(end).filter(|field| !field.is_empty())?.to_owned();
+            Some(OrderBy { field, descending })
+        };
+        order("_desc", true)
+            .or_else(|| order("_asc", false))
+            .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, members: A) -> Result<OrderBy, A::Error> {
+        let members = serde::de::value::MapAccessDeserializer::new(members);
+        let OrderByMembers { field, descending } = OrderByMembers::deserialize(members)?;
+        Ok(OrderBy { field, descending })
+    }
+}
+
+/// An order of a list.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "describes the forms")]
+enum OrderByForms {
+    /// `FIELD_desc` or `FIELD_asc`, such as `created_desc`.
+    Text(String),
+    /// The field and the direction.
+    Members(OrderByMembers),
 }
 
 fn descending_by_default() -> bool {
