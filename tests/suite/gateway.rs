@@ -171,6 +171,37 @@ fn merged_list_is_paged() -> Result<()> {
 }
 
 #[test]
+fn cursor_of_an_inner_guard_is_read() -> Result<()> {
+    let houses = artifacts::property_server()?;
+    let program = artifacts::program()?;
+    // The inner guard cuts answers to less than the outer one.
+    let folder = peers::folder("inner-guard")?;
+    let policy = folder.join("policy.yaml");
+    std::fs::write(&policy, "tokenBudgetThreshold: 1500\n")?;
+    let wrapped = json!([program, "wrap", "--policy", policy, "--", houses]);
+    let upstreams = json!([
+        {"name": "inner", "command": wrapped},
+        {"name": "plain", "command": [houses]},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let mut answer = client.call("inner__list_bookings", json!({"limit": 50}))?;
+    let mut found = Vec::new();
+    loop {
+        let page: Value = serde_json::from_str(&answer.texts().concat())?;
+        found.extend(page["bookings"].as_array().cloned().context("no bookings")?);
+        let Some(cursor) = answer.next_cursor() else { break };
+        answer = client.call("context_guard_read", json!({"cursor": cursor}))?;
+        ensure!(answer.0["result"]["isError"] != true, "{}", answer.0);
+    }
+    ensure!(found.len() == 500 && found[499]["id"] == "BK-0499", "{}", found.len());
+    let wrong = client.call("context_guard_read", json!({"cursor": "e30.e30"}))?;
+    ensure!(wrong.0.to_string().contains("cursor_invalid"), "{}", wrong.0);
+    std::fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
+#[test]
 fn same_tool_name_on_two_servers() -> Result<()> {
     let houses = json!([artifacts::property_server()?]);
     let upstreams = json!([{"name": "one", "command": houses}, {"name": "two", "command": houses}]);

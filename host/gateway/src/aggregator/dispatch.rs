@@ -72,7 +72,7 @@ impl Aggregator {
         let parameters = head.parameters();
         let name = parameters.name.as_deref().unwrap_or_default();
         if is_call && READ_TOOLS.contains(&name) {
-            return self.read_stored(origin, renamed(request, READ_TOOLS[0])).await;
+            return self.read(origin, renamed(request, READ_TOOLS[0])).await;
         }
         let Some((server, own_name)) = self.router.from_client_name(name) else {
             let kind = if is_call { "tool" } else { "prompt" };
@@ -109,6 +109,22 @@ impl Aggregator {
         let reason = declared.mismatch(&client.scope, server, request, &client.headers)?;
         let reason = format!("Header mismatch: {reason}.");
         Some(reply::error(head.raw_id(), reply::HEADER_MISMATCH, &reason))
+    }
+
+    /// Answers a call of the read tool. A cursor that this guard did not issue may come from the
+    /// guard of an upstream, whose notice names the same tool.
+    async fn read(&self, origin: &Origin<'_>, request: Vec<u8>) -> Vec<u8> {
+        let answer = self.read_stored(origin, request.clone()).await;
+        if !is_unknown_cursor(&answer) {
+            return answer;
+        }
+        for server in self.lists.guarded() {
+            let inner = self.forwarder.forward(origin, server, request.clone()).await;
+            if !is_unknown_cursor(&inner) {
+                return inner;
+            }
+        }
+        answer
     }
 
     /// Answers a request for content that the guard has stored. If the content is no longer stored,
@@ -318,6 +334,15 @@ fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
 fn error_code(answer: &[u8]) -> Option<i64> {
     let error: Value = serde_json::from_str(Head::read(answer)?.error?.get()).ok()?;
     error.get("code")?.as_i64()
+}
+
+/// Returns true if `answer` says that its cursor was not issued by this guard.
+fn is_unknown_cursor(answer: &[u8]) -> bool {
+    let code = |text: &Value| text.as_str().is_some_and(|text| text.starts_with("cursor_invalid"));
+    serde_json::from_slice::<Value>(answer).is_ok_and(|answer| {
+        answer.pointer("/result/isError") == Some(&Value::Bool(true))
+            && answer.pointer("/result/content/0/text").is_some_and(code)
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Merges the lists (tools, prompts, resources) of all upstreams, in the order of the
 //! configuration. Clients read the result in pages with cursors of the gateway's own.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -58,6 +58,8 @@ pub(super) struct Lists {
     /// For each owner of stored answers and upstream index, the time at which the guard last saw
     /// that upstream's tools.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
+    /// The upstreams, by index, that are behind a guard of their own.
+    guarded: Mutex<BTreeSet<usize>>,
 }
 
 impl Lists {
@@ -72,11 +74,17 @@ impl Lists {
             router: Arc::clone(&forwarder.router),
             page_size,
             tools_seen: Mutex::new(LruCache::new(max_sessions)),
+            guarded: Mutex::default(),
         }
     }
 
     fn tools_seen(&self) -> MutexGuard<'_, LruCache<(Arc<str>, usize), Instant>> {
         self.tools_seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the indexes of the upstreams that are behind a guard of their own.
+    pub(super) fn guarded(&self) -> Vec<usize> {
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
     /// Answers a list request: with the first page of the merged list, or the page at the
@@ -209,8 +217,14 @@ impl Lists {
             let entries: Vec<&RawValue> = found(kind.member)
                 .and_then(|all| serde_json::from_str(all.get()).ok())
                 .unwrap_or_default();
-            for entry in entries {
-                let key = entry_key(entry, kind);
+            let names: Vec<String> = entries.iter().map(|entry| entry_key(entry, kind)).collect();
+            // With both names, one tool is the upstream's own: it is `context-guard wrap`, say.
+            if kind.method == TOOLS.method
+                && READ_TOOLS.iter().all(|tool| names.iter().any(|name| name == tool))
+            {
+                self.guarded.lock().unwrap_or_else(PoisonError::into_inner).insert(server);
+            }
+            for (entry, key) in entries.into_iter().zip(names) {
                 // The guard adds its tool to the first page of every upstream. The merged list
                 // contains it once.
                 let is_first_page = kind.method == TOOLS.method && cursor.is_none();
