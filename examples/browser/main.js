@@ -1,7 +1,6 @@
 // A guarded session with an MCP server, and its savings. Three lines add the guard: the import, the
 // guard itself, and the wrapped transport.
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { ContextGuard, guardTransport } from "context-guard";
 
 const $ = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en");
@@ -17,6 +16,12 @@ function say(text, bad = false) {
   $("status").textContent = text;
   $("status").classList.toggle("bad", bad);
 }
+
+// A static import that fails would leave the page without a message.
+const { ContextGuard, guardTransport } = await import("context-guard").catch((error) => {
+  say(`The guard cannot be loaded: ${error.message}. Run "cargo xtask dist", then "npm install", and reload the page.`, true);
+  throw error;
+});
 
 $("connection").addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -78,6 +83,8 @@ async function call(name, args, label) {
       draw();
     }
     say(result.isError ? "The tool failed." : "Answered.", result.isError === true);
+    // On narrow screens the answer is below the form.
+    $("seen").closest("section").scrollIntoView({ block: "nearest" });
   } catch (error) {
     say(`${name} failed: ${error.message}`, true);
   }
@@ -101,6 +108,7 @@ function show(result) {
   );
   cursor = contract?.nextCursor;
   $("next").disabled = cursor === undefined;
+  $("next").classList.toggle("primary", cursor !== undefined);
 }
 
 function draw() {
@@ -109,8 +117,9 @@ function draw() {
     const row = document.createElement("div");
     row.className = `bar ${kind}`;
     const line = document.createElement("i");
-    // Leave room for the number next to the longest bar.
-    line.style.width = `${(tokens / most) * 84}%`;
+    // The scale is logarithmic: beside one long log, all other bars would vanish. Leave room for the
+    // number next to the longest bar.
+    line.style.width = `${(Math.log1p(tokens) / Math.log1p(most)) * 84}%`;
     row.append(line, number.format(tokens));
     return row;
   };
@@ -131,7 +140,7 @@ function draw() {
   );
   const sum = (side) => calls.reduce((all, one) => all + one[side], 0);
   const [before, after] = [sum("before"), sum("after")];
-  $("total").textContent = before > after ? `${number.format(before)} tokens became ${number.format(after)}: ${Math.round((1 - after / before) * 100)} % less.` : "";
+  $("total").textContent = before > after ? `${number.format(before)} tokens became ${number.format(after)}: ${Math.round((1 - after / before) * 100)} % less so far.` : "";
 }
 
 // Requests need the guard.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use context_guard_test_support::gateway::ArchiveServer;
+use context_guard_test_support::gateway::{ArchiveServer, Process};
 use context_guard_test_support::peers::folder;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
@@ -140,7 +140,10 @@ fn example_page_works_in_chromium() -> Result<()> {
     let bars: Vec<String> = serde_json::from_value(seen["bars"].clone())?;
     ensure!(bars.len() == 6 && bars[2].contains("tokens before"), "{bars:?}");
     ensure!(bars[3].starts_with("… read on") && bars[5].starts_with("read_log"), "{bars:?}");
-    ensure!(seen["total"].as_str().is_some_and(|total| total.ends_with("% less.")), "{seen}");
+    ensure!(
+        seen["total"].as_str().is_some_and(|total| total.ends_with("% less so far.")),
+        "{seen}"
+    );
     ensure!(
         seen["first"].to_string().contains("BK-0000")
             && seen["second"].to_string().contains("BK-0100"),
@@ -157,6 +160,22 @@ fn example_page_works_in_chromium() -> Result<()> {
             artifacts::root().join("docs/images/browser-dark.png"),
         )?;
     }
+    Ok(())
+}
+
+#[test]
+fn example_page_works_in_development() -> Result<()> {
+    let page = installed("browser")?;
+    let mut vite = Command::new(artifacts::node()?);
+    vite.arg("node_modules/vite/bin/vite.js").args(["--host", "127.0.0.1", "--port", "0"]);
+    vite.env("NO_COLOR", "1").current_dir(&page);
+    let vite = Process::start(vite, true, "/\n")?;
+    let printed = vite.output();
+    let url = printed.split_whitespace().find(|word| word.starts_with("http://"));
+    let server = ArchiveServer::start(false)?;
+    let seen = script("development.mjs", &[url.with_context(|| printed.clone())?, &server.url])?;
+    ensure!(seen["status"].to_string().contains("guarded in this page"), "{seen}");
+    ensure!(seen["failed"].to_string().contains("The guard cannot be loaded"), "{seen}");
     Ok(())
 }
 

@@ -1,5 +1,6 @@
-/** A policy: see its JSON Schema, docs/reference/policy.schema.json. */
-export type Policy = Record<string, unknown>;
+import type { Policy } from "./policy.js";
+
+export type { Policy };
 
 /** A JSON-RPC message: an object, its text, or its bytes. */
 export type Message = object | string | Uint8Array;

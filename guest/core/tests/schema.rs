@@ -98,10 +98,69 @@ fn table(schema: &Value) -> String {
     table
 }
 
+/// Returns the TypeScript type of a schema.
+fn type_of(schema: &Value) -> String {
+    let union = |all: &Value| {
+        let all = all.as_array().into_iter().flatten().map(type_of);
+        Vec::from_iter(all.filter(|one| one != "null")).join(" | ")
+    };
+    if let Some(reference) = schema["$ref"].as_str() {
+        return reference.trim_start_matches("#/$defs/").to_owned();
+    }
+    if schema["const"].is_string() {
+        return schema["const"].to_string();
+    }
+    for name in ["anyOf", "oneOf"] {
+        if schema[name].is_array() {
+            return union(&schema[name]);
+        }
+    }
+    let name = match &schema["type"] {
+        Value::Array(names) => {
+            names.iter().find_map(|one| one.as_str().filter(|one| *one != "null"))
+        }
+        name => name.as_str(),
+    };
+    match name.unwrap_or("unknown") {
+        "integer" => "number".to_owned(),
+        "array" => format!("({})[]", type_of(&schema["items"])),
+        "object" if schema["properties"].is_object() => members(schema),
+        "object" => format!("Record<string, {}>", type_of(&schema["additionalProperties"])),
+        other => other.to_owned(),
+    }
+}
+
+/// Returns the members of an object as a TypeScript type.
+fn members(schema: &Value) -> String {
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let mut text = String::from("{\n");
+    for (name, member) in schema["properties"].as_object().unwrap() {
+        let mark = if required.contains(&name.as_str().into()) { "" } else { "?" };
+        if let Some(description) = member["description"].as_str() {
+            writeln!(text, "  /** {} */", description.replace('\n', " ")).unwrap();
+        }
+        writeln!(text, "  {name}{mark}: {};", type_of(member)).unwrap();
+    }
+    text + "}"
+}
+
+fn typescript(schema: &Value) -> String {
+    let mut text =
+        String::from("// Generated from the schema of policies by `cargo xtask generate`.\n");
+    for (name, definition) in schema["$defs"].as_object().unwrap() {
+        writeln!(text, "\nexport type {name} = {};", type_of(definition)).unwrap();
+    }
+    let policy = members(schema);
+    writeln!(text, "\n/** A policy. Default: the default of every setting. */").unwrap();
+    writeln!(text, "export type Policy = {policy};").unwrap();
+    text
+}
+
 #[test]
 fn published_schema_is_up_to_date() {
     let schema = schema();
     let settings = table(&schema);
+    let types = typescript(&schema);
     let schema = serde_json::to_string_pretty(&schema).unwrap() + "\n";
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = here.join("../../docs/reference");
@@ -109,6 +168,7 @@ fn published_schema_is_up_to_date() {
         (here.join("policy.schema.json"), &schema),
         (docs.join("policy.schema.json"), &schema),
         (docs.join("policy-settings.md"), &settings),
+        (here.join("../browser/js/policy.d.ts"), &types),
     ];
     let bless = std::env::var_os("CONTEXT_GUARD_BLESS").is_some();
     for (path, text) in files {

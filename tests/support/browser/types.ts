@@ -23,3 +23,8 @@ for (const store of [new MemoryStore({ bytes: 1 << 20 }), new IndexedDBStore(), 
 }
 // @ts-expect-error: there is no such option
 new ContextGuard({ polizy: {} });
+// @ts-expect-error: there is no such setting; did you mean tokenBudgetThreshold?
+new ContextGuard({ policy: { tokenBudgetTreshold: 2000 } });
+new ContextGuard({ policy: { endpoints: [{ match: "x::*", strip: ["nulls"], orderBy: { field: "id" } }] } });
+// @ts-expect-error: a number is expected
+new ContextGuard({ policy: { hardCap: "12000" } });
