@@ -8,6 +8,7 @@ macro_rules! say {
     };
 }
 
+mod completions;
 mod config_files;
 mod demo;
 mod key;
@@ -48,7 +49,8 @@ Exit codes:
   0  success      1  failure              2  invalid command line
   3  invalid policy or file                 4  a cursor or limit was refused
   5  a limit of replay was exceeded
-  wrap returns the exit code of the server, or 128 + n if signal n ended it.";
+  wrap returns the exit code of the server, or 128 + n if signal n ended it;
+  126 or 127 if its program cannot be executed or does not exist.";
 
 /// Makes every answer of an MCP server fit the context window. Nothing is lost: omitted parts can
 /// be fetched.
@@ -86,6 +88,11 @@ enum Command {
     Tokens(tokens::Tokens),
     /// Call the tools of an example server with and without the guard, and compare.
     Demo(demo::Demo),
+    /// Print a completion script for a shell.
+    Completions(completions::Completions),
+    /// Run the example server of `demo`: MCP over stdio, with long answers.
+    #[command(hide = true)]
+    ExampleServer,
 }
 
 /// Options of all commands that run the guard.
@@ -113,6 +120,11 @@ impl Arguments {
             Command::Shape(shape) => shape.run(),
             Command::Tokens(tokens) => tokens.run(),
             Command::Demo(demo) => demo.run(),
+            Command::Completions(completions) => completions.run(),
+            Command::ExampleServer => {
+                context_guard_property_server::serve(std::io::stdin().lock(), std::io::stdout())?;
+                Ok(ExitCode::SUCCESS)
+            }
         }
     }
 }
@@ -157,7 +169,19 @@ pub(crate) fn start_log(arguments: &Arguments) {
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) String);
 
+/// Returns the error with its causes, except for those that its text contains already.
+pub(crate) fn message(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
+}
+
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    if let Some(Error::Spawn { source, .. }) = error.downcast_ref() {
+        // As shells do.
+        return if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+    }
     match config_error(error) {
         Some(_) => 3,
         None if error.is::<Refused>() => 4,

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     match arguments.run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("context-guard: {error:#}");
+            eprintln!("context-guard: {}", cli::message(&error));
             ExitCode::from(cli::exit_code(&error))
         }
     }

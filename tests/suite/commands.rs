@@ -96,7 +96,7 @@ fn shape_json_prints_messages() -> Result<()> {
 #[test]
 fn errors_have_a_reason_and_an_exit_code() -> Result<()> {
     let home = peers::folder("refusals")?;
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 10] = [
         (&["shape", "--limit", "201"], 4, "limit exceeds maximum of 200"),
         (&["shape", "--cursor", "e30.e30"], 4, "cursor_invalid"),
         (&["shape", TEXT_FILE, "--aggregate", "count"], 4, "this answer is a text, not JSON"),
@@ -104,6 +104,9 @@ fn errors_have_a_reason_and_an_exit_code() -> Result<()> {
         (&["shape", "--policy", "/no/such/policy.yaml"], 3, "/no/such/policy.yaml"),
         (&["shape", "--no-such-flag"], 2, "--no-such-flag"),
         (&["tokens"], 2, "<FILE>"),
+        (&["serve", "--config", "x.yaml", "--listen", "foo"], 2, "--listen"),
+        (&["wrap", "--", "no-such-program"], 127, "no-such-program"),
+        (&["config", "import", "/no/such/file"], 3, "/no/such/file"),
     ];
     for (arguments, code, reason) in cases {
         let output = program(&home, arguments, "[]")?;
@@ -113,6 +116,8 @@ fn errors_have_a_reason_and_an_exit_code() -> Result<()> {
             "{arguments:?}: {:?} {printed}",
             output.status
         );
+        let causes = printed.matches("No such file or directory").count();
+        ensure!(causes <= 1, "{arguments:?}: {printed}");
     }
     std::fs::remove_dir_all(home)?;
     Ok(())
@@ -138,8 +143,67 @@ fn tokens_are_estimated_and_counted() -> Result<()> {
 }
 
 #[test]
+fn shape_notice_names_options() -> Result<()> {
+    let home = peers::folder("shape-notice")?;
+    let output = program(&home, &["shape"], &bookings().to_string())?;
+    let report = text(&output.stderr);
+    ensure!(report.contains("repeat this command with --cursor "), "{report}");
+    ensure!(!report.contains("context_guard_read"), "{report}");
+    std::fs::remove_dir_all(home)?;
+    Ok(())
+}
+
+#[test]
+fn completions_are_printed() -> Result<()> {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = program(&std::env::temp_dir(), &["completions", shell], "")?;
+        let script = text(&output.stdout);
+        ensure!(output.status.success() && script.contains("import"), "{shell}: {script}");
+    }
+    Ok(())
+}
+
+#[test]
+fn client_servers_are_imported() -> Result<()> {
+    let home = peers::folder("import")?;
+    let (client, gateway) = (home.join("mcp.json"), home.join("gateway.yaml"));
+    let [client_path, gateway_path] = [&client, &gateway].map(|path| path.display().to_string());
+    std::fs::write(&client, r#"{"mcpServers": {}}"#)?;
+    let empty = program(&home, &["config", "import", &client_path], "")?;
+    ensure!(empty.status.code() == Some(3) && empty.stdout.is_empty(), "{empty:?}");
+    ensure!(text(&empty.stderr).contains("contains no MCP servers"), "{empty:?}");
+    std::fs::write(
+        &client,
+        r#"{"servers": {
+            // Guarded already.
+            "a": {"command": "context-guard", "args": ["wrap", "--", "no-such-program"],
+                  "env": {"CONTEXT_GUARD_TEST_TOKEN": "hidden-value"}},
+            "b": {"url": "https://example.com/sse"},
+        }}"#,
+    )?;
+    let output = program(&home, &["config", "import", &client_path], "")?;
+    let (printed, report) = (text(&output.stdout), text(&output.stderr));
+    ensure!(output.status.success() && !printed.contains("hidden-value"), "{printed}{report}");
+    ensure!(report.contains("skipped: ") && report.contains("servers.b: url: "), "{report}");
+    ensure!(report.contains("CONTEXT_GUARD_TEST_TOKEN  (a.env.CONTEXT_GUARD_TEST_TOKEN)"));
+    std::fs::write(&gateway, printed)?;
+    let checked = program(&home, &["config", "check", &gateway_path], "")?;
+    ensure!(checked.status.code() == Some(3), "{checked:?}");
+    let checked = program(&home, &["config", "check", "--no-secrets", &gateway_path], "")?;
+    let report = text(&checked.stderr);
+    ensure!(checked.status.success(), "{report}");
+    ensure!(report.contains("the program `no-such-program` is not on PATH"), "{report}");
+    std::fs::remove_dir_all(home)?;
+    Ok(())
+}
+
+/// The demo works with the program alone.
+#[test]
 fn demo_verifies_its_claims() -> Result<()> {
-    let output = program(&std::env::temp_dir(), &["demo"], "")?;
+    let home = peers::folder("demo")?;
+    let alone = home.join("context-guard");
+    std::fs::copy(artifacts::program()?, &alone)?;
+    let output = Command::new(&alone).arg("demo").current_dir(&home).output()?;
     let printed = text(&output.stdout);
     ensure!(output.status.success(), "{printed}{}", text(&output.stderr));
     ensure!(
@@ -148,6 +212,7 @@ fn demo_verifies_its_claims() -> Result<()> {
         "{printed}"
     );
     ensure!(printed.contains("together they equal the log of the server"));
+    std::fs::remove_dir_all(home)?;
     Ok(())
 }
 

@@ -33,6 +33,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("http-p2", &["http"]),
     ("http-p3", &["http"]),
     ("store", &[]),
+    // The example server of `context-guard demo`.
+    ("property-server", &[]),
     // Hosts.
     ("cursor-store", &[]),
     ("config", &["protocol"]),
@@ -63,6 +65,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "engine",
             "filter",
             "gateway",
+            "property-server",
             "protocol",
             "revision",
             "telemetry",
@@ -71,8 +74,7 @@ const CRATES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that are not released, such as tests, and may depend on any other.
-const TOOLS: &[&str] =
-    &["fuzz", "property-server", "suite", "test-kit", "test-serve", "test-support", "xtask"];
+const TOOLS: &[&str] = &["fuzz", "suite", "test-kit", "test-serve", "test-support", "xtask"];
 
 /// The layers of the core from low to high. A module imports only lower layers.
 const CORE_LAYERS: &[&[&str]] = &[

@@ -7,12 +7,26 @@ use serde_json::Value;
 
 use super::gateway_file::Config;
 use super::schema;
+use super::secret;
 use super::upstream::Upstream;
 use crate::document::{Issue, Issues};
 
+/// The treatment of references to environment variables and files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum References {
+    /// Replace them by their values. A value that is missing is an error.
+    Resolve,
+    /// Leave them as they are, to check a file where its variables are not set.
+    Keep,
+}
+
 /// Validates the document of a gateway file, first against the schema, then by further rules, and
 /// parses it. Relative paths start from `folder`.
-pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
+pub(super) fn check(
+    document: Value,
+    folder: &Path,
+    references: References,
+) -> Result<Config, Issues> {
     let mut issues = schema::check(&super::schema(), &document);
     if !issues.is_empty() {
         // The valid rest is checked too, so that one run reports all errors.
@@ -23,19 +37,42 @@ pub(super) fn check(document: Value, folder: &Path) -> Result<Config, Issues> {
     }
     let mut config: Config = serde_json::from_value(document)
         .map_err(|error| Issues(vec![Issue::new(&[], error.to_string())]))?;
-    issues.extend(semantic_errors(&config));
     config.folder = folder.to_owned();
     let own = own_variables(&mut config);
     for upstream in &mut config.upstreams {
         upstream.withheld_env.clone_from(&own);
     }
     issues.extend(inherited_secrets(&config, &own));
+    if references == References::Resolve {
+        issues.extend(resolve(&mut config, folder));
+    }
+    issues.extend(semantic_errors(&config));
+    let (enabled, disabled) = config.upstreams.into_iter().partition(|one| one.enabled);
+    config.upstreams = enabled;
+    config.disabled = Vec::from_iter(disabled.into_iter().map(|one: Upstream| one.name));
+    if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
+}
+
+/// Replaces the references of all enabled upstreams and of other secrets. Returns an issue for each
+/// one that has no value.
+fn resolve(config: &mut Config, folder: &Path) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    let enabled = config.upstreams.iter_mut().enumerate().filter(|(_, one)| one.enabled);
+    for (at, upstream) in enabled {
+        upstream.each_reference(&mut |path, text| match secret::resolve_text(text, folder) {
+            Ok(resolved) => *text = resolved,
+            Err(reason) => {
+                let at = at.to_string();
+                issues.push(Issue::new(&[&["upstreams", at.as_str()], path].concat(), reason));
+            }
+        });
+    }
     config.each_secret(&mut |steps, secret| {
         if let Err(reason) = secret.resolve(folder) {
             issues.push(Issue { line: None, steps, reason });
         }
     });
-    if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
+    issues
 }
 
 /// Returns the names of the variables that hold secrets of the gateway itself: `${env:NAME}`
@@ -105,7 +142,9 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
         for (member, url) in
             [("url", upstream.url.as_ref()), ("rest", upstream.rest.as_ref().map(|rest| &rest.url))]
         {
+            // A reference that is not resolved has its own error, or its upstream is disabled.
             if let Some(url) = url
+                && !url.contains("${")
                 && !is_url(url)
             {
                 issues.push(Issue::new(
@@ -140,7 +179,7 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
     if !config.path.starts_with('/') {
         issues.push(Issue::new(&["path"], "a path begins with `/`"));
     }
-    let mcp = config.upstreams.iter().filter(|upstream| upstream.rest.is_none()).count();
+    let mcp = config.upstreams.iter().filter(|one| one.enabled && one.rest.is_none()).count();
     if config.naming == super::Naming::Plain && mcp > 1 {
         issues.push(Issue::new(
             &["naming"],

@@ -16,6 +16,7 @@ use crate::options::{CacheOptions, RecordingOptions, RolloutOptions};
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
     /// The listen address; loopback by default.
+    #[schemars(example = "127.0.0.1:8808")]
     pub listen: String,
     /// The path of the MCP endpoint.
     pub path: String,
@@ -59,6 +60,10 @@ pub struct Config {
     /// Verifies with a signing key that was removed too early, until the last cursors that it signed
     /// have expired. Set it to false to revoke a leaked key at once.
     pub keep_dropped_keys: bool,
+    /// The names of the upstreams with `enabled: false`, which are not among `upstreams`.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub disabled: Vec<String>,
     /// The folder that relative paths start from.
     #[serde(skip)]
     #[schemars(skip)]
@@ -88,16 +93,18 @@ impl Default for Config {
             telemetry: Telemetry::default(),
             signing_keys: Vec::new(),
             keep_dropped_keys: true,
+            disabled: Vec::new(),
             folder: PathBuf::new(),
         }
     }
 }
 
 impl Config {
-    /// Calls `see` with every secret and its path.
+    /// Calls `see` with every secret and its path, except those of disabled upstreams.
     pub(super) fn each_secret(&mut self, see: &mut dyn FnMut(Vec<String>, &mut Secret)) {
         let way = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
-        for (at, upstream) in self.upstreams.iter_mut().enumerate() {
+        let enabled = self.upstreams.iter_mut().enumerate().filter(|(_, one)| one.enabled);
+        for (at, upstream) in enabled {
             let at = at.to_string();
             for (member, map) in [("headers", &mut upstream.headers), ("env", &mut upstream.env)] {
                 for (name, secret) in map {

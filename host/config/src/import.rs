@@ -1,105 +1,147 @@
-//! Converts the `mcpServers` of an MCP client's configuration to upstreams of a gateway file.
+//! Converts the MCP servers of a client's configuration to upstreams of a gateway file.
+//!
+//! The format is detected by content: JSON with comments, TOML or YAML, and the member that holds
+//! the servers. `docs/how-to/configure-clients.md` lists the clients.
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
+mod document;
+mod server;
+mod unwrap;
+mod values;
 
-/// The configuration file of an MCP client, in the format common to Claude Desktop, Claude Code,
-/// Cursor and VS Code.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Client {
-    #[serde(alias = "servers", alias = "mcp_servers")]
-    mcp_servers: Map<String, Value>,
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_norway::{Mapping, Value};
+
+use self::document::FoundServer;
+use self::values::Values;
+use crate::{Error, References, Result};
+
+/// A gateway file made from the configuration of a client.
+#[derive(Debug)]
+pub struct Import {
+    /// The gateway file, in YAML.
+    pub yaml: String,
+    /// The environment variables to set before the gateway starts, with the fields that use them.
+    pub variables: BTreeMap<String, Vec<String>>,
+    /// The servers that are left out, each with its reason.
+    pub skipped: Vec<String>,
+    /// The changes of names and the members that are left out.
+    pub notes: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Server {
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: Map<String, Value>,
-    cwd: Option<String>,
-    #[serde(alias = "serverUrl")]
-    url: Option<String>,
-    #[serde(default)]
-    headers: Map<String, Value>,
-}
-
-/// Returns a gateway file in YAML with the servers of a client configuration. Also returns one
-/// message for each server that is left out.
+/// Converts the client configuration `text`, which is the contents of the file at `path`. The
+/// result is a valid gateway file; servers that cannot be converted are left out.
 ///
 /// # Errors
-/// The reason why the text is not a client configuration.
-pub fn import(text: &str) -> Result<(String, Vec<String>), String> {
-    let client: Client = serde_json::from_str(text)
-        .map_err(|error| format!("not a client configuration with `mcpServers`: {error}"))?;
-    let mut left = Vec::new();
-    let mut yaml = String::from("listen: 127.0.0.1:8808\nupstreams:\n");
-    for (name, server) in client.mcp_servers {
-        let server: Server = match serde_json::from_value(server) {
-            Ok(server) => server,
-            Err(error) => {
-                left.push(format!("{name}: {error}"));
+/// [`Error::Format`] if the text cannot be parsed or contains no server that can be converted.
+pub fn import(path: &Path, text: &str) -> Result<Import> {
+    let format = |reason: String| Error::Format { path: path.to_owned(), reason };
+    let client = document::read(path, text).map_err(format)?;
+    let mut values = Values::new(&client, path);
+    let (mut skipped, mut notes, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let mut entries: Vec<Value> = Vec::new();
+    let mut known = Vec::new();
+    for found in &client.servers {
+        // Projects often repeat a server. The folder of a project matters to a command only.
+        let project = found.project.as_ref().filter(|_| found.server.contains_key("command"));
+        let identity = (&found.name, &found.server, project);
+        if known.contains(&identity) {
+            continue;
+        }
+        known.push(identity);
+        let place = found.place();
+        let name = unique(upstream_name(&found.name), &mut names);
+        values.start(&name, &found.server);
+        let converted = server::convert(found, &client, &mut values)
+            .and_then(|(entry, left)| Ok((valid(&name, entry)?, left)));
+        let (entry, left) = match converted {
+            Ok(converted) => converted,
+            Err(reason) => {
+                names.remove(&name);
+                skipped.push(format!("{}: {place}: {reason}", path.display()));
                 continue;
             }
         };
-        let command: Vec<&str> =
-            server.command.iter().chain(&server.args).map(String::as_str).collect();
-        // JSON on one line is valid YAML and needs no quoting rules.
-        let line = |value: &Value| value.to_string();
-        let mut entry = format!("  - name: {}\n", line(&plain(&name).into()));
-        if !command.is_empty() {
-            entry.push_str(&format!("    command: {}\n", line(&command.into())));
-        } else if let Some(url) = server.url {
-            entry.push_str(&format!("    url: {}\n", line(&url.into())));
-        } else {
-            left.push(format!("{name}: it has neither `command` nor `url`"));
-            continue;
+        values.accept(entry.get("enabled").is_none());
+        if name != found.name {
+            notes.push(format!("{}: {place}: the upstream is named `{name}`", path.display()));
         }
-        for (member, map) in [("env", server.env), ("headers", server.headers)] {
-            if !map.is_empty() {
-                entry.push_str(&format!("    {member}: {}\n", line(&map.into())));
-            }
-        }
-        if let Some(cwd) = server.cwd {
-            entry.push_str(&format!("    cwd: {}\n", line(&cwd.into())));
-        }
-        yaml.push_str(&entry);
+        notes.extend(left.iter().map(|note| format!("{}: {place}: {note}", path.display())));
+        entries.push(entry);
     }
-    Ok((yaml, left))
+    if entries.is_empty() {
+        let reasons: String = skipped.iter().map(|one| format!("\n  {one}")).collect();
+        return Err(format(match reasons.as_str() {
+            "" => "the file contains no MCP servers: expected `mcpServers`, `servers`, \
+                   `context_servers`, `mcp`, `mcp_servers` or `extensions` with at least one server"
+                .to_owned(),
+            reasons => format!("no server can be imported:{reasons}"),
+        }));
+    }
+    let yaml = document(entries).map_err(|error| format(error.to_string()))?;
+    Ok(Import { yaml, variables: values.into_variables(), skipped, notes })
+}
+
+/// Returns the text of a gateway file with these upstreams.
+fn document(upstreams: Vec<Value>) -> serde_norway::Result<String> {
+    let mut file = Mapping::new();
+    file.insert("listen".into(), "127.0.0.1:8808".into());
+    file.insert("upstreams".into(), Value::Sequence(upstreams));
+    serde_norway::to_string(&file)
+}
+
+/// Returns the upstream with its name, or the reason why a gateway file with it is invalid.
+fn valid(name: &str, entry: Mapping) -> std::result::Result<Value, String> {
+    let mut named = Mapping::new();
+    named.insert("name".into(), name.into());
+    named.extend(entry);
+    let entry = Value::Mapping(named);
+    let text = document(vec![entry.clone()]).map_err(|error| error.to_string())?;
+    match crate::parse(Path::new("gateway.yaml"), &text, [], References::Keep) {
+        Ok(_) => Ok(entry),
+        Err(Error::Config { issues, .. }) => {
+            let reasons = issues.0.iter().map(|issue| match issue.steps.get(2..) {
+                Some([]) | None => issue.reason.clone(),
+                Some(steps) => format!("{}: {}", steps.join("."), issue.reason),
+            });
+            Err(Vec::from_iter(reasons).join("; "))
+        }
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Returns a valid upstream name for a server's name: invalid characters become `-`, and the length
 /// is at most 32.
-fn plain(name: &str) -> String {
-    let mut plain: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') { c } else { '-' })
-        .take(32)
-        .collect();
-    if plain.is_empty() {
-        plain.push('x');
+fn upstream_name(name: &str) -> String {
+    let valid =
+        |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let mut result: String = name.chars().map(valid).collect();
+    // `__` separates the upstream from the tool in tool names.
+    while result.contains("__") {
+        result = result.replace("__", "_");
     }
-    plain
+    result.truncate(32);
+    let result = result.trim_matches(['-', '_']);
+    if result.is_empty() { "server".to_owned() } else { result.to_owned() }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Returns `name`, or `name` with a number if it is in `names`, and adds the result to `names`.
+fn unique(name: String, names: &mut BTreeSet<String>) -> String {
+    let mut result = name.clone();
+    let mut number = 2;
+    while !names.insert(result.clone()) {
+        let suffix = format!("-{number}");
+        let start: String = name.chars().take(32 - suffix.len()).collect();
+        result = start + &suffix;
+        number += 1;
+    }
+    result
+}
 
-    #[test]
-    fn imported_servers_are_valid() {
-        let (yaml, left) = import(
-            r#"{"mcpServers": {"my files": {"command": "npx", "args": ["-y", "x: y"], "env": {"TOKEN": "${env:HOME}"}},
-                "web": {"type": "http", "url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${env:HOME}"}}, "odd": {}}}"#,
-        )
-        .unwrap();
-        assert_eq!(left, ["odd: it has neither `command` nor `url`"]);
-        let config = super::super::parse("g.yaml".as_ref(), &yaml, []).unwrap();
-        assert_eq!(config.upstreams[0].command, ["npx", "-y", "x: y"]);
-        assert_eq!(config.upstreams[0].name, "my-files");
-        assert_eq!(config.upstreams[1].url.as_deref(), Some("https://example.com/mcp"));
-        assert!(import("{}").is_err());
+impl FoundServer {
+    /// Returns the path of the server in its file.
+    fn place(&self) -> String {
+        format!("{}.{}", self.container, self.name)
     }
 }

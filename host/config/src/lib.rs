@@ -16,12 +16,13 @@ mod schema;
 mod secret;
 mod upstream;
 
+pub use check::References;
 pub use error::{Error, Result};
 pub use gateway_file::{
     Access, Admin, Audit, Config, Jwt, Limits, Naming, Policy, RateLimit, Telemetry, Tls,
 };
 pub use guard::{Component, Requirement, Store};
-pub use import::import;
+pub use import::{Import, import};
 pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutOptions};
 pub use secret::Secret;
 pub use upstream::{
@@ -41,12 +42,20 @@ use crate::document::{self as file, OVERRIDE, POLICY_OVERRIDE};
 /// [`Error::File`], [`Error::Format`] if it cannot be parsed, [`Error::Config`] with all its
 /// errors.
 pub fn read(path: &Path) -> Result<Config> {
+    read_with(path, References::Resolve)
+}
+
+/// Reads and validates a gateway file, and resolves its references or keeps them.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(path: &Path, references: References) -> Result<Config> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| Error::File { path: path.to_owned(), source })?;
     // Overrides of the policy apply when the policy is read.
     let environment = std::env::vars()
         .filter(|(name, _)| name.starts_with(OVERRIDE) && !name.starts_with(POLICY_OVERRIDE));
-    parse(path, &text, environment)
+    parse(path, &text, environment, references)
 }
 
 /// Validates `text` as the contents of the gateway file at `path`. `overrides` are names and values
@@ -58,6 +67,7 @@ pub fn parse(
     path: &Path,
     text: &str,
     overrides: impl IntoIterator<Item = (String, String)>,
+    references: References,
 ) -> Result<Config> {
     let mut document = file::parse(path, text)?;
     if document.is_null() {
@@ -67,7 +77,7 @@ pub fn parse(
         file::override_with(&mut document, name.trim_start_matches(OVERRIDE), &value);
     }
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    check::check(document, &folder).map_err(|issues| Error::Config {
+    check::check(document, &folder, references).map_err(|issues| Error::Config {
         path: path.to_owned(),
         issues: file::with_lines(issues, path, text),
     })
@@ -85,7 +95,8 @@ mod tests {
 
     fn read(text: &str, overrides: &[(&str, &str)]) -> std::result::Result<Config, String> {
         let overrides = overrides.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        parse(Path::new("gateway.yaml"), text, overrides).map_err(|error| error.to_string())
+        parse(Path::new("gateway.yaml"), text, overrides, References::Resolve)
+            .map_err(|error| error.to_string())
     }
 
     const ONE: &str = "upstreams:\n  - name: files\n    command: [cat]\n";
@@ -129,16 +140,28 @@ mod tests {
     }
 
     #[test]
+    fn wrong_types_show_what_is_expected() {
+        let text = format!("listen: 8808\naccess: {{rateLimit: 0}}\n{ONE}");
+        let faults = read(&text, &[]).unwrap_err();
+        for expected in [
+            "line 1: listen: expected string such as \"127.0.0.1:8808\", found integer",
+            "line 2: access.rateLimit: expected object with burst, perMinute, found integer",
+        ] {
+            assert!(faults.contains(expected), "{expected} is not in:\n{faults}");
+        }
+    }
+
+    #[test]
     fn secrets_are_resolved_and_hidden() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), "hidden-token\n").unwrap();
         let path = folder.path().join("gateway.yaml");
         let text = "upstreams:\n  - name: a\n    url: http://127.0.0.1:1/mcp\n    headers:\n      X-Token: Bearer ${file:token}\n";
-        let config = parse(&path, text, []).unwrap();
+        let config = parse(&path, text, [], References::Resolve).unwrap();
         assert_eq!(config.upstreams[0].headers["X-Token"].expose(), "Bearer hidden-token");
         assert!(!format!("{config:?}").contains("hidden-token"));
         let missing = text.replace("file:token", "env:CONTEXT_GUARD_NO_SUCH_VARIABLE");
-        let fault = parse(&path, &missing, []).unwrap_err().to_string();
+        let fault = parse(&path, &missing, [], References::Resolve).unwrap_err().to_string();
         assert!(
             fault.contains("CONTEXT_GUARD_NO_SUCH_VARIABLE") && fault.contains("line 5"),
             "{fault}"

@@ -28,7 +28,12 @@ impl<'a> Checker<'a> {
         }
         let types = types(schema);
         if !types.is_empty() && !types.iter().any(|name| has_type(value, name)) {
-            return self.fault(format!("expected {}, found {}", types.join(" or "), kind(value)));
+            let expected = types.join(" or ");
+            return self.fault(format!(
+                "expected {expected}{}, found {}",
+                hint(schema),
+                kind(value)
+            ));
         }
         if let Some(number) = value.as_f64() {
             let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
@@ -102,6 +107,17 @@ impl<'a> Checker<'a> {
 
     fn fault(&mut self, reason: String) {
         self.issues.push(Issue { line: None, steps: self.steps.clone(), reason });
+    }
+}
+
+/// Returns an example of a value, or the names of its members.
+fn hint(schema: &Value) -> String {
+    if let Some(example) = schema.pointer("/examples/0") {
+        return format!(" such as {example}");
+    }
+    match schema.get("properties").and_then(Value::as_object) {
+        Some(members) => format!(" with {}", Vec::from_iter(members.keys().cloned()).join(", ")),
+        None => String::new(),
     }
 }
 

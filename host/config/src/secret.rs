@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A text with secrets. `${env:NAME}` and `${file:PATH}` are replaced by their values.
+/// A text with secrets. `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}` are replaced by their
+/// values.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(
@@ -60,45 +61,79 @@ impl Secret {
     /// resolved yet.
     pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
         let references = self.0.split("${env:").skip(1);
-        references.filter_map(|rest| Some(rest.split_once('}')?.0))
+        references.filter_map(|rest| rest.split_once('}')?.0.split(":-").next())
     }
 
-    /// Replaces `${env:NAME}` and `${file:PATH}` by their values. Relative paths start from
-    /// `folder`. A line break at the end of a file is dropped.
+    /// Replaces `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}` by their values. Relative
+    /// paths start from `folder`. A line break at the end of a file is dropped.
     ///
     /// # Errors
     /// A message with the reference that cannot be resolved, without resolved values.
     pub(super) fn resolve(&mut self, folder: &Path) -> Result<(), String> {
-        let mut resolved = String::new();
-        let text = std::mem::take(&mut self.0);
-        self.2.clone_from(&text);
-        let mut rest = text.as_str();
-        while let Some((before, reference)) = rest.split_once("${") {
-            let Some((reference, after)) = reference.split_once('}') else {
-                return Err("`${` is never closed by `}`".to_owned());
-            };
-            resolved.push_str(before);
-            resolved.push_str(&look_up(reference, folder)?);
-            self.1.extend(reference.strip_prefix("file:").map(|path| folder.join(path)));
-            rest = after;
-        }
-        resolved.push_str(rest);
+        self.2.clone_from(&self.0);
+        let (resolved, files) = replace_references(&self.0, folder, true)?;
         self.0 = resolved;
+        self.1.extend(files);
         Ok(())
     }
 }
 
-fn look_up(reference: &str, folder: &Path) -> Result<String, String> {
-    match reference.split_once(':') {
-        Some(("env", name)) => {
-            std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))
+/// Replaces the references in `text` as [`Secret::resolve`] does, but leaves other texts in `${…}`
+/// as they are, because a program may expand them itself.
+pub(super) fn resolve_text(text: &str, folder: &Path) -> Result<String, String> {
+    replace_references(text, folder, false).map(|(resolved, _)| resolved)
+}
+
+/// Returns `text` with its references replaced, and the paths of the files that were read. Other
+/// texts in `${…}` are errors if `strict` is true; otherwise they remain.
+fn replace_references(
+    text: &str,
+    folder: &Path,
+    strict: bool,
+) -> Result<(String, Vec<PathBuf>), String> {
+    let (mut resolved, mut files) = (String::new(), Vec::new());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((reference, after)) = after.split_once('}') else {
+            if strict {
+                return Err("`${` is never closed by `}`".to_owned());
+            }
+            break;
+        };
+        resolved.push_str(before);
+        match reference.split_once(':') {
+            Some(("env", name)) => resolved.push_str(&variable(name)?),
+            Some(("file", path)) => {
+                let path = folder.join(path);
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+                files.push(path);
+                resolved.push_str(text.trim_end_matches(['\r', '\n']));
+            }
+            _ if strict => {
+                return Err(format!(
+                    "`${{{reference}}}` is neither ${{env:NAME}} nor ${{file:PATH}}"
+                ));
+            }
+            _ => resolved.push_str(&format!("${{{reference}}}")),
         }
-        Some(("file", path)) => {
-            let path = folder.join(path);
-            let text = std::fs::read_to_string(&path)
-                .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-            Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-        }
-        _ => Err(format!("`${{{reference}}}` is neither ${{env:NAME}} nor ${{file:PATH}}")),
+        rest = after;
+    }
+    resolved.push_str(rest);
+    Ok((resolved, files))
+}
+
+/// Returns the value of an environment variable. `NAME:-default` has a default for a variable that
+/// is empty or not set, as in shells.
+fn variable(reference: &str) -> Result<String, String> {
+    let (name, default) = match reference.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (reference, None),
+    };
+    match (std::env::var(name), default) {
+        (Ok(value), None) => Ok(value),
+        (Ok(value), Some(_)) if !value.is_empty() => Ok(value),
+        (_, Some(default)) => Ok(default.to_owned()),
+        (Err(_), None) => Err(format!("the environment variable {name} is not set")),
     }
 }

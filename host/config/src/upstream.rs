@@ -10,12 +10,16 @@ use serde::{Deserialize, Serialize};
 use super::secret::Secret;
 
 /// An upstream: one of `command`, `url` and `rest`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Upstream {
     /// The name: the part before `__` in tool names, and before `::` in policy rules.
     pub name: String,
-    /// An MCP server over standard input and output: the program and its arguments.
+    /// True if the gateway serves the upstream. With false, nothing is started, and references to
+    /// variables and files are not resolved.
+    pub enabled: bool,
+    /// An MCP server over standard input and output: the program and its arguments. They may contain
+    /// `${env:NAME}` and `${file:PATH}`.
     pub command: Vec<String>,
     /// The environment variables of the command, in addition to those that it inherits.
     pub env: BTreeMap<String, Secret>,
@@ -28,11 +32,11 @@ pub struct Upstream {
     pub withheld_env: Vec<String>,
     /// The level at which the lines are logged that the command writes to standard error.
     pub stderr_level: StderrLevel,
-    /// The working folder of the command.
+    /// The working folder of the command. It may contain `${env:NAME}`.
     pub cwd: Option<PathBuf>,
     /// The callers that share a process, or a session of an HTTP server.
     pub isolation: Isolation,
-    /// An MCP server over Streamable HTTP.
+    /// An MCP server over Streamable HTTP. The URL may contain `${env:NAME}` and `${file:PATH}`.
     pub url: Option<String>,
     /// A JSON API.
     pub rest: Option<Rest>,
@@ -59,6 +63,49 @@ pub enum StderrLevel {
     Info,
     /// As warnings.
     Warn,
+}
+
+impl Default for Upstream {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            enabled: true,
+            command: Vec::new(),
+            env: BTreeMap::new(),
+            inherit_env: Vec::new(),
+            withheld_env: Vec::new(),
+            stderr_level: StderrLevel::default(),
+            cwd: None,
+            isolation: Isolation::default(),
+            url: None,
+            rest: None,
+            headers: BTreeMap::new(),
+            authorization: Authorization::default(),
+            era: ProtocolModeSetting::default(),
+            limits: UpstreamLimits::default(),
+        }
+    }
+}
+
+impl Upstream {
+    /// Calls `see` with every text that may contain references, and its path in the upstream.
+    pub(super) fn each_reference(&mut self, see: &mut dyn FnMut(&[&str], &mut String)) {
+        for (index, argument) in self.command.iter_mut().enumerate() {
+            see(&["command", &index.to_string()], argument);
+        }
+        if let Some(url) = &mut self.url {
+            see(&["url"], url);
+        }
+        if let Some(rest) = &mut self.rest {
+            see(&["rest", "url"], &mut rest.url);
+        }
+        if let Some(cwd) = &mut self.cwd {
+            // A path that is not Unicode cannot come from a gateway file.
+            let mut text = cwd.to_string_lossy().into_owned();
+            see(&["cwd"], &mut text);
+            *cwd = PathBuf::from(text);
+        }
+    }
 }
 
 /// The callers that share a process or session of an upstream.

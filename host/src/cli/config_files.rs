@@ -1,11 +1,11 @@
 //! `context-guard config`: checks, imports and describes gateway files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::Result;
 use clap::{Args, Subcommand};
-use context_guard::config;
+use context_guard::config::{self, References, Upstream};
 
 use super::runtime::{self, GatewayFiles};
 
@@ -19,13 +19,21 @@ pub(crate) struct Config {
 #[derive(Subcommand)]
 enum ConfigCommand {
     /// List all errors of a gateway file and its policy, each with line and path. Starts nothing.
+    /// Warns of programs that are not on PATH.
     Check {
         /// The gateway file: .yaml, .json or .toml.
         file: PathBuf,
+        /// Accept variables and files of secrets that do not exist here, as in CI.
+        #[arg(long)]
+        no_secrets: bool,
     },
-    /// Convert the mcpServers of a client's JSON file to a gateway file on standard output.
+    /// Convert the servers of a client's configuration to a gateway file on standard output.
+    ///
+    /// Reads the files of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Cline, Gemini
+    /// CLI, Zed, opencode, LM Studio, Codex and Goose. Secrets become references to environment
+    /// variables. Standard error lists these variables and everything that is left out.
     Import {
-        /// The client's file, such as claude_desktop_config.json or .mcp.json.
+        /// The client's file, such as claude_desktop_config.json, .mcp.json or config.toml.
         file: PathBuf,
     },
     /// Print the JSON Schema of gateway files.
@@ -35,27 +43,64 @@ enum ConfigCommand {
 impl Config {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self.command {
-            ConfigCommand::Check { file } => {
-                let config = config::read(&file)?;
-                let files = GatewayFiles { config: file.clone(), component: None };
-                let layout = files.layout_of(&config)?;
-                runtime::check(&layout)?;
-                let names: Vec<&str> =
-                    config.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
-                say!("{}: valid; upstreams: {}", file.display(), names.join(", "));
-            }
-            ConfigCommand::Import { file } => {
-                let text = std::fs::read_to_string(&file)
-                    .with_context(|| format!("cannot read {}", file.display()))?;
-                let (yaml, left) = config::import(&text)
-                    .map_err(|reason| anyhow!("{}: {reason}", file.display()))?;
-                for left in left {
-                    eprintln!("context-guard: skipped: {left}");
-                }
-                super::say(format_args!("{}", yaml.trim_end()));
-            }
+            ConfigCommand::Check { file, no_secrets } => check(&file, no_secrets)?,
+            ConfigCommand::Import { file } => import(&file)?,
             ConfigCommand::Schema => say!("{:#}", config::schema()),
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn check(file: &Path, no_secrets: bool) -> Result<()> {
+    let references = if no_secrets { References::Keep } else { References::Resolve };
+    let config = config::read_with(file, references)?;
+    let files = GatewayFiles { config: file.to_owned(), component: None };
+    runtime::check(&files.layout_of(&config)?)?;
+    for upstream in &config.upstreams {
+        if let Some(reason) = missing_program(upstream, &config.folder) {
+            eprintln!("context-guard: warning: {}: {}: {reason}", file.display(), upstream.name);
+        }
+    }
+    let names: Vec<&str> = config.upstreams.iter().map(|one| one.name.as_str()).collect();
+    let disabled = match config.disabled.join(", ") {
+        names if names.is_empty() => names,
+        names => format!("; disabled: {names}"),
+    };
+    say!("{}: valid; upstreams: {}{disabled}", file.display(), names.join(", "));
+    Ok(())
+}
+
+/// Returns a message if the program of the upstream does not exist on this machine.
+fn missing_program(upstream: &Upstream, folder: &Path) -> Option<String> {
+    let program = upstream.command.first().filter(|program| !program.contains("${"))?;
+    let path = match upstream.env.get("PATH") {
+        Some(path) => Some(path.expose().into()),
+        None => std::env::var_os("PATH"),
+    };
+    let cwd = match &upstream.cwd {
+        Some(cwd) => folder.join(cwd),
+        None => std::env::current_dir().ok()?,
+    };
+    which::which_in(program, path, cwd).err()?;
+    Some(format!("the program `{program}` is not on PATH: install it, or write its absolute path"))
+}
+
+fn import(file: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| config::Error::File { path: file.to_owned(), source })?;
+    let imported = config::import(file, &text)?;
+    for skipped in imported.skipped {
+        eprintln!("context-guard: skipped: {skipped}");
+    }
+    for note in imported.notes {
+        eprintln!("context-guard: note: {note}");
+    }
+    if !imported.variables.is_empty() {
+        eprintln!("context-guard: set these variables before `context-guard serve`:");
+        for (name, fields) in imported.variables {
+            eprintln!("  {name}  ({})", fields.join(", "));
+        }
+    }
+    say!("{}", imported.yaml.trim_end());
+    Ok(())
 }

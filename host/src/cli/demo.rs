@@ -1,9 +1,10 @@
 //! `context-guard demo`: compares an example server with and without the guard.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -15,13 +16,13 @@ mod client;
 use client::Client;
 
 const AFTER_HELP: &str = "\
-The example server is built by `cargo xtask run -- demo`. To see your own server's tools instead, use `context-guard wrap` in your client.";
+The example server is part of this program. To see your own server's tools instead, use `context-guard wrap` in your client.";
 
 /// Call the tools of an example server with and without the guard, and compare.
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Demo {
-    /// The example server, if it is not beside this program.
+    /// A server with the same tools, instead of the example server.
     #[arg(long, value_name = "FILE")]
     upstream: Option<PathBuf>,
 }
@@ -39,17 +40,18 @@ const CALLS: [(&str, &str); 7] = [
 impl Demo {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let program = std::env::current_exe().context("cannot find the path of this program")?;
-        let upstream = match self.upstream {
-            Some(path) => path,
-            None => beside(&program)?,
+        let server = match &self.upstream {
+            Some(path) => vec![path.as_os_str()],
+            None => vec![program.as_os_str(), OsStr::new("example-server")],
         };
-        say!(
-            "Starting {} twice: directly, and behind `context-guard wrap --`.\n",
-            upstream.display()
-        );
-        let mut raw = Client::start(&upstream, &[])?;
-        let wrap = ["wrap".as_ref(), "--".as_ref(), upstream.as_os_str()];
-        let mut guarded = Client::start(&program, &wrap)?;
+        let name = match &self.upstream {
+            Some(path) => path.display().to_string(),
+            None => "the example server".to_owned(),
+        };
+        say!("Starting {name} twice: directly, and behind `context-guard wrap --`.\n");
+        let mut raw = Client::start(&server)?;
+        let wrap = [program.as_os_str(), OsStr::new("wrap"), OsStr::new("--")];
+        let mut guarded = Client::start(&[&wrap[..], &server].concat())?;
 
         let mut report =
             table::new(&["tool", "raw tokens", "guarded tokens", "saved", "result notice"]);
@@ -91,19 +93,7 @@ impl Demo {
     }
 }
 
-fn beside(program: &Path) -> Result<PathBuf> {
-    let name = format!("property_server{}", std::env::consts::EXE_SUFFIX);
-    let path = program.with_file_name(name);
-    if !path.is_file() {
-        bail!(
-            "no example server at {}: build it with `cargo xtask build` or pass --upstream FILE",
-            path.display()
-        );
-    }
-    Ok(path)
-}
-
-/// Returns the first clause of an answer's result notice, without the cursor.
+/// Returns the first clause of the result notice in an answer, without its long cursor.
 fn notice_summary(answer: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let blocks =

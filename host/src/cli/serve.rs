@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use context_guard::cache::Cache;
 use context_guard::clock::SystemClock;
@@ -30,7 +30,7 @@ A small gateway.yaml:
       url: https://search.example/mcp
 
 Clients connect to http://127.0.0.1:8808/mcp and see the tools files__read_file, search__query and so on.
-`context-guard config import CLIENT.json` makes such a file from a client's mcpServers, `context-guard config check FILE` lists every fault of one.
+`context-guard config import FILE` makes such a file from the configuration of a client, `context-guard config check FILE` lists every fault of one.
 Members can be set by the environment: CONTEXT_GUARD__LIMITS__CONCURRENCY=64 sets limits.concurrency.";
 
 /// Run the gateway: many MCP servers and JSON APIs behind one endpoint.
@@ -40,9 +40,9 @@ pub(crate) struct Serve {
     /// The gateway file: .yaml, .json or .toml.
     #[arg(long, short, value_name = "FILE")]
     config: PathBuf,
-    /// The listen address, instead of the one in the file.
+    /// The listen address, such as 127.0.0.1:8808, instead of the one in the file.
     #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
+    listen: Option<std::net::SocketAddr>,
     /// The guard component, instead of the embedded one.
     #[arg(long, value_name = "FILE", env = "CONTEXT_GUARD_COMPONENT")]
     component: Option<PathBuf>,
@@ -52,7 +52,10 @@ impl Serve {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let mut config = config::read(&self.config)?;
         if let Some(listen) = self.listen {
-            config.listen = listen;
+            config.listen = listen.to_string();
+        }
+        if config.upstreams.is_empty() {
+            bail!("{}: every upstream is disabled: enable at least one", self.config.display());
         }
         let files = GatewayFiles { config: self.config, component: self.component };
         let layout = files.layout_of(&config)?;

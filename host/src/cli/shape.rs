@@ -10,6 +10,7 @@ use clap::Args;
 use context_guard::clock::SystemClock;
 use context_guard::engine::LossClass;
 use context_guard::{answer, config};
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::payload::{Answer, Payload};
@@ -162,7 +163,7 @@ impl Shape {
             };
         eprintln!("{report}\nloss   {}\ncursor {cursor}", loss(&answer));
         if let Some(notice) = answer::notice(&answer.message).filter(|_| !self.json) {
-            eprintln!("\n{notice}");
+            eprintln!("\n{}", command_line_notice(&notice)?);
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -185,6 +186,16 @@ impl Shape {
             other => other.context("cannot write the answer"),
         }
     }
+}
+
+/// Returns a notice with options of this command where it names the read tool and its arguments.
+fn command_line_notice(notice: &str) -> Result<String> {
+    let argument = Regex::new(r#""(cursor|fields|path|grep|aggregate)":"([^"]*)""#)?;
+    let bare = Regex::new(r#""(path|grep|aggregate)""#)?;
+    let call = Regex::new(r"(?:call )?context_guard_read with \{([^}]*)\}")?;
+    let notice = argument.replace_all(notice, "--$1 $2").replace(",--", " --");
+    let notice = bare.replace_all(&notice, "--$1");
+    Ok(call.replace_all(&notice, "repeat this command with $1").into_owned())
 }
 
 fn loss(answer: &Answer) -> &'static str {

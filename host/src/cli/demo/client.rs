@@ -17,8 +17,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Starts the server `program` with `arguments`, and performs the MCP handshake.
-    pub(super) fn start(program: &Path, arguments: &[&OsStr]) -> Result<Self> {
+    /// Starts the server with this command line and initializes the session.
+    pub(super) fn start(command: &[&OsStr]) -> Result<Self> {
+        let (program, arguments) = command.split_first().context("the command is empty")?;
         let mut child = Command::new(program)
             .args(arguments)
             // The cursors are used in this process only, so a constant key is sufficient.
@@ -26,7 +27,7 @@ impl Client {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
+            .with_context(|| format!("cannot start {}", Path::new(program).display()))?;
         let output = BufReader::new(child.stdout.take().context("the server has no output")?);
         let mut client = Self { input: child.stdin.take(), child, output, last_id: 0 };
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "context-guard demo", "version": env!("CARGO_PKG_VERSION")}});
