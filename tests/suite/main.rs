@@ -15,6 +15,7 @@ mod commands;
 mod config_docs;
 mod conformance;
 mod contract;
+mod documents;
 mod engine;
 mod envoy;
 mod estimates;
