@@ -204,7 +204,7 @@ impl Side for Whole {
 
     fn read(&self, message: &[u8]) -> Result<Vec<u8>> {
         match self.0.request(&self.1, message) {
-            filter::Request::Answer(answer, _) => Ok(answer),
+            filter::Request::Answer(answer, ..) => Ok(answer),
             filter::Request::Forward(..) => bail!("not answered"),
         }
     }

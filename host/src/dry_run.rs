@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::json;
 
-use crate::answer::{o200k, visible};
+use crate::answer::{next_cursor, o200k, visible, whole_cursor};
 use crate::clock::ManualClock;
 use crate::engine::CallContext;
 use crate::filter::{Filter, Request};
@@ -23,6 +24,9 @@ pub struct Side {
     /// answers contain.
     #[serde(rename = "needles")]
     pub key_facts: u64,
+    /// The number of key facts that the sent answers and one further read of each contain.
+    #[serde(rename = "reachableNeedles")]
+    pub reachable_facts: u64,
     /// The number of guard calls that failed.
     pub faults: u64,
     /// The number of answers that the guard changed.
@@ -32,14 +36,22 @@ pub struct Side {
 }
 
 impl Side {
-    fn measure(sent: Option<&[u8]>, original: &[u8], facts: &KeyFacts) -> Self {
+    /// Measures an answer. `read` is the answer to one further read of it, if it has a cursor.
+    fn measure(
+        sent: Option<&[u8]>,
+        read: Option<&[u8]>,
+        original: &[u8],
+        facts: &KeyFacts,
+    ) -> Self {
         let message = sent.unwrap_or(original);
         let shown = visible(message);
         let tokens = o200k(&shown);
+        let both = read.map_or_else(String::new, |read| format!("{shown}\n{}", visible(read)));
         Self {
             tokens,
             bytes: message.len() as u64,
             key_facts: facts.count_in(&shown),
+            reachable_facts: facts.count_in(if read.is_some() { &both } else { &shown }),
             faults: 0,
             shaped: u64::from(sent.is_some()),
             largest: tokens,
@@ -50,6 +62,7 @@ impl Side {
         self.tokens += other.tokens;
         self.bytes += other.bytes;
         self.key_facts += other.key_facts;
+        self.reachable_facts += other.reachable_facts;
         self.faults += other.faults;
         self.shaped += other.shaped;
         self.largest = self.largest.max(other.largest);
@@ -106,6 +119,22 @@ impl Row {
     pub fn recall(&self, side: &Side) -> f64 {
         ratio(side.key_facts, self.key_facts).unwrap_or(1.0)
     }
+
+    /// Returns the share of key facts that the answers of `side` and one further read of each
+    /// retain; 1 if the original answers have none.
+    #[must_use]
+    pub fn reachable(&self, side: &Side) -> f64 {
+        ratio(side.reachable_facts, self.key_facts).unwrap_or(1.0)
+    }
+
+    /// Returns the share of key facts that is lost from `before` to `after`: in the answers, or in
+    /// the answers with one further read, whichever is larger. 0 if nothing is lost.
+    #[must_use]
+    pub fn recall_loss(&self) -> f64 {
+        let first = self.recall(&self.before) - self.recall(&self.after);
+        let reachable = self.reachable(&self.before) - self.reachable(&self.after);
+        first.max(reachable).max(0.0)
+    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a ratio of counts")]
@@ -156,7 +185,10 @@ pub fn compare(
         let facts = KeyFacts::extract(response.as_bytes());
         let side = |filter: &Filter| {
             let sent = send(filter, exchange, request.as_bytes(), response.as_bytes());
-            Side { faults: sent.1, ..Side::measure(sent.0.as_deref(), response.as_bytes(), &facts) }
+            let shaped = sent.0.as_deref();
+            let read = shaped.and_then(|shaped| read_on(filter, exchange, shaped));
+            let side = Side::measure(shaped, read.as_deref(), response.as_bytes(), &facts);
+            Side { faults: sent.1, ..side }
         };
         let (now, then) = (side(before), side(after));
         let row = Row {
@@ -189,6 +221,29 @@ pub fn compare(
     report
 }
 
+fn context(exchange: &Exchange) -> CallContext {
+    CallContext {
+        principal: exchange.principal.clone(),
+        request_id: "replay".to_owned(),
+        upstream: exchange.upstream.clone(),
+        protocol_version: exchange.protocol_version.clone(),
+        ..CallContext::default()
+    }
+}
+
+/// Reads on with the cursor of a shaped answer. Returns `None` if it has none.
+fn read_on(filter: &Filter, exchange: &Exchange, shaped: &[u8]) -> Option<Vec<u8>> {
+    let cursor = next_cursor(shaped).or_else(|| whole_cursor(shaped))?;
+    let read = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "context_guard_read", "arguments": {"cursor": cursor},
+    }});
+    match filter.request(&context(exchange), read.to_string().as_bytes()) {
+        Request::Answer(answer, ..) => Some(answer),
+        // The recording has no answer to a repeated call.
+        Request::Forward(..) => None,
+    }
+}
+
 /// Passes a recorded exchange through a filter. Returns the answer that it sends (`None` if that is
 /// the upstream's), and the number of guard faults.
 fn send(
@@ -197,16 +252,10 @@ fn send(
     request: &[u8],
     response: &[u8],
 ) -> (Option<Vec<u8>>, u64) {
-    let cx = CallContext {
-        principal: exchange.principal.clone(),
-        request_id: "replay".to_owned(),
-        upstream: exchange.upstream.clone(),
-        protocol_version: exchange.protocol_version.clone(),
-        ..CallContext::default()
-    };
+    let cx = context(exchange);
     let faults = filter.faults();
     let sent = match filter.request(&cx, request) {
-        Request::Answer(answer, _) => Some(answer),
+        Request::Answer(answer, ..) => Some(answer),
         Request::Forward(_, ticket) => filter.response(&cx, &ticket, response),
     };
     (sent, filter.faults() - faults)

@@ -202,6 +202,57 @@ fn houses() -> Result<Value> {
 }
 
 #[test]
+fn original_answers_count_once() -> Result<()> {
+    let everything = Server::npm("server-everything", &["stdio"])?.0;
+    let upstreams = json!([
+        houses()?[0],
+        {"name": "everything", "command": everything, "isolation": "shared"},
+    ]);
+    let policy = json!({"endpoints": [{"match": "houses::short_note", "shape": false}]});
+    let gateway = Gateway::start(upstreams, json!({"policy": policy}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let first = client.call("houses__list_bookings", json!({}))?;
+    let mut sent = first.metadata()["estimatedTokens"].as_u64().context("no estimate")?;
+    let original = first.metadata()["originalTokens"].as_u64();
+    let mut cursor = first.next_cursor();
+    for _ in 0..2 {
+        let page = client
+            .call("context_guard_read", json!({"cursor": cursor.context("no further page")?}))?;
+        sent += page.metadata()["estimatedTokens"].as_u64().context("no estimate")?;
+        cursor = page.next_cursor();
+    }
+    client.call("houses__short_note", json!({}))?;
+    let (_, text) = gateway.get_admin("/metrics")?;
+    let sum = |labels: &[&str]| -> u64 {
+        let lines = text.lines().filter(|line| line.starts_with("context_guard_tokens_total{"));
+        let lines = lines.filter(|line| labels.iter().all(|label| line.contains(label)));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    };
+    let tool = ["upstream=\"houses\"", "tool=\"list_bookings\""];
+    let of = |kind: &str, side: &str| {
+        let (kind, side) = (format!("kind=\"{kind}\""), format!("side=\"{side}\""));
+        sum(&[tool[0], tool[1], &kind, &side])
+    };
+    ensure!(Some(of("call", "original")) == original, "{original:?}: {text}");
+    ensure!(of("call", "sent") + of("read", "sent") == sent, "{sent}: {text}");
+    ensure!(of("read", "original") == 0, "{text}");
+    ensure!(!text.contains("upstream=\"\",tool=\"list_bookings\""), "{text}");
+    // Calls that are not shaped are recorded under their tool, with tokens.
+    ensure!(sum(&["tool=\"short_note\"", "side=\"sent\""]) > 0, "{text}");
+    let (_, records) = gateway.get_admin("/admin/telemetry?endpoint=houses::*")?;
+    let records: Value = serde_json::from_str(&records)?;
+    let kinds: Vec<&str> = records["records"]
+        .as_array()
+        .context("no records")?
+        .iter()
+        .filter(|record| record["endpoint"] == "houses::list_bookings")
+        .filter_map(|record| record["kind"].as_str())
+        .collect();
+    ensure!(kinds == ["read", "read", "call"], "{records}");
+    Ok(())
+}
+
+#[test]
 fn dry_run_compares_policies() -> Result<()> {
     let folder = peers::folder("dry-run")?;
     let (traffic, new) = (folder.join("traffic.jsonl"), folder.join("new.yaml"));
@@ -249,10 +300,14 @@ fn dry_run_compares_policies() -> Result<()> {
     let rows = report["report"]["endpoints"].as_array().context("no rows")?;
     ensure!(rows.iter().all(|row| row["after"]["largest"].as_u64() <= Some(1_500)), "{rows:?}");
     // Limits fail the command in CI, and name each endpoint above its limit.
-    for (limit, value, expected) in
-        [("--max-tokens", "1000", "has"), ("--min-recall", "0.99", "recall of key facts")]
-    {
-        let past = run_program(&["replay", &traffic, "--policy", &new, limit, value])?;
+    let fewer = folder.join("fewer.yaml");
+    std::fs::write(&fewer, "defaultPageSize: 5\n")?;
+    let fewer = fewer.display().to_string();
+    for (policy, limit, value, expected) in [
+        (&new, "--max-tokens", "1000", "has"),
+        (&fewer, "--max-recall-loss", "0.01", "recall of key facts falls by"),
+    ] {
+        let past = run_program(&["replay", &traffic, "--policy", policy, limit, value])?;
         ensure!(
             past.status.code() == Some(5)
                 && out(&past).contains("limit exceeded")
@@ -261,6 +316,18 @@ fn dry_run_compares_policies() -> Result<()> {
             out(&past)
         );
     }
+    // The same policy on both sides loses nothing, although a page has few of the key facts.
+    let unchanged =
+        ["--before", &new, "--policy", &new, "--max-growth", "0", "--max-recall-loss", "0"];
+    let unchanged = run_program(&[["replay", &traffic].as_slice(), &unchanged].concat())?;
+    ensure!(unchanged.status.success(), "{}", out(&unchanged));
+    let bookings = rows.iter().find(|row| row["endpoint"] == "houses::list_bookings");
+    let bookings = &bookings.context("no bookings")?["after"];
+    ensure!(
+        bookings["needles"].as_u64() > Some(0)
+            && bookings["reachableNeedles"].as_u64() > bookings["needles"].as_u64(),
+        "{bookings}"
+    );
     let grown = run_program(&["replay", &traffic, "--before", &new, "--max-growth", "10"])?;
     ensure!(out(&grown).contains("worst results"), "{}", out(&grown));
     ensure!(

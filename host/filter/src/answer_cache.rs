@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
+use super::layer::{AnswerSource, GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
 use crate::cache::{Cache, CacheKey};
 use crate::engine::CacheTier;
@@ -33,7 +33,8 @@ impl AnswerCache {
         let mut output = next.on_response(GuardCall { message: &message, ..call }, ticket).ok()?;
         // The tier is known only after shaping, and each tier has its own maximum age.
         output.decision.cache = Some(self.0.fresh_tier(&hit, &output.decision)?);
-        Some(RequestOutput::Answer(output.shaped.unwrap_or(message), output.decision))
+        let answer = output.shaped.unwrap_or(message);
+        Some(RequestOutput::Answer(answer, output.decision, AnswerSource::Cache))
     }
 }
 
@@ -56,7 +57,7 @@ impl Layer for AnswerCache {
             RequestOutput::Forward { .. } => {}
             // The guard answered the same call in another form from its snapshot, which is a copy
             // of the cached answer. Metrics count this as a hit.
-            RequestOutput::Answer(_, decision) => {
+            RequestOutput::Answer(_, decision, _) => {
                 if self
                     .key(call, call.message)
                     .is_some_and(|key| self.0.is_same_call(&key, decision))

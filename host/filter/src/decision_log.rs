@@ -2,7 +2,7 @@
 
 use tracing::info;
 
-use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput};
+use super::layer::{AnswerSource, GuardCall, Layer, Next, RequestOutput, ResponseOutput};
 use super::ticket::GuardTicket;
 use crate::engine::Result;
 use crate::engine::{Decision, LossClass};
@@ -11,8 +11,12 @@ use crate::engine::{Decision, LossClass};
 pub(super) struct DecisionLog;
 
 impl DecisionLog {
-    fn report(call: GuardCall<'_>, decision: &mut Decision) {
-        call.revision.stats.answered(decision);
+    fn report(call: GuardCall<'_>, decision: &mut Decision, is_read: bool) {
+        if is_read {
+            call.revision.stats.read(decision);
+        } else {
+            call.revision.stats.answered(decision);
+        }
         decision.revision = Some(call.revision.number);
         if decision.loss == LossClass::None && decision.mode == "full" {
             return;
@@ -34,8 +38,8 @@ impl DecisionLog {
 impl Layer for DecisionLog {
     fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
         let mut output = next.on_request(call)?;
-        if let RequestOutput::Answer(_, decision) = &mut output {
-            Self::report(call, decision);
+        if let RequestOutput::Answer(_, decision, source) = &mut output {
+            Self::report(call, decision, *source == AnswerSource::Guard);
         }
         Ok(output)
     }
@@ -47,7 +51,7 @@ impl Layer for DecisionLog {
         next: Next<'_>,
     ) -> Result<ResponseOutput> {
         let mut output = next.on_response(call, ticket)?;
-        Self::report(call, &mut output.decision);
+        Self::report(call, &mut output.decision, false);
         Ok(output)
     }
 }

@@ -40,7 +40,7 @@ impl EstimateSampler {
 impl Layer for EstimateSampler {
     fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
         let output = next.on_request(call)?;
-        if let RequestOutput::Answer(message, decision) = &output {
+        if let RequestOutput::Answer(message, decision, _) = &output {
             self.sample(call, decision, message);
         }
         Ok(output)

@@ -22,13 +22,22 @@ pub(super) struct GuardCall<'a> {
     pub(super) may_use_cache: bool,
 }
 
+/// The origin of an answer that was made without the upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerSource {
+    /// The guard: a part of an answer that it stored before, or a refusal.
+    Guard,
+    /// The cache of upstream answers, shaped for this call.
+    Cache,
+}
+
 /// The outcome of processing a client's request.
 pub(super) enum RequestOutput {
     /// The request is sent to the upstream: as `changed` if that is set, otherwise verbatim. The
     /// ticket is needed to process the response.
     Forward { changed: Option<Vec<u8>>, ticket: GuardTicket },
     /// This answer, from the guard or the cache, is sent to the client. The upstream is not called.
-    Answer(Vec<u8>, Decision),
+    Answer(Vec<u8>, Decision, AnswerSource),
 }
 
 /// The outcome of processing an upstream's response.
@@ -75,7 +84,7 @@ impl<'a> Next<'a> {
                 ticket: GuardTicket::new(Arc::clone(call.revision), forward.ticket),
             },
             RequestVerdict::Answer(answer) => {
-                RequestOutput::Answer(answer.message, answer.decision)
+                RequestOutput::Answer(answer.message, answer.decision, AnswerSource::Guard)
             }
         })
     }

@@ -21,6 +21,7 @@ mod store_fallback;
 mod ticket;
 mod traffic_recorder;
 
+pub use layer::AnswerSource;
 pub use options::FilterOptions;
 pub use ticket::Ticket;
 
@@ -57,7 +58,7 @@ pub enum Request {
     /// The ticket is needed for [`Filter::response`].
     Forward(Option<Vec<u8>>, Ticket),
     /// This answer is sent to the client. The upstream is not called.
-    Answer(Vec<u8>, Box<Decision>),
+    Answer(Vec<u8>, Box<Decision>, AnswerSource),
 }
 
 impl Filter {
@@ -144,8 +145,8 @@ impl Filter {
             Ok(RequestOutput::Forward { changed, .. }) => {
                 Request::Forward(changed, Ticket(ResponseHandling::Pass))
             }
-            Ok(RequestOutput::Answer(answer, decision)) => {
-                Request::Answer(answer, Box::new(decision))
+            Ok(RequestOutput::Answer(answer, decision, source)) => {
+                Request::Answer(answer, Box::new(decision), source)
             }
             // The failover has reported the fault.
             Err(_) => Request::Forward(None, Ticket(ResponseHandling::LimitBytes(revision))),

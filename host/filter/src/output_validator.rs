@@ -23,7 +23,7 @@ impl Layer for OutputValidator {
             RequestOutput::Forward { changed, .. } => {
                 changed.as_ref().is_none_or(|changed| is_same_request(call.message, changed))
             }
-            RequestOutput::Answer(answer, _) => is_answer(call.message, answer),
+            RequestOutput::Answer(answer, ..) => is_answer(call.message, answer),
         };
         if is_valid { Ok(output) } else { Err(invalid_output()) }
     }

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use crate::engine::{CallContext, Decision};
-use crate::filter::{Filter, Request, Ticket};
+use crate::filter::{AnswerSource, Filter, Request, Ticket};
+use crate::message::Head;
 use crate::telemetry::{AnswerEvent, Outcome, Recorder};
 
 /// A client's request, with the state that is needed until its answer is recorded.
@@ -21,6 +22,8 @@ pub(crate) struct Exchange {
     /// The ticket by which the guard or the filter processes the response. `None` before the
     /// request is processed.
     ticket: Option<Ticket>,
+    /// True if the guard answered with a part of an answer that it stored before.
+    is_read: bool,
 }
 
 /// The next step for a client's request that the guard has processed.
@@ -42,7 +45,22 @@ pub(crate) struct GuardedResponse {
 impl Exchange {
     pub(crate) fn new(context: CallContext, endpoint: impl Into<String>) -> Self {
         let (endpoint, started) = (endpoint.into(), Instant::now());
-        Self { context, endpoint, timeout: None, started, ticket: None }
+        Self { context, endpoint, timeout: None, started, ticket: None, is_read: false }
+    }
+
+    /// Creates the exchange of a JSON-RPC request. It is recorded under the tool, prompt or resource
+    /// that the request names, else under its method.
+    pub(crate) fn of_request(context: CallContext, head: Option<&Head<'_>>) -> Self {
+        let method = head.map_or("", Head::method);
+        let named = head
+            .filter(|_| matches!(method, "tools/call" | "prompts/get" | "resources/read"))
+            .and_then(Head::subject);
+        let endpoint = match named {
+            Some(name) if context.upstream.is_empty() => name.into_owned(),
+            Some(name) => format!("{}::{name}", context.upstream),
+            None => method.to_owned(),
+        };
+        Self::new(context, endpoint)
     }
 
     /// Passes the client's request to the filter, which may answer from the cache. Stores the
@@ -60,7 +78,10 @@ impl Exchange {
 
     fn next_step(&mut self, decision: Request) -> NextStep {
         match decision {
-            Request::Answer(answer, decision) => NextStep::Answer(answer, decision),
+            Request::Answer(answer, decision, source) => {
+                self.is_read = source == AnswerSource::Guard;
+                NextStep::Answer(answer, decision)
+            }
             Request::Forward(changed, ticket) => {
                 self.ticket = Some(ticket);
                 NextStep::Forward(changed)
@@ -96,6 +117,7 @@ impl Exchange {
         recorder.answered(&AnswerEvent {
             cx: &self.context,
             endpoint: &self.endpoint,
+            is_read: self.is_read,
             decision,
             latency: self.started.elapsed(),
             bytes,

@@ -122,7 +122,7 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, request_id: &str, method: &str) -> Exchange {
+    fn begin(&self, request_id: &str, message: &[u8]) -> Exchange {
         let state = self.state();
         let context = CallContext {
             principal: self.principal.clone(),
@@ -133,7 +133,7 @@ impl Session {
             client_name: state.client_name.clone(),
             ..CallContext::default()
         };
-        Exchange::new(context, method)
+        Exchange::of_request(context, Head::read(message).as_ref())
     }
 
     /// Passes a message of the client through the filter. Messages other than requests are
@@ -163,7 +163,7 @@ impl Session {
         let unchanged = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
         let Some(envelope) = Envelope::read(message) else { return unchanged };
         let (Some(id), Some(method)) = (envelope.id(), envelope.method) else { return unchanged };
-        let mut exchange = self.begin(id.as_str(), &method);
+        let mut exchange = self.begin(id.as_str(), message);
         if method == "initialize" {
             // The session has no id before the answer. The guard has nothing to do with a
             // handshake, and a call without an id would count for the wrong side of a trial.

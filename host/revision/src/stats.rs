@@ -88,6 +88,12 @@ impl RevisionStats {
         self.sent_tokens.fetch_add(decision.estimated_tokens, Ordering::Relaxed);
     }
 
+    /// Counts a further read of an answer: only the tokens sent, because the answer itself has
+    /// counted.
+    pub fn read(&self, decision: &Decision) {
+        self.sent_tokens.fetch_add(decision.estimated_tokens, Ordering::Relaxed);
+    }
+
     /// Returns the reason for a rollback if too many recent calls failed. `None` if the revision is
     /// healthy.
     pub fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {

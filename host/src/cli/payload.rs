@@ -65,7 +65,7 @@ impl Payload {
             serde_json::to_vec(&request)
         };
         let is_refusal = |verdict: &Request| match verdict {
-            Request::Answer(_, decision) => decision.mode == "error",
+            Request::Answer(_, decision, _) => decision.mode == "error",
             Request::Forward(..) => false,
         };
         let mut verdict = self.filter.request(&cx, &call(guard)?);
@@ -84,7 +84,7 @@ impl Payload {
             verdict = self.filter.request(&cx, &call(guard)?);
         }
         let answer = match verdict {
-            Request::Answer(message, decision) => Answer { message, decision: Some(*decision) },
+            Request::Answer(message, decision, _) => Answer { message, decision: Some(*decision) },
             Request::Forward(_, ticket) => self.shape(&cx, &ticket),
         };
         // A refusal by the guard is identified by its mode; an error inside the payload is content.

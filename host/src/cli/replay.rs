@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::Args;
 use context_guard::clock::ManualClock;
-use context_guard::dry_run::{self, Report, Row};
+use context_guard::dry_run::{self, Report, Row, Side};
 use context_guard::engine::SigningKey;
 use context_guard::recording::Exchange;
 use serde_json::json;
@@ -20,11 +20,11 @@ Traffic is recorded by a gateway with `recording: {file: traffic.jsonl}` in its 
 
 Examples:
   context-guard replay traffic.jsonl --policy new.yaml                          compare with the default policy
-  context-guard replay traffic.jsonl --before old.yaml --policy new.yaml --max-growth 5 --min-recall 0.9
+  context-guard replay traffic.jsonl --before old.yaml --policy new.yaml --max-growth 5 --max-recall-loss 0.05
                                                                                 the same in CI: exits with 5 past a limit
   context-guard replay traffic.jsonl --component new.wasm --json                a new component under the default policy
 
-Key facts are ids, names and titles of records, and errors and warnings of logs. Tokens are counted with o200k.";
+Key facts are ids, names and titles of records, and errors and warnings of logs. Recall is the share of them in the first answers / with one further read of each. Tokens are counted with o200k.";
 
 /// The key that signs cursors in replays. It is constant, so that the same traffic gives the same
 /// report, and public, because nobody receives the cursors.
@@ -52,9 +52,10 @@ pub(crate) struct Replay {
     /// Fail if the answers of an endpoint grow by more percent.
     #[arg(long, value_name = "PERCENT")]
     max_growth: Option<f64>,
-    /// Fail if an endpoint retains a smaller share of its key facts, from 0 to 1.
+    /// Fail if an endpoint loses a larger share of its key facts against --before, from 0 to 1: in
+    /// the first answers, or with one further read.
     #[arg(long, value_name = "SHARE")]
-    min_recall: Option<f64>,
+    max_recall_loss: Option<f64>,
     /// Fail if the guard fails on more answers.
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     max_faults: u64,
@@ -110,10 +111,10 @@ impl Replay {
                     row.growth()
                 ));
             }
-            let recall = row.recall(&row.after);
-            if let Some(least) = self.min_recall.filter(|least| recall < *least) {
+            let loss = row.recall_loss();
+            if let Some(most) = self.max_recall_loss.filter(|most| loss > *most) {
                 past.push(format!(
-                    "{name}: recall of key facts is {recall:.2} (--min-recall {least})"
+                    "{name}: recall of key facts falls by {loss:.2} (--max-recall-loss {most})"
                 ));
             }
         }
@@ -126,6 +127,11 @@ impl Replay {
         }
         past
     }
+}
+
+/// Formats the recall of the first answers, and that with one further read.
+fn recall(row: &Row, side: &Side) -> String {
+    format!("{:.0} / {:.0} %", row.recall(side) * 100.0, row.reachable(side) * 100.0)
 }
 
 fn show(report: &Report) {
@@ -153,8 +159,8 @@ fn show(report: &Report) {
             format!("{:+.1} %", row.growth()),
             table::number(row.after.largest),
             table::number(row.key_facts),
-            format!("{:.0} %", row.recall(&row.before) * 100.0),
-            format!("{:.0} %", row.recall(&row.after) * 100.0),
+            recall(row, &row.before),
+            recall(row, &row.after),
             table::number(row.after.faults),
         ]
     };

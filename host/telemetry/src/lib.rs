@@ -104,6 +104,42 @@ pub struct TelemetryRecord {
     /// The tier of the answer cache that a tool's answer belongs to. `None` for other answers.
     #[serde(skip)]
     pub tier: Option<CacheTier>,
+    /// The kind of the answer. Only calls and catalogs count as original tokens.
+    pub kind: AnswerKind,
+}
+
+/// The kind of an answer in records and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerKind {
+    /// The first answer to a call, a resource or another request.
+    Call,
+    /// A further read of an answer that the guard stored before.
+    Read,
+    /// A list of tools, prompts or resources.
+    Catalog,
+}
+
+impl AnswerKind {
+    fn of(is_read: bool, endpoint: &str) -> Self {
+        match endpoint {
+            _ if is_read => Self::Read,
+            "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
+                Self::Catalog
+            }
+            _ => Self::Call,
+        }
+    }
+
+    /// Returns the name of the kind in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Read => "read",
+            Self::Catalog => "catalog",
+        }
+    }
 }
 
 /// Details of the reduction of an answer.
@@ -127,6 +163,8 @@ pub struct AnswerEvent<'a> {
     pub endpoint: &'a str,
     /// The decision of the guard on the answer; `None` if it made none.
     pub decision: Option<&'a Decision>,
+    /// True if the guard answered with a part of an answer that it stored before.
+    pub is_read: bool,
     /// The time from request to answer.
     pub latency: Duration,
     /// The length of the answer sent to the client, in bytes.
@@ -169,15 +207,31 @@ impl Recorder {
 
     /// Records a request that was answered.
     pub fn answered(&self, answered: &AnswerEvent<'_>) {
-        let AnswerEvent { cx, endpoint, decision, latency, bytes, outcome } = *answered;
+        let AnswerEvent { cx, endpoint, decision, is_read, latency, bytes, outcome } = *answered;
+        let endpoint = decision
+            .map(|decision| decision.endpoint.as_str())
+            .filter(|endpoint| !endpoint.is_empty())
+            .unwrap_or(endpoint);
+        let origin = self.origin_of(is_read, cx, endpoint);
+        let endpoint = origin.as_deref().unwrap_or(endpoint);
+        // A read through the aggregator names its upstream in the endpoint alone.
+        let upstream = match endpoint.split_once("::") {
+            Some((upstream, _)) if cx.upstream.is_empty() => upstream,
+            _ => &cx.upstream,
+        };
+        let kind = AnswerKind::of(is_read, endpoint);
+        // Without the guard, four characters count as one token.
+        let estimate = match outcome {
+            Outcome::Passed if decision.is_none() && endpoint.contains("::") => {
+                (bytes as u64).div_ceil(4)
+            }
+            _ => 0,
+        };
         let record = TelemetryRecord {
             request_id: cx.request_id.clone(),
-            endpoint: decision
-                .map(|decision| decision.endpoint.clone())
-                .filter(|endpoint| !endpoint.is_empty())
-                .unwrap_or_else(|| endpoint.to_owned()),
+            endpoint: endpoint.to_owned(),
             timestamp: self.now_ms(),
-            estimated_tokens: decision.map_or(0, |decision| decision.estimated_tokens),
+            estimated_tokens: decision.map_or(estimate, |decision| decision.estimated_tokens),
             response_bytes: bytes as u64,
             item_count: decision.and_then(|decision| decision.item_count),
             latency_ms: u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
@@ -185,7 +239,7 @@ impl Recorder {
             summarization_used: decision.is_some_and(|decision| decision.summarization_used),
             chunking_used: decision.is_some_and(|decision| decision.chunking_used),
             optimization_metadata: decision.map(optimization).unwrap_or_default(),
-            original_tokens: decision.map_or(0, |decision| decision.original_tokens),
+            original_tokens: decision.map_or(estimate, |decision| decision.original_tokens),
             original_bytes: decision.map_or(bytes as u64, |decision| decision.original_bytes),
             mode: decision.map(|decision| decision.mode.clone()).unwrap_or_default(),
             outcome: match decision {
@@ -193,7 +247,8 @@ impl Recorder {
                 _ => outcome,
             },
             principal: cx.principal.clone(),
-            upstream: cx.upstream.clone(),
+            upstream: upstream.to_owned(),
+            kind,
             revision: decision.and_then(|decision| decision.revision).unwrap_or_default(),
             cache: decision
                 .and_then(|decision| decision.cache)
@@ -232,6 +287,21 @@ impl Recorder {
             }
             ring.push_back(Arc::new(record));
         }
+    }
+
+    /// Returns the endpoint with its upstream that a read continues, if the reader does not name the
+    /// upstream. It is that of the principal's last call of the tool.
+    fn origin_of(&self, is_read: bool, cx: &CallContext, endpoint: &str) -> Option<String> {
+        if !is_read || !cx.upstream.is_empty() || endpoint.contains("::") {
+            return None;
+        }
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_origin = |record: &&Arc<TelemetryRecord>| {
+            record.kind == AnswerKind::Call
+                && record.principal == cx.principal
+                && record.endpoint.split_once("::").is_some_and(|(_, tool)| tool == endpoint)
+        };
+        ring.iter().rev().find(is_origin).map(|record| record.endpoint.clone())
     }
 
     /// Records a request that was refused. `reason` is a metric label, and `detail` is the message
@@ -335,6 +405,81 @@ mod tests {
     use super::*;
     use context_guard_cursor_store::clock::SystemClock;
 
+    fn decision(endpoint: &str, original: u64, sent: u64) -> Decision {
+        Decision {
+            endpoint: endpoint.to_owned(),
+            mode: "page".to_owned(),
+            loss: LossClass::Partial,
+            original_tokens: original,
+            estimated_tokens: sent,
+            original_bytes: original * 4,
+            response_bytes: sent * 4,
+            budget: 1_000,
+            ..Decision::default()
+        }
+    }
+
+    /// Returns the sum of a metric over all labels that contain `label`.
+    fn sum(recorder: &Recorder, name: &str, label: &str) -> u64 {
+        let text = recorder.metrics.text();
+        let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn net_savings_are_original_minus_first_minus_reads(
+            walks in proptest::collection::vec(
+                (1u64..500_000, 1u64..12_000, proptest::collection::vec(1u64..12_000, 0..6), 0usize..3),
+                1..12,
+            ),
+        ) {
+            let recorder = Recorder::new(100, None, Arc::new(SystemClock));
+            let answer = |upstream: &str, endpoint: &str, is_read, original, sent| {
+                let cx = CallContext { upstream: upstream.into(), ..CallContext::default() };
+                let decision = decision(endpoint, original, sent);
+                recorder.answered(&AnswerEvent {
+                    cx: &cx,
+                    endpoint: "tools/call",
+                    decision: Some(&decision),
+                    is_read,
+                    latency: Duration::ZERO,
+                    bytes: 1,
+                    outcome: Outcome::Passed,
+                });
+            };
+            let (mut net, mut oversized) = (0i128, 0);
+            for (original, first, reads, tool) in &walks {
+                let tool = format!("tool{tool}");
+                answer("up", &format!("up::{tool}"), false, *original, *first);
+                oversized += u64::from(*original > 1_000);
+                // The aggregator does not know the upstream of a read.
+                for sent in reads {
+                    answer("", &tool, true, *original, *sent);
+                }
+                let sent = first + reads.iter().sum::<u64>();
+                net += i128::from(*original) - i128::from(sent);
+            }
+            // A list of tools is no saving.
+            answer("up", "tools/list", false, 137, 554);
+            let calls = |side: &str| {
+                let of = |kind: &str| -> u64 {
+                    let text = recorder.metrics.text();
+                    let lines = text.lines().filter(|line| {
+                        line.starts_with("context_guard_tokens_total{upstream=\"up\"")
+                            && line.contains(&format!("kind=\"{kind}\""))
+                            && line.contains(&format!("side=\"{side}\""))
+                    });
+                    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+                };
+                i128::from(of("call") + of("read"))
+            };
+            proptest::prop_assert_eq!(calls("original") - calls("sent"), net);
+            proptest::prop_assert_eq!(sum(&recorder, "context_guard_oversized_total", "up"), oversized);
+            proptest::prop_assert_eq!(sum(&recorder, "context_guard_tokens_total", "kind=\"catalog\""), 137 + 554);
+        }
+    }
+
     #[test]
     fn ring_is_bounded_and_queryable() {
         let recorder = Recorder::new(3, None, Arc::new(SystemClock));
@@ -353,6 +498,7 @@ mod tests {
                 cx: &cx,
                 endpoint,
                 decision: None,
+                is_read: false,
                 latency: Duration::from_millis(7),
                 bytes: 10,
                 outcome,

@@ -1,6 +1,8 @@
 //! The Prometheus metrics. Labels have few values: the configured upstreams and fixed names.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 
 use context_guard_cursor_store::StoreFaults;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
@@ -10,8 +12,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Outcome, TelemetryRecord};
+use super::{AnswerKind, Outcome, TelemetryRecord};
 use crate::revision::{Change, ChangeEvent};
+
+/// The maximum number of tools with a label of their own.
+const MAX_TOOLS: usize = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
@@ -27,6 +32,8 @@ struct Upstream {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Side {
     upstream: String,
+    tool: String,
+    kind: &'static str,
     side: &'static str,
 }
 
@@ -76,6 +83,8 @@ pub struct Metrics {
     cache: Family<Kept, Counter>,
     store: Gauge,
     store_faults: Family<Reason, Counter>,
+    /// The tools that have a label of their own.
+    tools: Mutex<HashSet<String>>,
 }
 
 impl Metrics {
@@ -163,6 +172,7 @@ impl Metrics {
             cache,
             store,
             store_faults,
+            tools: Mutex::default(),
         }
     }
 
@@ -180,7 +190,12 @@ impl Metrics {
             ("sent", record.estimated_tokens, record.response_bytes),
         ];
         for (side, tokens, bytes) in sides {
-            let labels = Side { upstream: upstream(), side };
+            // The original of a read has counted with the call that it continues.
+            if record.kind == AnswerKind::Read && side == "original" {
+                continue;
+            }
+            let (kind, tool) = (record.kind.name(), self.tool(&record.endpoint));
+            let labels = Side { upstream: upstream(), tool, kind, side };
             self.tokens.get_or_create(&labels).inc_by(tokens);
             self.bytes.get_or_create(&labels).inc_by(bytes);
         }
@@ -188,11 +203,30 @@ impl Metrics {
             let hit = if record.cache.is_empty() { "false" } else { "true" };
             self.cache.get_or_create(&Kept { tier: tier.name(), hit }).inc();
         }
-        if record.optimization_metadata.budget > 0
+        if record.kind == AnswerKind::Call
+            && record.optimization_metadata.budget > 0
             && record.original_tokens > record.optimization_metadata.budget
         {
             self.oversized.get_or_create(&Upstream { upstream: upstream() }).inc();
         }
+    }
+
+    /// Returns the label of the tool of an endpoint. Tools beyond [`MAX_TOOLS`] share the label
+    /// `other`, because names come from clients. Other endpoints have an empty one.
+    fn tool(&self, endpoint: &str) -> String {
+        let Some((_, tool)) = endpoint.split_once("::").filter(|(_, tool)| !tool.contains("://"))
+        else {
+            return String::new();
+        };
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        if tools.contains(tool) {
+            return tool.to_owned();
+        }
+        if tools.len() >= MAX_TOOLS {
+            return "other".to_owned();
+        }
+        tools.insert(tool.to_owned());
+        tool.to_owned()
     }
 
     pub(super) fn changed(&self, change: &Change) {

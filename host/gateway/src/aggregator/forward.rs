@@ -62,7 +62,7 @@ impl Forwarder {
             ..CallContext::default()
         };
         let head = Head::read(request);
-        Exchange::new(context, head.as_ref().map_or("", Head::method))
+        Exchange::of_request(context, head.as_ref())
     }
 
     /// Forwards a request whose names are already those of the upstream. Returns the upstream's
