@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A text with secrets. `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}` are replaced by their
-/// values.
+/// A text with secrets. `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}` are replaced by
+/// their values.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(

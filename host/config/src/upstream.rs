@@ -18,8 +18,8 @@ pub struct Upstream {
     /// True if the gateway serves the upstream. With false, nothing is started, and references to
     /// variables and files are not resolved.
     pub enabled: bool,
-    /// An MCP server over standard input and output: the program and its arguments. They may contain
-    /// `${env:NAME}` and `${file:PATH}`.
+    /// An MCP server over standard input and output: the program and its arguments. They may
+    /// contain `${env:NAME}` and `${file:PATH}`.
     pub command: Vec<String>,
     /// The environment variables of the command, in addition to those that it inherits.
     pub env: BTreeMap<String, Secret>,

@@ -47,8 +47,10 @@ pub(super) struct Values {
     variables: BTreeMap<String, Vec<String>>,
     /// The secrets by the name of their variable, to give different secrets different names.
     secrets: BTreeMap<String, String>,
-    /// The variables and secrets of the upstream, which are dropped if it cannot be converted.
-    pending: (Vec<(String, String)>, Vec<(String, String)>),
+    /// The variables of the upstream, which are dropped if it cannot be converted.
+    pending_variables: Vec<(String, String)>,
+    /// Its secrets.
+    pending_secrets: Vec<(String, String)>,
 }
 
 impl Values {
@@ -67,14 +69,16 @@ impl Values {
             environment: BTreeMap::new(),
             variables: BTreeMap::new(),
             secrets: BTreeMap::new(),
-            pending: Default::default(),
+            pending_variables: Vec::new(),
+            pending_secrets: Vec::new(),
         }
     }
 
     /// Begins with the values of another upstream.
     pub(super) fn start(&mut self, upstream: &str, server: &Mapping) {
         upstream.clone_into(&mut self.upstream);
-        self.pending = Default::default();
+        self.pending_variables.clear();
+        self.pending_secrets.clear();
         self.environment = ["env", "envs", "environment"]
             .iter()
             .filter_map(|member| server.get(*member)?.as_mapping())
@@ -85,15 +89,14 @@ impl Values {
 
     /// Keeps the variables of the current upstream, because it is part of the result.
     pub(super) fn accept(&mut self, enabled: bool) {
-        let (variables, secrets) = std::mem::take(&mut self.pending);
-        for (name, field) in variables {
+        for (name, field) in std::mem::take(&mut self.pending_variables) {
             let field = if enabled { field } else { format!("{field} (disabled)") };
             let fields = self.variables.entry(name).or_default();
             if !fields.contains(&field) {
                 fields.push(field);
             }
         }
-        self.secrets.extend(secrets);
+        self.secrets.append(&mut BTreeMap::from_iter(self.pending_secrets.drain(..)));
     }
 
     pub(super) fn into_variables(self) -> BTreeMap<String, Vec<String>> {
@@ -102,7 +105,7 @@ impl Values {
 
     /// Returns a reference to an environment variable that `field` uses.
     pub(super) fn reference(&mut self, name: &str, field: &str) -> String {
-        self.pending.0.push((name.to_owned(), format!("{}.{field}", self.upstream)));
+        self.pending_variables.push((name.to_owned(), format!("{}.{field}", self.upstream)));
         format!("${{env:{name}}}")
     }
 
@@ -178,7 +181,8 @@ impl Values {
     fn hide(&mut self, preferred: &str, secret: &str, field: &str) -> String {
         let mut name = environment_name(preferred);
         let taken = |name: &String| {
-            let pending = self.pending.1.iter().find(|(one, _)| one == name).map(|(_, one)| one);
+            let pending =
+                self.pending_secrets.iter().find(|(one, _)| one == name).map(|(_, one)| one);
             self.secrets.get(name).or(pending).is_some_and(|other| other != secret)
         };
         if taken(&name) {
@@ -189,7 +193,7 @@ impl Values {
             name = format!("{base}_{number}");
             number += 1;
         }
-        self.pending.1.push((name.clone(), secret.to_owned()));
+        self.pending_secrets.push((name.clone(), secret.to_owned()));
         self.reference(&name, field)
     }
 
