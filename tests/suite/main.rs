@@ -15,6 +15,7 @@ mod commands;
 mod config_docs;
 mod conformance;
 mod contract;
+mod credentials;
 mod documents;
 mod engine;
 mod envoy;

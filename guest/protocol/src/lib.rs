@@ -64,6 +64,7 @@ pub mod header;
 pub mod http;
 mod id;
 mod mcp;
+pub mod path;
 mod pending;
 pub mod response;
 pub mod rest;

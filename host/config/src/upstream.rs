@@ -121,16 +121,18 @@ pub enum Isolation {
     Shared,
 }
 
-/// The treatment of the client's Authorization header on the way to an upstream.
+/// The treatment of the client's credentials (Authorization, Cookie, X-Api-Key) on the way to an
+/// upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Authorization {
-    /// Forward the header unless the gateway authenticates callers (access.keys, access.jwt).
+    /// Forward them to a single upstream unless the gateway authenticates callers (access.keys,
+    /// access.jwt).
     #[default]
     Auto,
-    /// Forward the header.
+    /// Forward them.
     Forward,
-    /// Drop the header. `headers` may set another.
+    /// Drop them. `headers` may set others.
     Drop,
 }
 

@@ -26,14 +26,24 @@ pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns the owner under which the guard stores a client's answers. It is the principal, for
-/// anonymous clients with a digest of their credentials.
+/// The headers with a client's credentials, which only upstreams with `authorization: forward`
+/// receive.
+pub(crate) const CREDENTIALS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, API_KEY];
+
+/// Returns the owner under which the guard stores a client's answers. It is the principal, with a
+/// digest of the credentials that do not authenticate it.
 ///
-/// A gateway without authentication may forward credentials to the upstream. Callers with different
-/// credentials may then see different data, so they must not share stored answers.
+/// The gateway may forward credentials to the upstream. Callers with different credentials may then
+/// see different data, so they must not share stored answers, not even behind one API key.
 pub(crate) fn storage_scope(principal: &Arc<str>, headers: &HeaderMap) -> Arc<str> {
-    let given = [AUTHORIZATION, COOKIE, API_KEY].map(|name| headers.get(name));
-    if principal.as_ref() != ANONYMOUS || given.iter().all(Option::is_none) {
+    // The gateway authenticates a principal by its API key, or else by the Authorization header.
+    let authenticator = match principal.as_ref() {
+        ANONYMOUS => None,
+        _ if headers.contains_key(API_KEY) => Some(API_KEY),
+        _ => Some(AUTHORIZATION),
+    };
+    let given = CREDENTIALS.map(|name| headers.get(&name).filter(|_| Some(name) != authenticator));
+    if given.iter().all(Option::is_none) {
         return Arc::clone(principal);
     }
     let credentials: Vec<&[u8]> =

@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use context_guard_protocol::http::{HttpResponse, ResponseHead};
 use context_guard_protocol::rest::{self, RestRequest};
-use context_guard_protocol::{glob, header};
+use context_guard_protocol::{glob, header, path};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -22,6 +22,10 @@ use crate::config::{Rest as Config, RestEndpoint};
 use crate::engine::{CallContext, Decision};
 use crate::filter::Filter;
 use crate::telemetry::{Outcome, Recorder};
+
+/// Headers by which servers replace the method of a request.
+const METHOD_OVERRIDES: [&str; 3] =
+    ["x-http-method-override", "x-http-method", "x-method-override"];
 
 /// A JSON API whose responses the guard shapes.
 pub(crate) struct Rest {
@@ -55,22 +59,31 @@ impl Rest {
     }
 
     /// Sends a client's request to the JSON API, and returns its response, shaped by the guard.
-    pub(crate) async fn serve(&self, principal: &Arc<str>, parts: &Parts, body: Bytes) -> Response {
-        let path = parts.uri.path();
-        let rule = self.config.endpoints.iter().find(|rule| {
-            (rule.method == "*" || rule.method.eq_ignore_ascii_case(parts.method.as_str()))
-                && glob::matches(&rule.path, path)
-        });
+    /// `path` is the normalized path of the request.
+    pub(crate) async fn serve(
+        &self,
+        principal: &Arc<str>,
+        path: &str,
+        parts: &Parts,
+        body: Bytes,
+    ) -> Response {
+        if let Some(name) = METHOD_OVERRIDES.iter().find(|name| parts.headers.contains_key(**name))
+        {
+            let detail = format!("{name} is refused: rules apply to the method of the request.");
+            return problem(StatusCode::BAD_REQUEST, "bad_request", &detail);
+        }
+        let rule = self.rule(&parts.method, path);
         if rule.is_some_and(|rule| !rule.allow) {
             let detail = format!("{} {path} is switched off here (allow: false).", parts.method);
             return problem(StatusCode::FORBIDDEN, "endpoint_off", &detail);
         }
+        let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let target = format!("{path}{query}");
         if rule.map_or(parts.method == Method::GET, |rule| rule.guard) {
-            return self.serve_guarded(principal, parts, body, rule).await;
+            return self.serve_guarded(principal, &target, parts, body, rule).await;
         }
-        let target = parts.uri.path_and_query().map_or(path, |target| target.as_str());
         let method = parts.method.clone();
-        match self.upstream.send(method, Some(target), &parts.headers, body).await {
+        match self.upstream.send(method, Some(&target), &parts.headers, body).await {
             Ok(response) => {
                 let (head, body) = response.into_parts();
                 respond(head.status, end_to_end_headers(&head.headers), Body::new(body))
@@ -79,14 +92,25 @@ impl Rest {
         }
     }
 
+    /// Returns the first rule that matches a request.
+    fn rule(&self, method: &Method, path: &str) -> Option<&RestEndpoint> {
+        let deny_key = path::deny_key(path);
+        self.config.endpoints.iter().find(|rule| {
+            // A rule that denies access also matches the spellings that servers treat alike.
+            (rule.method == "*" || rule.method.eq_ignore_ascii_case(method.as_str()))
+                && (glob::matches(&rule.path, path)
+                    || !rule.allow && glob::matches(&rule.path.to_lowercase(), &deny_key))
+        })
+    }
+
     async fn serve_guarded(
         &self,
         principal: &Arc<str>,
+        target: &str,
         parts: &Parts,
         body: Bytes,
         rule: Option<&RestEndpoint>,
     ) -> Response {
-        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
         let own = rule.map_or(&[][..], |rule| &rule.own);
         let request = RestRequest::parse(parts.method.as_str(), target, own);
         let context = CallContext {

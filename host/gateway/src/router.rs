@@ -64,8 +64,9 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
         }
         Err(_) => return reply::empty(StatusCode::BAD_REQUEST),
     };
-    // A GET opens a stream that waits for events. It does no work that needs limiting.
-    let permit = if parts.method == Method::GET {
+    // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
+    // limiting.
+    let permit = if mcp && parts.method == Method::GET {
         None
     } else {
         match gateway.limiter.acquire().await {

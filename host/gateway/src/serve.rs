@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use context_guard_protocol::path;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use tokio_util::sync::CancellationToken;
@@ -16,16 +17,17 @@ use tracing::warn;
 use super::aggregator::Aggregator;
 use super::front::concurrency_limiter::ConcurrencyLimiter;
 use super::front::request_mode::{header_mismatch, inspect_discovery, mode_of};
+use super::headers;
 use super::protocol_mode::ProtocolMode;
 use super::reply;
-use super::rest::Rest;
+use super::rest::{Rest, problem};
 use super::single_upstream::SingleUpstream;
 use super::upstream::availability::Availability;
 use super::upstream::http_upstream::HttpUpstream;
 use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
-use crate::access::{Access, http_client};
-use crate::config::{Config, Naming, Upstream};
+use crate::access::{ANONYMOUS, Access, http_client};
+use crate::config::{Authorization, Config, Naming, Upstream};
 use crate::filter::Filter;
 use crate::message::{Head, split_batch};
 use crate::revision::Sources;
@@ -44,6 +46,8 @@ pub struct Gateway {
     single_upstream: Option<SingleUpstream>,
     pub(super) aggregator: Arc<Aggregator>,
     pub(super) rest: Vec<Rest>,
+    /// True if an upstream receives the client's credentials.
+    forwards_credentials: bool,
     /// The processes of the upstreams, which end with the gateway.
     pub(super) processes: Arc<Processes>,
     /// Cancelled when the gateway begins to stop. It then accepts no more requests, and long-lived
@@ -73,12 +77,28 @@ impl Gateway {
             config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
         let access = Access::new(&config.access, &config.folder, is_loopback, client.clone())?;
         let closing = CancellationToken::new();
+        // With several upstreams, a token for one of them must not reach the operators of the
+        // others (MCP authorization, token passthrough).
+        let by_default = !access.requires_authentication() && config.upstreams.len() == 1;
+        let forwards = |upstream: &Upstream| match upstream.authorization {
+            _ if upstream.url.is_none() && upstream.rest.is_none() => false,
+            Authorization::Auto => by_default,
+            Authorization::Forward => true,
+            Authorization::Drop => false,
+        };
+        let receivers = config.upstreams.iter().filter(|upstream| forwards(upstream)).count();
+        if receivers > 1 {
+            warn!(
+                "{receivers} upstreams receive the client's credentials (authorization: forward): \
+                 each of their operators can use them"
+            );
+        }
         let connect = |upstream: &Upstream, url: &str| {
             let (max_bytes, recorder) = (config.limits.response_bytes, Arc::clone(&recorder));
             HttpUpstream::new(
                 upstream,
                 url,
-                access.requires_authentication(),
+                forwards(upstream),
                 max_bytes,
                 client.clone(),
                 recorder,
@@ -148,6 +168,7 @@ impl Gateway {
             aggregator,
             rest,
             processes,
+            forwards_credentials: receivers > 0,
             closing,
             stopped: CancellationToken::new(),
         }))
@@ -197,16 +218,16 @@ impl Gateway {
     pub(crate) async fn dispatch(
         &self,
         principal: &Arc<str>,
-        parts: Parts,
+        mut parts: Parts,
         body: Bytes,
     ) -> Response {
-        let path = parts.uri.path();
-        if !self.is_mcp(path) {
-            let apis = self.rest.iter().filter_map(|rest| Some((rest.claims(path)?, rest)));
-            return match apis.max_by_key(|(length, _)| *length) {
-                Some((_, api)) => api.serve(principal, &parts, body).await,
-                None => not_found(path, &self.config.path),
-            };
+        // Credentials that no upstream receives must not separate the answers of one principal, for
+        // example after it has refreshed its token.
+        if principal.as_ref() != ANONYMOUS && !self.forwards_credentials {
+            headers::CREDENTIALS.iter().for_each(|name| drop(parts.headers.remove(name)));
+        }
+        if !self.is_mcp(parts.uri.path()) {
+            return self.dispatch_rest(principal, &parts, body).await;
         }
         for head in heads(&parts, &body) {
             if let Some(reason) = header_mismatch(&parts.headers, &head) {
@@ -218,6 +239,25 @@ impl Gateway {
         match &self.single_upstream {
             Some(single) => self.pass_or_translate(single, principal, &parts, &body).await,
             None => self.aggregator.serve(principal, &parts, body).await,
+        }
+    }
+
+    /// Dispatches a request to the JSON API whose prefix is the longest that matches the path.
+    async fn dispatch_rest(&self, principal: &Arc<str>, parts: &Parts, body: Bytes) -> Response {
+        if self.rest.is_empty() {
+            return not_found(parts.uri.path(), &self.config.path);
+        }
+        let path = match path::normalize(parts.uri.path()) {
+            Ok(path) => path,
+            Err(error) => {
+                let detail = format!("{error}: send the path in its normal form (RFC 3986, 6.2.2)");
+                return problem(StatusCode::BAD_REQUEST, "bad_request", &detail);
+            }
+        };
+        let apis = self.rest.iter().filter_map(|rest| Some((rest.claims(&path)?, rest)));
+        match apis.max_by_key(|(length, _)| *length) {
+            Some((_, api)) => api.serve(principal, &path, parts, body).await,
+            None => not_found(&path, &self.config.path),
         }
     }
 

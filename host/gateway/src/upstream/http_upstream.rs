@@ -11,8 +11,9 @@ use hyper::body::Incoming;
 
 use super::Failure;
 use super::circuit::Circuit;
-use crate::access::{API_KEY, HttpClient};
-use crate::config::{Authorization, Upstream};
+use crate::access::HttpClient;
+use crate::config::Upstream;
+use crate::headers::CREDENTIALS;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
@@ -60,7 +61,7 @@ pub(crate) struct HttpUpstream {
     pub(crate) name: String,
     url: Uri,
     headers: HeaderMap,
-    forward_authorization: bool,
+    forward_credentials: bool,
     timeout: Duration,
     max_bytes: usize,
     client: HttpClient,
@@ -69,12 +70,12 @@ pub(crate) struct HttpUpstream {
 }
 
 impl HttpUpstream {
-    /// Creates an endpoint for `url`. `max_bytes` limits an answer. `authenticates` is true if the
-    /// gateway itself checks clients' credentials, so that by default it does not forward them.
+    /// Creates an endpoint for `url`. `max_bytes` limits an answer. `forward_credentials` is true if
+    /// the upstream receives the client's credentials.
     pub(crate) fn new(
         config: &Upstream,
         url: &str,
-        authenticates: bool,
+        forward_credentials: bool,
         max_bytes: usize,
         client: HttpClient,
         recorder: Arc<Recorder>,
@@ -93,11 +94,7 @@ impl HttpUpstream {
             name: config.name.clone(),
             url: url.parse().map_err(|reason| error(format!("invalid url: {reason}")))?,
             headers,
-            forward_authorization: match config.authorization {
-                Authorization::Auto => !authenticates,
-                Authorization::Forward => true,
-                Authorization::Drop => false,
-            },
+            forward_credentials,
             timeout: config.limits.timeout(),
             max_bytes,
             client,
@@ -147,9 +144,8 @@ impl HttpUpstream {
         let headers = request.headers_mut();
         // The guard cannot read compressed answers.
         headers.remove(header::ACCEPT_ENCODING);
-        if !self.forward_authorization {
-            headers.remove(header::AUTHORIZATION);
-            headers.remove(API_KEY);
+        if !self.forward_credentials {
+            CREDENTIALS.iter().for_each(|name| drop(headers.remove(name)));
         }
         for (name, value) in &self.headers {
             headers.insert(name.clone(), value.clone());
