@@ -42,7 +42,7 @@ pub struct Upstream {
     pub rest: Option<Rest>,
     /// Headers that are added to every request to the upstream.
     pub headers: BTreeMap<String, Secret>,
-    /// The treatment of the client's Authorization header.
+    /// The treatment of the client's credentials.
     pub authorization: Authorization,
     /// The protocol modes that the upstream supports.
     pub era: ProtocolModeSetting,
