@@ -237,6 +237,9 @@ pub struct Limits {
     /// Seconds after which an idle session ends.
     #[schemars(range(min = 1))]
     pub session_idle_seconds: u64,
+    /// The maximum number of running upstream processes; a session that needs more is refused.
+    #[schemars(range(min = 1))]
+    pub processes: usize,
     /// Seconds for requests in flight when the gateway stops.
     pub drain_seconds: u64,
     /// The maximum bytes of snapshots in memory.
@@ -253,6 +256,7 @@ impl Default for Limits {
             queue: 1024,
             sessions: 10_000,
             session_idle_seconds: 1_800,
+            processes: 256,
             drain_seconds: 20,
             store_bytes: 256 << 20,
         }

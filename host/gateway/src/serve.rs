@@ -112,7 +112,7 @@ impl Gateway {
             Naming::Prefixed => true,
             Naming::Plain => false,
         };
-        let processes = Arc::new(Processes::default());
+        let processes = Arc::new(Processes::new(config.limits.processes));
         let (mut servers, mut single_upstream) = (Vec::new(), None);
         for upstream in &mcp {
             let http = upstream.url.as_ref().map(|url| connect(upstream, url)).transpose()?;

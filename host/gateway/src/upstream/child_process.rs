@@ -43,6 +43,9 @@ impl ChildProcess {
         let failed = |reason: String| {
             Failure::Unavailable(format!("The upstream `{name}` cannot be started: {reason}."))
         };
+        if let Some(reason) = server.processes.refusal() {
+            return Err(Failure::Refused(failed(reason).to_string()));
+        }
         let mut command = command(server).ok_or_else(|| failed("no command".to_owned()))?;
         let mut tree = ProcessTree::spawn(&mut command).map_err(|error| {
             failed(format!("`{}`: {error}", command.as_std().get_program().display()))
