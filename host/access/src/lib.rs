@@ -81,7 +81,8 @@ impl Access {
         self.keys.is_some() || self.jwt.is_some()
     }
 
-    /// Returns the address of the caller. `peer` is that of the connection, perhaps a trusted proxy.
+    /// Returns the address of the caller. `peer` is that of the connection, which may be a
+    /// trusted proxy.
     #[must_use]
     pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         proxies::client_address(peer, headers, &self.trusted_proxies)

@@ -48,8 +48,8 @@ impl Exchange {
         Self { context, endpoint, timeout: None, started, ticket: None, is_read: false }
     }
 
-    /// Creates the exchange of a JSON-RPC request. It is recorded under the tool, prompt or resource
-    /// that the request names, else under its method.
+    /// Creates the exchange of a JSON-RPC request. It is recorded under the tool, prompt or
+    /// resource that the request names, else under its method.
     pub(crate) fn of_request(context: CallContext, head: Option<&Head<'_>>) -> Self {
         let method = head.map_or("", Head::method);
         let named = head

@@ -65,8 +65,8 @@ impl Session {
         }
     }
 
-    /// Sets the session's owner, transport id (`name`, see [`Self::set_name`]) and protocol version,
-    /// and records every answer with `recorder`.
+    /// Sets the session's owner, transport id (`name`, see [`Self::set_name`]) and protocol
+    /// version, and records every answer with `recorder`.
     #[must_use]
     pub(crate) fn recorded(
         self,

@@ -63,8 +63,8 @@ impl Layout {
         read_component(path, trust).map(Some)
     }
 
-    /// Reads the signing keys: those of the layout, else those of the environment. Returns `None` if
-    /// neither has any.
+    /// Reads the signing keys: those of the layout, else those of the environment. Returns `None`
+    /// if neither has any.
     ///
     /// # Errors
     /// [`Error::Refused`] if a reference cannot be resolved.

@@ -247,8 +247,8 @@ impl Revisions {
     }
 
     /// Returns the state of contents with the digest `offered` that are not those of `active`, and
-    /// its reason. `of` returns the digest of a revision's contents of that kind. `None` if they are
-    /// the active ones.
+    /// its reason. `of` returns the digest of a revision's contents of that kind. `None` if they
+    /// are the active ones.
     pub(super) fn difference(
         &self,
         active: &Revision,

@@ -17,8 +17,8 @@ use crate::{Error, Result};
 type Read = dyn Fn() -> Result<Layout> + Send + Sync;
 type Deployed = Result<Option<Arc<Revision>>>;
 
-/// Reads the sources of a gateway and remembers their last contents. Contents that were rejected are
-/// not tried again until they change.
+/// Reads the sources of a gateway and remembers their last contents. Contents that were rejected
+/// are not tried again until they change.
 pub struct Sources {
     read: Box<Read>,
     state: Mutex<State>,

@@ -121,7 +121,7 @@ pub enum AnswerKind {
 }
 
 impl AnswerKind {
-    fn of(is_read: bool, endpoint: &str) -> Self {
+    fn for_endpoint(is_read: bool, endpoint: &str) -> Self {
         match endpoint {
             _ if is_read => Self::Read,
             "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
@@ -219,7 +219,7 @@ impl Recorder {
             Some((upstream, _)) if cx.upstream.is_empty() => upstream,
             _ => &cx.upstream,
         };
-        let kind = AnswerKind::of(is_read, endpoint);
+        let kind = AnswerKind::for_endpoint(is_read, endpoint);
         // Without the guard, four characters count as one token.
         let estimate = match outcome {
             Outcome::Passed if decision.is_none() && endpoint.contains("::") => {
@@ -289,8 +289,8 @@ impl Recorder {
         }
     }
 
-    /// Returns the endpoint with its upstream that a read continues, if the reader does not name the
-    /// upstream. It is that of the principal's last call of the tool.
+    /// Returns the endpoint with its upstream that a read continues, if the reader does not name
+    /// the upstream. It is that of the principal's last call of the tool.
     fn origin_of(&self, is_read: bool, cx: &CallContext, endpoint: &str) -> Option<String> {
         if !is_read || !cx.upstream.is_empty() || endpoint.contains("::") {
             return None;
@@ -430,7 +430,12 @@ mod tests {
         #[test]
         fn net_savings_are_original_minus_first_minus_reads(
             walks in proptest::collection::vec(
-                (1u64..500_000, 1u64..12_000, proptest::collection::vec(1u64..12_000, 0..6), 0usize..3),
+                (
+                    1u64..500_000,
+                    1u64..12_000,
+                    proptest::collection::vec(1u64..12_000, 0..6),
+                    0usize..3,
+                ),
                 1..12,
             ),
         ) {
