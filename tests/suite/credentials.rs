@@ -75,7 +75,10 @@ fn path_variants_do_not_evade_rules() -> Result<()> {
 #[test]
 fn several_upstreams_receive_no_credentials_of_clients() -> Result<()> {
     let (one, two) = (api()?, api()?);
-    let upstream = |name: &str, server: &ScriptedServer, prefix: &str| json!({"name": name, "rest": {"url": server.url(), "prefix": prefix}});
+    let upstream = |name: &str, server: &ScriptedServer, prefix: &str| {
+        let rest = json!({"url": server.url(), "prefix": prefix});
+        json!({"name": name, "rest": rest})
+    };
     let credentials =
         [("authorization", "Bearer for-one"), ("cookie", "session=1"), ("x-api-key", "k")];
     let upstreams = json!([upstream("one", &one, "/one"), upstream("two", &two, "/two")]);

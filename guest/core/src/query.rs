@@ -21,7 +21,7 @@ use self::grep::Pattern;
 use self::names::join_names;
 use self::path::Path;
 pub use self::projected::IsEnough;
-use self::records::{Envelope, PathTarget, RecordSet};
+use self::records::{ListEnvelope, PathTarget, RecordSet};
 use self::response_mode::ResponseMode;
 use crate::encoding::{pack, unpack};
 use crate::fields::mask::{Mask, names};
@@ -75,7 +75,7 @@ pub struct QueryResult {
     pub partial: Option<PartialProjection>,
     /// The document around the list that `bytes` contain. None if `bytes` are a whole document, or
     /// a list that is not the document's list of records.
-    pub envelope: Option<Envelope>,
+    pub envelope: Option<ListEnvelope>,
 }
 
 /// Selected fields of only the first records of a list.
@@ -216,7 +216,7 @@ impl Query {
         }
         if let Some(mode) = self.mode.filter(|_| records.is_list) {
             let bytes = response_mode::render(mode, &records, limits, self.fields.as_deref())?;
-            let envelope = Some(Envelope::member(mode.list_key()));
+            let envelope = Some(ListEnvelope::member(mode.list_key()));
             let what = format!("{} of {of}", mode.name());
             return Ok(QueryResult { envelope, ..QueryResult::new(bytes, false, what) });
         }
@@ -291,7 +291,7 @@ impl Query {
         let what = format!("fields {fields} of {of}");
         let envelope = list
             .filter(|_| !projected.of_document)
-            .and_then(|list| Envelope::of(bytes, form, &survey, list));
+            .and_then(|list| ListEnvelope::around(bytes, form, &survey, list));
         Some(QueryResult { partial, envelope, ..QueryResult::new(projected.bytes, false, what) })
     }
 

@@ -57,8 +57,8 @@ pub struct Config {
     /// Secrets that sign cursors. The first signs, all verify. Those of `${file:…}` may change
     /// while the gateway runs. Without any, CONTEXT_GUARD_SIGNING_KEYS is used, or a random key.
     pub signing_keys: Vec<Secret>,
-    /// Verifies with a signing key that was removed too early, until the last cursors that it signed
-    /// have expired. Set it to false to revoke a leaked key at once.
+    /// Verifies with a signing key that was removed too early, until the last cursors that it
+    /// signed have expired. Set it to false to revoke a leaked key at once.
     pub keep_dropped_keys: bool,
     /// The names of the upstreams with `enabled: false`, which are not among `upstreams`.
     #[serde(skip)]

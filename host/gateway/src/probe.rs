@@ -28,7 +28,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>) {
         let servers = gateway.aggregator.servers().iter();
         let apis = gateway.rest.iter().map(|api| api.upstream());
         let servers = servers.map(|server| probe(server)).collect::<Vec<_>>();
-        let apis = apis.map(|http| connect(http)).collect::<Vec<_>>();
+        let apis = apis.map(connect).collect::<Vec<_>>();
         tokio::join!(join_all(servers), join_all(apis));
         tokio::time::sleep(INTERVAL).await;
     }

@@ -1,4 +1,5 @@
-//! The state of a shared store. Changes are logged once, in both directions, and faults are counted.
+//! The state of a shared store. Changes are logged once, in both directions, and faults are
+//! counted.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ pub struct StoreFaults {
 }
 
 #[derive(Default)]
-struct State {
+struct HealthState {
     is_down: bool,
     faults: StoreFaults,
     /// The time of the last call that found the store full, until it has recovered.
@@ -31,10 +32,10 @@ struct State {
 
 /// The state of a shared store.
 #[derive(Default)]
-pub(crate) struct Health(Mutex<State>);
+pub(crate) struct Health(Mutex<HealthState>);
 
 impl Health {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

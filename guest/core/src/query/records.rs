@@ -44,7 +44,7 @@ struct Surroundings {
 /// The parts of a document around its list of records, without insignificant white space. A list
 /// can be put into them again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Envelope {
+pub struct ListEnvelope {
     /// The keys from the root of the document to the list.
     pub keys: Vec<String>,
     /// The bytes of the document before the list.
@@ -53,11 +53,11 @@ pub struct Envelope {
     pub after: Vec<u8>,
 }
 
-impl Envelope {
+impl ListEnvelope {
     /// Returns the parts of a document around its list `list`. None if the list is the document
     /// itself.
     #[must_use]
-    pub fn of(bytes: &[u8], form: Form, survey: &DocumentInfo, list: &List) -> Option<Self> {
+    pub fn around(bytes: &[u8], form: Form, survey: &DocumentInfo, list: &List) -> Option<Self> {
         let part = |span: Span| minify(&visible(bytes.get(span).unwrap_or_default(), form));
         (!list.path.is_empty()).then(|| Self {
             keys: list.path.clone(),
@@ -194,11 +194,11 @@ impl<'a> RecordSet<'a> {
     /// Returns the parts of the document around the list of records. None if the list is the
     /// document itself, or a path selected it.
     #[must_use]
-    pub fn envelope(&self) -> Option<Envelope> {
+    pub fn envelope(&self) -> Option<ListEnvelope> {
         let around = self.around.as_ref()?;
         let part = |span: &Span| minify(&self.outline.inner(span));
         let (before, after) = (part(&around.before), part(&around.after));
-        Some(Envelope { keys: around.keys.clone(), before, after })
+        Some(ListEnvelope { keys: around.keys.clone(), before, after })
     }
 
     /// Returns the record `id` as JSON without insignificant white space.

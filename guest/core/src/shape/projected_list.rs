@@ -15,7 +15,7 @@ use crate::json::locate_lists::List;
 use crate::json::scan::Scanner;
 use crate::json::text::{Form, visible};
 use crate::query::PartialProjection;
-use crate::query::records::Envelope;
+use crate::query::records::ListEnvelope;
 use crate::snapshot::index::{Index, ListIndex, ProjectedList, SnapshotBody, Words};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Missing, StoredSnapshot};
@@ -30,7 +30,7 @@ impl ProjectedList {
         payload: &Payload<'_, '_>,
         list: &List,
         part: PartialProjection,
-        envelope: Option<&Envelope>,
+        envelope: Option<&ListEnvelope>,
     ) -> Self {
         let skeleton = envelope.map(|around| {
             // The brackets belong to the document around the items.

@@ -97,8 +97,8 @@ impl<'a> Scanner<'a> {
         ends
     }
 
-    /// Advances from inside a string, raw or escaped, to its closing quote. Returns false if there is
-    /// none.
+    /// Advances from inside a string, raw or escaped, to its closing quote. Returns false if there
+    /// is none.
     #[inline(never)]
     fn reach_quote(&mut self) -> bool {
         match self.form {

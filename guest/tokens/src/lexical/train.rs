@@ -179,8 +179,8 @@ impl Sink for Count<'_> {
 }
 
 impl Trainer {
-    /// Counts words, numbers, punctuation and other lexical classes in a training text. `starts` has
-    /// one element per byte: true if a token begins there.
+    /// Counts words, numbers, punctuation and other lexical classes in a training text. `starts`
+    /// has one element per byte: true if a token begins there.
     pub fn add(&mut self, text: &[u8], starts: &[bool]) {
         scan(text, &mut Count { trainer: self, starts, from: 0, to: 0 });
     }

@@ -149,7 +149,7 @@ async fn policy(
         kind if kind.contains("yaml") => Some("policy.yaml"),
         kind if kind.contains("toml") => Some("policy.toml"),
         kind if kind.contains("json") => Some("policy.json"),
-        // curl sends application/x-www-form-urlencoded unless it is told otherwise.
+        // curl sends application/x-www-form-urlencoded unless an option says otherwise.
         _ => None,
     };
     let text = String::from_utf8_lossy(&body).into_owned();

@@ -230,10 +230,10 @@ impl OutputReader {
             return;
         }
         let reply = self.inbox.receive(line.into_owned(), None);
-        if let (Some(reply), Some(input)) = (reply, self.input.upgrade()) {
-            if let Some(input) = input.lock().await.as_mut() {
-                let _ = write_line(input, &reply).await;
-            }
+        if let (Some(reply), Some(input)) = (reply, self.input.upgrade())
+            && let Some(input) = input.lock().await.as_mut()
+        {
+            let _ = write_line(input, &reply).await;
         }
     }
 

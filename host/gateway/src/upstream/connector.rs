@@ -38,7 +38,7 @@ impl UpstreamServer {
                 if is_call {
                     self.failed(failure);
                 }
-                // No process runs, whoever needs it. HTTP upstreams may refuse one client.
+                // No process runs, for any client. HTTP upstreams may refuse one client.
                 if self.http.is_none() {
                     self.circuit.availability.down(&failure.to_string());
                 }

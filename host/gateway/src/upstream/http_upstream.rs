@@ -70,8 +70,8 @@ pub(crate) struct HttpUpstream {
 }
 
 impl HttpUpstream {
-    /// Creates an endpoint for `url`. `max_bytes` limits an answer. `forward_credentials` is true if
-    /// the upstream receives the client's credentials.
+    /// Creates an endpoint for `url`. `max_bytes` limits an answer. `forward_credentials` is true
+    /// if the upstream receives the client's credentials.
     pub(crate) fn new(
         config: &Upstream,
         url: &str,

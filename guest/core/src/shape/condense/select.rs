@@ -266,8 +266,8 @@ impl<'s> Selector<'s> {
         fields.into_iter().any(|(_, at)| self.raise(at, 0, token_limit))
     }
 
-    /// Raises the maximum length of a field's values to `cap`, an index in [`VALUE_LENGTHS`], if
-    /// the cost stays within `token_limit`. Returns true if the field then has at least that
+    /// Raises the maximum length of a field's values to `cap`, an index in [`VALUE_LENGTHS`],
+    /// unless the cost then exceeds `token_limit`. Returns true if the field then has at least that
     /// length.
     fn raise(&mut self, at: FieldId, cap: usize, token_limit: u64) -> bool {
         let Some(field) = self.schema.fields.get(at) else { return false };
