@@ -188,7 +188,9 @@ fn published_schema_is_up_to_date() {
 #[test]
 fn published_defaults_apply() {
     let published = compile(&defaults().to_string()).unwrap().policy;
-    assert_eq!(published.settings_for("", "any"), EndpointSettings::default());
+    // Sizes that a policy sets are exact, even if it sets the defaults. Unset ones grow.
+    let exact = EndpointSettings { has_exact_chunks: true, ..EndpointSettings::default() };
+    assert_eq!(published.settings_for("", "any"), exact);
 }
 
 #[test]

@@ -59,10 +59,11 @@ pub struct Settings {
     pub hard_cap: Option<u64>,
     /// Enforce the hard cap. Default true.
     pub enforce_hard_cap: Option<bool>,
-    /// Lines per chunk. Default 200.
+    /// Lines per chunk. Default 200. Unless it or `chunkThreshold` is set, chunks grow to fill the
+    /// budget.
     pub chunk_size: Option<u64>,
-    /// Tokens above which a text is chunked. Default 2000, at least 1000. A text over the budget is
-    /// always chunked.
+    /// Tokens above which a text is chunked. Default 2000, at least 1000. Unless it or `chunkSize` is
+    /// set, a text that fits the budget passes. A text over the budget is always chunked.
     pub chunk_threshold: Option<u64>,
     /// Dotted path to the list of an answer, such as `data.items`. Default: the array that makes up
     /// most of the answer.
