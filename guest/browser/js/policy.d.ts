@@ -44,9 +44,9 @@ export type Profile = "o200k" | "cl100k" | "claude-legacy";
 export type Rule = {
   /** Detail of the guard's own arguments in the schemas of tools. Default `none`. Tools with strict schemas remain unchanged. */
   advertise?: Advertise;
-  /** Lines per chunk. Default 200. */
+  /** Lines per chunk. Default 200. Unless it or `chunkThreshold` is set, chunks grow to fill the budget. */
   chunkSize?: number;
-  /** Tokens above which a text is chunked. Default 2000, at least 1000. A text over the budget is always chunked. */
+  /** Tokens above which a text is chunked. Default 2000, at least 1000. Unless it or `chunkSize` is set, a text that fits the budget passes. A text over the budget is always chunked. */
   chunkThreshold?: number;
   /** Chunk long texts. Default true. */
   chunking?: boolean;
@@ -114,9 +114,9 @@ export type Strip = "nulls" | "empty" | "repeats";
 export type Policy = {
   /** Detail of the guard's own arguments in the schemas of tools. Default `none`. Tools with strict schemas remain unchanged. */
   advertise?: Advertise;
-  /** Lines per chunk. Default 200. */
+  /** Lines per chunk. Default 200. Unless it or `chunkThreshold` is set, chunks grow to fill the budget. */
   chunkSize?: number;
-  /** Tokens above which a text is chunked. Default 2000, at least 1000. A text over the budget is always chunked. */
+  /** Tokens above which a text is chunked. Default 2000, at least 1000. Unless it or `chunkSize` is set, a text that fits the budget passes. A text over the budget is always chunked. */
   chunkThreshold?: number;
   /** Chunk long texts. Default true. */
   chunking?: boolean;
