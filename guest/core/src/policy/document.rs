@@ -62,8 +62,8 @@ pub struct Settings {
     /// Lines per chunk. Default 200. Unless it or `chunkThreshold` is set, chunks grow to fill the
     /// budget.
     pub chunk_size: Option<u64>,
-    /// Tokens above which a text is chunked. Default 2000, at least 1000. Unless it or `chunkSize` is
-    /// set, a text that fits the budget passes. A text over the budget is always chunked.
+    /// Tokens above which a text is chunked. Default 2000, at least 1000. Unless it or `chunkSize`
+    /// is set, a text that fits the budget passes. A text over the budget is always chunked.
     pub chunk_threshold: Option<u64>,
     /// Dotted path to the list of an answer, such as `data.items`. Default: the array that makes up
     /// most of the answer.
