@@ -38,6 +38,8 @@ fn forms() -> Vec<(&'static str, String, &'static str)> {
 /// Returns the JSON between the first bracket of a line and the last bracket of a page.
 fn page(answer: &Value, head: &str, tail: &str) -> Result<Value> {
     let text = text(answer);
+    // Pages leave out white space, as they do within the document.
+    let tail = if tail.trim().is_empty() { "" } else { tail };
     let json = text.strip_prefix(head).and_then(|text| text.strip_suffix(tail));
     let json = json.with_context(|| format!("words around the document are missing: {text}"))?;
     serde_json::from_str(json).with_context(|| format!("no JSON: {json}"))
