@@ -59,6 +59,11 @@ const NAMES: [&str; 8] =
 fn eight_servers_appear_as_one() -> Result<()> {
     let (upstreams, folder) = servers()?;
     let gateway = Gateway::start(upstreams, json!({}))?;
+    // Eight servers may take longer to start than a client waits for a first list.
+    let mut first = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    wait_until("lists of all servers", || {
+        Ok(first.request("tools/list", json!({}))?.result()["_meta"].is_null())
+    })?;
     let log = folder.join("files/server.log").display().to_string();
     let repository = folder.join("repository").display().to_string();
     let steps = [
@@ -384,6 +389,108 @@ fn tool_parameters_are_repeated_in_headers() -> Result<()> {
         ensure!(reply.status == status, "{region:?}: {} {}", reply.status, reply.body);
         let code = reply.answer()?.0["error"]["code"].as_i64();
         ensure!(code == (status == 400).then_some(-32020), "{region:?}: {}", reply.body);
+    }
+    Ok(())
+}
+
+/// Returns an upstream named `late` that starts when the file `go` exists in the folder, and then
+/// adds a line to the file `started`.
+fn waiting(folder: &std::path::Path) -> Result<Value> {
+    let server = artifacts::property_server()?.display().to_string();
+    let script = format!(
+        "cd '{}'; until [ -e go ]; do sleep 0.05; done; echo yes >> started; exec '{server}'",
+        folder.display()
+    );
+    Ok(json!({"name": "late", "command": ["sh", "-c", script]}))
+}
+
+#[test]
+fn late_server_is_announced() -> Result<()> {
+    let folder = peers::folder("late")?;
+    let go = folder.join("go");
+    let well = json!({"name": "well", "command": [artifacts::property_server()?]});
+    let gateway = Gateway::start(json!([well, waiting(&folder)?]), json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let list = client.request("tools/list", json!({}))?;
+    ensure!(list.0.to_string().contains("well__list_bookings"), "{}", list.0);
+    let missing = &list.result()["_meta"]["dev.context-guard/upstreams"]["unavailable"];
+    ensure!(missing[0]["name"] == "late", "{}", list.0);
+    let headers = [("accept", "text/event-stream"), ("mcp-session-id", client.session.as_str())];
+    let mut stream = StreamedResponse::send(&gateway.base, "GET", &headers, "")?;
+    std::fs::write(&go, "")?;
+    stream.read_until("notifications/tools/list_changed")?;
+    let list = client.request("tools/list", json!({}))?;
+    ensure!(list.0.to_string().contains("late__list_bookings"), "{}", list.0);
+    wait_until("the gateway's own process and that of the session", || {
+        Ok(std::fs::read_to_string(folder.join("started"))?.lines().count() == 2)
+    })?;
+    // The process of a second session does not start, but the list is known.
+    std::fs::remove_file(&go)?;
+    let mut second = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let list = second.request("tools/list", json!({}))?;
+    ensure!(list.0.to_string().contains("late__list_bookings"), "{}", list.0);
+    ensure!(list.result()["_meta"].is_null(), "{}", list.0);
+    // A client with other capabilities sees what the gateway itself has read.
+    let mut third = HttpClient::open(&gateway.url(), &[], json!({"sampling": {}}))?;
+    wait_until("the list that the gateway has read", || {
+        let list = third.request("tools/list", json!({}))?;
+        Ok(list.0.to_string().contains("late__list_bookings"))
+    })?;
+    Ok(())
+}
+
+#[test]
+fn late_server_is_announced_to_stateless_subscribers() -> Result<()> {
+    let folder = peers::folder("late-stateless")?;
+    let go = folder.join("go");
+    let well = json!({"name": "well", "command": [artifacts::property_server()?]});
+    let gateway = Gateway::start(json!([well, waiting(&folder)?]), json!({}))?;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let request = |method: &str, mut params: Value| {
+        params["_meta"] = meta.clone();
+        json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
+    };
+    let headers = |method| {
+        [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", method),
+            ("accept", "application/json, text/event-stream"),
+        ]
+    };
+    let list = || -> Result<String> {
+        let body = request("tools/list", json!({}));
+        Ok(post(&gateway.url(), &headers("tools/list"), &body)?.body)
+    };
+    let first = list()?;
+    ensure!(first.contains("well__list_bookings") && !first.contains("late__"), "{first}");
+    let method = "subscriptions/listen";
+    let body = request(method, json!({"notifications": {"toolsListChanged": true}}));
+    let mut stream = StreamedResponse::send(&gateway.base, "POST", &headers(method), &body)?;
+    stream.read_until("acknowledged")?;
+    std::fs::write(&go, "")?;
+    stream.read_until("notifications/tools/list_changed")?;
+    let second = list()?;
+    ensure!(second.contains("late__list_bookings"), "{second}");
+    Ok(())
+}
+
+#[test]
+fn capabilities_of_a_late_server_are_declared() -> Result<()> {
+    let folder = peers::folder("capabilities")?;
+    let well = json!({"name": "well", "command": [artifacts::property_server()?]});
+    let gateway = Gateway::start(json!([well, waiting(&folder)?]), json!({}))?;
+    let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }});
+    let answer = post(&gateway.url(), &[], &initialize.to_string())?.answer()?;
+    let capabilities = &answer.result()["capabilities"];
+    for name in ["tools", "prompts", "resources"] {
+        ensure!(capabilities[name]["listChanged"] == true, "{name}: {capabilities}");
     }
     Ok(())
 }

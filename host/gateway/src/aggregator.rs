@@ -16,6 +16,7 @@ mod http;
 mod in_flight;
 mod input_exchange;
 mod input_requests;
+mod known_lists;
 mod list_kinds;
 mod lists;
 mod param_headers;
@@ -31,6 +32,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use self::connections::Connections;
@@ -49,17 +51,23 @@ use crate::telemetry::Recorder;
 /// The maximum pause between two searches for idle sessions, connections and pending inputs.
 const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
 
+/// The number of processes for each upstream that must be allowed, so that those of clients can
+/// start beside the gateway's own.
+const WARM_SHARE: usize = 4;
+
 /// The part of the gateway that serves clients from several upstreams, as one MCP server.
 pub(crate) struct Aggregator {
     sessions: Sessions,
     router: Arc<Router>,
     connections: Arc<Connections>,
-    lists: Lists,
+    lists: Arc<Lists>,
     subscriptions: Subscriptions,
     forwarder: Arc<Forwarder>,
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     max_idle: Duration,
+    /// True if there are enough processes to start one of each upstream without a client.
+    can_warm: bool,
     /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
 }
@@ -75,6 +83,7 @@ impl Aggregator {
     ) -> Self {
         let max_sessions = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
         let max_idle = Duration::from_secs(config.limits.session_idle_seconds);
+        let can_warm = config.limits.processes >= WARM_SHARE * servers.len();
         let router = Arc::new(Router::new(&servers, prefixed));
         let connections = Arc::new(Connections::new(servers, Arc::clone(&filter)));
         let forwarder = Arc::new(Forwarder {
@@ -87,7 +96,7 @@ impl Aggregator {
         });
         Self {
             sessions: Sessions::new(max_sessions, max_idle, Arc::clone(&recorder)),
-            lists: Lists::new(&forwarder, config.list_page, max_sessions),
+            lists: Arc::new(Lists::new(&forwarder, config.list_page, max_sessions)),
             subscriptions: Subscriptions::new(&connections, &router, &filter),
             router,
             connections,
@@ -95,6 +104,7 @@ impl Aggregator {
             filter,
             recorder,
             max_idle,
+            can_warm,
             closing,
         }
     }
@@ -108,6 +118,17 @@ impl Aggregator {
     /// messages then pass without merging or renaming.
     fn is_transparent(&self) -> bool {
         self.connections.servers.len() == 1 && !self.router.is_prefixed()
+    }
+
+    /// Reads the lists of all upstreams once, so that they are known before the first client asks.
+    /// Those of a single upstream pass unchanged and are not needed.
+    pub(crate) async fn warm(self: Arc<Self>) {
+        if self.is_transparent() || !self.can_warm {
+            return;
+        }
+        let servers = self.connections.servers.iter().enumerate();
+        let open = servers.filter(|(_, upstream)| !upstream.needs_credentials());
+        join_all(open.map(|(server, _)| self.lists.warm(server))).await;
     }
 
     /// Ends the session with this id, cancels its requests and closes its connections.

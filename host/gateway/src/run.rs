@@ -43,6 +43,7 @@ impl Gateway {
         }
         let sweeping = tokio::spawn(Arc::clone(&self.aggregator).sweep());
         let probing = tokio::spawn(probe::run(Arc::clone(self)));
+        let warming = tokio::spawn(Arc::clone(&self.aggregator).warm());
         ready(address, admin_address);
         let draining = async {
             stop.await;
@@ -56,6 +57,7 @@ impl Gateway {
         self.stopped.cancel();
         sweeping.abort();
         probing.abort();
+        warming.abort();
         if let Some(admin) = admin_server {
             admin.await.map_err(|error| Error::Setup(error.to_string()))?;
         }

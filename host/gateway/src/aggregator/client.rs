@@ -9,6 +9,9 @@ use super::client_session::ClientSession;
 use crate::headers::{PARAM_PREFIX, forwarded_headers, storage_scope};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
+/// The principal of the gateway itself. The control character keeps it apart from all others.
+const GATEWAY: &str = "\u{0}gateway";
+
 /// A client of the aggregator, as upstreams and the guard see it.
 #[derive(Clone)]
 pub(super) struct Client {
@@ -50,6 +53,19 @@ impl Client {
             session: None,
             headers: forwarded_headers(headers),
             is_background: false,
+        }
+    }
+
+    /// Returns the gateway itself as a client, for work at its start.
+    pub(super) fn gateway() -> Self {
+        Self {
+            principal: GATEWAY.into(),
+            scope: GATEWAY.into(),
+            mode: ProtocolMode::Stateful,
+            info: ClientInfo::gateway(),
+            session: None,
+            headers: HeaderMap::new(),
+            is_background: true,
         }
     }
 

@@ -14,16 +14,22 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::client::Client;
+use super::known_lists::{Audience, KnownLists};
 use crate::config::Isolation;
 use crate::filter::Filter;
 use crate::message::Head;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::upstream::Failure;
-use crate::upstream::connection::UpstreamConnection;
+use crate::upstream::connection::{ServerInfo, UpstreamConnection};
 use crate::upstream::server::UpstreamServer;
 
-/// The maximum time that a handshake or a merged list waits for a slow upstream.
+/// The maximum time that a request waits for a slow upstream that it needs.
 pub(super) const SLOW_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(8);
+/// The maximum time that a merged answer waits for an upstream whose last answer is not known. Some
+/// clients give up after 5 s.
+pub(super) const UNKNOWN_TIMEOUT: Duration = Duration::from_secs(4);
+/// The maximum time that a merged answer waits for an upstream whose last answer is known.
+pub(super) const KNOWN_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// The clients that may share a connection to an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,17 +64,21 @@ impl ConnectionSlot {
 
 /// The index of an upstream, with the connection to it or the reason why it failed.
 pub(super) type OpenedConnection = (usize, Result<Arc<UpstreamConnection>, Failure>);
+/// The index of an upstream, with its description or the reason why it failed.
+pub(super) type Described = (usize, Result<ServerInfo, Failure>);
 
 /// All open connections to upstreams, by upstream and owner.
 pub(super) struct Connections {
     pub(super) servers: Vec<Arc<UpstreamServer>>,
     filter: Arc<Filter>,
     slots: Mutex<HashMap<ConnectionKey, Arc<ConnectionSlot>>>,
+    pub(super) known: Arc<KnownLists>,
 }
 
 impl Connections {
     pub(super) fn new(servers: Vec<Arc<UpstreamServer>>, filter: Arc<Filter>) -> Self {
-        Self { servers, filter, slots: Mutex::default() }
+        let known = Arc::new(KnownLists::new());
+        Self { servers, filter, slots: Mutex::default(), known }
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<ConnectionKey, Arc<ConnectionSlot>>> {
@@ -101,7 +111,8 @@ impl Connections {
         let (slot, mode, headers) =
             (self.slot(key.clone()), client.mode, client.connection_headers());
         let is_call = !client.is_background;
-        let filter = Arc::clone(&self.filter);
+        let (filter, known) = (Arc::clone(&self.filter), Arc::clone(&self.known));
+        let audience = Audience::of_client(client, server);
         // Opening continues when the caller gives up, so that a server that starts slowly is ready
         // for the next request.
         let opening = tokio::spawn(async move {
@@ -110,9 +121,9 @@ impl Connections {
                 return Ok(Arc::clone(open));
             }
             let opened = upstream.open(mode, &info, &headers, is_call).await?;
-            if filter.cache().is_some() {
-                tokio::spawn(pass_notifications(filter, upstream.name.clone(), opened.unrelated()));
-            }
+            known.learn_info(audience, opened.server_info());
+            let unrelated = opened.unrelated();
+            tokio::spawn(pass_notifications(filter, known, upstream, server, unrelated));
             *connection = Some(Arc::clone(&opened));
             Ok(opened)
         });
@@ -125,17 +136,28 @@ impl Connections {
         Ok(connection)
     }
 
+    /// Returns the descriptions of all upstreams, and opens the client's connections to them. A
+    /// slow upstream continues to start in the background.
+    pub(super) async fn describe_all(&self, client: &Client) -> Vec<Described> {
+        let describing = self.servers.iter().enumerate().map(|(server, upstream)| async move {
+            let known = self.known.info(client, server);
+            let wait = if known.is_some() { KNOWN_TIMEOUT } else { UNKNOWN_TIMEOUT };
+            let described = match tokio::time::timeout(wait, self.get(client, server)).await {
+                Ok(opened) => opened.map(|connection| connection.server_info().clone()),
+                Err(_) => known.ok_or_else(|| still_starting(upstream)),
+            };
+            (server, described)
+        });
+        join_all(describing).await
+    }
+
     /// Opens the client's connections to all upstreams concurrently. A connection that does not
     /// open in time is reported as failed.
     pub(super) async fn open_all(&self, client: &Client) -> Vec<OpenedConnection> {
         let opening = self.servers.iter().enumerate().map(|(server, upstream)| async move {
             let opened =
                 tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, self.get(client, server)).await;
-            let opened = opened.unwrap_or_else(|_| {
-                let name = &upstream.name;
-                Err(Failure::Timeout(format!("The upstream `{name}` is still starting.")))
-            });
-            (server, opened)
+            (server, opened.unwrap_or_else(|_| Err(still_starting(upstream))))
         });
         join_all(opening).await
     }
@@ -158,6 +180,15 @@ impl Connections {
         if let Some(slot) = slots.remove(key) {
             slots.entry(ConnectionKey { owner, ..key.clone() }).or_insert(slot);
         }
+    }
+
+    /// Closes the gateway's own connection to the upstream at index `server`, unless it is shared.
+    pub(super) fn end_own(&self, server: usize) {
+        let own = Client::gateway().principal;
+        self.slots().retain(|key, _| {
+            key.server != server
+                || !matches!(&key.owner, ConnectionOwner::Principal(owner, _) if *owner == own)
+        });
     }
 
     /// Closes the connections that belong to the session with this id.
@@ -185,6 +216,10 @@ impl Connections {
     }
 }
 
+fn still_starting(upstream: &UpstreamServer) -> Failure {
+    Failure::Timeout(format!("The upstream `{}` is still starting.", upstream.name))
+}
+
 fn connection_key(client: &Client, server: usize, upstream: &UpstreamServer) -> ConnectionKey {
     let owner = match (upstream.isolation, &client.session) {
         (Isolation::Session, Some(session)) => ConnectionOwner::Session(session.id.clone()),
@@ -203,18 +238,21 @@ fn connection_key(client: &Client, server: usize, upstream: &UpstreamServer) -> 
     ConnectionKey { server, owner, mode: client.mode, authorization }
 }
 
-/// Passes the upstream's notifications to the filter until the connection ends. The filter removes
-/// cached answers that they make invalid.
+/// Passes the upstream's notifications to the filter and the known lists until the connection ends.
+/// They remove cached answers and lists that are invalid then.
 async fn pass_notifications(
     filter: Arc<Filter>,
-    upstream: String,
+    known: Arc<KnownLists>,
+    upstream: Arc<UpstreamServer>,
+    server: usize,
     mut unrelated: Receiver<Arc<Vec<u8>>>,
 ) {
     loop {
         match unrelated.recv().await {
             Ok(message) => {
                 if let Some(head) = Head::read(&message) {
-                    filter.on_notification(&upstream, &head);
+                    known.forget(server, head.method(), upstream.is_common());
+                    filter.on_notification(&upstream.name, &head);
                 }
             }
             Err(RecvError::Lagged(_)) => {}

@@ -240,6 +240,10 @@ impl Forwarder {
         let answer = guarded.shaped.unwrap_or(answer);
         let mode = in_flight.call.connection().mode;
         let answer = translate::response(origin.client.mode, mode, &exchange.endpoint, answer);
+        // Records are of clients' requests.
+        if origin.client.is_background {
+            return answer;
+        }
         let decision = guarded.decision.as_ref();
         exchange.record(&self.recorder, decision, answer.len(), guarded.outcome);
         answer

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Aggregator;
 use super::client::Origin;
-use super::connections::OpenedConnection;
+use super::connections::Described;
 use super::translate::stateless_result;
 use crate::message::{Head, SERVER_KEY, STATELESS_VERSION};
 use crate::protocol_mode::{LATEST_STATEFUL_VERSION, ProtocolMode, gateway_implementation};
@@ -26,9 +26,9 @@ pub(super) fn negotiate(proposed: &str) -> &str {
 impl Aggregator {
     /// Answers a client's `initialize` request, and opens the connections to all upstreams.
     pub(super) async fn initialize(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
-        let connections = self.connections.open_all(origin.client).await;
         let version = negotiate(&origin.client.info.version);
         if self.is_transparent() {
+            let connections = self.connections.open_all(origin.client).await;
             return match connections.into_iter().next() {
                 Some((_, Ok(connection))) if connection.mode == ProtocolMode::Stateful => {
                     reply::result(head.raw_id(), &connection.server_info().result)
@@ -44,40 +44,40 @@ impl Aggregator {
         }
         let implementation: Value =
             serde_json::from_str(&gateway_implementation()).unwrap_or_default();
+        let described = self.connections.describe_all(origin.client).await;
         let result = json!({
             "protocolVersion": version,
-            "capabilities": united_capabilities(&connections),
+            "capabilities": united_capabilities(&described),
             "serverInfo": implementation,
-            "instructions": self.instructions(&connections),
+            "instructions": self.instructions(&described),
         });
         reply::result(head.raw_id(), &result.to_string())
     }
 
     /// Answers a client's `server/discover` request, and opens the connections to all upstreams.
     pub(super) async fn discover(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
-        let connections = self.connections.open_all(origin.client).await;
-        let only = connections.first().filter(|_| self.is_transparent());
-        if let Some((_, Ok(connection))) = only
-            && connection.mode == ProtocolMode::Stateless
-        {
-            return reply::result(head.raw_id(), &connection.server_info().result);
-        }
-        let (implementation, instructions) = match only {
-            Some((_, Err(failure))) => {
-                return reply::error(head.raw_id(), failure.code(), &failure.to_string());
+        let (described, implementation, instructions) = if self.is_transparent() {
+            let connection = match self.connections.open_all(origin.client).await.pop() {
+                Some((_, Ok(connection))) => connection,
+                Some((_, Err(failure))) => {
+                    return reply::error(head.raw_id(), failure.code(), &failure.to_string());
+                }
+                None => return Vec::new(),
+            };
+            let info = connection.server_info();
+            if connection.mode == ProtocolMode::Stateless {
+                return reply::result(head.raw_id(), &info.result);
             }
-            Some((_, Ok(connection))) => {
-                let info = connection.server_info();
-                let initialized: Value = serde_json::from_str(&info.result).unwrap_or_default();
-                let implementation = initialized.get("serverInfo").cloned().unwrap_or_default();
-                (implementation, info.instructions.clone())
-            }
-            None => (
-                serde_json::from_str(&gateway_implementation()).unwrap_or_default(),
-                Some(self.instructions(&connections)),
-            ),
+            let initialized: Value = serde_json::from_str(&info.result).unwrap_or_default();
+            let implementation = initialized.get("serverInfo").cloned().unwrap_or_default();
+            (vec![(0, Ok(info.clone()))], implementation, info.instructions.clone())
+        } else {
+            let described = self.connections.describe_all(origin.client).await;
+            let implementation = serde_json::from_str(&gateway_implementation());
+            let instructions = self.instructions(&described);
+            (described, implementation.unwrap_or_default(), Some(instructions))
         };
-        let mut capabilities = united_capabilities(&connections);
+        let mut capabilities = united_capabilities(&described);
         // The stateless version defines tasks as an extension.
         remove(&mut capabilities, "tasks");
         let mut result = json!({
@@ -89,7 +89,7 @@ impl Aggregator {
         reply::result(head.raw_id(), &stateless_result("server/discover", &result.to_string()))
     }
 
-    fn instructions(&self, connections: &[OpenedConnection]) -> String {
+    fn instructions(&self, described: &[Described]) -> String {
         let mut text = format!(
             "A gateway to several servers. {}",
             if self.router.is_prefixed() {
@@ -98,11 +98,11 @@ impl Aggregator {
                 ""
             }
         );
-        for (server, connection) in connections {
+        for (server, info) in described {
             let Some(server) = self.connections.servers.get(*server) else { continue };
-            match connection {
-                Ok(connection) => {
-                    if let Some(instructions) = &connection.server_info().instructions {
+            match info {
+                Ok(info) => {
+                    if let Some(instructions) = &info.instructions {
                         text.push_str(&format!("\n\n# {}\n{instructions}", server.name));
                     }
                 }
@@ -136,14 +136,19 @@ fn initialize_result(version: &str, connection: &UpstreamConnection) -> String {
     result.to_string()
 }
 
-/// Returns the capabilities of all reachable upstreams. Tools are always among them: the guard has
-/// its own.
-fn united_capabilities(connections: &[OpenedConnection]) -> Value {
+/// Returns the capabilities of all upstreams. Tools are always among them: the guard has its own.
+/// For an upstream that is not known yet, all that it may turn out to have are declared, because
+/// clients do not look again.
+fn united_capabilities(described: &[Described]) -> Value {
     let mut all = json!({"tools": {"listChanged": true}});
-    for (_, connection) in connections {
-        if let Ok(connection) = connection {
-            unite(&mut all, &connection.server_info().capabilities);
-        }
+    let possible = json!({
+        "prompts": {"listChanged": true},
+        "resources": {"listChanged": true, "subscribe": true},
+        "completions": {},
+        "logging": {},
+    });
+    for (_, info) in described {
+        unite(&mut all, info.as_ref().map_or(&possible, |info| &info.capabilities));
     }
     all
 }

@@ -13,18 +13,23 @@ use lru::LruCache;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::debug;
 
 use super::client::{Client, Origin};
-use super::connections::{Connections, SLOW_UPSTREAM_TIMEOUT};
-use super::event_streams::COMMON_STREAM;
+use super::connections::{Connections, KNOWN_TIMEOUT, SLOW_UPSTREAM_TIMEOUT, UNKNOWN_TIMEOUT};
 use super::forward::Forwarder;
-use super::list_kinds::{ListKind, READ_TOOLS, TOOLS};
+use super::list_kinds::{LIST_KINDS, ListKind, READ_TOOLS, TOOLS};
 use super::router::Router;
 use super::translate::stateless_result;
 use crate::message::{Head, append_members, member, members, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::upstream::Failure;
+
+mod late;
+
+use self::late::{Fetching, RefetchKey};
 
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
 /// than the lifetime of the definitions that the guard stores.
@@ -35,6 +40,7 @@ const MAX_UPSTREAM_PAGES: usize = 200;
 const UNAVAILABLE_KEY: &str = "dev.context-guard/upstreams";
 
 /// An entry of a list: a tool, prompt, resource or resource template.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ListEntry {
     /// The name or URI that identifies the entry.
     key: String,
@@ -43,10 +49,33 @@ struct ListEntry {
 
 /// The entries of one upstream's list. `read_tool` is the guard's own tool, which the guard adds to
 /// lists of tools.
-#[derive(Default)]
-struct UpstreamList {
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct UpstreamList {
     entries: Vec<ListEntry>,
     read_tool: Option<String>,
+}
+
+impl UpstreamList {
+    /// Returns the total size of the entries, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.key.len() + entry.json.len()).sum()
+    }
+
+    /// Returns true if the other list contains the same entries, in any order.
+    fn has_entries_of(&self, other: &Self) -> bool {
+        let sorted = |list: &Self| {
+            let mut entries = list.entries.clone();
+            entries.sort();
+            entries
+        };
+        self == other || sorted(self) == sorted(other)
+    }
+
+    #[cfg(test)]
+    pub(super) fn named(key: &str) -> Arc<Self> {
+        let entries = vec![ListEntry { key: key.to_owned(), json: "{}".to_owned() }];
+        Arc::new(Self { entries, read_tool: None })
+    }
 }
 
 /// Merges the lists of upstreams for a client.
@@ -58,6 +87,10 @@ pub(super) struct Lists {
     /// For each owner of stored answers and upstream index, the time at which the guard last saw
     /// that upstream's tools.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
+    /// The lists that are being fetched after an answer without them.
+    refetching: Mutex<HashSet<RefetchKey>>,
+    /// The lists that the gateway announced as changed. A client that asks again gets no older one.
+    announced: Mutex<LruCache<RefetchKey, ()>>,
     /// The upstreams, by index, that are behind a guard of their own.
     guarded: Mutex<BTreeSet<usize>>,
 }
@@ -74,23 +107,25 @@ impl Lists {
             router: Arc::clone(&forwarder.router),
             page_size,
             tools_seen: Mutex::new(LruCache::new(max_sessions)),
+            refetching: Mutex::default(),
+            announced: Mutex::new(LruCache::new(max_sessions)),
             guarded: Mutex::default(),
         }
     }
 
     fn tools_seen(&self) -> MutexGuard<'_, LruCache<(Arc<str>, usize), Instant>> {
-        self.tools_seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tools_seen)
     }
 
     /// Returns the indexes of the upstreams that are behind a guard of their own.
     pub(super) fn guarded(&self) -> Vec<usize> {
-        self.guarded.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+        lock(&self.guarded).iter().copied().collect()
     }
 
     /// Answers a list request: with the first page of the merged list, or the page at the
     /// request's cursor.
     pub(super) async fn merged(
-        &self,
+        self: &Arc<Self>,
         origin: &Origin<'_>,
         head: &Head<'_>,
         kind: &'static ListKind,
@@ -133,27 +168,37 @@ impl Lists {
     /// Returns the entries of all upstreams under the names that clients see. The second value is
     /// the guard's own tool. The third describes the upstreams that did not answer.
     async fn fetch_all(
-        &self,
+        self: &Arc<Self>,
         origin: &Origin<'_>,
         kind: &'static ListKind,
         meta: Option<&RawValue>,
     ) -> (Vec<ListEntry>, Option<String>, Vec<Value>) {
         let servers = &self.connections.servers;
         let fetching = (0..servers.len()).map(|server| async move {
-            let fetch = self.fetch(origin, server, kind, meta);
-            let fetched = tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, fetch).await;
-            fetched.unwrap_or_else(|_| {
-                self.announce_when_ready(origin.client, server, kind);
-                let seconds = SLOW_UPSTREAM_TIMEOUT.as_secs();
-                Err(Failure::Timeout(format!("no answer within {seconds} s")))
-            })
+            let client = origin.client;
+            let known = self.connections.known.list(client, server, kind);
+            let was_announced = self.pop_announced(client, server, kind);
+            let wait = match &known {
+                Some(_) if !was_announced => KNOWN_TIMEOUT,
+                _ => UNKNOWN_TIMEOUT,
+            };
+            let mut fetching = self.start_fetch(client.clone(), server, kind, meta);
+            match tokio::time::timeout(wait, &mut fetching).await {
+                Ok(fetched) => fetched.unwrap_or_else(|error| Err(late::ended(&error))),
+                Err(_) => {
+                    self.announce_later(client, server, kind, known.clone(), fetching);
+                    let seconds = UNKNOWN_TIMEOUT.as_secs();
+                    let reason = format!("no answer within {seconds} s");
+                    known.ok_or(Failure::Timeout(reason))
+                }
+            }
         });
         let (mut entries, mut missing, mut read_tool) = (Vec::new(), Vec::new(), None);
         for (server, fetched) in join_all(fetching).await.into_iter().enumerate() {
             match fetched {
                 Ok(list) => {
-                    read_tool = read_tool.or(list.read_tool);
-                    let listed = list.entries.into_iter();
+                    read_tool = read_tool.or_else(|| list.read_tool.clone());
+                    let listed = list.entries.iter().cloned();
                     entries.extend(listed.map(|entry| self.to_client_entry(server, kind, entry)));
                 }
                 Err(failure) => missing.push(json!({
@@ -173,26 +218,61 @@ impl Lists {
         if self.tools_seen().get(&key).is_some_and(|since| since.elapsed() < TOOLS_SEEN_FOR) {
             return;
         }
-        let meta = (client.mode == ProtocolMode::Stateless)
-            .then(|| format!("{{{}}}", client.info.meta()))
-            .and_then(|meta| RawValue::from_string(meta).ok());
+        let meta = request_meta(client);
         let fetch = self.fetch(origin, server, &TOOLS, meta.as_deref());
         // A failure is reported by the call that follows.
         let _ = tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, fetch).await;
     }
 
-    /// Reads all pages of a list from the upstream at index `server`. `meta` is the `_meta` of the
-    /// list requests.
+    /// Starts [`Self::fetch`] as a task, so that it can outlive the client's request.
+    fn start_fetch(
+        self: &Arc<Self>,
+        client: Client,
+        server: usize,
+        kind: &'static ListKind,
+        meta: Option<&RawValue>,
+    ) -> Fetching {
+        let (lists, meta) = (Arc::clone(self), meta.map(ToOwned::to_owned));
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            let (out, _ignored) = mpsc::unbounded_channel();
+            let origin = Origin { client: &client, out: &out };
+            lists.fetch(&origin, server, kind, meta.as_deref()).await
+        }))
+    }
+
+    /// Reads the lists of the upstream at index `server` on the gateway's own behalf, so that they
+    /// are known before the first client asks.
+    pub(super) async fn warm(&self, server: usize) {
+        let (client, (out, _ignored)) = (Client::gateway(), mpsc::unbounded_channel());
+        let origin = Origin { client: &client, out: &out };
+        match self.connections.get(&client, server).await {
+            Ok(_) => {
+                for kind in LIST_KINDS.iter().filter(|kind| !kind.changed.is_empty()) {
+                    if let Err(failure) = self.fetch(&origin, server, kind, None).await {
+                        debug!("cannot list {} at the start: {failure}", kind.member);
+                    }
+                }
+            }
+            Err(failure) => debug!("cannot connect at the start: {failure}"),
+        }
+        self.connections.end_own(server);
+    }
+
+    /// Reads all pages of a list from the upstream at index `server`, and remembers it. `meta` is
+    /// the `_meta` of the list requests.
     async fn fetch(
         &self,
         origin: &Origin<'_>,
         server: usize,
         kind: &'static ListKind,
         meta: Option<&RawValue>,
-    ) -> Result<UpstreamList, Failure> {
+    ) -> Result<Arc<UpstreamList>, Failure> {
         let (mut list, mut cursor) = (UpstreamList::default(), None::<String>);
+        let known = &self.connections.known;
         let connection = self.connections.get(origin.client, server).await?;
         if !connection.server_info().has_capability(kind.capability) {
+            let list = Arc::new(list);
+            known.learn_list(origin.client, server, kind, &list);
             return Ok(list);
         }
         // Messages of the upstream in the course of these requests are not for the client.
@@ -222,7 +302,7 @@ impl Lists {
             if kind.method == TOOLS.method
                 && READ_TOOLS.iter().all(|tool| names.iter().any(|name| name == tool))
             {
-                self.guarded.lock().unwrap_or_else(PoisonError::into_inner).insert(server);
+                lock(&self.guarded).insert(server);
             }
             for (entry, key) in entries.into_iter().zip(names) {
                 // The guard adds its tool to the first page of every upstream. The merged list
@@ -247,6 +327,8 @@ impl Lists {
                 _ => break,
             }
         }
+        let list = Arc::new(list);
+        known.learn_list(origin.client, server, kind, &list);
         Ok(list)
     }
 
@@ -267,21 +349,18 @@ impl Lists {
         let json = with_member(&entry.json, kind.key, Some(&Value::from(key.as_str()).to_string()));
         ListEntry { key, json }
     }
+}
 
-    /// Waits until the slow upstream at index `server` is connected, then notifies a stateful
-    /// client that the list has changed.
-    fn announce_when_ready(&self, client: &Client, server: usize, kind: &'static ListKind) {
-        let Some(session) = client.session.clone().filter(|_| !kind.changed.is_empty()) else {
-            return;
-        };
-        let (connections, client) = (Arc::clone(&self.connections), client.clone());
-        tokio::spawn(async move {
-            if connections.get(&client, server).await.is_ok() {
-                let changed = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, kind.changed);
-                session.streams().send(COMMON_STREAM, changed.into_bytes());
-            }
-        });
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the `_meta` of a list request that the gateway makes for a client. `None` if requests of
+/// its protocol mode have none.
+fn request_meta(client: &Client) -> Option<Box<RawValue>> {
+    let is_stateless = client.mode == ProtocolMode::Stateless;
+    let meta = is_stateless.then(|| format!("{{{}}}", client.info.meta()))?;
+    RawValue::from_string(meta).ok()
 }
 
 fn list_request(kind: &ListKind, cursor: Option<&str>, meta: Option<&RawValue>) -> Vec<u8> {

@@ -48,7 +48,10 @@ impl Sessions {
         let id = URL_SAFE_NO_PAD.encode(random);
         let session = Arc::new(ClientSession::new(id.clone(), Arc::clone(principal), info));
         let mut sessions = self.lock();
-        let evicted = sessions.push(id, Arc::clone(&session)).map(|(id, _)| id);
+        let evicted = sessions.push(id, Arc::clone(&session)).map(|(id, evicted)| {
+            evicted.ended.cancel();
+            id
+        });
         self.recorder.metrics.sessions(sessions.len());
         Some((session, evicted))
     }

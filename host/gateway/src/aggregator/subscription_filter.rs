@@ -49,6 +49,18 @@ impl SubscriptionFilter {
         Self { lists, uris: Vec::new() }
     }
 
+    /// Returns the selected notifications of changed lists.
+    pub(super) fn list_changes(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.lists.iter().filter_map(|method| self.list_change(method))
+    }
+
+    /// Returns the notification that a list has changed, given its method. `None` if it is not
+    /// selected.
+    pub(super) fn list_change(&self, method: &str) -> Option<Vec<u8>> {
+        let changed = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
+        self.lists.contains(&method).then(|| changed.into_bytes())
+    }
+
     pub(super) fn uris(&self) -> &[String] {
         &self.uris
     }

@@ -12,6 +12,7 @@ use super::client::{Client, Origin};
 use super::client_session::ClientSession;
 use super::connections::Connections;
 use super::event_streams::COMMON_STREAM;
+use super::known_lists::Audience;
 use super::router::Router;
 use super::subscription_filter::{ACKNOWLEDGED, SubscriptionFilter, without_subscription_id};
 use crate::filter::Filter;
@@ -65,14 +66,25 @@ impl Subscriptions {
         changes: &UnboundedSender<Vec<u8>>,
     ) -> Vec<AbortOnDrop> {
         let (confirmed, mut confirmations) = unbounded_channel();
+        let late = self.follow_late_lists(client, filter, changes);
         let tasks = (0..self.connections.servers.len()).map(|server| {
             let (subscriptions, client) = (self.clone(), client.in_background());
             let filter = self.filter_for(filter, server);
             let sinks = Sinks { changes: changes.clone(), confirmed: confirmed.clone() };
             AbortOnDrop(tokio::spawn(async move {
+                let mut was_missing = false;
                 loop {
-                    if let Ok(connection) = subscriptions.connections.get(&client, server).await {
-                        subscriptions.follow(&client, &connection, &filter, &sinks).await;
+                    match subscriptions.connections.get(&client, server).await {
+                        Ok(connection) => {
+                            // Lists were answered without the upstream.
+                            if std::mem::take(&mut was_missing) {
+                                for changed in filter.list_changes() {
+                                    let _ = sinks.changes.send(changed);
+                                }
+                            }
+                            subscriptions.follow(&client, &connection, &filter, &sinks).await;
+                        }
+                        Err(_) => was_missing = true,
                     }
                     // An upstream that is unreachable counts as confirmed and is tried again.
                     let _ = sinks.confirmed.send(());
@@ -83,14 +95,45 @@ impl Subscriptions {
                 }
             }))
         });
-        let tasks: Vec<AbortOnDrop> = tasks.collect();
+        let mut tasks: Vec<AbortOnDrop> = tasks.collect();
         let all_confirmed = async {
             for _ in &tasks {
                 confirmations.recv().await;
             }
         };
         let _ = tokio::time::timeout(CONFIRM_TIMEOUT, all_confirmed).await;
+        tasks.push(late);
         tasks
+    }
+
+    /// Sends changes of lists that the gateway itself noticed, because it answered without a slow
+    /// upstream. Dropping the returned task ends that.
+    fn follow_late_lists(
+        &self,
+        client: &Client,
+        filter: &SubscriptionFilter,
+        changes: &UnboundedSender<Vec<u8>>,
+    ) -> AbortOnDrop {
+        let audiences =
+            (0..self.connections.servers.len()).map(|at| Audience::of_client(client, at));
+        let audiences: Vec<Audience> = audiences.collect();
+        let mut late = self.connections.known.changes.subscribe();
+        let (filter, changes) = (filter.clone(), changes.clone());
+        AbortOnDrop(tokio::spawn(async move {
+            loop {
+                let wanted = match late.recv().await {
+                    Ok((audience, changed)) if audiences.contains(&audience) => {
+                        filter.list_change(changed)
+                    }
+                    Ok(_) => None,
+                    Err(RecvError::Lagged(_)) => None,
+                    Err(RecvError::Closed) => return,
+                };
+                if wanted.is_some_and(|changed| changes.send(changed).is_err()) {
+                    return;
+                }
+            }
+        }))
     }
 
     /// Returns the filter reduced to the resources that may belong to the upstream at index
@@ -166,6 +209,12 @@ impl Subscriptions {
         while let UpstreamReply::Related(message) = call.next().await {
             let Some(head) = Head::read(&message) else { continue };
             self.filter.on_notification(&connection.server.name, &head);
+            let servers = &self.connections.servers;
+            let own = servers.iter().position(|server| Arc::ptr_eq(server, &connection.server));
+            if let Some(server) = own {
+                let is_common = connection.server.is_common();
+                self.connections.known.forget(server, head.method(), is_common);
+            }
             if head.method() == ACKNOWLEDGED {
                 let _ = sinks.confirmed.send(());
             } else if filter.matches(&head)

@@ -11,7 +11,7 @@ use super::Failure;
 use super::circuit::Circuit;
 use super::http_upstream::HttpUpstream;
 use super::processes::Processes;
-use crate::config::{Isolation, ProtocolModeSetting, Upstream};
+use crate::config::{Authorization, Isolation, ProtocolModeSetting, Upstream};
 use crate::invalid_output::InvalidOutput;
 use crate::protocol_mode::ProtocolMode;
 use crate::telemetry::Recorder;
@@ -100,6 +100,16 @@ impl UpstreamServer {
             ProtocolMode::Stateful => self.modes().stateful = Some(speaks),
             ProtocolMode::Stateless => self.modes().stateless = Some(speaks),
         }
+    }
+
+    /// Returns true if all clients use the same instance of the upstream.
+    pub(crate) fn is_common(&self) -> bool {
+        self.http.is_some() || self.isolation == Isolation::Shared
+    }
+
+    /// Returns true if the upstream receives the credentials of its clients.
+    pub(crate) fn needs_credentials(&self) -> bool {
+        self.http.is_some() && self.config.authorization == Authorization::Forward
     }
 
     /// Waits for a permit to send a request, because the configuration limits concurrent requests

@@ -1,0 +1,198 @@
+//! The last known lists and descriptions of upstreams. The gateway answers from them while an
+//! upstream is slow.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+use tokio::sync::broadcast;
+
+use super::client::Client;
+use super::list_kinds::{LIST_KINDS, ListKind};
+use super::lists::UpstreamList;
+use crate::protocol_mode::ProtocolMode;
+use crate::upstream::connection::ServerInfo;
+
+/// The maximum number of lists that are remembered.
+const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+/// The maximum total size of the remembered lists, in bytes.
+const MAX_LIST_BYTES: usize = 64 << 20;
+/// The maximum number of descriptions that are remembered.
+const MAX_INFOS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
+/// The maximum size of a remembered description, in bytes.
+const MAX_INFO_BYTES: usize = 32 << 10;
+/// The maximum number of changes that wait for a subscriber.
+const MAX_CHANGES: usize = 64;
+
+/// The clients that see the same lists of an upstream: one owner of stored answers, with one
+/// description of the client software.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Audience {
+    server: usize,
+    owner: Arc<str>,
+    client_info: u64,
+    mode: ProtocolMode,
+}
+
+impl Audience {
+    /// Returns the audience to which a client of the upstream at index `server` belongs.
+    pub(super) fn of_client(client: &Client, server: usize) -> Self {
+        let mut hasher = DefaultHasher::new();
+        client.info.hash(&mut hasher);
+        let owner = Arc::clone(&client.scope);
+        Self { server, owner, client_info: hasher.finish(), mode: client.mode }
+    }
+}
+
+/// The remembered lists. `None` replaces a list that the upstream has changed.
+struct Lists {
+    entries: LruCache<(Audience, &'static str), Option<Arc<UpstreamList>>>,
+    bytes: usize,
+}
+
+/// Remembers the last list of each kind, and the description, of each upstream for each audience.
+/// Other audiences see only what the gateway itself read at its start, without credentials.
+pub(super) struct KnownLists {
+    lists: Mutex<Lists>,
+    infos: Mutex<LruCache<Audience, ServerInfo>>,
+    /// The lists that changed after stateless clients were answered from older ones, as the
+    /// notifications of the change.
+    pub(super) changes: broadcast::Sender<(Audience, &'static str)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl KnownLists {
+    pub(super) fn new() -> Self {
+        let lists = Lists { entries: LruCache::new(MAX_LISTS), bytes: 0 };
+        Self {
+            lists: Mutex::new(lists),
+            infos: Mutex::new(LruCache::new(MAX_INFOS)),
+            changes: broadcast::Sender::new(MAX_CHANGES),
+        }
+    }
+
+    /// Returns the last list for a client, or the one that the gateway read at its start. `None` if
+    /// there is none, or the upstream has changed it since.
+    pub(super) fn list(
+        &self,
+        client: &Client,
+        server: usize,
+        kind: &ListKind,
+    ) -> Option<Arc<UpstreamList>> {
+        let mut lists = lock(&self.lists);
+        if let Some(own) = lists.entries.get(&(Audience::of_client(client, server), kind.method)) {
+            return own.clone();
+        }
+        let common = (Audience::of_client(&Client::gateway(), server), kind.method);
+        lists.entries.get(&common).cloned().flatten()
+    }
+
+    /// Remembers the list that an upstream returned for a client.
+    pub(super) fn learn_list(
+        &self,
+        client: &Client,
+        server: usize,
+        kind: &ListKind,
+        list: &Arc<UpstreamList>,
+    ) {
+        // No notification tells that a list of this kind has changed.
+        if !kind.changed.is_empty() {
+            let key = (Audience::of_client(client, server), kind.method);
+            lock(&self.lists).put(key, Some(Arc::clone(list)));
+        }
+    }
+
+    /// Forgets lists of an upstream that it has changed, given its notification. `is_common` is
+    /// true if all clients use the same instance of the upstream.
+    pub(super) fn forget(&self, server: usize, changed: &str, is_common: bool) {
+        let common = Audience::of_client(&Client::gateway(), server);
+        let mut lists = lock(&self.lists);
+        for kind in LIST_KINDS.iter().filter(|kind| kind.changed == changed) {
+            let all = lists.entries.iter().map(|(key, _)| key);
+            let changed: Vec<(Audience, &'static str)> = all
+                .filter(|(audience, method)| audience.server == server && *method == kind.method)
+                .filter(|(audience, _)| is_common || *audience != common)
+                .cloned()
+                .collect();
+            for key in changed {
+                lists.put(key, None);
+            }
+        }
+    }
+
+    /// Returns the last description of an upstream for a client, or the one that the gateway read
+    /// at its start.
+    pub(super) fn info(&self, client: &Client, server: usize) -> Option<ServerInfo> {
+        let mut infos = lock(&self.infos);
+        if let Some(own) = infos.get(&Audience::of_client(client, server)) {
+            return Some(own.clone());
+        }
+        infos.get(&Audience::of_client(&Client::gateway(), server)).cloned()
+    }
+
+    /// Remembers the description of an upstream, unless it is too long.
+    pub(super) fn learn_info(&self, audience: Audience, info: &ServerInfo) {
+        if info.result.len() <= MAX_INFO_BYTES {
+            lock(&self.infos).put(audience, info.clone());
+        }
+    }
+}
+
+impl Lists {
+    fn put(&mut self, key: (Audience, &'static str), list: Option<Arc<UpstreamList>>) {
+        let bytes = |list: &Option<Arc<UpstreamList>>| list.as_ref().map_or(0, |list| list.bytes());
+        self.bytes += bytes(&list);
+        let removed = self.entries.push(key, list);
+        self.bytes -= removed.map_or(0, |(_, list)| bytes(&list));
+        while self.bytes > MAX_LIST_BYTES {
+            let Some((_, list)) = self.entries.pop_lru() else { return };
+            self.bytes -= bytes(&list);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::aggregator::list_kinds::TOOLS;
+    use crate::protocol_mode::ClientInfo;
+
+    fn client(principal: &str) -> Client {
+        Client::stateless(&principal.into(), ClientInfo::gateway(), &HeaderMap::new())
+    }
+
+    #[test]
+    fn lists_of_principals_stay_apart() {
+        let known = KnownLists::new();
+        let (ann, bob) = (client("ann"), client("bob"));
+        known.learn_list(&ann, 0, &TOOLS, &UpstreamList::named("secret"));
+        assert_eq!(known.list(&ann, 0, &TOOLS), Some(UpstreamList::named("secret")));
+        assert_eq!(known.list(&ann, 1, &TOOLS), None);
+        assert_eq!(known.list(&bob, 0, &TOOLS), None);
+        known.learn_list(&Client::gateway(), 0, &TOOLS, &UpstreamList::named("common"));
+        assert_eq!(known.list(&ann, 0, &TOOLS), Some(UpstreamList::named("secret")));
+        assert_eq!(known.list(&bob, 0, &TOOLS), Some(UpstreamList::named("common")));
+    }
+
+    #[test]
+    fn changed_lists_are_forgotten() {
+        let known = KnownLists::new();
+        let (ann, bob) = (client("ann"), client("bob"));
+        known.learn_list(&Client::gateway(), 0, &TOOLS, &UpstreamList::named("common"));
+        known.learn_list(&ann, 0, &TOOLS, &UpstreamList::named("old"));
+        known.forget(0, "notifications/prompts/list_changed", true);
+        assert_eq!(known.list(&ann, 0, &TOOLS), Some(UpstreamList::named("old")));
+        known.forget(0, TOOLS.changed, false);
+        assert_eq!(known.list(&ann, 0, &TOOLS), None);
+        assert_eq!(known.list(&bob, 0, &TOOLS), Some(UpstreamList::named("common")));
+        known.forget(0, TOOLS.changed, true);
+        assert_eq!(known.list(&bob, 0, &TOOLS), None);
+        assert_eq!(lock(&known.lists).bytes, 0);
+    }
+}

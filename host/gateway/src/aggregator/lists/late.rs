@@ -1,0 +1,130 @@
+//! Lists of slow upstreams: clients are answered without them, and notified when they arrive.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::debug;
+
+use super::{Lists, UpstreamList, lock, request_meta};
+use crate::aggregator::client::Client;
+use crate::aggregator::event_streams::COMMON_STREAM;
+use crate::aggregator::known_lists::Audience;
+use crate::aggregator::list_kinds::ListKind;
+use crate::upstream::Failure;
+
+/// The pause before the gateway asks a slow upstream again after a failure, doubled each time.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// The maximum pause before the gateway asks a slow upstream again.
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(60);
+/// The maximum number of list requests to a slow upstream that answers with errors.
+const MAX_REFETCHES: usize = 3;
+/// The maximum time for which the gateway asks a slow upstream again for a stateless client.
+const STATELESS_LIFETIME: Duration = Duration::from_secs(300);
+/// The maximum number of lists that are awaited in the background at one time.
+const MAX_REFETCHING: usize = 4_096;
+
+/// A list that is awaited after an answer without it: the client's session, if it has one, its
+/// audience, and the method.
+pub(super) type RefetchKey = (Option<String>, Audience, &'static str);
+/// A list request that continues in the background unless it is dropped.
+pub(super) type Fetching = AbortOnDropHandle<Result<Arc<UpstreamList>, Failure>>;
+
+impl Lists {
+    /// Returns true once after the gateway announced to a client that this list has changed.
+    pub(super) fn pop_announced(&self, client: &Client, server: usize, kind: &ListKind) -> bool {
+        lock(&self.announced).pop(&refetch_key(client, server, kind)).is_some()
+    }
+
+    /// Waits in the background for the list of a slow upstream. Announces it if it differs from
+    /// `shown`, the list that the client received instead.
+    pub(super) fn announce_later(
+        self: &Arc<Self>,
+        client: &Client,
+        server: usize,
+        kind: &'static ListKind,
+        shown: Option<Arc<UpstreamList>>,
+        fetching: Fetching,
+    ) {
+        let key = refetch_key(client, server, kind);
+        {
+            let mut refetching = lock(&self.refetching);
+            let is_full = refetching.len() >= MAX_REFETCHING;
+            if kind.changed.is_empty() || is_full || !refetching.insert(key.clone()) {
+                return;
+            }
+        }
+        let (lists, client) = (Arc::clone(self), client.in_background());
+        tokio::spawn(async move {
+            let fetching = lists.fetch_until_answered(&client, server, kind, fetching);
+            let fetched = match &client.session {
+                Some(session) => session.ended.run_until_cancelled(fetching).await.flatten(),
+                None => tokio::time::timeout(STATELESS_LIFETIME, fetching).await.ok().flatten(),
+            };
+            let shown = shown.unwrap_or_default();
+            let is_new = fetched.is_some_and(|fetched| !fetched.has_entries_of(&shown));
+            lock(&lists.refetching).remove(&key);
+            if is_new {
+                lock(&lists.announced).put(key, ());
+                lists.announce(&client, server, kind);
+            }
+        });
+    }
+
+    /// Notifies a client that the list of an upstream has changed.
+    fn announce(&self, client: &Client, server: usize, kind: &'static ListKind) {
+        match &client.session {
+            Some(session) => {
+                let changed = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, kind.changed);
+                session.streams().send(COMMON_STREAM, changed.into_bytes());
+            }
+            None => {
+                let change = (Audience::of_client(client, server), kind.changed);
+                // Without subscribers there is no receiver.
+                let _ = self.connections.known.changes.send(change);
+            }
+        }
+    }
+
+    /// Returns the list that `fetching` reads. After a failure, asks again as soon as the upstream
+    /// can be reached. `None` if it refuses the client or answers with errors.
+    async fn fetch_until_answered(
+        self: &Arc<Self>,
+        client: &Client,
+        server: usize,
+        kind: &'static ListKind,
+        fetching: Fetching,
+    ) -> Option<Arc<UpstreamList>> {
+        let (mut fetching, mut pause) = (fetching, RETRY_PAUSE);
+        for _ in 0..MAX_REFETCHES {
+            let failure = match fetching.await.unwrap_or_else(|error| Err(ended(&error))) {
+                Ok(list) => return Some(list),
+                Err(failure) => failure,
+            };
+            debug!("cannot list {} yet: {failure}", kind.member);
+            loop {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(MAX_RETRY_PAUSE);
+                match self.connections.get(client, server).await {
+                    Ok(_) => break,
+                    Err(Failure::Refused(_) | Failure::NotTranslatable(_)) => return None,
+                    Err(_) => {}
+                }
+            }
+            let meta = request_meta(client);
+            fetching = self.start_fetch(client.clone(), server, kind, meta.as_deref());
+        }
+        None
+    }
+}
+
+fn refetch_key(client: &Client, server: usize, kind: &ListKind) -> RefetchKey {
+    let session = client.session.as_ref().map(|session| session.id.clone());
+    (session, Audience::of_client(client, server), kind.method)
+}
+
+/// Returns the failure of a list request whose task ended early.
+pub(super) fn ended(error: &JoinError) -> Failure {
+    Failure::Unavailable(format!("the list request ended: {error}"))
+}
