@@ -239,7 +239,9 @@ impl Forwarder {
         .await;
         let answer = guarded.shaped.unwrap_or(answer);
         let mode = in_flight.call.connection().mode;
-        let answer = translate::response(origin.client.mode, mode, &exchange.endpoint, answer);
+        let head = Head::read(&in_flight.request);
+        let method = head.as_ref().map_or("", Head::method);
+        let answer = translate::response(origin.client.mode, mode, method, answer);
         // Records are of clients' requests.
         if origin.client.is_background {
             return answer;
@@ -251,9 +253,9 @@ impl Forwarder {
 
     /// Records the upstream as the owner of a task if its response reports that it created one.
     fn learn_task(&self, origin: &Origin<'_>, in_flight: &InFlightRequest, answer: &[u8]) {
-        if in_flight.exchange.endpoint != "tools/call"
-            || memchr::memmem::find(answer, b"\"taskId\"").is_none()
-        {
+        let is_call =
+            Head::read(&in_flight.request).is_some_and(|head| head.method() == "tools/call");
+        if !is_call || memchr::memmem::find(answer, b"\"taskId\"").is_none() {
             return;
         }
         let Some(result) = Head::read(answer).and_then(|head| head.result) else { return };
