@@ -305,6 +305,17 @@ mod tests {
     }
 
     #[test]
+    fn compiled_policies_are_read_back() {
+        for json in [
+            r#"{"orderBy": "created_desc"}"#,
+            r#"{"endpoints": [{"match": "a", "orderBy": {"field": "at", "descending": false}}]}"#,
+        ] {
+            let policy = compile(json).unwrap().policy;
+            assert_eq!(Policy::from_bytes(&policy.to_bytes()), Some(policy), "{json}");
+        }
+    }
+
+    #[test]
     fn empty_policy_gives_the_defaults() {
         let policy = compile("").unwrap().policy;
         assert_eq!(policy.settings_for("", "anything"), EndpointSettings::default());

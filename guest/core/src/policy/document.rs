@@ -160,6 +160,11 @@ struct OrderByMembers {
 
 impl<'de> Deserialize<'de> for OrderBy {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The compiled format of a policy does not describe itself: it has the members alone.
+        if !deserializer.is_human_readable() {
+            let OrderByMembers { field, descending } = OrderByMembers::deserialize(deserializer)?;
+            return Ok(Self { field, descending });
+        }
         deserializer.deserialize_any(OrderByVisitor)
     }
 }
