@@ -30,9 +30,10 @@ fn run(program: &str, arguments: &[&str], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns a copy of an example after `npm install`.
-fn installed(example: &str) -> Result<std::path::PathBuf> {
-    let copy = folder(&format!("example-{example}"))?;
+/// Returns a copy of an example after `npm install`, in a folder named after the `test` that uses
+/// it.
+fn installed(example: &str, test: &str) -> Result<std::path::PathBuf> {
+    let copy = folder(&format!("example-{example}-{test}"))?;
     for file in std::fs::read_dir(artifacts::root().join("examples").join(example))? {
         let file = file?.path();
         if file.is_file() {
@@ -131,7 +132,7 @@ fn cursors_survive_a_page_reload() -> Result<()> {
 
 #[test]
 fn example_page_works_in_chromium() -> Result<()> {
-    let page = installed("browser")?;
+    let page = installed("browser", "built")?;
     run("npm", &["run", "build"], &page)?;
     let server = ArchiveServer::start(false)?;
     let screenshot = page.join("browser.png");
@@ -165,7 +166,7 @@ fn example_page_works_in_chromium() -> Result<()> {
 
 #[test]
 fn example_page_works_in_development() -> Result<()> {
-    let page = installed("browser")?;
+    let page = installed("browser", "development")?;
     let mut vite = Command::new(artifacts::node()?);
     vite.arg("node_modules/vite/bin/vite.js").args(["--host", "127.0.0.1", "--port", "0"]);
     vite.env("NO_COLOR", "1").current_dir(&page);
