@@ -27,6 +27,7 @@ mod stateless;
 mod subscription_filter;
 mod subscriptions;
 mod translate;
+mod upstream_list;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 
 use super::client::Client;
 use super::list_kinds::{LIST_KINDS, ListKind};
-use super::lists::UpstreamList;
+use super::upstream_list::UpstreamList;
 use crate::protocol_mode::ProtocolMode;
 use crate::upstream::connection::ServerInfo;
 
@@ -46,7 +46,7 @@ impl Audience {
 }
 
 /// The remembered lists. `None` replaces a list that the upstream has changed.
-struct Lists {
+struct RememberedLists {
     entries: LruCache<(Audience, &'static str), Option<Arc<UpstreamList>>>,
     bytes: usize,
 }
@@ -54,7 +54,7 @@ struct Lists {
 /// Remembers the last list of each kind, and the description, of each upstream for each audience.
 /// Other audiences see only what the gateway itself read at its start, without credentials.
 pub(super) struct KnownLists {
-    lists: Mutex<Lists>,
+    lists: Mutex<RememberedLists>,
     infos: Mutex<LruCache<Audience, ServerInfo>>,
     /// The lists that changed after stateless clients were answered from older ones, as the
     /// notifications of the change.
@@ -67,7 +67,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl KnownLists {
     pub(super) fn new() -> Self {
-        let lists = Lists { entries: LruCache::new(MAX_LISTS), bytes: 0 };
+        let lists = RememberedLists { entries: LruCache::new(MAX_LISTS), bytes: 0 };
         Self {
             lists: Mutex::new(lists),
             infos: Mutex::new(LruCache::new(MAX_INFOS)),
@@ -142,7 +142,7 @@ impl KnownLists {
     }
 }
 
-impl Lists {
+impl RememberedLists {
     fn put(&mut self, key: (Audience, &'static str), list: Option<Arc<UpstreamList>>) {
         let bytes = |list: &Option<Arc<UpstreamList>>| list.as_ref().map_or(0, |list| list.bytes());
         self.bytes += bytes(&list);

@@ -22,6 +22,7 @@ use super::forward::Forwarder;
 use super::list_kinds::{LIST_KINDS, ListKind, READ_TOOLS, TOOLS};
 use super::router::Router;
 use super::translate::stateless_result;
+use super::upstream_list::{ListEntry, UpstreamList};
 use crate::message::{Head, append_members, member, members, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
@@ -38,45 +39,6 @@ const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
 const MAX_UPSTREAM_PAGES: usize = 200;
 /// The member of `_meta` that names the upstreams whose entries are missing from a merged list.
 const UNAVAILABLE_KEY: &str = "dev.context-guard/upstreams";
-
-/// An entry of a list: a tool, prompt, resource or resource template.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct ListEntry {
-    /// The name or URI that identifies the entry.
-    key: String,
-    json: String,
-}
-
-/// The entries of one upstream's list. `read_tool` is the guard's own tool, which the guard adds to
-/// lists of tools.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct UpstreamList {
-    entries: Vec<ListEntry>,
-    read_tool: Option<String>,
-}
-
-impl UpstreamList {
-    /// Returns the total size of the entries, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.entries.iter().map(|entry| entry.key.len() + entry.json.len()).sum()
-    }
-
-    /// Returns true if the other list contains the same entries, in any order.
-    fn has_entries_of(&self, other: &Self) -> bool {
-        let sorted = |list: &Self| {
-            let mut entries = list.entries.clone();
-            entries.sort();
-            entries
-        };
-        self == other || sorted(self) == sorted(other)
-    }
-
-    #[cfg(test)]
-    pub(super) fn named(key: &str) -> Arc<Self> {
-        let entries = vec![ListEntry { key: key.to_owned(), json: "{}".to_owned() }];
-        Arc::new(Self { entries, read_tool: None })
-    }
-}
 
 /// Merges the lists of upstreams for a client.
 pub(super) struct Lists {

@@ -7,11 +7,12 @@ use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
-use super::{Lists, UpstreamList, lock, request_meta};
+use super::{Lists, lock, request_meta};
 use crate::aggregator::client::Client;
 use crate::aggregator::event_streams::COMMON_STREAM;
 use crate::aggregator::known_lists::Audience;
 use crate::aggregator::list_kinds::ListKind;
+use crate::aggregator::upstream_list::UpstreamList;
 use crate::upstream::Failure;
 
 /// The pause before the gateway asks a slow upstream again after a failure, doubled each time.
