@@ -70,7 +70,7 @@ fn exit_code_and_stderr_pass() -> Result<()> {
     ensure!(shell("kill -9 $$")?.end()?.code == Some(137));
     let missing = Client::wrap(["--", "/no/such/server"])?.end()?;
     ensure!(
-        missing.code == Some(1)
+        missing.code == Some(127)
             && missing.errors.contains("/no/such/server")
             && missing.errors.contains("as you would type it"),
         "{}",

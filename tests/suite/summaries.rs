@@ -318,7 +318,7 @@ fn summary_matches_tool_schema() -> Result<()> {
     let names: Vec<&String> = structured.as_object().context("no object")?.keys().collect();
     ensure!(names == ["context_guard"], "the schema is closed: {names:?}");
     ensure!(
-        structured["context_guard"]["content"]["items"][0]
+        structured["context_guard"]["content"]["listings"][0]
             == json!({"id": "LS-000", "nightly": 60}),
         "{structured}"
     );
