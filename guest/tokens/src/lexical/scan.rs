@@ -82,11 +82,6 @@ impl Pending {
     }
 }
 
-/// Minimum length of a word that may repeat one letter, in bytes.
-const LONG_WORD: usize = 24;
-/// The cost of a repeated letter, in 1/256 token: 100 times `p` are 50 tokens of o200k.
-const REPEATED_LETTER_COST: usize = 128;
-
 /// The prefix of a word that follows another word in a camel-case run.
 const AFTER_HUMP: usize = 8;
 /// The prefix of a word that follows a digit in the same run.
@@ -167,20 +162,6 @@ impl<S: Sink> Reader<'_, '_, S> {
     fn word(&mut self, from: usize, to: usize, shape: usize) {
         self.sink.ends_at(to);
         self.sink.word(shape * LENGTHS + (to - from).min(LENGTHS - 1), self.text, from, to);
-        if to - from >= LONG_WORD {
-            self.repeated_letter(from, to);
-        }
-    }
-
-    /// Adds the cost of a long word that mostly repeats one letter. The prices of words are those
-    /// of languages, but a tokenizer has no tokens for such repetitions.
-    #[inline(never)]
-    fn repeated_letter(&mut self, from: usize, to: usize) {
-        let word = self.text.get(from..to).unwrap_or_default();
-        let same = word.iter().filter(|byte| word.first() == Some(byte)).count();
-        if same * 4 >= word.len() * 3 {
-            self.sink.tail(word.len() * REPEATED_LETTER_COST);
-        }
     }
 
     /// Reads the run of digits `from..to`. `before` encodes what precedes it: nothing, a space,

@@ -202,7 +202,7 @@ pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
 }
 
 /// The maximum number of letters in a run that counts as a natural word.
-const LONG_WORD: usize = 32;
+const LONG_WORD: usize = 23;
 
 impl<'a> Sum<'a> {
     pub(super) fn new(tables: &'a Tables, words: Option<&'a mut [Word; WORDS]>) -> Self {
