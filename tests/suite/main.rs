@@ -20,6 +20,7 @@ mod documents;
 mod engine;
 mod envoy;
 mod estimates;
+mod fairness;
 mod faults;
 mod gateway;
 mod hostile;

@@ -107,11 +107,30 @@ impl Access {
         let Some(rate) = &self.rate else { return principal };
         match &principal {
             // Many callers with keys may share an address: a NAT, or a proxy that is not trusted.
-            Ok(principal) if self.requires_authentication() => rate.principal(principal)?,
+            Ok(principal) if self.requires_authentication() => rate.principal(principal, 1)?,
             // A forwarded request comes from elsewhere, even if the proxy is on this machine.
-            _ => rate.address(address, proxies::is_forwarded(&parts.headers))?,
+            _ => rate.address(address, proxies::is_forwarded(&parts.headers), 1)?,
         }
         principal
+    }
+
+    /// Counts `requests` more requests of a caller that [`Self::admit`] has admitted, such as the
+    /// other messages of a batch.
+    ///
+    /// # Errors
+    /// The refusal, if that exceeds the rate limit.
+    pub fn charge(
+        &self,
+        principal: &Arc<str>,
+        address: IpAddr,
+        headers: &HeaderMap,
+        requests: u32,
+    ) -> Result<(), Refusal> {
+        match &self.rate {
+            None => Ok(()),
+            Some(rate) if self.requires_authentication() => rate.principal(principal, requests),
+            Some(rate) => rate.address(address, proxies::is_forwarded(headers), requests),
+        }
     }
 
     async fn principal(&self, parts: &Parts) -> Result<Arc<str>, Refusal> {

@@ -39,18 +39,24 @@ impl Rate {
         })
     }
 
-    /// Counts a request of this principal. Over the limit, returns a refusal with the time to wait.
-    pub(super) fn principal(&self, principal: &Arc<str>) -> Result<(), Refusal> {
-        self.principals.check(principal, self.start.elapsed())
+    /// Counts requests of this principal. Over the limit, counts none and returns a refusal with
+    /// the time to wait.
+    pub(super) fn principal(&self, principal: &Arc<str>, requests: u32) -> Result<(), Refusal> {
+        self.principals.check(principal, self.start.elapsed(), requests)
     }
 
-    /// Counts a request from this address that is not authenticated, or refuses it with the time to
-    /// wait. `is_forwarded` is true if a proxy sent it.
-    pub(super) fn address(&self, address: IpAddr, is_forwarded: bool) -> Result<(), Refusal> {
+    /// Counts requests from this address that are not authenticated, or refuses them with the time
+    /// to wait. `is_forwarded` is true if a proxy sent them.
+    pub(super) fn address(
+        &self,
+        address: IpAddr,
+        is_forwarded: bool,
+        requests: u32,
+    ) -> Result<(), Refusal> {
         if address.is_loopback() && !is_forwarded && !self.limits_loopback {
             return Ok(());
         }
-        self.addresses.check(&address, self.start.elapsed())
+        self.addresses.check(&address, self.start.elapsed(), requests)
     }
 }
 
@@ -75,14 +81,16 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
         }
     }
 
-    fn check(&self, key: &K, now: Duration) -> Result<(), Refusal> {
+    fn check(&self, key: &K, now: Duration, requests: u32) -> Result<(), Refusal> {
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let arrival = arrivals.get(key).copied().unwrap_or(now).max(now);
-        let wait = (arrival - now).saturating_sub(self.tolerance);
+        // The last of the requests arrives after the others.
+        let last = arrival.saturating_add(self.interval.saturating_mul(requests.saturating_sub(1)));
+        let wait = (last - now).saturating_sub(self.tolerance);
         if !wait.is_zero() {
             return Err(Refusal::TooMany(wait));
         }
-        arrivals.put(key.clone(), arrival.saturating_add(self.interval));
+        arrivals.put(key.clone(), last.saturating_add(self.interval));
         // The least recently used key is the one whose bucket is most likely empty, and a key
         // that is not tracked counts as one with an empty bucket.
         if arrivals.len() > MAX_KEYS {
@@ -108,28 +116,37 @@ mod tests {
     fn a_burst_is_admitted_and_then_one_request_per_interval() {
         let limiter = limiter(60, 3);
         for _ in 0..3 {
-            assert_eq!(limiter.check(&1, ms(0)), Ok(()));
+            assert_eq!(limiter.check(&1, ms(0), 1), Ok(()));
         }
-        assert_eq!(limiter.check(&1, ms(0)), Err(Refusal::TooMany(ms(1_000))));
+        assert_eq!(limiter.check(&1, ms(0), 1), Err(Refusal::TooMany(ms(1_000))));
         // A refused request does not count.
-        assert_eq!(limiter.check(&1, ms(400)), Err(Refusal::TooMany(ms(600))));
-        assert_eq!(limiter.check(&1, ms(1_000)), Ok(()));
-        assert_eq!(limiter.check(&1, ms(1_000)), Err(Refusal::TooMany(ms(1_000))));
-        assert_eq!(limiter.check(&2, ms(1_000)), Ok(()), "another key has its own bucket");
+        assert_eq!(limiter.check(&1, ms(400), 1), Err(Refusal::TooMany(ms(600))));
+        assert_eq!(limiter.check(&1, ms(1_000), 1), Ok(()));
+        assert_eq!(limiter.check(&1, ms(1_000), 1), Err(Refusal::TooMany(ms(1_000))));
+        assert_eq!(limiter.check(&2, ms(1_000), 1), Ok(()), "another key has its own bucket");
+    }
+
+    #[test]
+    fn several_requests_count_at_once_or_not_at_all() {
+        let limiter = limiter(60, 3);
+        assert_eq!(limiter.check(&1, ms(0), 4), Err(Refusal::TooMany(ms(1_000))));
+        assert_eq!(limiter.check(&1, ms(0), 2), Ok(()));
+        assert_eq!(limiter.check(&1, ms(0), 2), Err(Refusal::TooMany(ms(1_000))));
+        assert_eq!(limiter.check(&1, ms(0), 1), Ok(()));
     }
 
     #[test]
     fn an_idle_key_saves_no_more_than_its_burst() {
         let limiter = limiter(60, 2);
         let day = 86_400_000;
-        let admitted = (0..10).filter(|_| limiter.check(&1, ms(day)).is_ok()).count();
+        let admitted = (0..10).filter(|_| limiter.check(&1, ms(day), 1).is_ok()).count();
         assert_eq!(admitted, 2);
     }
 
     #[test]
     fn a_burst_of_zero_is_the_limit_of_a_minute() {
         let limiter = limiter(7, 0);
-        let admitted = (0..20).filter(|_| limiter.check(&1, ms(0)).is_ok()).count();
+        let admitted = (0..20).filter(|_| limiter.check(&1, ms(0), 1).is_ok()).count();
         assert_eq!(admitted, 7);
     }
 
@@ -138,9 +155,9 @@ mod tests {
         let limiter = limiter(60, 1);
         let keys = u32::try_from(MAX_KEYS).unwrap();
         for key in 0..keys * 2 {
-            assert_eq!(limiter.check(&key, ms(0)), Ok(()));
+            assert_eq!(limiter.check(&key, ms(0), 1), Ok(()));
             // Looking at a key keeps it, even if its request is refused.
-            assert!(limiter.check(&0, ms(0)).is_err());
+            assert!(limiter.check(&0, ms(0), 1).is_err());
         }
         assert_eq!(limiter.arrivals.lock().unwrap().len(), MAX_KEYS);
     }
@@ -150,15 +167,17 @@ mod tests {
         assert!(Rate::new(&RateLimit { per_minute: Some(0), burst: 0 }).is_none());
         let rate = Rate::new(&RateLimit { per_minute: Some(60), burst: 1 }).unwrap();
         let address = IpAddr::from([10, 0, 0, 1]);
-        assert!(rate.address(address, false).is_ok() && rate.address(address, false).is_err());
-        assert!(rate.principal(&"key:a".into()).is_ok());
+        assert!(
+            rate.address(address, false, 1).is_ok() && rate.address(address, false, 1).is_err()
+        );
+        assert!(rate.principal(&"key:a".into(), 1).is_ok());
     }
 
     #[test]
     fn loopback_is_not_limited_by_default() {
         let loopback = IpAddr::from([127, 0, 0, 1]);
         let admitted = |rate: &Rate, address, is_forwarded| {
-            (0..300).filter(|_| rate.address(address, is_forwarded).is_ok()).count()
+            (0..300).filter(|_| rate.address(address, is_forwarded, 1).is_ok()).count()
         };
         let rate = Rate::new(&RateLimit::default()).unwrap();
         assert_eq!(admitted(&rate, loopback, false), 300);

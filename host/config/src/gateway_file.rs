@@ -201,8 +201,8 @@ pub struct Jwt {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RateLimit {
-    /// Requests per minute; 0 disables the limit. Without it 100, and no limit of addresses on
-    /// loopback.
+    /// Requests per minute; 0 disables the limit. Each message of a batch counts. Without it 100,
+    /// and no limit of addresses on loopback.
     pub per_minute: Option<u32>,
     /// The maximum burst; 0 means the requests of one minute.
     pub burst: u32,
@@ -226,10 +226,20 @@ pub struct Limits {
     /// The maximum length of an upstream's answer, in bytes.
     #[schemars(range(min = 1))]
     pub response_bytes: usize,
-    /// The maximum number of concurrent requests. Idle streams do not count.
+    /// The maximum number of concurrent requests. Idle streams do not count. A request counts until
+    /// its answer is available, and each message of a batch counts.
     #[schemars(range(min = 1))]
     pub concurrency: usize,
-    /// The maximum number of queued requests; further ones are refused with 503.
+    /// The maximum number of concurrent requests of a principal, or of an address for anonymous
+    /// callers. Without it half of `concurrency`, but at least 8.
+    #[schemars(range(min = 1))]
+    pub per_principal: Option<usize>,
+    /// The maximum number of concurrent requests of a session. Without it a quarter of
+    /// `concurrency`, but at least 4.
+    #[schemars(range(min = 1))]
+    pub per_session: Option<usize>,
+    /// The maximum number of queued requests; further ones are refused with 503. A principal may
+    /// have half of them in the queue, and a session a quarter.
     pub queue: usize,
     /// The maximum number of sessions; the least recently used one ends first.
     #[schemars(range(min = 1))]
@@ -253,6 +263,8 @@ impl Default for Limits {
             request_bytes: 10 << 20,
             response_bytes: 10 << 20,
             concurrency: 256,
+            per_principal: None,
+            per_session: None,
             queue: 1024,
             sessions: 10_000,
             session_idle_seconds: 1_800,

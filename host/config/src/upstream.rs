@@ -211,7 +211,8 @@ pub struct UpstreamLimits {
     /// Seconds for starting the upstream and negotiating the protocol version.
     #[schemars(range(min = 1))]
     pub start_seconds: u64,
-    /// The maximum number of concurrent requests.
+    /// The maximum number of concurrent requests. A principal may have half of them, but at least
+    /// 8, and a session a quarter, but at least 4. Further requests take turns.
     #[schemars(range(min = 1))]
     pub concurrency: usize,
     /// Failures in a row that open the circuit breaker.

@@ -8,9 +8,11 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod admission;
 mod aggregator;
 mod error;
 mod exchange;
+mod fair_queue;
 mod front;
 mod headers;
 mod invalid_output;

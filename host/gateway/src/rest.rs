@@ -12,8 +12,11 @@ use context_guard_protocol::{glob, header, path};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
+use hyper::body::Incoming;
 
+use super::admission::Admission;
 use super::exchange::{Exchange, NextStep};
+use super::fair_queue::Place;
 use super::headers::{self, storage_scope};
 use super::tasks::run_blocking;
 use super::upstream::Failure;
@@ -62,7 +65,7 @@ impl Rest {
     /// `path` is the normalized path of the request.
     pub(crate) async fn serve(
         &self,
-        principal: &Arc<str>,
+        admission: &Admission,
         path: &str,
         parts: &Parts,
         body: Bytes,
@@ -80,10 +83,10 @@ impl Rest {
         let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{path}{query}");
         if rule.map_or(parts.method == Method::GET, |rule| rule.guard) {
-            return self.serve_guarded(principal, &target, parts, body, rule).await;
+            return self.serve_guarded(admission, &target, parts, body, rule).await;
         }
-        let method = parts.method.clone();
-        match self.upstream.send(method, Some(&target), &parts.headers, body).await {
+        let sent = self.send(admission, &parts.method, &target, &parts.headers, body).await;
+        match sent.map(|(response, _turn)| response) {
             Ok(response) => {
                 let (head, body) = response.into_parts();
                 respond(head.status, end_to_end_headers(&head.headers), Body::new(body))
@@ -103,9 +106,24 @@ impl Rest {
         })
     }
 
+    /// Waits for the caller's turn, and sends a request to the API. The turn ends when the returned
+    /// place is dropped.
+    async fn send(
+        &self,
+        admission: &Admission,
+        method: &Method,
+        target: &str,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<(http::Response<Incoming>, Place), Failure> {
+        let turn = self.upstream.turns.take(&admission.caller, 1).await?;
+        let response = self.upstream.send(method.clone(), Some(target), headers, body).await?;
+        Ok((response, turn))
+    }
+
     async fn serve_guarded(
         &self,
-        principal: &Arc<str>,
+        admission: &Admission,
         target: &str,
         parts: &Parts,
         body: Bytes,
@@ -114,7 +132,7 @@ impl Rest {
         let own = rule.map_or(&[][..], |rule| &rule.own);
         let request = RestRequest::parse(parts.method.as_str(), target, own);
         let context = CallContext {
-            principal: storage_scope(principal, &parts.headers).to_string(),
+            principal: storage_scope(&admission.principal, &parts.headers).to_string(),
             request_id: self.recorder.next_request(),
             upstream: self.upstream.name.clone(),
             ..CallContext::default()
@@ -137,10 +155,10 @@ impl Rest {
             headers.remove(name);
         }
         let target = request.target();
-        let sent = self.upstream.send(parts.method.clone(), Some(&target), &headers, body).await;
+        let sent = self.send(admission, &parts.method, &target, &headers, body).await;
         let collected = match sent {
             Err(failure) => Err(failure),
-            Ok(response) => {
+            Ok((response, _turn)) => {
                 let (head, body) = response.into_parts();
                 if !can_shape(head.status, &head.headers) {
                     record(None, 0, Outcome::Passed);

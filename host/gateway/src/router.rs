@@ -14,6 +14,8 @@ use serde_json::json;
 
 use crate::access::Refusal;
 use crate::admin;
+use crate::admission::{Admission, caller};
+use crate::fair_queue::QueueFull;
 use crate::reply;
 use crate::rest::problem;
 use crate::serve::Gateway;
@@ -64,28 +66,43 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
         }
         Err(_) => return reply::empty(StatusCode::BAD_REQUEST),
     };
+    let messages = match gateway.count_messages(&principal, &parts, &body) {
+        Ok(messages) => messages,
+        Err(reason) => {
+            gateway.recorder.refused(&principal, "batch", &reason);
+            let (status, code) = (StatusCode::BAD_REQUEST, reply::INVALID_REQUEST);
+            return reply::refuse(status, "null", code, &format!("Invalid Request: {reason}."));
+        }
+    };
+    // The first message was charged before the body was read.
+    let others = u32::try_from(messages - 1).unwrap_or(u32::MAX);
+    if others > 0
+        && let Err(refusal) = gateway.access.charge(&principal, address, &parts.headers, others)
+    {
+        return refused(&gateway, address, &refusal, &refuse);
+    }
+    let caller = caller(&principal, address, &parts.headers);
     // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
     // limiting.
-    let permit = if mcp && parts.method == Method::GET {
+    let place = if mcp && parts.method == Method::GET {
         None
     } else {
-        match gateway.limiter.acquire().await {
-            Some(permit) => Some(permit),
-            None => {
+        match gateway.places.enter(&caller, messages).await {
+            Ok(place) => Some(Arc::new(place)),
+            Err(QueueFull) => {
                 gateway.recorder.refused(&principal, "busy", "");
                 let mut response = refuse(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "busy",
-                    "The gateway has as many requests as it can take (limits.concurrency, limits.queue). Try again soon.",
+                    "The gateway has as many requests as it can take (limits.concurrency, limits.perPrincipal, limits.perSession, limits.queue). Try again soon.",
                 );
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
                 return response;
             }
         }
     };
-    let response = gateway.dispatch(&principal, parts, body).await;
-    drop(permit);
-    response
+    let admission = Admission { principal, caller, messages, _place: place };
+    gateway.dispatch(&admission, parts, body).await
 }
 
 fn refused(

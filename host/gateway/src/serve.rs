@@ -14,8 +14,10 @@ use http::{Method, StatusCode};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use super::admission::Admission;
 use super::aggregator::Aggregator;
-use super::front::concurrency_limiter::ConcurrencyLimiter;
+use super::fair_queue::{FairQueue, Shares};
+use super::front::batches;
 use super::front::request_mode::{header_mismatch, inspect_discovery, mode_of};
 use super::headers;
 use super::protocol_mode::ProtocolMode;
@@ -27,7 +29,7 @@ use super::upstream::http_upstream::HttpUpstream;
 use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
 use crate::access::{ANONYMOUS, Access, http_client};
-use crate::config::{Authorization, Config, Naming, Upstream};
+use crate::config::{Authorization, Config, Limits, Naming, Upstream};
 use crate::filter::Filter;
 use crate::message::{Head, split_batch};
 use crate::revision::Sources;
@@ -38,7 +40,8 @@ use crate::{Clock, Result};
 pub struct Gateway {
     pub(crate) config: Config,
     pub(crate) access: Access,
-    pub(crate) limiter: ConcurrencyLimiter,
+    /// The places of concurrent requests, and the queue for them.
+    pub(crate) places: Arc<FairQueue>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) filter: Arc<Filter>,
     /// The files of policy, component and keys, which can be read again while the gateway runs.
@@ -156,11 +159,11 @@ impl Gateway {
                 config.listen
             );
         }
-        let limiter = ConcurrencyLimiter::new(config.limits.concurrency, config.limits.queue);
+        let places = FairQueue::new(places(&config.limits), Shares::defaults(config.limits.queue));
         Ok(Arc::new(Self {
             config,
             access,
-            limiter,
+            places,
             recorder,
             filter,
             sources: OnceLock::new(),
@@ -213,21 +216,42 @@ impl Gateway {
         path == self.config.path && !self.aggregator.servers().is_empty()
     }
 
-    /// Dispatches an authenticated client's HTTP request: to a JSON API, the single upstream or the
+    /// Returns the number of messages that a request is charged for: those of a JSON-RPC batch,
+    /// otherwise one.
+    ///
+    /// # Errors
+    /// The reason why a batch is refused.
+    pub(crate) fn count_messages(
+        &self,
+        principal: &Arc<str>,
+        parts: &Parts,
+        body: &[u8],
+    ) -> Result<usize, String> {
+        let is_message = parts.method == Method::POST && self.is_mcp(parts.uri.path());
+        if !is_message || !batches::is_batch(body) {
+            return Ok(1);
+        }
+        let translated = self.aggregator.session_version(principal, &parts.headers);
+        let passed = || self.single_upstream.as_ref()?.session_version(principal, &parts.headers);
+        batches::count_messages(body, translated.or_else(passed).as_deref())
+    }
+
+    /// Dispatches an admitted client's HTTP request: to a JSON API, the single upstream or the
     /// aggregator.
     pub(crate) async fn dispatch(
         &self,
-        principal: &Arc<str>,
+        admission: &Admission,
         mut parts: Parts,
         body: Bytes,
     ) -> Response {
+        let principal = &admission.principal;
         // Credentials that no upstream receives must not separate the answers of one principal, for
         // example after it has refreshed its token.
         if principal.as_ref() != ANONYMOUS && !self.forwards_credentials {
             headers::CREDENTIALS.iter().for_each(|name| drop(parts.headers.remove(name)));
         }
         if !self.is_mcp(parts.uri.path()) {
-            return self.dispatch_rest(principal, &parts, body).await;
+            return self.dispatch_rest(admission, &parts, body).await;
         }
         for head in heads(&parts, &body) {
             if let Some(reason) = header_mismatch(&parts.headers, &head) {
@@ -237,13 +261,13 @@ impl Gateway {
             }
         }
         match &self.single_upstream {
-            Some(single) => self.pass_or_translate(single, principal, &parts, &body).await,
-            None => self.aggregator.serve(principal, &parts, body).await,
+            Some(single) => self.pass_or_translate(single, admission, &parts, &body).await,
+            None => self.aggregator.serve(admission, &parts, body).await,
         }
     }
 
     /// Dispatches a request to the JSON API whose prefix is the longest that matches the path.
-    async fn dispatch_rest(&self, principal: &Arc<str>, parts: &Parts, body: Bytes) -> Response {
+    async fn dispatch_rest(&self, admission: &Admission, parts: &Parts, body: Bytes) -> Response {
         if self.rest.is_empty() {
             return not_found(parts.uri.path(), &self.config.path);
         }
@@ -256,7 +280,7 @@ impl Gateway {
         };
         let apis = self.rest.iter().filter_map(|rest| Some((rest.claims(&path)?, rest)));
         match apis.max_by_key(|(length, _)| *length) {
-            Some((_, api)) => api.serve(principal, &path, parts, body).await,
+            Some((_, api)) => api.serve(admission, &path, parts, body).await,
             None => not_found(&path, &self.config.path),
         }
     }
@@ -266,7 +290,7 @@ impl Gateway {
     async fn pass_or_translate(
         &self,
         single: &SingleUpstream,
-        principal: &Arc<str>,
+        admission: &Admission,
         parts: &Parts,
         body: &Bytes,
     ) -> Response {
@@ -279,7 +303,7 @@ impl Gateway {
             (mode, shows_mode, heads.iter().any(|head| head.method() == "server/discover"))
         };
         let probe = || self.aggregator.probe_mode(server, mode, &parts.headers);
-        let translate = || self.aggregator.serve(principal, parts, body.clone());
+        let translate = || self.aggregator.serve(admission, parts, body.clone());
         // A stateful server may answer some stateless requests, so that their answers do not show
         // the mode. Only discovery does.
         if mode == ProtocolMode::Stateless && shows_mode && !is_discovery {
@@ -288,7 +312,7 @@ impl Gateway {
         if server.speaks(mode) == Some(false) || self.aggregator.has_session(&parts.headers) {
             return translate().await;
         }
-        let response = single.serve(principal, parts, body.clone()).await;
+        let response = single.serve(admission, parts, body.clone()).await;
         if server.speaks(mode).is_some() {
             return response;
         }
@@ -311,6 +335,16 @@ impl Gateway {
             }
         }
         response
+    }
+}
+
+/// Returns the bounds of concurrent requests.
+fn places(limits: &Limits) -> Shares {
+    let shares = Shares::defaults(limits.concurrency);
+    Shares {
+        per_principal: limits.per_principal.unwrap_or(shares.per_principal).min(shares.total),
+        per_session: limits.per_session.unwrap_or(shares.per_session).min(shares.total),
+        ..shares
     }
 }
 

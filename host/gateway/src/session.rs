@@ -108,6 +108,11 @@ impl Session {
         self.state().is_resumable
     }
 
+    /// Returns the protocol version of the session. Empty if it is not known.
+    pub(crate) fn protocol_version(&self) -> String {
+        self.state().protocol_version.clone()
+    }
+
     /// Returns the name of the upstream. Empty if it has none.
     pub(crate) fn upstream(&self) -> &str {
         &self.upstream

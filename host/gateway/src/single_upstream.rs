@@ -25,8 +25,9 @@ use hyper::body::Incoming;
 use lru::LruCache;
 use tokio_util::sync::CancellationToken;
 
-use self::response_stream::ResponseStream;
+use self::response_stream::{PostedRequests, ResponseStream};
 use self::unanswered::UnansweredRequests;
+use super::admission::Admission;
 use super::headers::{NAME, PROTOCOL_VERSION, SESSION_ID, header, storage_scope};
 use super::reply;
 use super::session::{FromClient, Session};
@@ -66,13 +67,18 @@ impl SingleUpstream {
 
     /// Passes a client's HTTP request to the upstream and returns the upstream's response, shaped
     /// by the guard.
-    pub(crate) async fn serve(&self, principal: &Arc<str>, parts: &Parts, body: Bytes) -> Response {
-        let Some(session) = self.session(principal, parts) else {
+    pub(crate) async fn serve(
+        &self,
+        admission: &Admission,
+        parts: &Parts,
+        body: Bytes,
+    ) -> Response {
+        let Some(session) = self.session(&admission.principal, parts) else {
             let (status, text) = (StatusCode::NOT_FOUND, "Session not found");
             return reply::refuse(status, "null", reply::REFUSED, text);
         };
         if parts.method == Method::POST {
-            return self.post(&session, parts, body).await;
+            return self.post(&session, admission, parts, body).await;
         }
         if parts.method == Method::DELETE {
             self.sessions().pop(header(&parts.headers, SESSION_ID));
@@ -84,6 +90,17 @@ impl SingleUpstream {
             Ok(response) => unchanged(response),
             Err(failure) => transport_error(&failure),
         }
+    }
+
+    /// Returns the protocol version of the principal's session whose id is in the headers.
+    pub(crate) fn session_version(
+        &self,
+        principal: &Arc<str>,
+        headers: &HeaderMap,
+    ) -> Option<String> {
+        let mut sessions = self.sessions();
+        let session = sessions.get(header(headers, SESSION_ID))?;
+        (session.owner() == principal.as_ref()).then(|| session.protocol_version())
     }
 
     /// Returns the session that a request names, or creates it: the upstream, not the gateway,
@@ -116,7 +133,13 @@ impl SingleUpstream {
         }
     }
 
-    async fn post(&self, session: &Arc<Session>, parts: &Parts, body: Bytes) -> Response {
+    async fn post(
+        &self,
+        session: &Arc<Session>,
+        admission: &Admission,
+        parts: &Parts,
+        body: Bytes,
+    ) -> Response {
         let FromClient { upstream, client } =
             run_blocking(&self.filter, body.len(), || session.from_client(&body)).await;
         let Some(message) = upstream else {
@@ -131,13 +154,19 @@ impl SingleUpstream {
             }
         };
         let mut unanswered = UnansweredRequests::of_body(&message);
+        let turn = match self.upstream.turns.take(&admission.caller, admission.messages).await {
+            Ok(turn) => turn,
+            Err(failure) => return fail(session, &mut unanswered, client, &failure),
+        };
         let response = match self.upstream.send(Method::POST, None, &headers, message).await {
             Ok(response) => response,
             Err(failure) => return fail(session, &mut unanswered, client, &failure),
         };
         self.remember(header(response.headers(), SESSION_ID), session);
         if is_events(response.headers()) {
-            return self.stream(Arc::clone(session), response, Some((unanswered, client)));
+            let post =
+                PostedRequests { unanswered, own: client, admission: admission.clone(), turn };
+            return self.stream(Arc::clone(session), response, Some(post));
         }
         if !is_plain_json(response.headers()) {
             // The upstream answers a batch without requests with 202. The guard's answers remain.
@@ -168,26 +197,18 @@ impl SingleUpstream {
     }
 
     /// Returns the upstream's event stream with each event shaped by the guard. `post` has the
-    /// requests that the stream answers, and the guard's own answers (raw JSON). It is `None` for a
-    /// GET.
+    /// requests that the stream answers. It is `None` for a GET.
     fn stream(
         &self,
         session: Arc<Session>,
         response: http::Response<Incoming>,
-        post: Option<(UnansweredRequests, Option<Vec<u8>>)>,
+        post: Option<PostedRequests>,
     ) -> Response {
         let (head, incoming) = response.into_parts();
         // A stream that a GET or a subscription opened may be silent for any time.
-        let is_long_lived = post.as_ref().is_none_or(|(requests, _)| requests.has_subscription());
-        let (unanswered, own) = post.unwrap_or_default();
-        let stream = ResponseStream::new(
-            Arc::clone(&self.upstream),
-            session,
-            incoming,
-            is_long_lived,
-            unanswered,
-            own.as_deref(),
-        );
+        let is_long_lived = post.as_ref().is_none_or(|post| post.unanswered.has_subscription());
+        let upstream = Arc::clone(&self.upstream);
+        let stream = ResponseStream::new(upstream, session, incoming, is_long_lived, post);
         let body = stream::unfold(stream, |mut stream| async move {
             let event = stream.next().await?;
             Some((Ok::<_, Infallible>(Bytes::from(event)), stream))

@@ -14,6 +14,7 @@ pub(crate) mod processes;
 pub(crate) mod request_table;
 pub(crate) mod server;
 mod streamable_http;
+pub(crate) mod turns;
 
 use std::time::Duration;
 

@@ -1,13 +1,15 @@
 // An MCP server for fault injection: each tool is a fault, which no SDK would produce. It supports
 // the stateful protocol mode. It listens on loopback and prints its URL, or uses standard input and
-// output with --stdio.
+// output with --stdio. With SESSIONS it assigns session ids over HTTP.
 
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 
-const FAULTS = ["ok", "die", "hang", "slow", "garbage", "half", "huge", "wrong_id", "twice", "bytes", "cancelled"];
+const FAULTS = ["ok", "die", "hang", "slow", "garbage", "half", "huge", "wrong_id", "twice", "bytes", "cancelled", "hanging"];
 const text = (text) => ({ content: [{ type: "text", text }] });
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 let cancelled = 0;
+let hanging = 0;
 
 // Yields the pieces of the answer to a message, each raw text or { message }, over time.
 async function* answer({ id, method, params }) {
@@ -25,6 +27,7 @@ async function* answer({ id, method, params }) {
   } else if (params.name === "die") {
     process.exit(3);
   } else if (params.name === "hang") {
+    hanging += 1;
     await wait(3_600_000);
   } else if (params.name === "slow") {
     const progressToken = params._meta?.progressToken;
@@ -55,6 +58,8 @@ async function* answer({ id, method, params }) {
     yield { text: Buffer.concat([Buffer.from(before), Buffer.from([0xe9]), Buffer.from(after + "\n")]) };
   } else if (params.name === "cancelled") {
     yield say(text(String(cancelled)));
+  } else if (params.name === "hanging") {
+    yield say(text(String(hanging)));
   }
 }
 
@@ -83,6 +88,7 @@ if (process.argv.includes("--stdio")) {
       if (!res.writableFinished) gone = true;
       if (!res.writableFinished && message.params?.name === "slow") cancelled += 1;
     });
+    if (process.env.SESSIONS && message.method === "initialize") res.setHeader("mcp-session-id", randomUUID());
     res.writeHead(200, { "content-type": events ? "text/event-stream" : "application/json" });
     for await (const piece of answer(message)) {
       if (gone) return;

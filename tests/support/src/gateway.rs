@@ -457,6 +457,8 @@ pub struct HttpClient {
     pub session: String,
     /// Headers that it sends with every request.
     pub headers: Vec<(String, String)>,
+    /// The protocol version that it proposed.
+    pub version: String,
     last: u64,
 }
 
@@ -466,8 +468,21 @@ impl HttpClient {
     /// # Errors
     /// The server refuses.
     pub fn open(url: &str, headers: &[(&str, &str)], capabilities: Value) -> Result<Self> {
+        Self::open_version("2025-11-25", url, headers, capabilities)
+    }
+
+    /// Opens a session with a protocol version.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn open_version(
+        version: &str,
+        url: &str,
+        headers: &[(&str, &str)],
+        capabilities: Value,
+    ) -> Result<Self> {
         let params = json!({
-            "protocolVersion": "2025-11-25",
+            "protocolVersion": version,
             "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"},
         });
@@ -478,7 +493,8 @@ impl HttpClient {
         let headers =
             headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let session = opened.header("mcp-session-id").to_owned();
-        let client = Self { url: url.to_owned(), session, headers, last: 0 };
+        let (url, version) = (url.to_owned(), version.to_owned());
+        let client = Self { url, session, headers, version, last: 0 };
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         client.send(&ready)?;
         Ok(client)
@@ -492,7 +508,7 @@ impl HttpClient {
         let mut headers: Vec<(&str, &str)> =
             self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         headers.push(("mcp-session-id", &self.session));
-        headers.push(("mcp-protocol-version", "2025-11-25"));
+        headers.push(("mcp-protocol-version", &self.version));
         post(&self.url, &headers, &message.to_string())
     }
 

@@ -6,6 +6,8 @@ use http::header::HeaderMap;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::client_session::ClientSession;
+use crate::admission::Admission;
+use crate::fair_queue::Caller;
 use crate::headers::{PARAM_PREFIX, forwarded_headers, storage_scope};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
@@ -16,6 +18,8 @@ const GATEWAY: &str = "\u{0}gateway";
 #[derive(Clone)]
 pub(super) struct Client {
     pub(super) principal: Arc<str>,
+    /// The caller whose share of an upstream's concurrent requests the client uses.
+    pub(super) caller: Caller,
     /// The owner under which the guard stores answers for this client: see [`storage_scope`].
     pub(super) scope: Arc<str>,
     pub(super) mode: ProtocolMode,
@@ -31,9 +35,14 @@ pub(super) struct Client {
 
 impl Client {
     /// Returns the client to which a session belongs, with the headers of its current request.
-    pub(super) fn stateful(session: &Arc<ClientSession>, headers: &HeaderMap) -> Self {
+    pub(super) fn stateful(
+        session: &Arc<ClientSession>,
+        admission: &Admission,
+        headers: &HeaderMap,
+    ) -> Self {
         Self {
             principal: Arc::clone(&session.principal),
+            caller: admission.caller.clone(),
             scope: storage_scope(&session.principal, headers),
             mode: ProtocolMode::Stateful,
             info: session.info.clone(),
@@ -44,10 +53,11 @@ impl Client {
     }
 
     /// Returns the client that sent a stateless request with these headers.
-    pub(super) fn stateless(principal: &Arc<str>, info: ClientInfo, headers: &HeaderMap) -> Self {
+    pub(super) fn stateless(admission: &Admission, info: ClientInfo, headers: &HeaderMap) -> Self {
         Self {
-            principal: Arc::clone(principal),
-            scope: storage_scope(principal, headers),
+            principal: Arc::clone(&admission.principal),
+            caller: admission.caller.clone(),
+            scope: storage_scope(&admission.principal, headers),
             mode: ProtocolMode::Stateless,
             info,
             session: None,
@@ -60,6 +70,7 @@ impl Client {
     pub(super) fn gateway() -> Self {
         Self {
             principal: GATEWAY.into(),
+            caller: Caller { principal: GATEWAY.into(), session: "".into() },
             scope: GATEWAY.into(),
             mode: ProtocolMode::Stateful,
             info: ClientInfo::gateway(),

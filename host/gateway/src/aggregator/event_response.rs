@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::client_presence::ConnectedClient;
 use super::client_session::ClientSession;
 use super::event_streams::StreamEvent;
 use crate::reply;
@@ -29,6 +30,7 @@ pub(super) fn event_response(
     stream_id: u64,
     first: Option<StreamEvent>,
     events: UnboundedReceiver<StreamEvent>,
+    connected: ConnectedClient,
 ) -> Response {
     let mut start = Vec::new();
     if session.info.version.as_str() >= PRIMED_SINCE {
@@ -38,27 +40,35 @@ pub(super) fn event_response(
         start.extend_from_slice(&Event::message(Some(&id), &message).0);
     }
     if start.is_empty() {
+        // No event yet, so that the client cannot resume.
         start.extend_from_slice(b": \n\n");
+    } else {
+        connected.set_resumable();
     }
     let start = stream::iter([Ok::<_, Infallible>(Bytes::from(start))]);
-    reply::events(Body::from_stream(start.chain(event_body(events, None))))
+    reply::events(Body::from_stream(start.chain(event_body(events, None, Some(connected)))))
 }
 
 /// Returns a response body with the events of a stream, and with comments while the stream is
-/// silent. Dropping the body aborts the task `subscription`.
+/// silent. Dropping the body aborts the task `subscription` and disconnects the client.
 pub(super) fn event_body(
     events: UnboundedReceiver<StreamEvent>,
     subscription: Option<AbortOnDrop>,
+    connected: Option<ConnectedClient>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    stream::unfold((events, subscription), |(mut events, subscription)| async move {
+    let state = (events, subscription, connected);
+    stream::unfold(state, |(mut events, subscription, connected)| async move {
         let bytes = tokio::select! {
             event = events.recv() => {
                 let (id, message) = event?;
+                if let Some(connected) = &connected {
+                    connected.set_resumable();
+                }
                 Ok(Bytes::from(Event::message(Some(&id), &message).0))
             }
             () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => keep_alive(),
         };
-        Some((bytes, (events, subscription)))
+        Some((bytes, (events, subscription, connected)))
     })
 }
 

@@ -17,6 +17,7 @@ use super::translate;
 use crate::config::Isolation;
 use crate::engine::CallContext;
 use crate::exchange::{Exchange, NextStep};
+use crate::fair_queue::Place;
 use crate::filter::Filter;
 use crate::message::{Head, Kind, STATELESS_VERSION, member, members};
 use crate::protocol_mode::ProtocolMode;
@@ -102,6 +103,10 @@ impl Forwarder {
         request: &[u8],
         message: Vec<u8>,
     ) -> Vec<u8> {
+        let turn = match self.take_turn(origin, server).await {
+            Ok(turn) => turn,
+            Err(failure) => return self.fail(&exchange, request, &failure),
+        };
         let (call, repeatable) = match self.send(origin, server, message).await {
             Ok(sent) => sent,
             Err(failure) => return self.fail(&exchange, request, &failure),
@@ -112,10 +117,24 @@ impl Forwarder {
             exchange,
             repeatable,
             call,
+            turn: Some(turn),
             input_rounds: 0,
             questions: ClientQuestions::default(),
         };
         self.follow(origin, in_flight).await
+    }
+
+    /// Waits for the client's turn at the upstream at index `server`, which is taken before a
+    /// request is sent.
+    pub(super) async fn take_turn(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+    ) -> Result<Place, Failure> {
+        let Some(upstream) = self.connections.servers.get(server) else {
+            return Err(Failure::Unavailable("There is no such upstream.".to_owned()));
+        };
+        upstream.turns.take(&origin.client.caller, 1).await
     }
 
     /// Sends a request to the upstream at index `server`, translated into the upstream's protocol
@@ -165,7 +184,6 @@ impl Forwarder {
         let is_shared = upstream.isolation == Isolation::Shared;
         let enforces_timeout = in_flight.call.connection().enforces_timeout();
         in_flight.exchange.timeout = (!enforces_timeout).then(|| upstream.timeout());
-        let Some(_permit) = upstream.permit().await else { return Vec::new() };
         loop {
             match next_reply(&mut in_flight).await {
                 UpstreamReply::Related(message) => {

@@ -16,6 +16,8 @@ use super::client::Client;
 use super::client_session::ClientSession;
 use super::event_response::{event_body, keep_alive};
 use super::handshake::{STATEFUL_VERSIONS, negotiate};
+use crate::admission::Admission;
+use crate::front::batches::is_batch;
 use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, forwarded_headers, header};
 use crate::message::{Head, Kind, STATELESS_VERSION, is_stateless_version, members, split_batch};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
@@ -27,14 +29,14 @@ impl Aggregator {
     /// the session.
     pub(crate) async fn serve(
         self: &Arc<Self>,
-        principal: &Arc<str>,
+        admission: &Admission,
         parts: &Parts,
         body: Bytes,
     ) -> Response {
         match parts.method {
-            Method::POST => self.post(principal, parts, body).await,
-            Method::GET => self.get(principal, parts),
-            Method::DELETE => match self.session(principal, &parts.headers) {
+            Method::POST => self.post(admission, parts, body).await,
+            Method::GET => self.get(admission, parts),
+            Method::DELETE => match self.session(&admission.principal, &parts.headers) {
                 Ok(session) => {
                     self.end_session(&session.id);
                     reply::empty(StatusCode::OK)
@@ -50,7 +52,7 @@ impl Aggregator {
         }
     }
 
-    async fn post(self: &Arc<Self>, principal: &Arc<str>, parts: &Parts, body: Bytes) -> Response {
+    async fn post(self: &Arc<Self>, admission: &Admission, parts: &Parts, body: Bytes) -> Response {
         if !header(&parts.headers, CONTENT_TYPE).starts_with("application/json") {
             let text = "Content-Type must be application/json.";
             return bad_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
@@ -66,28 +68,33 @@ impl Aggregator {
         let [(_, first), ..] = messages.as_slice() else {
             return bad_request(StatusCode::BAD_REQUEST, "No message of JSON-RPC.");
         };
+        if is_batch(&body) && messages.iter().any(|(_, head)| head.method() == "initialize") {
+            let text = "Invalid Request: initialize must not be part of a batch.";
+            return bad_request(StatusCode::BAD_REQUEST, text);
+        }
         if let Some(version) = first.parameters().version()
             && messages.len() == 1
         {
             if version != STATELESS_VERSION {
                 return super::stateless::unsupported_version(first, &version);
             }
-            return self.post_stateless(principal, parts, body.to_vec()).await;
+            return self.post_stateless(admission, parts, body.to_vec()).await;
         }
         if is_stateless_version(header(&parts.headers, PROTOCOL_VERSION)) {
             let text = "A request of this revision names it in params._meta.";
             let (status, code) = (StatusCode::BAD_REQUEST, reply::INVALID_PARAMS);
             return reply::refuse(status, first.raw_id(), code, text);
         }
-        self.post_stateful(principal, parts, &messages).await
+        self.post_stateful(admission, parts, &messages).await
     }
 
     async fn post_stateful(
         self: &Arc<Self>,
-        principal: &Arc<str>,
+        admission: &Admission,
         parts: &Parts,
         messages: &[(&[u8], Head<'_>)],
     ) -> Response {
+        let principal = &admission.principal;
         let opening = messages.first().filter(|(_, head)| head.method() == "initialize");
         let session = match opening {
             Some((_, head)) => match self.open_session(principal, head) {
@@ -100,7 +107,7 @@ impl Aggregator {
             },
         };
         session.touch();
-        let client = Client::stateful(&session, &parts.headers);
+        let client = Client::stateful(&session, admission, &parts.headers);
         let mut requests = Vec::new();
         for (message, head) in messages {
             match head.kind() {
@@ -115,8 +122,8 @@ impl Aggregator {
         }
         let accept = header(&parts.headers, ACCEPT);
         let accepts_events = accept.contains("text/event-stream") || accept.contains("*/*");
-        let mut response =
-            self.run_requests(client, Arc::clone(&session), requests, accepts_events).await;
+        let run = self.run_requests(client, &session, requests, accepts_events, admission);
+        let mut response = run.await;
         if opening.is_some()
             && let Ok(id) = HeaderValue::from_str(&session.id)
         {
@@ -160,6 +167,16 @@ impl Aggregator {
         headers: &HeaderMap,
     ) -> Option<bool> {
         server.probe_mode(mode, &forwarded_headers(headers)).await
+    }
+
+    /// Returns the protocol version of the principal's session whose id is in the headers.
+    pub(crate) fn session_version(
+        &self,
+        principal: &Arc<str>,
+        headers: &HeaderMap,
+    ) -> Option<String> {
+        let session = self.sessions.find(principal, header(headers, SESSION_ID))?;
+        Some(session.info.version.clone())
     }
 
     /// Returns true if the session id in the headers is that of an open session.
@@ -219,7 +236,7 @@ impl Aggregator {
 
     /// Answers a stateful client's GET request: opens the stream of messages that belong to no
     /// request, or resumes a stream that broke.
-    fn get(&self, principal: &Arc<str>, parts: &Parts) -> Response {
+    fn get(&self, admission: &Admission, parts: &Parts) -> Response {
         if !header(&parts.headers, ACCEPT).contains("text/event-stream") {
             let text = "Not Acceptable: the client must accept text/event-stream.";
             return bad_request(StatusCode::NOT_ACCEPTABLE, text);
@@ -227,7 +244,7 @@ impl Aggregator {
         if is_stateless_version(header(&parts.headers, PROTOCOL_VERSION)) {
             return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
         }
-        let session = match self.session(principal, &parts.headers) {
+        let session = match self.session(&admission.principal, &parts.headers) {
             Ok(session) => session,
             Err(refusal) => return *refusal,
         };
@@ -238,16 +255,16 @@ impl Aggregator {
                 let text = "The event is not kept here any more: send the request again.";
                 return bad_request(StatusCode::BAD_REQUEST, text);
             };
-            let events = event_body(events, None);
+            let events = event_body(events, None, None);
             return self.until_closing(stream::iter([keep_alive()]).chain(events));
         }
         let Some(events) = session.streams().listen() else {
             let text = "Conflict: the session has this stream open already.";
             return bad_request(StatusCode::CONFLICT, text);
         };
-        let client = Client::stateful(&session, &parts.headers);
+        let client = Client::stateful(&session, admission, &parts.headers);
         let subscription = self.subscriptions.subscribe_to_lists(&session, client);
-        let events = event_body(events, Some(subscription));
+        let events = event_body(events, Some(subscription), None);
         self.until_closing(stream::iter([keep_alive()]).chain(events))
     }
 

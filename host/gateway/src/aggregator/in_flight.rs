@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::client_session::ClientSession;
 use crate::exchange::Exchange;
+use crate::fair_queue::Place;
 use crate::upstream::connection::{UpstreamConnection, UpstreamRequest};
 
 /// A client's request that was sent to an upstream, and is not answered yet.
@@ -17,6 +18,8 @@ pub(super) struct InFlightRequest {
     /// happen, or has happened already.
     pub(super) repeatable: Option<Vec<u8>>,
     pub(super) call: UpstreamRequest,
+    /// The turn of the request at the upstream. `None` while a client has to give input.
+    pub(super) turn: Option<Place>,
     /// The number of times that the upstream has asked for input.
     pub(super) input_rounds: usize,
     pub(super) questions: ClientQuestions,

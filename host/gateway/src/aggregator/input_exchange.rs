@@ -41,6 +41,8 @@ impl Forwarder {
         let Some(session) = session.filter(|_| in_flight.input_rounds <= MAX_INPUT_ROUNDS) else {
             return refuse("The upstream asks for input too many times.");
         };
+        // The upstream has nothing to do until it gets the request again.
+        in_flight.turn = None;
         let mut responses = Vec::new();
         for (name, question) in &input.questions {
             let question = members(question);
@@ -72,7 +74,14 @@ impl Forwarder {
             in_flight.request =
                 splice(&in_flight.request, params.get(), &append_members(&cleared, &added));
         }
-        match self.send(origin, in_flight.server, in_flight.request.clone()).await {
+        let sent = match self.take_turn(origin, in_flight.server).await {
+            Ok(turn) => {
+                in_flight.turn = Some(turn);
+                self.send(origin, in_flight.server, in_flight.request.clone()).await
+            }
+            Err(failure) => Err(failure),
+        };
+        match sent {
             Ok((call, _)) => {
                 in_flight.call = call;
                 Ok(())
@@ -86,9 +95,10 @@ impl Forwarder {
     pub(super) fn suspend(
         &self,
         origin: &Origin<'_>,
-        in_flight: InFlightRequest,
+        mut in_flight: InFlightRequest,
         question: &[u8],
     ) -> Vec<u8> {
+        in_flight.turn = None;
         let id = raw_id(&in_flight.request).to_owned();
         let exchange = in_flight.exchange.clone();
         let head = Head::read(question);
@@ -128,6 +138,10 @@ impl Forwarder {
             Some(response) => reply::result(question_id, response.get()),
             None => reply::error(question_id, reply::INVALID_PARAMS, "The client did not answer."),
         };
+        match self.take_turn(origin, in_flight.server).await {
+            Ok(turn) => in_flight.turn = Some(turn),
+            Err(failure) => return self.fail(&in_flight.exchange, request, &failure),
+        }
         if let Err(failure) = in_flight.call.connection().send(answer).await {
             return self.fail(&in_flight.exchange, request, &failure);
         }

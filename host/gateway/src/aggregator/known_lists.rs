@@ -160,11 +160,13 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
+    use crate::admission::Admission;
     use crate::aggregator::list_kinds::TOOLS;
     use crate::protocol_mode::ClientInfo;
 
     fn client(principal: &str) -> Client {
-        Client::stateless(&principal.into(), ClientInfo::gateway(), &HeaderMap::new())
+        let admission = Admission::of_principal(principal);
+        Client::stateless(&admission, ClientInfo::gateway(), &HeaderMap::new())
     }
 
     #[test]

@@ -12,8 +12,10 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::Aggregator;
 use super::client::{Client, Origin};
+use super::client_presence::ClientPresence;
 use super::client_session::ClientSession;
 use super::event_response::event_response;
+use crate::admission::Admission;
 use crate::message::{Head, Kind};
 use crate::reply;
 
@@ -29,25 +31,35 @@ impl Aggregator {
     pub(super) async fn run_requests(
         self: &Arc<Self>,
         client: Client,
-        session: Arc<ClientSession>,
+        session: &Arc<ClientSession>,
         requests: Vec<Vec<u8>>,
         accepts_events: bool,
+        admission: &Admission,
     ) -> Response {
+        // Dropped with this future, or with the response, when the client disconnects.
+        let (presence, connected) = ClientPresence::connected();
         let (stream_id, mut events) = session.streams().open();
         let is_batch = requests.len() > 1;
         let unfinished = Arc::new(AtomicUsize::new(requests.len()));
         for request in requests {
-            let (client, session) = (client.clone(), Arc::clone(&session));
+            let (client, session) = (client.clone(), Arc::clone(session));
+            let (presence, admission) = (Arc::clone(&presence), admission.clone());
             let (aggregator, unfinished) = (Arc::clone(self), Arc::clone(&unfinished));
             tokio::spawn(async move {
-                aggregator.run_request(&client, &session, stream_id, &request).await;
+                // The requests occupy their places until all are answered, even if the client
+                // disconnects.
+                let _admission = admission;
+                tokio::select! {
+                    () = aggregator.run_request(&client, &session, stream_id, &request) => {}
+                    () = presence.abandoned() => session.cancel(raw_id(&request)),
+                }
                 if unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
                     session.streams().end(stream_id);
                 }
             });
         }
         if accepts_events && is_batch {
-            return event_response(&session, stream_id, None, events);
+            return event_response(session, stream_id, None, events, connected);
         }
         let wait = if accepts_events { STREAM_AFTER } else { MAX_WAIT };
         let mut answers = Vec::new();
@@ -69,10 +81,11 @@ impl Aggregator {
                 answers.push(message);
             } else if accepts_events {
                 // A message precedes the answer, so the response must be a stream.
-                return event_response(&session, stream_id, Some((id, message)), events);
+                let first = Some((id, message));
+                return event_response(session, stream_id, first, events, connected);
             }
         }
-        event_response(&session, stream_id, None, events)
+        event_response(session, stream_id, None, events, connected)
     }
 
     /// Runs a request. Sends its notifications, questions and answer on the event stream
@@ -84,7 +97,7 @@ impl Aggregator {
         stream_id: u64,
         request: &[u8],
     ) {
-        let id = Head::read(request).map_or("null", |head| head.raw_id()).to_owned();
+        let id = raw_id(request).to_owned();
         let cancelled = session.begin(&id);
         let (out, mut related) = unbounded_channel();
         let origin = Origin { client, out: &out };
@@ -107,4 +120,8 @@ impl Aggregator {
             streams.send(stream_id, answer);
         }
     }
+}
+
+fn raw_id(request: &[u8]) -> &str {
+    Head::read(request).map_or("null", |head| head.raw_id())
 }

@@ -15,6 +15,7 @@ use super::Aggregator;
 use super::client::{Client, Origin};
 use super::event_response::{KEEP_ALIVE_INTERVAL, event, keep_alive};
 use super::subscription_filter::{ACKNOWLEDGED, SubscriptionFilter, with_subscription_id};
+use crate::admission::Admission;
 use crate::message::{
     CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, STATELESS_VERSION, SUBSCRIPTION_KEY,
 };
@@ -37,7 +38,7 @@ impl Aggregator {
     /// answer or it takes long.
     pub(super) async fn post_stateless(
         self: &Arc<Self>,
-        principal: &Arc<str>,
+        admission: &Admission,
         parts: &Parts,
         message: Vec<u8>,
     ) -> Response {
@@ -57,16 +58,23 @@ impl Aggregator {
             capabilities: meta(CAPABILITIES_KEY, "{}"),
             implementation: meta(CLIENT_KEY, r#"{"name":"unknown","version":"0"}"#),
         };
-        let client = Client::stateless(principal, info, &parts.headers);
+        let client = Client::stateless(admission, info, &parts.headers);
         if head.method() == "subscriptions/listen" {
             return self.listen(client, &head).await;
         }
-        self.run_stateless(client, message).await
+        self.run_stateless(client, message, admission.clone()).await
     }
 
-    async fn run_stateless(self: &Arc<Self>, client: Client, message: Vec<u8>) -> Response {
+    async fn run_stateless(
+        self: &Arc<Self>,
+        client: Client,
+        message: Vec<u8>,
+        admission: Admission,
+    ) -> Response {
         let (aggregator, (out, mut related)) = (Arc::clone(self), unbounded_channel());
         let mut answer = Box::pin(async move {
+            // The request occupies its place until it is answered.
+            let _admission = admission;
             let origin = Origin { client: &client, out: &out };
             aggregator.answer(&origin, &message).await
         });

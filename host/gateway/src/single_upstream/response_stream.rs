@@ -7,12 +7,24 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 
 use super::unanswered::UnansweredRequests;
+use crate::admission::Admission;
+use crate::fair_queue::Place;
 use crate::message::{Head, Kind, split_batch};
 use crate::session::Session;
 use crate::tasks::run_blocking;
 use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, next_chunk};
 use context_guard_protocol::sse::{Event, Framer};
+
+/// The requests of a POST that an event stream answers.
+pub(super) struct PostedRequests {
+    pub(super) unanswered: UnansweredRequests,
+    /// The guard's own answers to other requests of the same batch (raw JSON).
+    pub(super) own: Option<Vec<u8>>,
+    pub(super) admission: Admission,
+    /// The turn of the requests at the upstream.
+    pub(super) turn: Place,
+}
 
 /// The upstream's event stream, with its events shaped by the guard. At its end, requests that are
 /// still unanswered get error responses.
@@ -24,6 +36,9 @@ pub(super) struct ResponseStream {
     framer: Framer,
     is_long_lived: bool,
     unanswered: UnansweredRequests,
+    /// The places of the requests, until all are answered. `None` for a stream that waits for
+    /// events.
+    places: Option<(Admission, Place)>,
     /// Encoded events that are ready to be sent to the client.
     ready: VecDeque<Vec<u8>>,
 }
@@ -34,10 +49,13 @@ impl ResponseStream {
         session: Arc<Session>,
         incoming: Incoming,
         is_long_lived: bool,
-        unanswered: UnansweredRequests,
-        own_answers: Option<&[u8]>,
+        post: Option<PostedRequests>,
     ) -> Self {
-        let own = own_answers.map(split_batch).unwrap_or_default();
+        let (unanswered, own, places) = match post {
+            Some(post) => (post.unanswered, post.own, Some((post.admission, post.turn))),
+            None => (UnansweredRequests::default(), None, None),
+        };
+        let own = own.as_deref().map(split_batch).unwrap_or_default();
         Self {
             upstream,
             session,
@@ -45,6 +63,7 @@ impl ResponseStream {
             framer: Framer::default(),
             is_long_lived,
             unanswered,
+            places: places.filter(|_| !is_long_lived),
             ready: own.into_iter().map(|message| Event::message(None, message).0).collect(),
         }
     }
@@ -93,6 +112,7 @@ impl ResponseStream {
     /// Ends the stream with an error response for each request that the upstream has not answered.
     fn end(&mut self, failure: &Failure) {
         self.incoming = None;
+        self.places = None;
         self.framer.finish();
         for answer in self.unanswered.fail(&self.session, failure) {
             self.ready.push_back(Event::message(None, &answer).0);
@@ -110,6 +130,9 @@ impl ResponseStream {
             {
                 self.unanswered.remove(&head);
             }
+        }
+        if self.unanswered.is_empty() {
+            self.places = None;
         }
         let session = &self.session;
         let shaped =

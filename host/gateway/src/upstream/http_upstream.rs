@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 
 use super::Failure;
 use super::circuit::Circuit;
+use super::turns::Turns;
 use crate::access::HttpClient;
 use crate::config::Upstream;
 use crate::headers::CREDENTIALS;
@@ -66,7 +67,8 @@ pub(crate) struct HttpUpstream {
     max_bytes: usize,
     client: HttpClient,
     pub(crate) circuit: Arc<Circuit>,
-    permits: tokio::sync::Semaphore,
+    /// The turns of clients' requests. The gateway's own requests need none.
+    pub(crate) turns: Arc<Turns>,
 }
 
 impl HttpUpstream {
@@ -99,7 +101,7 @@ impl HttpUpstream {
             max_bytes,
             client,
             circuit: Arc::new(Circuit::new(&config.name, &config.limits, recorder)),
-            permits: tokio::sync::Semaphore::new(config.limits.concurrency),
+            turns: Turns::new(config),
         })
     }
 
@@ -135,8 +137,6 @@ impl HttpUpstream {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, Failure> {
-        let waited = tokio::time::timeout(self.timeout, self.permits.acquire()).await;
-        let _permit = waited.map_err(|_| self.timed_out("has too many requests to answer"))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.target(path)?;

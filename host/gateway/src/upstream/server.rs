@@ -1,16 +1,15 @@
 //! The state that all connections to an upstream share: configuration, known protocol modes,
-//! circuit breaker and permits.
+//! circuit breaker and turns.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
-
 use super::Failure;
 use super::circuit::Circuit;
 use super::http_upstream::HttpUpstream;
 use super::processes::Processes;
+use super::turns::Turns;
 use crate::config::{Authorization, Isolation, ProtocolModeSetting, Upstream};
 use crate::invalid_output::InvalidOutput;
 use crate::protocol_mode::ProtocolMode;
@@ -39,7 +38,7 @@ pub(crate) struct UpstreamServer {
     pub(super) processes: Arc<Processes>,
     pub(super) invalid_output: InvalidOutput,
     modes: Mutex<KnownModes>,
-    permits: Semaphore,
+    pub(crate) turns: Arc<Turns>,
     recorder: Arc<Recorder>,
 }
 
@@ -71,7 +70,10 @@ impl UpstreamServer {
             isolation: config.isolation,
             circuit,
             modes: Mutex::new(modes),
-            permits: Semaphore::new(config.limits.concurrency),
+            turns: match &http {
+                Some(http) => Arc::clone(&http.turns),
+                None => Turns::new(&config),
+            },
             processes,
             invalid_output: InvalidOutput::default(),
             config,
@@ -110,12 +112,6 @@ impl UpstreamServer {
     /// Returns true if the upstream receives the credentials of its clients.
     pub(crate) fn needs_credentials(&self) -> bool {
         self.http.is_some() && self.config.authorization == Authorization::Forward
-    }
-
-    /// Waits for a permit to send a request, because the configuration limits concurrent requests
-    /// to the upstream.
-    pub(crate) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
-        self.permits.acquire().await.ok()
     }
 
     /// Returns the maximum time until the upstream's next message about a request.

@@ -1,0 +1,68 @@
+//! A request that the front has admitted: its caller, and the places that it occupies.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use crate::access::ANONYMOUS;
+use crate::fair_queue::{Caller, Place};
+use crate::headers::{SESSION_ID, header};
+
+/// A request that the front has admitted. The request occupies its places until all clones of the
+/// admission are dropped, so work that outlives the HTTP request holds one.
+#[derive(Clone)]
+pub(crate) struct Admission {
+    pub(crate) principal: Arc<str>,
+    pub(crate) caller: Caller,
+    /// The number of JSON-RPC messages.
+    pub(crate) messages: usize,
+    /// The places of the request. `None` for a stream that waits for events.
+    pub(crate) _place: Option<Arc<Place>>,
+}
+
+#[cfg(test)]
+impl Admission {
+    /// Returns the admission of a request without a session, which occupies no place.
+    pub(crate) fn of_principal(principal: &str) -> Self {
+        let caller = Caller { principal: principal.into(), session: "".into() };
+        Self { principal: principal.into(), caller, messages: 1, _place: None }
+    }
+}
+
+/// Returns the caller of a request from `address`.
+///
+/// Anonymous callers share one principal, so that their address takes its place. Anonymous callers
+/// on this machine are told apart by their sessions: they are programs of one person, or of many
+/// behind a proxy.
+pub(crate) fn caller(principal: &Arc<str>, address: IpAddr, headers: &HeaderMap) -> Caller {
+    let session: Arc<str> = header(headers, SESSION_ID).into();
+    let principal = if principal.as_ref() != ANONYMOUS {
+        Arc::clone(principal)
+    } else if address.to_canonical().is_loopback() && !session.is_empty() {
+        Arc::clone(&session)
+    } else {
+        address.to_canonical().to_string().into()
+    };
+    Caller { principal, session }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anonymous_callers_are_told_apart() {
+        let of = |principal: &str, address: [u8; 4], session: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(SESSION_ID, http::HeaderValue::from_static(session));
+            let caller = caller(&principal.into(), IpAddr::from(address), &headers);
+            (caller.principal.to_string(), caller.session.to_string())
+        };
+        let pair = |principal: &str, session: &str| (principal.to_owned(), session.to_owned());
+        assert_eq!(of("key:a", [10, 0, 0, 1], "s"), pair("key:a", "s"));
+        assert_eq!(of(ANONYMOUS, [10, 0, 0, 1], "s"), pair("10.0.0.1", "s"));
+        assert_eq!(of(ANONYMOUS, [127, 0, 0, 1], "s"), pair("s", "s"));
+        assert_eq!(of(ANONYMOUS, [127, 0, 0, 1], ""), pair("127.0.0.1", ""));
+    }
+}
