@@ -24,6 +24,7 @@ mod fairness;
 mod faults;
 mod gateway;
 mod hostile;
+mod names;
 mod operations;
 mod processes;
 mod properties;

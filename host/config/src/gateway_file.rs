@@ -151,7 +151,7 @@ pub enum Naming {
     /// Prefixed with several upstreams, plain with one.
     #[default]
     Auto,
-    /// `upstream__tool`.
+    /// `upstream__tool`. Names that models refuse are replaced.
     Prefixed,
     /// The names of the upstream.
     Plain,

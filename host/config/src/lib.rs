@@ -10,6 +10,7 @@ mod error;
 mod gateway_file;
 mod guard;
 mod import;
+mod naming;
 mod options;
 pub mod policy;
 mod schema;

@@ -5,6 +5,7 @@
 //! resources are merged.
 
 mod client;
+mod client_names;
 mod client_presence;
 mod client_session;
 mod connections;

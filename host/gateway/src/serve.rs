@@ -29,7 +29,7 @@ use super::upstream::http_upstream::HttpUpstream;
 use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
 use crate::access::{ANONYMOUS, Access, http_client};
-use crate::config::{Authorization, Config, Limits, Naming, Upstream};
+use crate::config::{Authorization, Config, Limits, Upstream};
 use crate::filter::Filter;
 use crate::message::{Head, split_batch};
 use crate::revision::Sources;
@@ -110,11 +110,7 @@ impl Gateway {
         };
         let mcp: Vec<&Upstream> =
             config.upstreams.iter().filter(|upstream| upstream.rest.is_none()).collect();
-        let is_prefixed = match config.naming {
-            Naming::Auto => mcp.len() > 1,
-            Naming::Prefixed => true,
-            Naming::Plain => false,
-        };
+        let is_prefixed = config.is_prefixed();
         let processes = Arc::new(Processes::new(config.limits.processes));
         let (mut servers, mut single_upstream) = (Vec::new(), None);
         for upstream in &mcp {

@@ -19,7 +19,7 @@ pub(crate) struct Config {
 #[derive(Subcommand)]
 enum ConfigCommand {
     /// List all errors of a gateway file and its policy, each with line and path. Starts nothing.
-    /// Warns of programs that are not on PATH.
+    /// Warns of programs that are not on PATH, and of upstreams whose tools need other names.
     Check {
         /// The gateway file: .yaml, .json or .toml.
         file: PathBuf,
@@ -60,6 +60,9 @@ fn check(file: &Path, no_secrets: bool) -> Result<()> {
         if let Some(reason) = missing_program(upstream, &config.folder) {
             eprintln!("context-guard: warning: {}: {}: {reason}", file.display(), upstream.name);
         }
+    }
+    for warning in config.name_warnings() {
+        eprintln!("context-guard: warning: {}: {warning}", file.display());
     }
     let names: Vec<&str> = config.upstreams.iter().map(|one| one.name.as_str()).collect();
     let disabled = match config.disabled.join(", ") {

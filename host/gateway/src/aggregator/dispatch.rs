@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Aggregator;
 use super::client::Origin;
-use super::list_kinds::{LIST_KINDS, READ_TOOLS};
+use super::list_kinds::{LIST_KINDS, PROMPTS, READ_TOOLS, TOOLS};
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member, splice, with_member};
 use crate::protocol_mode::ProtocolMode;
@@ -74,15 +74,16 @@ impl Aggregator {
         if is_call && READ_TOOLS.contains(&name) {
             return self.read(origin, renamed(request, READ_TOOLS[0])).await;
         }
-        let Some((server, own_name)) = self.router.from_client_name(name) else {
+        let kind = if is_call { &TOOLS } else { &PROMPTS };
+        let Some((server, own_name)) = self.lists.find_named(origin, kind, name).await else {
             let kind = if is_call { "tool" } else { "prompt" };
             let reason = format!(
                 "Unknown {kind}: {name}. Names here begin with a server's, as in server__{kind}; the servers are {}.",
-                self.router.names()
+                self.router.joined_names()
             );
             return reply::error(head.raw_id(), reply::INVALID_PARAMS, &reason);
         };
-        let renamed = renamed(request, own_name);
+        let renamed = renamed(request, &own_name);
         if is_call {
             self.lists.ensure_tools_seen(origin, server).await;
             if let Some(refusal) = self.refuse_headers(origin, server, head, &renamed) {
@@ -223,10 +224,11 @@ impl Aggregator {
         let text = |name: &str| parsed.get(name).and_then(Value::as_str);
         let target = match (text("name"), text("uri")) {
             (Some(name), _) => {
-                self.router.from_client_name(name).map(|(server, own)| (server, "name", own))
+                let found = self.lists.find_named(origin, &PROMPTS, name).await;
+                found.map(|(server, own)| (server, "name", own))
             }
             (None, Some(uri)) => match self.router.uri_owner(uri) {
-                (Some(server), own) => Some((server, "uri", own)),
+                (Some(server), own) => Some((server, "uri", own.into())),
                 (None, _) => None,
             },
             _ => None,
@@ -238,7 +240,7 @@ impl Aggregator {
                 "No server behind this gateway has the prompt or template that `ref` names.",
             );
         };
-        let renamed = with_member(reference.get(), member, Some(&Value::from(own).to_string()));
+        let renamed = with_member(reference.get(), member, Some(&Value::from(&*own).to_string()));
         let request = splice(request, reference.get(), &renamed);
         self.forwarder.forward(origin, server, request).await
     }

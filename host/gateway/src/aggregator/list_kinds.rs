@@ -25,16 +25,18 @@ pub(super) const TOOLS: ListKind = ListKind {
     changed: "notifications/tools/list_changed",
 };
 
+pub(super) const PROMPTS: ListKind = ListKind {
+    method: "prompts/list",
+    member: "prompts",
+    key: "name",
+    capability: "prompts",
+    changed: "notifications/prompts/list_changed",
+};
+
 /// All kinds of lists that the aggregator merges.
 pub(super) const LIST_KINDS: [ListKind; 5] = [
     TOOLS,
-    ListKind {
-        method: "prompts/list",
-        member: "prompts",
-        key: "name",
-        capability: "prompts",
-        changed: "notifications/prompts/list_changed",
-    },
+    PROMPTS,
     ListKind {
         method: "resources/list",
         member: "resources",

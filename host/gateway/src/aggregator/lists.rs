@@ -29,6 +29,7 @@ use crate::reply;
 use crate::upstream::Failure;
 
 mod late;
+mod named;
 
 use self::late::{Fetching, RefetchKey};
 

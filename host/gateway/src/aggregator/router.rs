@@ -6,14 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use context_guard_protocol::glob::matches_template;
 use lru::LruCache;
 
+use super::client_names::ClientNames;
 use crate::upstream::server::UpstreamServer;
 
 /// The maximum number of entries in each table of learned owners: resource URIs, templates and
 /// tasks.
 const MAX_REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
-/// The separator between the name of the upstream and that of the tool, in the names that clients
-/// see.
-const SEPARATOR: &str = "__";
 /// The prefix of the URI that clients see for a resource if another upstream has one with the same
 /// URI.
 const ALIAS_PREFIX: &str = "context-guard://server/";
@@ -28,8 +26,8 @@ struct LearnedRoutes {
 
 /// Maps the names that clients see to upstreams, which are identified by index.
 pub(super) struct Router {
-    names: Vec<String>,
-    is_prefixed: bool,
+    /// The names of tools and prompts.
+    pub(super) client_names: ClientNames,
     learned: Mutex<LearnedRoutes>,
 }
 
@@ -41,7 +39,8 @@ impl Router {
             tasks: LruCache::new(MAX_REMEMBERED),
         };
         let names = servers.iter().map(|server| server.name.clone()).collect();
-        Self { names, is_prefixed, learned: Mutex::new(learned) }
+        let client_names = ClientNames::new(names, is_prefixed);
+        Self { client_names, learned: Mutex::new(learned) }
     }
 
     fn learned(&self) -> MutexGuard<'_, LearnedRoutes> {
@@ -50,27 +49,16 @@ impl Router {
 
     /// Returns true if clients see names prefixed with the name of the upstream.
     pub(super) fn is_prefixed(&self) -> bool {
-        self.is_prefixed
+        self.client_names.is_prefixed()
     }
 
     /// Returns the name under which clients see the tool or prompt `name` of an upstream.
     pub(super) fn to_client_name(&self, server: usize, name: &str) -> String {
-        match self.names.get(server).filter(|_| self.is_prefixed) {
-            Some(prefix) => format!("{prefix}{SEPARATOR}{name}"),
-            None => name.to_owned(),
-        }
+        self.client_names.to_client_name(server, name)
     }
 
-    /// Returns the upstream's index and its own name for a tool or prompt, given the name that
-    /// clients see. Returns `None` if the prefix is unknown.
-    #[expect(clippy::wrong_self_convention, reason = "the counterpart of to_client_name")]
-    pub(super) fn from_client_name<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
-        if !self.is_prefixed {
-            return Some((0, name));
-        }
-        let (prefix, rest) = name.split_once(SEPARATOR)?;
-        let server = self.names.iter().position(|known| known == prefix)?;
-        Some((server, rest))
+    fn names(&self) -> &[String] {
+        self.client_names.upstreams()
     }
 
     /// Records the owner of a resource. Returns the URI that clients see: the resource's own,
@@ -79,7 +67,7 @@ impl Router {
         let mut learned = self.learned();
         match learned.uris.get(uri) {
             Some(owner) if *owner != server => {
-                let name = self.names.get(server).map_or("", String::as_str);
+                let name = self.names().get(server).map_or("", String::as_str);
                 format!("{ALIAS_PREFIX}{name}/{uri}")
             }
             Some(_) => uri.to_owned(),
@@ -104,11 +92,11 @@ impl Router {
     pub(super) fn uri_owner<'u>(&self, uri: &'u str) -> (Option<usize>, &'u str) {
         if let Some((name, rest)) =
             uri.strip_prefix(ALIAS_PREFIX).and_then(|rest| rest.split_once('/'))
-            && let Some(server) = self.names.iter().position(|known| known == name)
+            && let Some(server) = self.names().iter().position(|known| known == name)
         {
             return (Some(server), rest);
         }
-        if self.names.len() == 1 {
+        if self.names().len() == 1 {
             return (Some(0), uri);
         }
         let mut learned = self.learned();
@@ -128,15 +116,15 @@ impl Router {
     /// Returns the index of the upstream that created a principal's task, or `None` if it is
     /// unknown.
     pub(super) fn task_owner(&self, principal: &Arc<str>, task: &str) -> Option<usize> {
-        if self.names.len() == 1 {
+        if self.names().len() == 1 {
             return Some(0);
         }
         self.learned().tasks.get(&(Arc::clone(principal), task.to_owned())).copied()
     }
 
     /// Returns the names of all upstreams, for error messages.
-    pub(super) fn names(&self) -> String {
-        self.names.join(", ")
+    pub(super) fn joined_names(&self) -> String {
+        self.names().join(", ")
     }
 }
 
@@ -146,23 +134,10 @@ mod tests {
 
     fn routes(names: &[&str], is_prefixed: bool) -> Router {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Router { names, ..Router::new(&[], is_prefixed) }
-    }
-
-    #[test]
-    fn names_are_prefixed_for_clients() {
-        let many = routes(&["files", "web-1"], true);
-        assert_eq!(many.to_client_name(1, "get__it"), "web-1__get__it");
-        assert_eq!(many.from_client_name("web-1__get__it"), Some((1, "get__it")));
-        assert_eq!(
-            (many.from_client_name("none__x"), many.from_client_name("files")),
-            (None, None)
-        );
-        let one = routes(&["files"], false);
-        assert_eq!(
-            (one.to_client_name(0, "a__b"), one.from_client_name("a__b")),
-            ("a__b".into(), Some((0, "a__b")))
-        );
+        Router {
+            client_names: ClientNames::new(names, is_prefixed),
+            ..Router::new(&[], is_prefixed)
+        }
     }
 
     #[test]
