@@ -142,3 +142,23 @@ fn unavailable_api_is_a_problem() -> Result<()> {
     );
     Ok(())
 }
+
+#[test]
+fn documented_requests_work() -> Result<()> {
+    let api = api()?;
+    let url = format!("{}/listings", api.gateway.base);
+    let first = get(&format!("{url}?fields=id,price.basePrice&limit=2"), &[])?;
+    let page: Value = serde_json::from_str(&first.body)?;
+    let items =
+        json!([{"id": 0, "price": {"basePrice": 100}}, {"id": 1, "price": {"basePrice": 101}}]);
+    ensure!(page["items"] == items, "{page}");
+    ensure!(page["meta"] == json!({"hasMore": true, "pageSize": 2, "totalCount": 500}), "{page}");
+    let link = first.header("link").to_owned();
+    let next = link.trim_start_matches('<').split('>').next().unwrap_or_default();
+    let second = get(&format!("{}{next}", api.gateway.base), &[])?;
+    ensure!(second.body.contains("\"basePrice\":102"), "{link}: {}", second.body);
+    // As `curl --data-urlencode` writes it.
+    let found = get(&format!("{url}?_guard_where=price.basePrice%3E%3D598&fields=id"), &[])?;
+    ensure!(found.body == r#"[{"id":498},{"id":499}]"#, "{}", found.body);
+    Ok(())
+}

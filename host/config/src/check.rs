@@ -139,6 +139,16 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
         if let Some(reason) = kind(upstream) {
             issues.push(Issue::new(&["upstreams", &at], reason));
         }
+        for (index, endpoint) in upstream.rest.iter().flat_map(|api| &api.endpoints).enumerate() {
+            let prefix = upstream.rest.as_ref().map_or("/", |api| api.prefix.as_str());
+            if !may_match(&endpoint.path, prefix) {
+                let index = index.to_string();
+                issues.push(Issue::new(
+                    &["upstreams", &at, "rest", "endpoints", &index, "path"],
+                    format!("no request has this path: all begin with the prefix {prefix}"),
+                ));
+            }
+        }
         for (member, url) in
             [("url", upstream.url.as_ref()), ("rest", upstream.rest.as_ref().map(|rest| &rest.url))]
         {
@@ -220,7 +230,34 @@ fn kind(upstream: &Upstream) -> Option<&'static str> {
     }
 }
 
+/// Returns true if a pattern of paths may match a path below `prefix`.
+fn may_match(pattern: &str, prefix: &str) -> bool {
+    let start = pattern.split(['*', '?']).next().unwrap_or_default();
+    let prefix = prefix.trim_end_matches('/');
+    if start.len() < pattern.len() && prefix.starts_with(start) {
+        return true;
+    }
+    let rest = start.strip_prefix(prefix);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 fn is_url(url: &str) -> bool {
     url.parse::<http::Uri>()
         .is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_rules_lie_below_the_prefix() {
+        for path in ["/api/v1", "/api/v1/x", "/api/v1/*", "*", "/*", "/api*", "*/export"] {
+            assert!(may_match(path, "/api/v1") && may_match(path, "/api/v1/"), "{path}");
+        }
+        for path in ["/export", "/", "/api", "/api/v10", "/export*", "/api/v2/*"] {
+            assert!(!may_match(path, "/api/v1"), "{path}");
+        }
+        assert!(may_match("/export", "/") && may_match("/", "/"));
+    }
 }

@@ -179,7 +179,7 @@ pub struct RestEndpoint {
     /// The method, or `*`.
     #[serde(default = "any")]
     pub method: String,
-    /// The path; `*` matches any part of it.
+    /// The whole path, which begins with the prefix; `*` matches any part of it.
     pub path: String,
     /// True if answers are shaped.
     #[serde(default = "yes")]
