@@ -38,6 +38,7 @@ fn open_with(
         prefix: "suite",
         timeout: Duration::from_secs(2),
         memory_bytes: 64 << 20,
+        principal_bytes: 64 << 20,
         local_bytes,
     };
     Ok(context_guard::store::open(&options, clock)?)

@@ -241,9 +241,14 @@ pub struct Limits {
     /// The maximum number of queued requests; further ones are refused with 503. A principal may
     /// have half of them in the queue, and a session a quarter.
     pub queue: usize,
-    /// The maximum number of sessions; the least recently used one ends first.
+    /// The maximum number of sessions. Beyond it, the least recently used one ends of the principal
+    /// with the most sessions.
     #[schemars(range(min = 1))]
     pub sessions: usize,
+    /// The maximum number of sessions of a principal, or of an address for anonymous callers; its
+    /// least recently used one ends first. Without it a quarter of `sessions`, but at least 4.
+    #[schemars(range(min = 1))]
+    pub sessions_per_principal: Option<usize>,
     /// Seconds after which an idle session ends.
     #[schemars(range(min = 1))]
     pub session_idle_seconds: u64,
@@ -252,9 +257,31 @@ pub struct Limits {
     pub processes: usize,
     /// Seconds for requests in flight when the gateway stops.
     pub drain_seconds: u64,
-    /// The maximum bytes of snapshots in memory.
+    /// The maximum bytes of snapshots in memory. Beyond it, the oldest of the principal with the
+    /// most bytes are removed.
     #[schemars(range(min = 1))]
     pub store_bytes: usize,
+    /// The maximum bytes of snapshots of a principal in memory. Without it a quarter of
+    /// `storeBytes`, or all of it if callers do not authenticate. A shared store has no such limit.
+    #[schemars(range(min = 1))]
+    pub store_bytes_per_principal: Option<usize>,
+}
+
+impl Limits {
+    /// Returns the maximum number of sessions of a principal.
+    #[must_use]
+    pub fn sessions_per_principal(&self) -> usize {
+        let share = self.sessions.div_ceil(4).max(4);
+        self.sessions_per_principal.unwrap_or(share).clamp(1, self.sessions.max(1))
+    }
+
+    /// Returns the maximum bytes of snapshots of a principal in memory. `is_authenticated` is true
+    /// if callers authenticate.
+    #[must_use]
+    pub fn store_bytes_per_principal(&self, is_authenticated: bool) -> usize {
+        let share = if is_authenticated { self.store_bytes.div_ceil(4) } else { self.store_bytes };
+        self.store_bytes_per_principal.unwrap_or(share).min(self.store_bytes)
+    }
 }
 
 impl Default for Limits {
@@ -267,10 +294,12 @@ impl Default for Limits {
             per_session: None,
             queue: 1024,
             sessions: 10_000,
+            sessions_per_principal: None,
             session_idle_seconds: 1_800,
             processes: 256,
             drain_seconds: 20,
             store_bytes: 256 << 20,
+            store_bytes_per_principal: None,
         }
     }
 }

@@ -42,10 +42,9 @@ struct StoreState {
     partitions: HashMap<String, Partition>,
     /// All entries in the order of their expiry: (time, principal, key).
     expiry: BTreeSet<(Duration, String, String)>,
+    /// The size of the entries of each principal, in the order of sizes: (bytes, principal).
+    sizes: BTreeSet<(usize, String)>,
     bytes: usize,
-    /// The number of times that entries were used so far. Each use stamps its entry with it, so
-    /// that entries can be ordered by their last use.
-    uses: u64,
 }
 
 struct Partition {
@@ -56,7 +55,6 @@ struct Partition {
 struct Slot {
     value: Bytes,
     expires: Duration,
-    used: u64,
 }
 
 impl MemoryStore {
@@ -97,12 +95,22 @@ impl StoreState {
         let Some(partition) = self.partitions.get_mut(principal) else { return };
         let Some(slot) = partition.entries.pop(key) else { return };
         let bytes = cost(key, &slot.value);
+        let before = partition.bytes;
         partition.bytes -= bytes;
         self.bytes -= bytes;
         if partition.entries.is_empty() {
             self.partitions.remove(principal);
         }
+        self.resize(principal, before, before - bytes);
         self.expiry.remove(&(slot.expires, principal.to_owned(), key.to_owned()));
+    }
+
+    /// Records the new size of a principal's entries.
+    fn resize(&mut self, principal: &str, before: usize, after: usize) {
+        self.sizes.remove(&(before, principal.to_owned()));
+        if after > 0 {
+            self.sizes.insert((after, principal.to_owned()));
+        }
     }
 
     /// Evicts the least recently used entry of `principal`. Returns false if the principal has
@@ -118,53 +126,38 @@ impl StoreState {
         true
     }
 
-    /// Evicts the least recently used entry among all principals. Returns false if the store is
-    /// empty.
+    /// Evicts the least recently used entry of the principal with the most bytes. Returns false if
+    /// the store is empty.
     fn evict(&mut self) -> bool {
-        let oldest = |partition: &Partition| {
-            partition.entries.peek_lru().map_or(u64::MAX, |(_, slot)| slot.used)
-        };
-        let Some(principal) = self
-            .partitions
-            .iter()
-            .min_by_key(|(_, partition)| oldest(partition))
-            .map(|(principal, _)| principal.clone())
-        else {
-            return false;
-        };
-        self.evict_from(&principal)
+        let largest = self.sizes.last().map(|(_, principal)| principal.clone());
+        largest.is_some_and(|principal| self.evict_from(&principal))
     }
 
     fn insert(&mut self, principal: &str, key: String, value: Vec<u8>, expires: Duration) {
         // One call may contain a key twice: the last value wins.
         self.remove(principal, &key);
         let bytes = cost(&key, &value);
-        self.uses += 1;
-        let slot = Slot { value: value.into(), expires, used: self.uses };
+        let slot = Slot { value: value.into(), expires };
         self.expiry.insert((expires, principal.to_owned(), key.clone()));
         let partition = self
             .partitions
             .entry(principal.to_owned())
             .or_insert_with(|| Partition { entries: LruCache::unbounded(), bytes: 0 });
         partition.entries.push(key, slot);
+        let before = partition.bytes;
         partition.bytes += bytes;
         self.bytes += bytes;
+        self.resize(principal, before, before + bytes);
     }
 }
 
 impl CursorStore for MemoryStore {
     fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let mut state = self.lock();
-        state.uses += 1;
-        let used = state.uses;
         let Some(partition) = state.partitions.get_mut(principal) else {
             return Ok(vec![None; keys.len()]);
         };
-        let mut find = |key: &String| {
-            let slot = partition.entries.get_mut(key)?;
-            slot.used = used;
-            Some(slot.value.clone())
-        };
+        let mut find = |key: &String| partition.entries.get(key).map(|slot| slot.value.clone());
         Ok(keys.iter().map(&mut find).collect())
     }
 
@@ -318,6 +311,20 @@ mod tests {
         clock.advance_ms(60_000);
         assert_eq!(store.bytes(), 0);
         let state = store.lock();
-        assert!(state.partitions.is_empty() && state.expiry.is_empty());
+        assert!(state.partitions.is_empty() && state.expiry.is_empty() && state.sizes.is_empty());
+    }
+
+    #[test]
+    fn full_store_evicts_from_the_largest_holder() {
+        let (_, store) = store(10_000, 10_000);
+        put(&store, "small", "k", 500).unwrap();
+        for key in 0..100 {
+            put(&store, "large", &key.to_string(), 500).unwrap();
+            let other = format!("p{}", key % 5);
+            put(&store, &other, "k", 200).unwrap();
+        }
+        assert!(has(&store, "small", "k") && has(&store, "large", "99"));
+        assert!((0..5).all(|key| has(&store, &format!("p{key}"), "k")));
+        assert!(!has(&store, "large", "0") && store.bytes() <= 10_000);
     }
 }

@@ -18,6 +18,9 @@ pub struct StoreOptions<'a> {
     pub timeout: Duration,
     /// The quota of a store in memory, in bytes.
     pub memory_bytes: usize,
+    /// The quota of each principal in a store in memory, in bytes. Local copies of a shared store
+    /// have none: they are evicted from the principal with the most bytes.
+    pub principal_bytes: usize,
     /// The quota of the local copies of a shared store, in bytes; 0 disables them.
     pub local_bytes: usize,
 }
@@ -43,12 +46,14 @@ pub fn open(
     options: &StoreOptions<'_>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn CursorStore>, StoreError> {
-    let memory = |bytes: usize| {
-        let limits = MemoryLimits { principal_bytes: bytes, total_bytes: bytes };
+    let memory = |principal_bytes: usize, total_bytes: usize| {
+        let limits = MemoryLimits { principal_bytes, total_bytes };
         MemoryStore::new(Arc::clone(clock), limits)
     };
     match options.url.trim_end_matches('/') {
-        "" | "memory:" => return Ok(Arc::new(memory(options.memory_bytes))),
+        "" | "memory:" => {
+            return Ok(Arc::new(memory(options.principal_bytes, options.memory_bytes)));
+        }
         "none:" => return Ok(Arc::new(NoStore)),
         _ => {}
     }
@@ -60,7 +65,7 @@ pub fn open(
     let login = if login.is_empty() { String::new() } else { format!("{login}@") };
     let hosts = if cluster { hosts.split(',').collect() } else { vec![hosts] };
     let urls = hosts.into_iter().map(|host| format!("{scheme}://{login}{host}")).collect();
-    open_shared(options, urls, cluster, || memory(options.local_bytes), clock)
+    open_shared(options, urls, cluster, || memory(options.local_bytes, options.local_bytes), clock)
 }
 
 #[cfg(feature = "redis")]
@@ -117,6 +122,7 @@ mod tests {
             prefix: "p",
             timeout: Duration::from_millis(50),
             memory_bytes: 1_000,
+            principal_bytes: 1_000,
             local_bytes: 1_000,
         };
         open(&options, &(Arc::new(SystemClock) as Arc<dyn Clock>))
