@@ -18,6 +18,59 @@ fn key(file: &std::path::Path, name: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
+/// Starts a gateway with keys for alice and bob. Returns it with the Authorization of each.
+fn with_two_keys(name: &str, upstreams: Value, limits: Value) -> Result<(Gateway, [String; 2])> {
+    let file = peers::folder(name)?.join("keys.json");
+    let keys = [key(&file, "alice")?, key(&file, "bob")?].map(|key| format!("Bearer {key}"));
+    let access = json!({"keys": file, "rateLimit": {"perMinute": 0}});
+    let gateway = Gateway::start(upstreams, json!({"access": access, "limits": limits}))?;
+    Ok((gateway, keys))
+}
+
+#[test]
+fn sessions_of_one_principal_do_not_end_those_of_another() -> Result<()> {
+    let limits = json!({"sessions": 8});
+    let (gateway, [alice, bob]) = with_two_keys("session-shares", houses()?, limits)?;
+    let open = |key: &str| HttpClient::open(&gateway.url(), &[("authorization", key)], json!({}));
+    let mut of_alice = open(&alice)?;
+    let mut of_bob = (0..12).map(|_| open(&bob)).collect::<Result<Vec<_>>>()?;
+    ensure!(of_alice.request("ping", json!({})).is_ok(), "the session of alice ended");
+    // Bob has a quarter of the sessions, but at least 4.
+    let lives = of_bob.iter_mut().map(|client| client.request("ping", json!({})).is_ok());
+    let lives: Vec<bool> = lives.collect();
+    ensure!(lives == [[false; 8].as_slice(), &[true; 4]].concat(), "{lives:?}");
+    Ok(())
+}
+
+#[test]
+fn session_of_an_upstream_belongs_to_its_principal() -> Result<()> {
+    let script = artifacts::root().join("tests/support/servers/faulty.mjs");
+    let mut command = Command::new("node");
+    command.arg(script).env("PORT", "0").env("SESSIONS", "1");
+    let server = Process::start(command, true, "http://")?;
+    let upstreams = json!([{"name": "faulty", "url": server.output().trim()}]);
+    let limits = json!({"sessions": 4});
+    let (gateway, [alice, bob]) = with_two_keys("session-owners", upstreams, limits)?;
+    let of_alice = HttpClient::open(&gateway.url(), &[("authorization", &alice)], json!({}))?;
+    ensure!(!of_alice.session.is_empty());
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let status = |key: &str, session: &str| -> Result<u16> {
+        let headers = [("authorization", key), ("mcp-session-id", session)];
+        Ok(post(&gateway.url(), &headers, list)?.status)
+    };
+    ensure!(status(&bob, &of_alice.session)? == 404);
+    for invented in 0..20 {
+        ensure!(status(&bob, &format!("invented-{invented}"))? == 404);
+    }
+    ensure!(status(&bob, &of_alice.session)? == 404);
+    ensure!(status(&alice, &of_alice.session)? == 200);
+    let task = r#"{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"t"}}"#;
+    let headers = [("authorization", alice.as_str()), ("mcp-session-id", &of_alice.session)];
+    let refused = post(&gateway.url(), &headers, task)?;
+    ensure!(refused.body.contains("Unknown task"), "{}", refused.body);
+    Ok(())
+}
+
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
 
 #[test]

@@ -22,6 +22,7 @@ mod envoy;
 mod estimates;
 mod fairness;
 mod faults;
+mod floods;
 mod gateway;
 mod hostile;
 mod names;

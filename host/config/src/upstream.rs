@@ -208,6 +208,13 @@ pub struct UpstreamLimits {
     /// Seconds until an answer must begin, and between its parts.
     #[schemars(range(min = 1))]
     pub timeout_seconds: u64,
+    /// Seconds until a call must be finished, however often the upstream sends something. The time
+    /// in which the client has a question to answer does not count.
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub call_seconds: u64,
+    /// The maximum number of notifications that the upstream may send during a call, such as
+    /// progress. Further ones are dropped.
+    pub call_notifications: usize,
     /// Seconds for starting the upstream and negotiating the protocol version.
     #[schemars(range(min = 1))]
     pub start_seconds: u64,
@@ -228,6 +235,8 @@ impl Default for UpstreamLimits {
     fn default() -> Self {
         Self {
             timeout_seconds: 30,
+            call_seconds: 3_600,
+            call_notifications: 100_000,
             start_seconds: 20,
             concurrency: 64,
             failures: 5,
@@ -241,6 +250,12 @@ impl UpstreamLimits {
     #[must_use]
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
+    }
+
+    /// Returns the time until a call must be finished.
+    #[must_use]
+    pub fn call(&self) -> Duration {
+        Duration::from_secs(self.call_seconds)
     }
 
     /// Returns the time for starting the upstream and negotiating the protocol version.

@@ -98,7 +98,7 @@ impl Aggregator {
             param_headers: ParamHeaders::new(max_sessions),
         });
         Self {
-            sessions: Sessions::new(max_sessions, max_idle, Arc::clone(&recorder)),
+            sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder)),
             lists: Arc::new(Lists::new(&forwarder, config.list_page, max_sessions)),
             subscriptions: Subscriptions::new(&connections, &router, &filter),
             router,

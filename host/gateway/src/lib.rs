@@ -10,6 +10,7 @@
 mod admin;
 mod admission;
 mod aggregator;
+mod byte_channel;
 mod error;
 mod exchange;
 mod fair_queue;
@@ -27,8 +28,10 @@ mod router;
 mod run;
 mod serve;
 mod session;
+mod session_table;
 mod single_upstream;
 pub mod stdio;
+mod task_owners;
 mod tasks;
 mod upstream;
 

@@ -2,7 +2,6 @@
 //! upstreams.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
@@ -120,7 +119,7 @@ impl Gateway {
                     Arc::clone(http),
                     Arc::clone(&filter),
                     Arc::clone(&recorder),
-                    NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN),
+                    &config.limits,
                     closing.clone(),
                 ));
             }

@@ -9,7 +9,6 @@ mod unanswered;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
@@ -22,7 +21,6 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
-use lru::LruCache;
 use tokio_util::sync::CancellationToken;
 
 use self::response_stream::{PostedRequests, ResponseStream};
@@ -31,9 +29,13 @@ use super::admission::Admission;
 use super::headers::{NAME, PROTOCOL_VERSION, SESSION_ID, header, storage_scope};
 use super::reply;
 use super::session::{FromClient, Session};
+use super::session_table::SessionTable;
+use super::task_owners::TaskOwners;
 use super::tasks::run_blocking;
 use super::upstream::Failure;
 use super::upstream::http_upstream::{HttpUpstream, end_to_end_headers};
+use crate::access::ANONYMOUS;
+use crate::config::Limits;
 use crate::filter::Filter;
 use crate::message::{Head, split_batch};
 use crate::telemetry::Recorder;
@@ -44,7 +46,9 @@ pub(crate) struct SingleUpstream {
     upstream: Arc<HttpUpstream>,
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
-    sessions: Mutex<LruCache<String, Arc<Session>>>,
+    /// The sessions whose ids the upstream has issued.
+    sessions: Mutex<SessionTable<Arc<Session>>>,
+    tasks: Arc<TaskOwners>,
     /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
 }
@@ -54,14 +58,15 @@ impl SingleUpstream {
         upstream: Arc<HttpUpstream>,
         filter: Arc<Filter>,
         recorder: Arc<Recorder>,
-        max_sessions: NonZeroUsize,
+        limits: &Limits,
         closing: CancellationToken,
     ) -> Self {
-        let sessions = Mutex::new(LruCache::new(max_sessions));
-        Self { upstream, filter, recorder, sessions, closing }
+        let sessions = Mutex::new(SessionTable::new(limits));
+        let tasks = Arc::new(TaskOwners::new());
+        Self { upstream, filter, recorder, sessions, tasks, closing }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, LruCache<String, Arc<Session>>> {
+    fn sessions(&self) -> MutexGuard<'_, SessionTable<Arc<Session>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,7 +86,7 @@ impl SingleUpstream {
             return self.post(&session, admission, parts, body).await;
         }
         if parts.method == Method::DELETE {
-            self.sessions().pop(header(&parts.headers, SESSION_ID));
+            self.sessions().remove(header(&parts.headers, SESSION_ID));
         }
         // Clients reopen their streams on their own while the upstream is away. That is no call.
         let (method, headers) = (parts.method.clone(), &parts.headers);
@@ -103,13 +108,13 @@ impl SingleUpstream {
         (session.owner() == principal.as_ref()).then(|| session.protocol_version())
     }
 
-    /// Returns the session that a request names, or creates it: the upstream, not the gateway,
-    /// knows which ids are valid. `None` if the session belongs to another principal.
+    /// Returns the session that a request names, or a new one if it names none. `None` if the
+    /// upstream has not issued the id to this principal, or too long ago.
     fn session(&self, principal: &Arc<str>, parts: &Parts) -> Option<Arc<Session>> {
         let name = header(&parts.headers, SESSION_ID);
-        if !name.is_empty()
-            && let Some(session) = self.sessions().get(name)
-        {
+        if !name.is_empty() {
+            let mut sessions = self.sessions();
+            let session = sessions.get(name)?;
             return (session.owner() == principal.as_ref()).then(|| Arc::clone(session));
         }
         let scope = storage_scope(principal, &parts.headers);
@@ -119,18 +124,39 @@ impl SingleUpstream {
             name,
             header(&parts.headers, PROTOCOL_VERSION),
         );
-        let session = Arc::new(session);
-        self.remember(name, &session);
-        Some(session)
+        Some(Arc::new(session))
     }
 
-    fn remember(&self, name: &str, session: &Arc<Session>) {
+    /// Records that the upstream has issued the session id `name` to a caller.
+    fn remember(&self, name: &str, session: &Arc<Session>, admission: &Admission) {
         session.set_name(name);
-        if !name.is_empty() {
-            let mut sessions = self.sessions();
-            sessions.put(name.to_owned(), Arc::clone(session));
+        if name.is_empty() {
+            return;
+        }
+        let mut sessions = self.sessions();
+        if !sessions.contains(name) {
+            let owner = &admission.caller.principal;
+            sessions.insert(owner, name.to_owned(), Arc::clone(session));
             self.recorder.metrics.sessions(sessions.len());
         }
+    }
+
+    /// Returns the error response to a request about a task of another principal. The upstream sees
+    /// one credential for all principals, and cannot tell them apart.
+    fn refuse_task(&self, principal: &str, body: &[u8]) -> Option<Response> {
+        if principal == ANONYMOUS {
+            return None;
+        }
+        split_batch(body).into_iter().filter_map(Head::read).find_map(|head| {
+            let parameters = head.parameters();
+            let task = parameters.task_id.as_deref().unwrap_or_default();
+            let is_refused =
+                head.method().starts_with("tasks/") && self.tasks.find(principal, task).is_none();
+            let text =
+                format!("Unknown task: {task}. It was begun by another client, or too long ago.");
+            is_refused
+                .then(|| reply::refuse(StatusCode::OK, head.raw_id(), reply::INVALID_PARAMS, &text))
+        })
     }
 
     async fn post(
@@ -140,6 +166,9 @@ impl SingleUpstream {
         parts: &Parts,
         body: Bytes,
     ) -> Response {
+        if let Some(refusal) = self.refuse_task(&admission.principal, &body) {
+            return refusal;
+        }
         let FromClient { upstream, client } =
             run_blocking(&self.filter, body.len(), || session.from_client(&body)).await;
         let Some(message) = upstream else {
@@ -162,7 +191,7 @@ impl SingleUpstream {
             Ok(response) => response,
             Err(failure) => return fail(session, &mut unanswered, client, &failure),
         };
-        self.remember(header(response.headers(), SESSION_ID), session);
+        self.remember(header(response.headers(), SESSION_ID), session, admission);
         if is_events(response.headers()) {
             let post =
                 PostedRequests { unanswered, own: client, admission: admission.clone(), turn };
@@ -180,6 +209,9 @@ impl SingleUpstream {
             Ok(answer) => answer,
             Err(failure) => return fail(session, &mut unanswered, client, &failure),
         };
+        for message in split_batch(&answer) {
+            self.tasks.learn(session.owner(), message, 0);
+        }
         let shaped =
             run_blocking(&self.filter, answer.len(), || match session.from_upstream(&answer) {
                 Cow::Borrowed(_) => None,
@@ -208,7 +240,8 @@ impl SingleUpstream {
         // A stream that a GET or a subscription opened may be silent for any time.
         let is_long_lived = post.as_ref().is_none_or(|post| post.unanswered.has_subscription());
         let upstream = Arc::clone(&self.upstream);
-        let stream = ResponseStream::new(upstream, session, incoming, is_long_lived, post);
+        let tasks = Arc::clone(&self.tasks);
+        let stream = ResponseStream::new(upstream, session, tasks, incoming, is_long_lived, post);
         let body = stream::unfold(stream, |mut stream| async move {
             let event = stream.next().await?;
             Some((Ok::<_, Infallible>(Bytes::from(event)), stream))

@@ -58,6 +58,14 @@ impl Failure {
         Self::Unavailable(format!("The upstream `{upstream}` ended its stream without an answer."))
     }
 
+    /// Returns the failure of a call that was not finished within the time `limit`.
+    pub(crate) fn call_too_long(upstream: &str, limit: Duration) -> Self {
+        Self::Timeout(format!(
+            "The upstream `{upstream}` did not finish the call within {} s (limits.callSeconds).",
+            limit.as_secs()
+        ))
+    }
+
     /// Returns the JSON-RPC error code that clients receive for this failure.
     pub(crate) fn code(&self) -> i64 {
         use super::reply;

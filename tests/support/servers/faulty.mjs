@@ -3,13 +3,15 @@
 // output with --stdio. With SESSIONS it assigns session ids over HTTP.
 
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { createServer } from "node:http";
 
-const FAULTS = ["ok", "die", "hang", "slow", "garbage", "half", "huge", "wrong_id", "twice", "bytes", "cancelled", "hanging"];
+const FAULTS = ["ok", "die", "hang", "slow", "garbage", "half", "huge", "wrong_id", "twice", "bytes", "cancelled", "hanging", "flood", "flooded"];
 const text = (text) => ({ content: [{ type: "text", text }] });
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 let cancelled = 0;
 let hanging = 0;
+let flooded = 0;
 
 // Yields the pieces of the answer to a message, each raw text or { message }, over time.
 async function* answer({ id, method, params }) {
@@ -58,6 +60,22 @@ async function* answer({ id, method, params }) {
     yield { text: Buffer.concat([Buffer.from(before), Buffer.from([0xe9]), Buffer.from(after + "\n")]) };
   } else if (params.name === "cancelled") {
     yield say(text(String(cancelled)));
+  } else if (params.name === "flood") {
+    // Blocks of 16 kB: `count` of them, or without end.
+    const { count, log } = params.arguments ?? {};
+    const progressToken = params._meta?.progressToken;
+    const block = "x".repeat(16_000);
+    for (let progress = 1; progress <= (count ?? Infinity); progress += 1) {
+      const notification = log
+        ? { method: "notifications/message", params: { level: "error", data: block } }
+        : { method: "notifications/progress", params: { progressToken, progress, message: block } };
+      yield { message: { jsonrpc: "2.0", ...notification } };
+      flooded += 1;
+      if (progress % 64 === 0) await wait(0);
+    }
+    yield say(text("flooded"));
+  } else if (params.name === "flooded") {
+    yield say(text(String(flooded)));
   } else if (params.name === "hanging") {
     yield say(text(String(hanging)));
   }
@@ -70,7 +88,10 @@ if (process.argv.includes("--stdio")) {
     rest = lines.pop();
     for (const line of lines.filter((line) => line.trim())) {
       (async () => {
-        for await (const piece of answer(JSON.parse(line))) process.stdout.write(piece.text ?? JSON.stringify(piece.message) + "\n");
+        for await (const piece of answer(JSON.parse(line))) {
+          const taken = process.stdout.write(piece.text ?? JSON.stringify(piece.message) + "\n");
+          if (!taken) await once(process.stdout, "drain");
+        }
       })();
     }
   });
@@ -82,7 +103,7 @@ if (process.argv.includes("--stdio")) {
     if (req.method !== "POST") return res.writeHead(405).end();
     const message = JSON.parse(body);
     if (message.id === undefined) return res.writeHead(202).end();
-    const events = ["slow", "garbage", "half", "wrong_id", "twice"].includes(message.params?.name);
+    const events = ["slow", "flood", "garbage", "half", "wrong_id", "twice"].includes(message.params?.name);
     let gone = false;
     res.on("close", () => {
       if (!res.writableFinished) gone = true;
@@ -92,7 +113,8 @@ if (process.argv.includes("--stdio")) {
     res.writeHead(200, { "content-type": events ? "text/event-stream" : "application/json" });
     for await (const piece of answer(message)) {
       if (gone) return;
-      res.write(events ? `data: ${piece.text?.trimEnd?.() ?? JSON.stringify(piece.message)}\n\n` : (piece.text ?? JSON.stringify(piece.message)));
+      const taken = res.write(events ? `data: ${piece.text?.trimEnd?.() ?? JSON.stringify(piece.message)}\n\n` : (piece.text ?? JSON.stringify(piece.message)));
+      if (!taken) await Promise.race([once(res, "drain"), once(res, "close")]);
     }
     res.end();
   });

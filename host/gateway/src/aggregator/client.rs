@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use http::header::HeaderMap;
-use tokio::sync::mpsc::UnboundedSender;
 
 use super::client_session::ClientSession;
 use crate::admission::Admission;
+use crate::byte_channel::ByteSender;
 use crate::fair_queue::Caller;
 use crate::headers::{PARAM_PREFIX, forwarded_headers, storage_scope};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
+/// The maximum size of the messages that wait for a client in the course of a request, in bytes.
+pub(super) const MAX_WAITING_BYTES: usize = 256 << 10;
 /// The principal of the gateway itself. The control character keeps it apart from all others.
 const GATEWAY: &str = "\u{0}gateway";
 
@@ -106,5 +108,18 @@ impl Client {
 /// precede the answer.
 pub(super) struct Origin<'a> {
     pub(super) client: &'a Client,
-    pub(super) out: &'a UnboundedSender<Vec<u8>>,
+    pub(super) out: &'a ByteSender<Vec<u8>>,
+}
+
+impl Origin<'_> {
+    /// Sends a notification to the client. Waits for a slow client for a moment, so that the
+    /// upstream slows down, and then drops the notification.
+    pub(super) async fn notify(&self, message: Vec<u8>) {
+        self.out.send(message.len(), message).await;
+    }
+
+    /// Sends a question to the client. Returns false if the client reads too slowly.
+    pub(super) fn ask(&self, question: Vec<u8>) -> bool {
+        self.out.try_send(question.len(), question)
+    }
 }

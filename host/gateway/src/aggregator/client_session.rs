@@ -21,6 +21,8 @@ use crate::upstream::connection::UpstreamConnection;
 /// The prefix of the ids of requests that the gateway sends to a client. The number after it is
 /// unique in the session, unlike the ids of several upstreams.
 const QUESTION_ID_PREFIX: &str = "cg-";
+/// The maximum number of questions that a client has to answer. Further ones are refused.
+const MAX_QUESTIONS: usize = 64;
 
 /// The recipient of the client's answer to a question, such as an elicitation.
 enum PendingReply {
@@ -35,7 +37,7 @@ pub(super) struct ClientSession {
     pub(super) id: String,
     pub(super) principal: Arc<str>,
     pub(super) info: ClientInfo,
-    streams: Mutex<EventStreams>,
+    streams: EventStreams,
     questions: Mutex<HashMap<u64, PendingReply>>,
     last_question: AtomicU64,
     /// For each client request in flight, the token that cancels it.
@@ -62,7 +64,7 @@ impl ClientSession {
             id,
             principal,
             info,
-            streams: Mutex::default(),
+            streams: EventStreams::default(),
             questions: Mutex::default(),
             last_question: AtomicU64::new(0),
             running: Mutex::default(),
@@ -74,8 +76,8 @@ impl ClientSession {
         }
     }
 
-    pub(super) fn streams(&self) -> MutexGuard<'_, EventStreams> {
-        lock(&self.streams)
+    pub(super) fn streams(&self) -> &EventStreams {
+        &self.streams
     }
 
     /// Sets the time of last use to now.
@@ -130,15 +132,18 @@ impl ClientSession {
     /// Registers a request that an upstream sends to the client, such as sampling or elicitation.
     ///
     /// Returns the id that the gateway gives it, and the message for the client. `request` is the
-    /// upstream's message.
+    /// upstream's message. `None` if the client has too many questions to answer.
     pub(super) fn ask_for_upstream(
         &self,
         connection: &Arc<UpstreamConnection>,
         request: &[u8],
-    ) -> (u64, Vec<u8>) {
+    ) -> Option<(u64, Vec<u8>)> {
+        if lock(&self.questions).len() >= MAX_QUESTIONS {
+            return None;
+        }
         let id = Head::read(request).map_or("null", |head| head.raw_id()).to_owned();
         let number = self.add_question(PendingReply::Upstream(Arc::downgrade(connection), id));
-        (number, with_id(request, &format!("\"{QUESTION_ID_PREFIX}{number}\"")))
+        Some((number, with_id(request, &format!("\"{QUESTION_ID_PREFIX}{number}\""))))
     }
 
     /// Returns a request that asks the client a question on behalf of the gateway itself, and the
@@ -229,16 +234,16 @@ impl ClientSession {
 
     fn relay_message(&self, connection: &Arc<UpstreamConnection>, message: &[u8], is_shared: bool) {
         let Some(head) = Head::read(message) else { return };
-        let message = match head.kind() {
-            // Other clients of a shared connection must not see or answer the question.
-            Some(Kind::Request) if is_shared => {
-                connection.send_in_background(no_client(head.raw_id()));
-                return;
-            }
-            Some(Kind::Request) => self.ask_for_upstream(connection, message).1,
-            _ => message.to_vec(),
-        };
-        self.streams().send(COMMON_STREAM, message);
+        if head.kind() != Some(Kind::Request) {
+            self.streams.send(COMMON_STREAM, message.to_vec(), true);
+            return;
+        }
+        // Other clients of a shared connection must not see or answer the question.
+        let asked = if is_shared { None } else { self.ask_for_upstream(connection, message) };
+        match asked {
+            Some((_, question)) => self.streams.send(COMMON_STREAM, question, false),
+            None => connection.send_in_background(no_client(head.raw_id())),
+        }
     }
 }
 

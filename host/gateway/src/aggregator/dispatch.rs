@@ -1,17 +1,21 @@
 //! Dispatches a client's request: the aggregator answers it, merges lists, or forwards it to an
 //! upstream.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Aggregator;
 use super::client::Origin;
 use super::list_kinds::{LIST_KINDS, PROMPTS, READ_TOOLS, TOOLS};
+use crate::access::ANONYMOUS;
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member, splice, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::tasks::run_blocking;
 use crate::telemetry::Outcome;
+use crate::upstream::server::UpstreamServer;
 
 /// The prefix of the URIs under which clients read the guard's stored parts of long resources.
 const READ_URI: &str = "context-guard://read/";
@@ -37,6 +41,9 @@ impl Aggregator {
             "logging/setLevel" if is_stateful => {
                 return self.set_log_level(origin, &head, request).await;
             }
+            _ if method.starts_with("tasks/") => {
+                return self.use_task(origin, &head, request).await;
+            }
             _ => {}
         }
         if self.is_transparent() {
@@ -55,7 +62,6 @@ impl Aggregator {
             "tools/call" | "prompts/get" => self.call_named(origin, &head, request).await,
             "resources/read" => self.read_resource(origin, &head, request).await,
             "completion/complete" => self.complete(origin, &head, request).await,
-            _ if method.starts_with("tasks/") => self.use_task(origin, &head, request).await,
             _ => reply::error(
                 head.raw_id(),
                 reply::METHOD_NOT_FOUND,
@@ -187,6 +193,10 @@ impl Aggregator {
         if let Some(server) = owner {
             return self.forwarder.forward(origin, server, request).await;
         }
+        if self.router.is_ambiguous(uri) {
+            let text = "Several servers behind this gateway have this resource. List the resources again: each has a URI of its own.";
+            return reply::error(head.raw_id(), reply::INVALID_PARAMS, text);
+        }
         let not_found = match origin.client.mode {
             ProtocolMode::Stateless => reply::INVALID_PARAMS,
             ProtocolMode::Stateful => RESOURCE_NOT_FOUND,
@@ -245,11 +255,19 @@ impl Aggregator {
         self.forwarder.forward(origin, server, request).await
     }
 
-    /// Forwards a `tasks/` request to the upstream that created the task.
+    /// Forwards a `tasks/` request to the upstream that created the task for the principal.
     async fn use_task(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let parameters = head.parameters();
         let task = parameters.task_id.as_deref().unwrap_or_default();
-        match self.router.task_owner(&origin.client.principal, task) {
+        let principal = &origin.client.principal;
+        // The list of a server that several principals share has the tasks of all.
+        let has_own_list =
+            |server: &Arc<UpstreamServer>| principal.as_ref() == ANONYMOUS || !server.is_common();
+        let owner = match (head.method(), self.servers()) {
+            ("tasks/list", [server]) => has_own_list(server).then_some(0),
+            _ => self.router.task_owner(principal, task),
+        };
+        match owner {
             Some(server) => self.forwarder.forward(origin, server, request.to_vec()).await,
             None => reply::error(
                 head.raw_id(),

@@ -7,11 +7,10 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::client_presence::ConnectedClient;
 use super::client_session::ClientSession;
-use super::event_streams::StreamEvent;
+use super::event_streams::{EventReader, StreamEvent};
 use crate::reply;
 use crate::tasks::AbortOnDrop;
 use context_guard_protocol::sse::Event;
@@ -29,7 +28,7 @@ pub(super) fn event_response(
     session: &ClientSession,
     stream_id: u64,
     first: Option<StreamEvent>,
-    events: UnboundedReceiver<StreamEvent>,
+    events: EventReader,
     connected: ConnectedClient,
 ) -> Response {
     let mut start = Vec::new();
@@ -52,14 +51,14 @@ pub(super) fn event_response(
 /// Returns a response body with the events of a stream, and with comments while the stream is
 /// silent. Dropping the body aborts the task `subscription` and disconnects the client.
 pub(super) fn event_body(
-    events: UnboundedReceiver<StreamEvent>,
+    events: EventReader,
     subscription: Option<AbortOnDrop>,
     connected: Option<ConnectedClient>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let state = (events, subscription, connected);
     stream::unfold(state, |(mut events, subscription, connected)| async move {
         let bytes = tokio::select! {
-            event = events.recv() => {
+            event = events.next() => {
                 let (id, message) = event?;
                 if let Some(connected) = &connected {
                     connected.set_resumable();

@@ -1,131 +1,297 @@
 //! The event streams (SSE) of a stateful client. Sent events are retained for a while, so that a
 //! client can resume a stream after its connection broke.
+//!
+//! Each stream has at most one reader, which takes the events from the retained ones when its
+//! connection has room. A slow client loses notifications first. Then its streams end.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::mpsc;
+use bytes::Bytes;
+use tokio::sync::Notify;
 
-/// The maximum total size of a session's retained events, in bytes.
+/// The maximum total size of a session's retained events, in bytes. Those that a connected client
+/// has not read yet may exceed it.
 const MAX_RETAINED_BYTES: usize = 4 << 20;
+/// The maximum total size of a stream's events that were not sent yet, in bytes, at which
+/// notifications are dropped.
+const MAX_UNSENT_STREAM_BYTES: usize = 256 << 10;
+/// The maximum total size of a session's events that were not sent yet, in bytes. If there are
+/// more, the oldest stream of them ends.
+const MAX_UNSENT_BYTES: usize = 32 << 20;
+/// The memory that a retained event needs in addition to its message, in bytes.
+const EVENT_OVERHEAD: usize = 128;
 /// The maximum number of ended streams whose events are retained.
 const MAX_ENDED_STREAMS: usize = 64;
 /// The id of the stream for messages that belong to no request.
 pub(super) const COMMON_STREAM: u64 = 0;
 
 /// An event: its id (stream and number, as in `3-17`) and its message.
-pub(super) type StreamEvent = (String, Vec<u8>);
+pub(super) type StreamEvent = (String, Bytes);
+
+struct RetainedEvent {
+    number: u64,
+    message: Bytes,
+}
+
+impl RetainedEvent {
+    fn bytes(&self) -> usize {
+        self.message.len() + EVENT_OVERHEAD
+    }
+}
 
 #[derive(Default)]
 struct EventStream {
     /// The number of the next event in the stream.
     next: u64,
-    events: VecDeque<(u64, Vec<u8>)>,
-    /// The channel to the client that receives the stream. `None` if no client is connected.
-    live: Option<mpsc::UnboundedSender<StreamEvent>>,
+    /// The number of the first event that no reader has taken.
+    unsent: u64,
+    /// The total size, in bytes, of the events that were not sent yet.
+    unsent_bytes: usize,
+    events: VecDeque<RetainedEvent>,
+    /// Wakes the reader of the stream. `None` if no client is connected.
+    reader: Option<Arc<Notify>>,
     ended: bool,
 }
 
-/// All event streams of a session.
+impl EventStream {
+    /// Connects a reader that begins with the event `next`. An earlier reader ends.
+    fn connect(&mut self) -> Arc<Notify> {
+        let wake = Arc::new(Notify::new());
+        if let Some(earlier) = self.reader.replace(Arc::clone(&wake)) {
+            earlier.notify_one();
+        }
+        wake
+    }
+
+    /// Records that the events before the one with the number `next` were sent. Returns their size.
+    fn set_sent(&mut self, next: u64) -> usize {
+        let is_new = |event: &&RetainedEvent| (self.unsent..next).contains(&event.number);
+        let sent = self.events.iter().rev().skip_while(|event| event.number >= next);
+        let bytes = sent.take_while(is_new).map(RetainedEvent::bytes).sum();
+        self.unsent = self.unsent.max(next);
+        self.unsent_bytes -= bytes;
+        bytes
+    }
+
+    fn wake(&self) {
+        if let Some(reader) = &self.reader {
+            reader.notify_one();
+        }
+    }
+}
+
 #[derive(Default)]
-pub(super) struct EventStreams {
+struct StreamsState {
     last_id: u64,
     /// The total size of the retained events of all streams, in bytes.
     bytes: usize,
+    /// The size of those of them that were not sent yet, in bytes.
+    unsent_bytes: usize,
     streams: BTreeMap<u64, EventStream>,
 }
 
+/// All event streams of a session. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct EventStreams(Arc<Mutex<StreamsState>>);
+
+/// Takes the events of one stream. Dropping it disconnects the client from the stream.
+pub(super) struct EventReader {
+    streams: EventStreams,
+    id: u64,
+    /// The number of the next event.
+    next: u64,
+    wake: Arc<Notify>,
+}
+
+impl EventReader {
+    /// Waits for the next event. Returns `None` if the stream has ended, or another reader has
+    /// taken it over.
+    pub(super) async fn next(&mut self) -> Option<StreamEvent> {
+        let streams = self.streams.clone();
+        loop {
+            let taken = streams.state().take(self)?;
+            if taken.is_some() {
+                return taken;
+            }
+            self.wake.notified().await;
+        }
+    }
+}
+
+impl Drop for EventReader {
+    fn drop(&mut self) {
+        let mut state = self.streams.state();
+        let stream = state.streams.get_mut(&self.id).filter(|stream| self.is_reader_of(stream));
+        if let Some(stream) = stream {
+            stream.reader = None;
+        }
+    }
+}
+
+impl EventReader {
+    fn is_reader_of(&self, stream: &EventStream) -> bool {
+        stream.reader.as_ref().is_some_and(|reader| Arc::ptr_eq(reader, &self.wake))
+    }
+}
+
 impl EventStreams {
-    /// Opens a stream for the answer to one client request. Returns the stream's id and the
-    /// receiver of its events.
-    pub(super) fn open(&mut self) -> (u64, mpsc::UnboundedReceiver<StreamEvent>) {
-        self.last_id += 1;
-        let (live, receiver) = mpsc::unbounded_channel();
-        // Number 0 is the priming event, which contains no message.
-        let stream = EventStream { next: 1, live: Some(live), ..EventStream::default() };
-        self.streams.insert(self.last_id, stream);
-        self.evict();
-        (self.last_id, receiver)
+    fn state(&self) -> MutexGuard<'_, StreamsState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects the client to the common stream, beginning with the events retained for it. Returns
-    /// `None` if a client is connected already.
-    pub(super) fn listen(&mut self) -> Option<mpsc::UnboundedReceiver<StreamEvent>> {
-        let stream = self.streams.entry(COMMON_STREAM).or_default();
-        if stream.live.as_ref().is_some_and(|live| !live.is_closed()) {
+    fn reader(&self, id: u64, next: u64, stream: &mut EventStream) -> EventReader {
+        EventReader { streams: self.clone(), id, next, wake: stream.connect() }
+    }
+
+    /// Opens a stream for the answer to one client request. Returns the stream's id and the reader
+    /// of its events.
+    pub(super) fn open(&self) -> (u64, EventReader) {
+        let mut state = self.state();
+        state.last_id += 1;
+        let id = state.last_id;
+        // Number 0 is the priming event, which contains no message.
+        let mut stream = EventStream { next: 1, unsent: 1, ..EventStream::default() };
+        let reader = self.reader(id, 1, &mut stream);
+        state.streams.insert(id, stream);
+        state.evict();
+        (id, reader)
+    }
+
+    /// Connects the client to the common stream, beginning with the events that were not sent yet.
+    /// Returns `None` if a client is connected already.
+    pub(super) fn listen(&self) -> Option<EventReader> {
+        let mut state = self.state();
+        let stream = state.streams.entry(COMMON_STREAM).or_default();
+        if stream.reader.is_some() {
             return None;
         }
-        let (live, receiver) = mpsc::unbounded_channel();
-        for (number, message) in std::mem::take(&mut stream.events) {
-            self.bytes -= message.len();
-            let _ = live.send((format!("{COMMON_STREAM}-{number}"), message));
-        }
-        stream.live = Some(live);
-        Some(receiver)
+        let next = stream.unsent;
+        Some(self.reader(COMMON_STREAM, next, stream))
     }
 
-    /// Returns a receiver of the events after the one with the id `last`, and of later ones in its
-    /// stream. `None` if the stream is not retained.
-    pub(super) fn resume(&mut self, last: &str) -> Option<mpsc::UnboundedReceiver<StreamEvent>> {
+    /// Returns a reader of the events after the one with the id `last`, and of later ones in its
+    /// stream. An earlier reader of the stream ends. `None` if the stream is not retained.
+    pub(super) fn resume(&self, last: &str) -> Option<EventReader> {
         let (id, number) = last.split_once('-')?;
         let (id, number): (u64, u64) = (id.parse().ok()?, number.parse().ok()?);
-        let stream = self.streams.get_mut(&id)?;
-        let (live, receiver) = mpsc::unbounded_channel();
-        for (later, message) in stream.events.iter().filter(|(later, _)| *later > number) {
-            let _ = live.send((format!("{id}-{later}"), message.clone()));
-        }
-        stream.live = (!stream.ended).then_some(live);
-        Some(receiver)
+        let mut state = self.state();
+        let stream = state.streams.get_mut(&id)?;
+        Some(self.reader(id, number.checked_add(1)?, stream))
     }
 
-    /// Sends a message as the next event of the stream `id`, and retains the event.
-    pub(super) fn send(&mut self, id: u64, message: Vec<u8>) {
-        let stream = match self.streams.get_mut(&id) {
+    /// Sends a message as the next event of the stream `id`, and retains the event. A notification
+    /// (`is_notification`) is dropped if the client has not read many events before it.
+    pub(super) fn send(&self, id: u64, message: impl Into<Bytes>, is_notification: bool) {
+        let mut state = self.state();
+        let message: Bytes = message.into();
+        let bytes = message.len() + EVENT_OVERHEAD;
+        let stream = match state.streams.get_mut(&id) {
             Some(stream) => stream,
-            None if id == COMMON_STREAM => self.streams.entry(COMMON_STREAM).or_default(),
+            None if id == COMMON_STREAM => state.streams.entry(COMMON_STREAM).or_default(),
             None => return,
         };
+        if is_notification && stream.unsent_bytes + bytes > MAX_UNSENT_STREAM_BYTES {
+            return;
+        }
         let number = stream.next;
         stream.next += 1;
-        let event = (format!("{id}-{number}"), message.clone());
-        let is_connected = stream.live.as_ref().is_some_and(|live| live.send(event).is_ok());
-        if !is_connected {
-            stream.live = None;
-        }
-        self.bytes += message.len();
-        stream.events.push_back((number, message));
-        self.evict();
+        stream.unsent_bytes += bytes;
+        stream.events.push_back(RetainedEvent { number, message });
+        stream.wake();
+        state.bytes += bytes;
+        state.unsent_bytes += bytes;
+        state.evict();
+    }
+
+    /// Returns true if the client has read enough of the stream `id` for a notification of `bytes`
+    /// bytes, or is not connected, so that waiting for it is of no use.
+    pub(super) fn has_room(&self, id: u64, bytes: usize) -> bool {
+        self.state().streams.get(&id).is_none_or(|stream| {
+            stream.reader.is_none()
+                || stream.unsent_bytes + bytes + EVENT_OVERHEAD <= MAX_UNSENT_STREAM_BYTES
+        })
     }
 
     /// Ends the stream with this id. Its events are retained.
-    pub(super) fn end(&mut self, id: u64) {
-        if let Some(stream) = self.streams.get_mut(&id) {
+    pub(super) fn end(&self, id: u64) {
+        if let Some(stream) = self.state().streams.get_mut(&id) {
             stream.ended = true;
-            stream.live = None;
+            stream.wake();
         }
     }
 
     /// Removes the stream with this id and its events.
-    pub(super) fn forget(&mut self, id: u64) {
+    pub(super) fn forget(&self, id: u64) {
+        self.state().forget(id);
+    }
+}
+
+impl StreamsState {
+    /// Takes the next event for a reader. Returns `None` if its stream has ended for it, and
+    /// `Some(None)` if it has to wait.
+    fn take(&mut self, reader: &mut EventReader) -> Option<Option<StreamEvent>> {
+        let stream = self.streams.get_mut(&reader.id)?;
+        if !reader.is_reader_of(stream) {
+            return None;
+        }
+        // Numbers ascend, and evicted events are missing.
+        let at = stream.events.partition_point(|event| event.number < reader.next);
+        let Some(event) = stream.events.get(at) else {
+            return if stream.ended { None } else { Some(None) };
+        };
+        reader.next = event.number + 1;
+        let taken = (format!("{}-{}", reader.id, event.number), event.message.clone());
+        self.unsent_bytes -= stream.set_sent(reader.next);
+        self.evict();
+        Some(Some(taken))
+    }
+
+    fn forget(&mut self, id: u64) {
         if let Some(stream) = self.streams.remove(&id) {
-            self.bytes -= stream.events.iter().map(|(_, message)| message.len()).sum::<usize>();
+            self.bytes -= stream.events.iter().map(RetainedEvent::bytes).sum::<usize>();
+            self.unsent_bytes -= stream.unsent_bytes;
+            stream.wake();
         }
     }
 
-    /// Removes the oldest ended streams, then the oldest events, until streams and bytes are within
-    /// their maximum.
+    /// Removes the oldest ended streams, the oldest events that were sent, then the oldest that
+    /// were not, until streams and bytes are within their maximum.
     fn evict(&mut self) {
-        let ended: Vec<u64> =
-            self.streams.iter().filter(|(_, stream)| stream.ended).map(|(id, _)| *id).collect();
+        let ended: Vec<u64> = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.ended && stream.reader.is_none())
+            .map(|(id, _)| *id)
+            .collect();
         for id in ended.iter().take(ended.len().saturating_sub(MAX_ENDED_STREAMS)) {
             self.forget(*id);
         }
-        while self.bytes > MAX_RETAINED_BYTES {
-            let oldest = self.streams.values_mut().find(|stream| !stream.events.is_empty());
-            let Some((_, message)) = oldest.and_then(|stream| stream.events.pop_front()) else {
-                return;
-            };
-            self.bytes -= message.len();
+        while self.bytes > MAX_RETAINED_BYTES && self.evict_event() {}
+        while self.unsent_bytes > MAX_UNSENT_BYTES {
+            let oldest = self.streams.iter().find(|(_, stream)| stream.unsent_bytes > 0);
+            let Some((id, _)) = oldest else { return };
+            self.forget(*id);
         }
+    }
+
+    /// Removes the oldest event that was sent, otherwise the oldest that no client waits for.
+    /// Returns false if there is none.
+    fn evict_event(&mut self) -> bool {
+        let first = |stream: &EventStream| stream.events.front().map(|event| event.number);
+        let oldest = |is_evictable: &dyn Fn(&EventStream) -> bool| {
+            let found = self.streams.iter().find(|(_, stream)| is_evictable(stream));
+            found.map(|(id, _)| *id)
+        };
+        let sent = oldest(&|stream| first(stream).is_some_and(|number| number < stream.unsent));
+        let unread = || oldest(&|stream| first(stream).is_some() && stream.reader.is_none());
+        let Some(stream) = sent.or_else(unread).and_then(|id| self.streams.get_mut(&id)) else {
+            return false;
+        };
+        let Some(number) = first(stream) else { return false };
+        self.unsent_bytes -= stream.set_sent(number + 1);
+        self.bytes -= stream.events.pop_front().map_or(0, |event| event.bytes());
+        true
     }
 }
 
@@ -133,43 +299,91 @@ impl EventStreams {
 mod tests {
     use super::*;
 
-    fn all(receiver: &mut mpsc::UnboundedReceiver<StreamEvent>) -> Vec<String> {
-        std::iter::from_fn(|| receiver.try_recv().ok())
-            .map(|(id, message)| format!("{id}:{}", String::from_utf8(message).unwrap()))
+    use futures_util::FutureExt;
+
+    /// Returns the events that wait for a reader.
+    fn all(reader: &mut EventReader) -> Vec<String> {
+        std::iter::from_fn(|| reader.next().now_or_never().flatten())
+            .map(|(id, message)| format!("{id}:{}", String::from_utf8_lossy(&message)))
             .collect()
+    }
+
+    fn has_ended(reader: &mut EventReader) -> bool {
+        reader.next().now_or_never() == Some(None)
     }
 
     #[test]
     fn broken_stream_is_resumed() {
-        let mut streams = EventStreams::default();
+        let streams = EventStreams::default();
         let (id, mut first) = streams.open();
-        streams.send(id, b"a".to_vec());
+        streams.send(id, "a", false);
         assert_eq!(all(&mut first), ["1-1:a"]);
         drop(first);
-        streams.send(id, b"b".to_vec());
+        streams.send(id, "b", false);
         let mut second = streams.resume("1-1").unwrap();
-        streams.send(id, b"c".to_vec());
+        streams.send(id, "c", false);
         assert_eq!(all(&mut second), ["1-2:b", "1-3:c"]);
         streams.end(id);
         let mut third = streams.resume("1-0").unwrap();
+        assert!(has_ended(&mut second), "one reader at a time");
         assert_eq!(all(&mut third), ["1-1:a", "1-2:b", "1-3:c"]);
-        assert!(third.is_closed() || third.try_recv().is_err());
+        assert!(has_ended(&mut third));
         assert!(streams.resume("9-1").is_none() && streams.resume("x").is_none());
     }
 
     #[test]
     fn common_stream_retains_events_for_one_client() {
-        let mut streams = EventStreams::default();
-        streams.send(COMMON_STREAM, b"early".to_vec());
+        let streams = EventStreams::default();
+        streams.send(COMMON_STREAM, "early", true);
         let mut common = streams.listen().unwrap();
         assert!(streams.listen().is_none());
-        streams.send(COMMON_STREAM, b"late".to_vec());
+        streams.send(COMMON_STREAM, "late", true);
         assert_eq!(all(&mut common), ["0-0:early", "0-1:late"]);
         drop(common);
-        assert!(streams.listen().is_some());
+        let mut again = streams.listen().unwrap();
+        assert!(all(&mut again).is_empty());
+        drop(again);
         for _ in 0..40 {
-            streams.send(COMMON_STREAM, vec![b'x'; 1 << 20]);
+            streams.send(COMMON_STREAM, vec![b'x'; 1 << 20], false);
         }
-        assert!(streams.bytes <= MAX_RETAINED_BYTES);
+        assert!(streams.state().bytes <= MAX_RETAINED_BYTES);
+    }
+
+    #[test]
+    fn unread_notifications_are_dropped_before_answers() {
+        let streams = EventStreams::default();
+        let (id, mut reader) = streams.open();
+        for _ in 0..100_000 {
+            streams.send(id, "progress", true);
+        }
+        streams.send(id, vec![b'x'; 6 << 20], false);
+        streams.end(id);
+        assert!(streams.state().bytes <= MAX_UNSENT_STREAM_BYTES + (6 << 20) + EVENT_OVERHEAD);
+        let read = all(&mut reader);
+        assert!(read.len() > 1_000 && read.last().is_some_and(|last| last.len() > 6 << 20));
+        assert_eq!(streams.state().unsent_bytes, 0);
+        // The answer was sent, and is larger than what is retained.
+        assert!(streams.state().bytes <= MAX_RETAINED_BYTES);
+    }
+
+    #[test]
+    fn unread_answers_end_the_oldest_stream() {
+        let streams = EventStreams::default();
+        let mut readers: Vec<(u64, EventReader)> = (0..12).map(|_| streams.open()).collect();
+        for (id, _) in &readers {
+            streams.send(*id, vec![b'x'; 5 << 20], false);
+        }
+        assert!(streams.state().bytes <= MAX_UNSENT_BYTES);
+        let ended = readers.iter_mut().map(|(_, reader)| has_ended(reader));
+        assert_eq!(ended.filter(|ended| *ended).count(), 6);
+        drop(readers);
+        assert!(streams.state().bytes <= MAX_UNSENT_BYTES);
+        let totals = |state: &StreamsState| {
+            let streams = || state.streams.values();
+            let events = streams().flat_map(|stream| &stream.events).map(RetainedEvent::bytes);
+            (events.sum::<usize>(), streams().map(|stream| stream.unsent_bytes).sum::<usize>())
+        };
+        let state = streams.state();
+        assert_eq!(totals(&state), (state.bytes, state.unsent_bytes));
     }
 }

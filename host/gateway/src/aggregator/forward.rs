@@ -1,9 +1,9 @@
 //! Forwards a client's request through the guard to an upstream, until its final response.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::HeaderMap;
-use serde_json::value::RawValue;
 use tracing::info;
 
 use super::client::Origin;
@@ -19,7 +19,7 @@ use crate::engine::CallContext;
 use crate::exchange::{Exchange, NextStep};
 use crate::fair_queue::Place;
 use crate::filter::Filter;
-use crate::message::{Head, Kind, STATELESS_VERSION, member, members};
+use crate::message::{Head, Kind, STATELESS_VERSION};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::tasks::run_blocking;
@@ -118,6 +118,7 @@ impl Forwarder {
             repeatable,
             call,
             turn: Some(turn),
+            started: Instant::now(),
             input_rounds: 0,
             questions: ClientQuestions::default(),
         };
@@ -190,7 +191,7 @@ impl Forwarder {
                     let Some(head) = Head::read(&message) else { continue };
                     if head.kind() != Some(Kind::Request) {
                         if translate::is_wanted(client.mode, &in_flight.request, &head) {
-                            let _ = origin.out.send(message);
+                            origin.notify(message).await;
                         }
                         continue;
                     }
@@ -199,7 +200,10 @@ impl Forwarder {
                         Some(session) if !is_shared => {
                             let connection = Arc::clone(in_flight.call.connection());
                             let question = in_flight.questions.ask(session, &connection, &message);
-                            let _ = origin.out.send(question);
+                            if !question.is_some_and(|question| origin.ask(question)) {
+                                in_flight.questions.withdraw_last();
+                                connection.send_in_background(no_client(head.raw_id()));
+                            }
                         }
                         None if !is_shared => return self.suspend(origin, in_flight, &message),
                         _ => {
@@ -250,7 +254,7 @@ impl Forwarder {
         answer: Vec<u8>,
     ) -> Vec<u8> {
         let exchange = &in_flight.exchange;
-        self.learn_task(origin, in_flight, &answer);
+        self.router.tasks.learn(&origin.client.principal, &answer, in_flight.server);
         let guarded = run_blocking(&self.filter, answer.len(), || {
             exchange.on_response(&self.filter, &answer)
         })
@@ -269,26 +273,6 @@ impl Forwarder {
         answer
     }
 
-    /// Records the upstream as the owner of a task if its response reports that it created one.
-    fn learn_task(&self, origin: &Origin<'_>, in_flight: &InFlightRequest, answer: &[u8]) {
-        let is_call =
-            Head::read(&in_flight.request).is_some_and(|head| head.method() == "tools/call");
-        if !is_call || memchr::memmem::find(answer, b"\"taskId\"").is_none() {
-            return;
-        }
-        let Some(result) = Head::read(answer).and_then(|head| head.result) else { return };
-        for (name, value) in members(result) {
-            let id = match name.as_str() {
-                "taskId" => Some(value.get()),
-                "task" => member(value.get(), "taskId").map(RawValue::get),
-                _ => None,
-            };
-            if let Some(id) = id.and_then(|id| serde_json::from_str::<String>(id).ok()) {
-                self.router.learn_task(&origin.client.principal, &id, in_flight.server);
-            }
-        }
-    }
-
     /// Records that the upstream failed to answer a request, and returns the error response.
     pub(super) fn fail(&self, exchange: &Exchange, request: &[u8], failure: &Failure) -> Vec<u8> {
         let answer = reply::failure(request, failure.code(), &failure.to_string());
@@ -297,22 +281,28 @@ impl Forwarder {
     }
 }
 
-/// Waits for the upstream's next message within the time limit. The limit is suspended while the
+/// Waits for the upstream's next message within the time limits. They are suspended while the
 /// client has a question to answer, because a person may have to answer it.
 async fn next_reply(in_flight: &mut InFlightRequest) -> UpstreamReply {
-    let limit = in_flight.exchange.timeout.filter(|_| !in_flight.questions.is_waiting());
-    let Some(limit) = limit else { return in_flight.call.next().await };
-    match tokio::time::timeout(limit, in_flight.call.next()).await {
-        Ok(reply) => reply,
-        Err(_) => {
-            let server = &in_flight.call.connection().server;
-            let failure = Failure::Timeout(format!(
-                "The upstream `{}` did not answer within {} s.",
-                server.name,
-                limit.as_secs()
-            ));
-            server.failed(&failure);
-            UpstreamReply::Failed(failure)
-        }
+    if in_flight.questions.is_waiting() {
+        return in_flight.call.next().await;
     }
+    let server = Arc::clone(&in_flight.call.connection().server);
+    let limit = server.config.limits.call();
+    let left = limit.saturating_sub(in_flight.started.elapsed());
+    let wait = in_flight.exchange.timeout.unwrap_or(left).min(left);
+    if let Ok(reply) = tokio::time::timeout(wait, in_flight.call.next()).await {
+        return reply;
+    }
+    if wait == left {
+        // The upstream answers other calls in time, so the circuit breaker does not count this.
+        return UpstreamReply::Failed(Failure::call_too_long(&server.name, limit));
+    }
+    let failure = Failure::Timeout(format!(
+        "The upstream `{}` did not answer within {} s.",
+        server.name,
+        wait.as_secs()
+    ));
+    server.failed(&failure);
+    UpstreamReply::Failed(failure)
 }

@@ -97,7 +97,7 @@ impl Aggregator {
         let principal = &admission.principal;
         let opening = messages.first().filter(|(_, head)| head.method() == "initialize");
         let session = match opening {
-            Some((_, head)) => match self.open_session(principal, head) {
+            Some((_, head)) => match self.open_session(admission, head) {
                 Some(session) => session,
                 None => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
             },
@@ -138,7 +138,7 @@ impl Aggregator {
 
     /// Opens a session for the client that an `initialize` request describes. Returns `None` if the
     /// system has no random numbers for its id.
-    fn open_session(&self, principal: &Arc<str>, head: &Head<'_>) -> Option<Arc<ClientSession>> {
+    fn open_session(&self, admission: &Admission, head: &Head<'_>) -> Option<Arc<ClientSession>> {
         let params = head.params.map(|params| members(params.get())).unwrap_or_default();
         let member = |name: &str, default: &str| {
             let found = params.iter().find(|(key, _)| key == name);
@@ -151,7 +151,7 @@ impl Aggregator {
             capabilities: member("capabilities", "{}"),
             implementation: member("clientInfo", r#"{"name":"unknown","version":"0"}"#),
         };
-        let (session, evicted) = self.sessions.open(principal, info)?;
+        let (session, evicted) = self.sessions.open(admission, info)?;
         if let Some(evicted) = evicted {
             self.end_session(&evicted);
         }

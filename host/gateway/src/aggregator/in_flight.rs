@@ -1,6 +1,7 @@
 //! A client's request on its way to an upstream and back.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::client_session::ClientSession;
 use crate::exchange::Exchange;
@@ -20,6 +21,8 @@ pub(super) struct InFlightRequest {
     pub(super) call: UpstreamRequest,
     /// The turn of the request at the upstream. `None` while a client has to give input.
     pub(super) turn: Option<Place>,
+    /// The time of the first request to the upstream.
+    pub(super) started: Instant,
     /// The number of times that the upstream has asked for input.
     pub(super) input_rounds: usize,
     pub(super) questions: ClientQuestions,
@@ -39,17 +42,25 @@ impl ClientQuestions {
         self.session.as_ref().is_some_and(|session| session.has_pending_reply(&self.numbers))
     }
 
-    /// Registers a question of the upstream. Returns the message that forwards it to the client.
+    /// Registers a question of the upstream. Returns the message that forwards it to the client, or
+    /// `None` if the client has too many questions to answer.
     pub(super) fn ask(
         &mut self,
         session: &Arc<ClientSession>,
         connection: &Arc<UpstreamConnection>,
         question: &[u8],
-    ) -> Vec<u8> {
-        let (number, message) = session.ask_for_upstream(connection, question);
+    ) -> Option<Vec<u8>> {
+        let (number, message) = session.ask_for_upstream(connection, question)?;
         self.session = Some(Arc::clone(session));
         self.numbers.push(number);
-        message
+        Some(message)
+    }
+
+    /// Withdraws the latest question, which the client has not received.
+    pub(super) fn withdraw_last(&mut self) {
+        if let (Some(session), Some(number)) = (&self.session, self.numbers.pop()) {
+            session.withdraw(&[number]);
+        }
     }
 }
 

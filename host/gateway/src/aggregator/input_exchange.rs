@@ -53,7 +53,9 @@ impl Forwarder {
                 .and_then(|method| serde_json::from_str(method).ok())
                 .unwrap_or_default();
             let (request, answer) = session.ask(&method, member("params").unwrap_or("{}"));
-            let _ = origin.out.send(request);
+            if !origin.ask(request) {
+                return refuse("The client reads too slowly to be asked.");
+            }
             let Ok(answer) = answer.await else { return refuse("The client is gone.") };
             let Some(result) = Head::read(&answer).and_then(|head| head.result) else {
                 return refuse(&format!(

@@ -12,17 +12,17 @@ use futures_util::future::join_all;
 use lru::LruCache;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
-use super::client::{Client, Origin};
+use super::client::{Client, MAX_WAITING_BYTES, Origin};
 use super::connections::{Connections, KNOWN_TIMEOUT, SLOW_UPSTREAM_TIMEOUT, UNKNOWN_TIMEOUT};
 use super::forward::Forwarder;
 use super::list_kinds::{LIST_KINDS, ListKind, READ_TOOLS, TOOLS};
 use super::router::Router;
 use super::translate::stateless_result;
 use super::upstream_list::{ListEntry, UpstreamList};
+use crate::byte_channel::byte_channel;
 use crate::message::{Head, append_members, member, members, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
@@ -157,7 +157,18 @@ impl Lists {
             }
         });
         let (mut entries, mut missing, mut read_tool) = (Vec::new(), Vec::new(), None);
-        for (server, fetched) in join_all(fetching).await.into_iter().enumerate() {
+        let fetched = join_all(fetching).await;
+        // A URI that several upstreams list is known as such before the first is shown.
+        for (server, list) in fetched.iter().enumerate() {
+            if let Ok(list) = list.as_ref().map(|list| &list.entries)
+                && kind.method == "resources/list"
+            {
+                for entry in list {
+                    self.router.learn_uri(server, &entry.key);
+                }
+            }
+        }
+        for (server, fetched) in fetched.into_iter().enumerate() {
             match fetched {
                 Ok(list) => {
                     read_tool = read_tool.or_else(|| list.read_tool.clone());
@@ -197,7 +208,7 @@ impl Lists {
     ) -> Fetching {
         let (lists, meta) = (Arc::clone(self), meta.map(ToOwned::to_owned));
         AbortOnDropHandle::new(tokio::spawn(async move {
-            let (out, _ignored) = mpsc::unbounded_channel();
+            let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
             let origin = Origin { client: &client, out: &out };
             lists.fetch(&origin, server, kind, meta.as_deref()).await
         }))
@@ -206,7 +217,7 @@ impl Lists {
     /// Reads the lists of the upstream at index `server` on the gateway's own behalf, so that they
     /// are known before the first client asks.
     pub(super) async fn warm(&self, server: usize) {
-        let (client, (out, _ignored)) = (Client::gateway(), mpsc::unbounded_channel());
+        let (client, (out, _ignored)) = (Client::gateway(), byte_channel(MAX_WAITING_BYTES));
         let origin = Origin { client: &client, out: &out };
         match self.connections.get(&client, server).await {
             Ok(_) => {
@@ -239,7 +250,7 @@ impl Lists {
             return Ok(list);
         }
         // Messages of the upstream in the course of these requests are not for the client.
-        let (out, _ignored) = mpsc::unbounded_channel();
+        let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
         let origin = Origin { client: origin.client, out: &out };
         let mut seen_cursors = HashSet::new();
         for _ in 0..MAX_UPSTREAM_PAGES {

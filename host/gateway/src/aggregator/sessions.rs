@@ -1,38 +1,34 @@
 //! The sessions of stateful clients.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lru::LruCache;
 
 use super::client_session::ClientSession;
+use crate::admission::Admission;
+use crate::config::Limits;
 use crate::protocol_mode::ClientInfo;
+use crate::session_table::SessionTable;
 use crate::telemetry::Recorder;
 
 /// The number of random bytes in a session id. The id is a credential, so it must be unguessable.
 const ID_BYTES: usize = 24;
 
-/// All sessions of stateful clients. Opening one beyond the maximum number ends the least recently
-/// used one.
+/// All sessions of stateful clients. Opening one beyond the maximum number ends an older one.
 pub(super) struct Sessions {
-    sessions: Mutex<LruCache<String, Arc<ClientSession>>>,
+    sessions: Mutex<SessionTable<Arc<ClientSession>>>,
     max_idle: Duration,
     recorder: Arc<Recorder>,
 }
 
 impl Sessions {
-    pub(super) fn new(
-        max_sessions: NonZeroUsize,
-        max_idle: Duration,
-        recorder: Arc<Recorder>,
-    ) -> Self {
-        Self { sessions: Mutex::new(LruCache::new(max_sessions)), max_idle, recorder }
+    pub(super) fn new(limits: &Limits, max_idle: Duration, recorder: Arc<Recorder>) -> Self {
+        Self { sessions: Mutex::new(SessionTable::new(limits)), max_idle, recorder }
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<String, Arc<ClientSession>>> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable<Arc<ClientSession>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -40,17 +36,19 @@ impl Sessions {
     /// if the system has no random numbers.
     pub(super) fn open(
         &self,
-        principal: &Arc<str>,
+        admission: &Admission,
         info: ClientInfo,
     ) -> Option<(Arc<ClientSession>, Option<String>)> {
         let mut random = [0u8; ID_BYTES];
         getrandom::fill(&mut random).ok()?;
         let id = URL_SAFE_NO_PAD.encode(random);
-        let session = Arc::new(ClientSession::new(id.clone(), Arc::clone(principal), info));
+        let principal = Arc::clone(&admission.principal);
+        let session = Arc::new(ClientSession::new(id.clone(), principal, info));
         let mut sessions = self.lock();
-        let evicted = sessions.push(id, Arc::clone(&session)).map(|(id, evicted)| {
+        let evicted = sessions.insert(&admission.caller.principal, id, Arc::clone(&session));
+        let evicted = evicted.map(|evicted| {
             evicted.ended.cancel();
-            id
+            evicted.id.clone()
         });
         self.recorder.metrics.sessions(sessions.len());
         Some((session, evicted))
@@ -69,7 +67,7 @@ impl Sessions {
     /// Removes the session with this id and cancels its requests.
     pub(super) fn end(&self, id: &str) {
         let mut sessions = self.lock();
-        if let Some(session) = sessions.pop(id) {
+        if let Some(session) = sessions.remove(id) {
             session.ended.cancel();
         }
         self.recorder.metrics.sessions(sessions.len());

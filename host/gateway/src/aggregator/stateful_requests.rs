@@ -5,19 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use axum::response::Response;
-use context_guard_protocol::batch::join_batch;
-use http::StatusCode;
-use tokio::sync::mpsc::unbounded_channel;
-
 use super::Aggregator;
-use super::client::{Client, Origin};
+use super::client::{Client, MAX_WAITING_BYTES, Origin};
 use super::client_presence::ClientPresence;
 use super::client_session::ClientSession;
 use super::event_response::event_response;
 use crate::admission::Admission;
+use crate::byte_channel::{MAX_ATTEMPTS, RETRY_PAUSE, byte_channel};
 use crate::message::{Head, Kind};
 use crate::reply;
+use axum::response::Response;
+use context_guard_protocol::batch::join_batch;
+use http::StatusCode;
 
 /// The time without an answer after which an HTTP response becomes an event stream. A faster answer
 /// is sent as plain JSON.
@@ -63,7 +62,7 @@ impl Aggregator {
         }
         let wait = if accepts_events { STREAM_AFTER } else { MAX_WAIT };
         let mut answers = Vec::new();
-        while let Ok(event) = tokio::time::timeout(wait, events.recv()).await {
+        while let Ok(event) = tokio::time::timeout(wait, events.next()).await {
             let Some((id, message)) = event else {
                 // All requests have ended; those that were cancelled have no answer.
                 session.streams().forget(stream_id);
@@ -76,7 +75,7 @@ impl Aggregator {
             if kind == Some(Kind::Response) {
                 if !is_batch {
                     session.streams().forget(stream_id);
-                    return reply::json(StatusCode::OK, message);
+                    return reply::json(StatusCode::OK, message.into());
                 }
                 answers.push(message);
             } else if accepts_events {
@@ -99,27 +98,54 @@ impl Aggregator {
     ) {
         let id = raw_id(request).to_owned();
         let cancelled = session.begin(&id);
-        let (out, mut related) = unbounded_channel();
+        let (out, mut related) = byte_channel(MAX_WAITING_BYTES);
         let origin = Origin { client, out: &out };
+        let mut is_patient = true;
         let mut answer = std::pin::pin!(self.answer(&origin, request));
         let answer = loop {
             tokio::select! {
                 // Biased, so that messages in the course of the request precede its answer.
                 biased;
                 () = cancelled.cancelled() => break None,
-                Some(message) = related.recv() => session.streams().send(stream_id, message),
+                Some(message) = related.recv() => {
+                    // A client that reads slowly keeps its upstream waiting for a second. Then its
+                    // notifications are dropped until it goes on.
+                    is_patient = session.streams().has_room(stream_id, message.len())
+                        || is_patient && wait_for_room(session, stream_id, message.len()).await;
+                    if !is_patient {
+                        tokio::time::sleep(RETRY_PAUSE).await;
+                    }
+                    send_related(session, stream_id, message);
+                }
                 answer = &mut answer => break Some(answer),
             }
         };
         session.finish(&id);
-        let mut streams = session.streams();
-        while let Ok(message) = related.try_recv() {
-            streams.send(stream_id, message);
+        while let Some(message) = related.try_recv() {
+            send_related(session, stream_id, message);
         }
         if let Some(answer) = answer {
-            streams.send(stream_id, answer);
+            session.streams().send(stream_id, answer, false);
         }
     }
+}
+
+/// Sends a message in the course of a request to the client.
+fn send_related(session: &ClientSession, stream_id: u64, message: Vec<u8>) {
+    let kind = Head::read(&message).and_then(|head| head.kind());
+    session.streams().send(stream_id, message, kind == Some(Kind::Notification));
+}
+
+/// Waits until the client has read enough for a message of `bytes` bytes. Returns false after a
+/// second.
+async fn wait_for_room(session: &ClientSession, stream_id: u64, bytes: usize) -> bool {
+    for _ in 0..MAX_ATTEMPTS {
+        if session.streams().has_room(stream_id, bytes) {
+            return true;
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+    false
 }
 
 fn raw_id(request: &[u8]) -> &str {

@@ -9,13 +9,13 @@ use futures_util::stream;
 use http::StatusCode;
 use http::request::Parts;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::unbounded_channel;
 
 use super::Aggregator;
-use super::client::{Client, Origin};
+use super::client::{Client, MAX_WAITING_BYTES, Origin};
 use super::event_response::{KEEP_ALIVE_INTERVAL, event, keep_alive};
 use super::subscription_filter::{ACKNOWLEDGED, SubscriptionFilter, with_subscription_id};
 use crate::admission::Admission;
+use crate::byte_channel::byte_channel;
 use crate::message::{
     CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, STATELESS_VERSION, SUBSCRIPTION_KEY,
 };
@@ -71,7 +71,7 @@ impl Aggregator {
         message: Vec<u8>,
         admission: Admission,
     ) -> Response {
-        let (aggregator, (out, mut related)) = (Arc::clone(self), unbounded_channel());
+        let (aggregator, (out, mut related)) = (Arc::clone(self), byte_channel(MAX_WAITING_BYTES));
         let mut answer = Box::pin(async move {
             // The request occupies its place until it is answered.
             let _admission = admission;
@@ -98,7 +98,7 @@ impl Aggregator {
                 }
                 answer = &mut answer => {
                     let mut last = Vec::new();
-                    while let Ok(message) = related.try_recv() {
+                    while let Some(message) = related.try_recv() {
                         last.extend_from_slice(&Event::message(None, &message).0);
                     }
                     last.extend_from_slice(&Event::message(None, &answer).0);
@@ -125,7 +125,7 @@ impl Aggregator {
             "method": ACKNOWLEDGED,
             "params": {"notifications": filter.json(), "_meta": {SUBSCRIPTION_KEY: parsed_id}},
         });
-        let (to, changes) = unbounded_channel();
+        let (to, changes) = byte_channel(MAX_WAITING_BYTES);
         let tasks = self.subscriptions.subscribe(&client, &filter, &to).await;
         let first = Event::message(None, acknowledged.to_string().as_bytes()).0;
         // `to` keeps the channel open while no upstream is connected.

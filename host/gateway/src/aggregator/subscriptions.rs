@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc;
 
-use super::client::{Client, Origin};
+use super::client::{Client, MAX_WAITING_BYTES, Origin};
 use super::client_session::ClientSession;
 use super::connections::Connections;
 use super::event_streams::COMMON_STREAM;
 use super::known_lists::Audience;
 use super::router::Router;
 use super::subscription_filter::{ACKNOWLEDGED, SubscriptionFilter, without_subscription_id};
+use crate::byte_channel::{ByteSender, byte_channel};
 use crate::filter::Filter;
 use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
@@ -36,12 +37,28 @@ pub(super) struct Subscriptions {
     filter: Arc<Filter>,
 }
 
+/// The maximum number of confirmations that wait. Each upstream confirms once for each connection.
+const MAX_CONFIRMATIONS: usize = 1_024;
+
 /// The channels to which the tasks of a subscription send.
 struct Sinks {
-    /// Carries change notifications, without a subscription id.
-    changes: UnboundedSender<Vec<u8>>,
+    /// Carries change notifications, without a subscription id. Those that a slow client does not
+    /// read are dropped.
+    changes: ByteSender<Vec<u8>>,
     /// Carries one value each time that an upstream has confirmed the subscription.
-    confirmed: UnboundedSender<()>,
+    confirmed: mpsc::Sender<()>,
+}
+
+impl Sinks {
+    /// Sends a change to the client. Returns false if the client is gone.
+    fn send(&self, change: Vec<u8>) -> bool {
+        self.changes.try_send(change.len(), change);
+        !self.changes.is_closed()
+    }
+
+    fn confirm(&self) {
+        let _ = self.confirmed.try_send(());
+    }
 }
 
 impl Subscriptions {
@@ -63,9 +80,9 @@ impl Subscriptions {
         &self,
         client: &Client,
         filter: &SubscriptionFilter,
-        changes: &UnboundedSender<Vec<u8>>,
+        changes: &ByteSender<Vec<u8>>,
     ) -> Vec<AbortOnDrop> {
-        let (confirmed, mut confirmations) = unbounded_channel();
+        let (confirmed, mut confirmations) = mpsc::channel(MAX_CONFIRMATIONS);
         let late = self.follow_late_lists(client, filter, changes);
         let tasks = (0..self.connections.servers.len()).map(|server| {
             let (subscriptions, client) = (self.clone(), client.in_background());
@@ -79,7 +96,7 @@ impl Subscriptions {
                             // Lists were answered without the upstream.
                             if std::mem::take(&mut was_missing) {
                                 for changed in filter.list_changes() {
-                                    let _ = sinks.changes.send(changed);
+                                    sinks.send(changed);
                                 }
                             }
                             subscriptions.follow(&client, &connection, &filter, &sinks).await;
@@ -87,7 +104,7 @@ impl Subscriptions {
                         Err(_) => was_missing = true,
                     }
                     // An upstream that is unreachable counts as confirmed and is tried again.
-                    let _ = sinks.confirmed.send(());
+                    sinks.confirm();
                     if sinks.changes.is_closed() {
                         return;
                     }
@@ -112,7 +129,7 @@ impl Subscriptions {
         &self,
         client: &Client,
         filter: &SubscriptionFilter,
-        changes: &UnboundedSender<Vec<u8>>,
+        changes: &ByteSender<Vec<u8>>,
     ) -> AbortOnDrop {
         let audiences =
             (0..self.connections.servers.len()).map(|at| Audience::of_client(client, at));
@@ -129,7 +146,10 @@ impl Subscriptions {
                     Err(RecvError::Lagged(_)) => None,
                     Err(RecvError::Closed) => return,
                 };
-                if wanted.is_some_and(|changed| changes.send(changed).is_err()) {
+                if let Some(changed) = wanted {
+                    changes.try_send(changed.len(), changed);
+                }
+                if changes.is_closed() {
                     return;
                 }
             }
@@ -175,12 +195,12 @@ impl Subscriptions {
                 let _ = call.next().await;
             }
         }
-        let _ = sinks.confirmed.send(());
+        sinks.confirm();
         loop {
             match messages.recv().await {
                 Ok(message) => {
                     let is_wanted = Head::read(&message).is_some_and(|head| filter.matches(&head));
-                    if is_wanted && sinks.changes.send(message.to_vec()).is_err() {
+                    if is_wanted && !sinks.send(message.to_vec()) {
                         return;
                     }
                 }
@@ -216,10 +236,8 @@ impl Subscriptions {
                 self.connections.known.forget(server, head.method(), is_common);
             }
             if head.method() == ACKNOWLEDGED {
-                let _ = sinks.confirmed.send(());
-            } else if filter.matches(&head)
-                && sinks.changes.send(without_subscription_id(&message)).is_err()
-            {
+                sinks.confirm();
+            } else if filter.matches(&head) && !sinks.send(without_subscription_id(&message)) {
                 return;
             }
         }
@@ -281,14 +299,14 @@ impl Subscriptions {
         // The task must not keep the session alive.
         let client = Client { session: None, ..client.clone() };
         AbortOnDrop(tokio::spawn(async move {
-            let (changes, mut received) = unbounded_channel::<Vec<u8>>();
-            let (confirmed, _ignored) = unbounded_channel();
+            let (changes, mut received) = byte_channel::<Vec<u8>>(MAX_WAITING_BYTES);
+            let (confirmed, _ignored) = mpsc::channel(1);
             let sinks = Sinks { changes, confirmed };
             let following = subscriptions.follow(&client, &connection, &filter, &sinks);
             let relaying = async {
                 while let Some(change) = received.recv().await {
                     let Some(session) = session.upgrade() else { return };
-                    session.streams().send(COMMON_STREAM, change);
+                    session.streams().send(COMMON_STREAM, change, true);
                 }
             };
             tokio::select! { () = following => {}, () = relaying => {} }

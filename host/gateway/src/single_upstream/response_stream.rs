@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use super::unanswered::UnansweredRequests;
 use crate::admission::Admission;
 use crate::fair_queue::Place;
 use crate::message::{Head, Kind, split_batch};
 use crate::session::Session;
+use crate::task_owners::TaskOwners;
 use crate::tasks::run_blocking;
 use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, next_chunk};
@@ -31,10 +33,13 @@ pub(super) struct PostedRequests {
 pub(super) struct ResponseStream {
     upstream: Arc<HttpUpstream>,
     session: Arc<Session>,
+    tasks: Arc<TaskOwners>,
     /// The body of the upstream's response. `None` after its end.
     incoming: Option<Incoming>,
     framer: Framer,
     is_long_lived: bool,
+    /// The time at which the stream must have ended, unless it is long-lived.
+    deadline: Instant,
     unanswered: UnansweredRequests,
     /// The places of the requests, until all are answered. `None` for a stream that waits for
     /// events.
@@ -47,6 +52,7 @@ impl ResponseStream {
     pub(super) fn new(
         upstream: Arc<HttpUpstream>,
         session: Arc<Session>,
+        tasks: Arc<TaskOwners>,
         incoming: Incoming,
         is_long_lived: bool,
         post: Option<PostedRequests>,
@@ -57,8 +63,10 @@ impl ResponseStream {
         };
         let own = own.as_deref().map(split_batch).unwrap_or_default();
         Self {
+            deadline: Instant::now() + upstream.call_limit(),
             upstream,
             session,
+            tasks,
             incoming: Some(incoming),
             framer: Framer::default(),
             is_long_lived,
@@ -88,7 +96,9 @@ impl ResponseStream {
                     Failure::Unavailable(format!("The upstream broke off in its answer: {reason}."))
                 })
             } else {
-                self.upstream.next_chunk_in_time(incoming).await
+                let next = self.upstream.next_chunk_in_time(incoming);
+                let read = tokio::time::timeout_at(self.deadline, next).await;
+                read.unwrap_or_else(|_| Err(self.upstream.call_too_long()))
             };
             match read {
                 Ok(Some(chunk)) => self.framer.push(&chunk),
@@ -129,6 +139,7 @@ impl ResponseStream {
                 Head::read(message).filter(|head| head.kind() == Some(Kind::Response))
             {
                 self.unanswered.remove(&head);
+                self.tasks.learn(self.session.owner(), message, 0);
             }
         }
         if self.unanswered.is_empty() {

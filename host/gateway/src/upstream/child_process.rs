@@ -16,6 +16,7 @@ use super::error_output::LastLines;
 use super::inbox::Inbox;
 use super::server::UpstreamServer;
 use super::{Failure, environment, error_output};
+use crate::config::Isolation;
 use crate::lines::{Lines, Piece};
 use crate::message::{Head, replace_invalid_utf8};
 use crate::process_tree::ProcessTree;
@@ -229,7 +230,10 @@ impl OutputReader {
             self.server.invalid_output.report(&self.server.name, &line, "are dropped");
             return;
         }
-        let reply = self.inbox.receive(line.into_owned(), None);
+        // The process of one session may wait until its client reads. Others serve clients that
+        // must not wait for a slow one.
+        let can_wait = self.server.isolation == Isolation::Session;
+        let reply = self.inbox.receive(line.into_owned(), None, can_wait).await;
         if let (Some(reply), Some(input)) = (reply, self.input.upgrade())
             && let Some(input) = input.lock().await.as_mut()
         {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use http::HeaderMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 use tracing::debug;
 
 use super::Failure;
@@ -46,6 +46,11 @@ impl ServerInfo {
     }
 }
 
+/// The maximum size of the messages that wait to be sent in the background, in bytes.
+const MAX_BACKGROUND_BYTES: usize = 4 << 20;
+/// The memory that a message in the background needs in addition to its bytes.
+const MESSAGE_OVERHEAD: usize = 1 << 10;
+
 /// The transport over which a connection sends messages.
 pub(super) enum Transport {
     Process(ChildProcess),
@@ -59,6 +64,8 @@ pub(crate) struct UpstreamConnection {
     server_info: OnceLock<ServerInfo>,
     inbox: Arc<Inbox>,
     transport: Transport,
+    /// The bytes of messages that may wait to be sent in the background.
+    background_bytes: Arc<Semaphore>,
 }
 
 /// A request that was sent to an upstream. Dropping it before the response cancels the request at
@@ -115,7 +122,9 @@ impl UpstreamConnection {
         inbox: Arc<Inbox>,
     ) -> Result<Arc<Self>, Failure> {
         let server_info = OnceLock::new();
-        let connection = Arc::new(Self { server, mode, server_info, inbox, transport });
+        let background_bytes = Arc::new(Semaphore::new(MAX_BACKGROUND_BYTES));
+        let connection =
+            Arc::new(Self { server, mode, server_info, inbox, transport, background_bytes });
         let answer = connection.introduce(client).await?;
         let head = Head::read(&answer);
         let Some(result) = head.as_ref().and_then(|head| head.result) else {
@@ -227,10 +236,19 @@ impl UpstreamConnection {
         }
     }
 
-    /// Sends a message in the background. A failure is logged, not returned.
+    /// Sends a message in the background. A failure is logged, not returned. The message is dropped
+    /// if too many wait, because the upstream does not read them.
     pub(crate) fn send_in_background(self: &Arc<Self>, message: Vec<u8>) {
         let connection = Arc::clone(self);
+        let bytes = message.len().saturating_add(MESSAGE_OVERHEAD).min(MAX_BACKGROUND_BYTES);
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&self.background_bytes).try_acquire_many_owned(permits);
+        let Ok(permit) = permit else {
+            debug!(upstream = self.server.name, "dropped a message: the upstream does not read");
+            return;
+        };
         tokio::spawn(async move {
+            let _permit = permit;
             if let Err(failure) = connection.send(message).await {
                 debug!(upstream = connection.server.name, "cannot send a message: {failure}");
             }

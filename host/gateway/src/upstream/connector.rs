@@ -10,6 +10,7 @@ use super::connection::{Transport, UpstreamConnection};
 use super::inbox::Inbox;
 use super::server::UpstreamServer;
 use super::streamable_http::StreamableHttp;
+use crate::config::Isolation;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
 impl UpstreamServer {
@@ -81,7 +82,8 @@ impl UpstreamServer {
         client: &ClientInfo,
         headers: &HeaderMap,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
-        let inbox = Inbox::new();
+        let inbox =
+            Inbox::new(self.config.limits.call_notifications, self.isolation == Isolation::Shared);
         let transport = match &self.http {
             Some(http) => {
                 self.started();

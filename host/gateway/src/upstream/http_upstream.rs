@@ -64,6 +64,8 @@ pub(crate) struct HttpUpstream {
     headers: HeaderMap,
     forward_credentials: bool,
     timeout: Duration,
+    /// The maximum time until a response has ended.
+    call_limit: Duration,
     max_bytes: usize,
     client: HttpClient,
     pub(crate) circuit: Arc<Circuit>,
@@ -98,6 +100,7 @@ impl HttpUpstream {
             headers,
             forward_credentials,
             timeout: config.limits.timeout(),
+            call_limit: config.limits.call(),
             max_bytes,
             client,
             circuit: Arc::new(Circuit::new(&config.name, &config.limits, recorder)),
@@ -223,7 +226,12 @@ impl HttpUpstream {
     }
 
     /// Reads a response body to its end. Fails if it exceeds the maximum size or the time limit.
-    pub(crate) async fn collect(self: &Arc<Self>, mut body: Incoming) -> Result<Bytes, Failure> {
+    pub(crate) async fn collect(self: &Arc<Self>, body: Incoming) -> Result<Bytes, Failure> {
+        let collected = tokio::time::timeout(self.call_limit, self.collect_all(body)).await;
+        collected.unwrap_or_else(|_| Err(self.call_too_long()))
+    }
+
+    async fn collect_all(self: &Arc<Self>, mut body: Incoming) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
         while let Some(part) = self.next_chunk_in_time(&mut body).await? {
             if whole.len() + part.len() > self.max_bytes {
@@ -232,6 +240,16 @@ impl HttpUpstream {
             whole.extend_from_slice(&part);
         }
         Ok(whole.freeze())
+    }
+
+    /// Returns the maximum time until a response has ended.
+    pub(crate) fn call_limit(&self) -> Duration {
+        self.call_limit
+    }
+
+    /// Returns the failure for a response that does not end.
+    pub(crate) fn call_too_long(&self) -> Failure {
+        Failure::call_too_long(&self.name, self.call_limit)
     }
 
     /// Returns the configured URL.

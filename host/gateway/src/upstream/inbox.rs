@@ -5,46 +5,75 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
-use super::request_table::RequestTable;
+use super::request_table::{Delivery, RequestTable, concerns_all};
+use crate::byte_channel::RETRY_PAUSE;
 use crate::message::{Head, Kind};
 use crate::reply;
 
 /// The maximum number of messages that wait for a slow listener. If there are more, the oldest are
 /// dropped.
-const MAX_WAITING_MESSAGES: usize = 256;
+const MAX_WAITING_MESSAGES: usize = 128;
+/// The maximum size of a message that belongs to no request, in bytes. A longer one is dropped. The
+/// channel retains its last messages, so that both limits bound its memory to 4 MB.
+const MAX_UNRELATED_BYTES: usize = 32 << 10;
 
 /// The receiving side of a connection: the requests in flight, and the listeners for messages that
 /// belong to no request.
 pub(crate) struct Inbox {
     pub(super) requests: RequestTable,
     unrelated: broadcast::Sender<Arc<Vec<u8>>>,
+    is_shared: bool,
 }
 
 impl Inbox {
-    pub(super) fn new() -> Arc<Self> {
+    /// Creates the receiving side of a connection. Before its answer, a request receives at most
+    /// `max_messages`.
+    /// `is_shared` is true if clients of several principals use the connection.
+    pub(super) fn new(max_messages: usize, is_shared: bool) -> Arc<Self> {
         let unrelated = broadcast::channel(MAX_WAITING_MESSAGES).0;
-        Arc::new(Self { requests: RequestTable::default(), unrelated })
+        let requests = RequestTable::new(max_messages, is_shared);
+        Arc::new(Self { requests, unrelated, is_shared })
     }
 
     /// Delivers a message of the upstream. `request` is the gateway's id of the request on whose
-    /// stream it arrived, if the transport knows. Returns the reply to send if the message is a
-    /// ping.
-    pub(super) fn receive(&self, message: Vec<u8>, request: Option<u64>) -> Option<Vec<u8>> {
+    /// stream it arrived, if the transport knows. If a client reads slowly and `can_wait` is true,
+    /// waits for it for a second, and then drops the message. Returns the reply to send if the
+    /// message is a ping.
+    pub(super) async fn receive(
+        &self,
+        mut message: Vec<u8>,
+        request: Option<u64>,
+        can_wait: bool,
+    ) -> Option<Vec<u8>> {
         // The gateway answers pings itself: a ping concerns the connection, not the client.
         if let Some(pong) = pong(&message) {
             return Some(pong);
         }
-        if let Some(unrelated) = self.requests.deliver(message, request) {
-            self.publish(unrelated);
+        loop {
+            message = match self.requests.deliver(message, request) {
+                Delivery::Done => return None,
+                Delivery::Unrelated(message) => {
+                    self.publish(message);
+                    return None;
+                }
+                Delivery::Full(again) if can_wait => again,
+                Delivery::Full(_) => return None,
+                Delivery::Dropped => {
+                    if can_wait {
+                        tokio::time::sleep(RETRY_PAUSE).await;
+                    }
+                    return None;
+                }
+            };
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
-        None
     }
 
     /// Delivers a message from the upstream's common stream. A response is matched by its id, and
     /// other messages belong to no request. Returns the reply to send if the message is a ping.
     pub(super) fn receive_common(&self, message: Vec<u8>) -> Option<Vec<u8>> {
         if Head::read(&message).is_some_and(|head| head.kind() == Some(Kind::Response)) {
-            self.requests.deliver(message, None);
+            let _ = self.requests.deliver(message, None);
             return None;
         }
         let pong = pong(&message);
@@ -55,7 +84,15 @@ impl Inbox {
     }
 
     fn publish(&self, message: Vec<u8>) {
-        let _ = self.unrelated.send(Arc::new(message));
+        // A log message may be about the call of one of the principals, so the others must not see
+        // it. The gateway cannot tell whose it is.
+        let is_private = self.is_shared
+            && Head::read(&message).is_some_and(|head| {
+                head.kind() == Some(Kind::Notification) && !concerns_all(head.method())
+            });
+        if message.len() <= MAX_UNRELATED_BYTES && !is_private {
+            let _ = self.unrelated.send(Arc::new(message));
+        }
     }
 
     /// Returns a receiver for later messages that belong to no request.

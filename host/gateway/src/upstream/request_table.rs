@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::Failure;
+use crate::byte_channel::{ByteReceiver, ByteSender, MAX_ATTEMPTS, byte_channel};
+use crate::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
 use context_guard_protocol::RequestId;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
-
-use super::Failure;
-use crate::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
 
 /// The maximum number of requests in flight on one connection.
 const MAX_PENDING: usize = 4_096;
+/// The maximum size of the messages that wait for the client of one request, in bytes, in addition
+/// to the answer.
+const MAX_WAITING_BYTES: usize = 256 << 10;
 
 /// A message of the upstream that belongs to a client's request, or the failure of that request.
 #[derive(Debug)]
@@ -25,9 +27,27 @@ pub(crate) enum UpstreamReply {
     Failed(Failure),
 }
 
+/// The result of the delivery of an upstream's message.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// A request has received the message, or the message belongs to no request in flight.
+    Done,
+    /// The client reads too slowly for this message, which may be delivered later.
+    Full(Vec<u8>),
+    /// The message was dropped, because the upstream has sent too many, or the client did not read
+    /// for a while.
+    Dropped,
+    /// The message belongs to no request.
+    Unrelated(Vec<u8>),
+}
+
 #[derive(Debug)]
 struct PendingRequest {
-    replies: mpsc::UnboundedSender<UpstreamReply>,
+    replies: ByteSender<UpstreamReply>,
+    /// The number of messages that the upstream may still send before the answer.
+    messages_left: usize,
+    /// The number of attempts in a row to send a message for which the client reads too slowly.
+    refusals: usize,
     /// The client's id of the request, as raw JSON.
     id: String,
     /// The client's progress token, as raw JSON. `None` if the client wants no progress.
@@ -44,8 +64,14 @@ struct TableState {
 }
 
 /// The requests in flight on one upstream connection.
-#[derive(Debug, Default)]
-pub(crate) struct RequestTable(Mutex<TableState>);
+#[derive(Debug)]
+pub(crate) struct RequestTable {
+    state: Mutex<TableState>,
+    /// The maximum number of messages before the answer to a request.
+    max_messages: usize,
+    /// True if clients of several principals use the connection.
+    is_shared: bool,
+}
 
 /// A request that was added to the table and can be sent to the upstream.
 #[derive(Debug)]
@@ -54,12 +80,18 @@ pub(crate) struct StartedRequest {
     pub(crate) id: u64,
     /// The request to send, with the gateway's id and progress token.
     pub(crate) message: Vec<u8>,
-    pub(crate) replies: mpsc::UnboundedReceiver<UpstreamReply>,
+    pub(crate) replies: ByteReceiver<UpstreamReply>,
 }
 
 impl RequestTable {
+    /// Creates an empty table. Before its answer, a request receives at most `max_messages`.
+    /// `is_shared` is true if clients of several principals use the connection.
+    pub(crate) fn new(max_messages: usize, is_shared: bool) -> Self {
+        Self { state: Mutex::default(), max_messages, is_shared }
+    }
+
     fn state(&self) -> MutexGuard<'_, TableState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a client's request to the table. Its id and progress token are replaced by those of the
@@ -82,14 +114,19 @@ impl RequestTable {
         let head = Head::read(message);
         let client_id = head.as_ref().map_or("null", Head::raw_id).to_owned();
         let mut token = None;
-        let mut message = with_id(message, &id.to_string());
-        if let Some(client_token) = Head::read(&message).as_ref().and_then(progress_token) {
+        let mut started = with_id(message, &id.to_string());
+        if let Some(client_token) = Head::read(&started).as_ref().and_then(progress_token) {
             token = Some(client_token.get().to_owned());
-            message = splice(&message, client_token.get(), &id.to_string());
+            started = splice(&started, client_token.get(), &id.to_string());
         }
-        let (sender, replies) = mpsc::unbounded_channel();
-        state.pending.insert(id, PendingRequest { replies: sender, id: client_id, token });
-        Ok(StartedRequest { id, message, replies })
+        // A subscription has no answer while it lasts.
+        let is_subscription = head.is_some_and(|head| head.method() == "subscriptions/listen");
+        let messages_left = if is_subscription { usize::MAX } else { self.max_messages };
+        let (sender, replies) = byte_channel(MAX_WAITING_BYTES);
+        let pending =
+            PendingRequest { replies: sender, messages_left, refusals: 0, id: client_id, token };
+        state.pending.insert(id, pending);
+        Ok(StartedRequest { id, message: started, replies })
     }
 
     /// Removes the request with the gateway's id `id`. Returns true if it was still in flight.
@@ -103,52 +140,48 @@ impl RequestTable {
     }
 
     /// Delivers an upstream's message to the request that it belongs to. `request` is the gateway's
-    /// id of the request on whose stream it arrived, if the transport knows. Returns the message if
-    /// it belongs to no request.
-    pub(crate) fn deliver(&self, message: Vec<u8>, request: Option<u64>) -> Option<Vec<u8>> {
-        let Some(head) = Head::read(&message) else { return Some(message) };
+    /// id of the request on whose stream it arrived, if the transport knows.
+    pub(crate) fn deliver(&self, message: Vec<u8>, request: Option<u64>) -> Delivery {
+        let Some(head) = Head::read(&message) else { return Delivery::Unrelated(message) };
         let mut state = self.state();
         match head.kind() {
             Some(Kind::Response) => {
                 // A response to an unknown id, or a second one, is dropped.
-                let id = head.request_id()?.as_u64()?;
-                let pending = state.pending.remove(&id)?;
-                let answer = with_id(&message, &pending.id);
-                let _ = pending.replies.send(UpstreamReply::Answer(answer));
-                None
+                let id = head.request_id().and_then(|id| id.as_u64());
+                if let Some(pending) = id.and_then(|id| state.pending.remove(&id)) {
+                    let answer = with_id(&message, &pending.id);
+                    pending.replies.send_needed(UpstreamReply::Answer(answer));
+                }
+                Delivery::Done
             }
             Some(Kind::Notification | Kind::Request) => {
                 if head.method() == "notifications/progress" {
-                    let token = head.parameters().progress_token?;
-                    let id = RequestId::parse(token.get())?.as_u64()?;
-                    let pending = state.pending.get(&id)?;
-                    let restored = splice(&message, token.get(), pending.token.as_deref()?);
-                    let _ = pending.replies.send(UpstreamReply::Related(restored));
-                    return None;
+                    // Progress of an unknown request is dropped.
+                    let Some((pending, restored)) = state.restore_progress(&head, &message) else {
+                        return Delivery::Dropped;
+                    };
+                    return pending.relate(restored, message);
                 }
-                match state.owner(&head, request) {
-                    Some(pending) => {
-                        let _ = pending.replies.send(UpstreamReply::Related(message));
-                        None
-                    }
-                    None => Some(message),
+                match state.owner(&head, request, self.is_shared) {
+                    Some(pending) => pending.relate(message.clone(), message),
+                    None => Delivery::Unrelated(message),
                 }
             }
-            None => None,
+            None => Delivery::Done,
         }
     }
 
     /// Removes the request with the gateway's id `id`, and reports the failure to it.
     pub(crate) fn fail(&self, id: u64, failure: Failure) {
         if let Some(pending) = self.state().pending.remove(&id) {
-            let _ = pending.replies.send(UpstreamReply::Failed(failure));
+            pending.replies.send_needed(UpstreamReply::Failed(failure));
         }
     }
 
     /// Removes the latest request and reports the failure to it.
     pub(crate) fn fail_last(&self, failure: Failure) {
         if let Some((_, pending)) = self.state().pending.pop_last() {
-            let _ = pending.replies.send(UpstreamReply::Failed(failure));
+            pending.replies.send_needed(UpstreamReply::Failed(failure));
         }
     }
 
@@ -162,7 +195,7 @@ impl RequestTable {
         let mut state = self.state();
         state.ended = Some(failure.clone());
         for (_, pending) in std::mem::take(&mut state.pending) {
-            let _ = pending.replies.send(UpstreamReply::Failed(failure.clone()));
+            pending.replies.send_needed(UpstreamReply::Failed(failure.clone()));
         }
     }
 
@@ -172,26 +205,68 @@ impl RequestTable {
     }
 }
 
+impl PendingRequest {
+    /// Sends a message to the request that precedes the answer. `original` is the message as the
+    /// upstream sent it.
+    fn relate(&mut self, message: Vec<u8>, original: Vec<u8>) -> Delivery {
+        let Some(left) = self.messages_left.checked_sub(1) else { return Delivery::Dropped };
+        if !self.replies.try_send(message.len(), UpstreamReply::Related(message)) {
+            // A slow client is waited for once, until it goes on.
+            self.refusals += 1;
+            let is_given_up = self.refusals > MAX_ATTEMPTS;
+            return if is_given_up { Delivery::Dropped } else { Delivery::Full(original) };
+        }
+        (self.messages_left, self.refusals) = (left, 0);
+        Delivery::Done
+    }
+}
+
 impl TableState {
+    /// Returns the request with the token of a progress notification, and the notification with
+    /// the client's token. `None` if there is no such request.
+    fn restore_progress(
+        &mut self,
+        head: &Head<'_>,
+        message: &[u8],
+    ) -> Option<(&mut PendingRequest, Vec<u8>)> {
+        let token = head.parameters().progress_token?;
+        let id = RequestId::parse(token.get())?.as_u64()?;
+        let pending = self.pending.get_mut(&id)?;
+        let restored = splice(message, token.get(), pending.token.as_deref()?);
+        Some((pending, restored))
+    }
+
     /// Returns the request to which a notification or a request of the upstream belongs. `request`
     /// is the gateway's id of the one on whose stream it arrived, if the transport knows.
-    fn owner(&self, head: &Head<'_>, request: Option<u64>) -> Option<&PendingRequest> {
+    /// A notification on a shared connection (`is_shared`) without either belongs to no request.
+    fn owner(
+        &mut self,
+        head: &Head<'_>,
+        request: Option<u64>,
+        is_shared: bool,
+    ) -> Option<&mut PendingRequest> {
         // Notifications of a subscription carry its id, wherever they arrive.
         let subscription = head.parameters().meta(SUBSCRIPTION_KEY);
         let subscription = subscription.as_ref().and_then(serde_json::Value::as_u64);
-        if let Some(pending) = subscription.and_then(|id| self.pending.get(&id)) {
-            return Some(pending);
+        if let Some(id) = subscription.filter(|id| self.pending.contains_key(id)) {
+            return self.pending.get_mut(&id);
         }
         // These concern every client of the connection, even if they arrive during a request.
-        let is_shared = head.method().ends_with("list_changed")
-            || head.method() == "notifications/resources/updated";
-        if is_shared {
+        if concerns_all(head.method()) {
+            return None;
+        }
+        if is_shared && request.is_none() && head.kind() == Some(Kind::Notification) {
             return None;
         }
         // A stdio message does not name its request. The latest request is the best guess.
         let id = request.or_else(|| self.pending.last_key_value().map(|(id, _)| *id))?;
-        self.pending.get(&id)
+        self.pending.get_mut(&id)
     }
+}
+
+/// Returns true if a notification concerns every client of a connection.
+pub(super) fn concerns_all(method: &str) -> bool {
+    method.ends_with("list_changed") || method == "notifications/resources/updated"
 }
 
 fn progress_token<'a>(head: &Head<'a>) -> Option<&'a RawValue> {
@@ -214,7 +289,7 @@ mod tests {
 
     #[test]
     fn equal_client_ids_and_tokens_do_not_collide() {
-        let requests = RequestTable::default();
+        let requests = RequestTable::new(1_000, false);
         let message = |_| {
             br#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"_meta":{"progressToken":7}}}"#.to_vec()
         };
@@ -226,28 +301,66 @@ mod tests {
         );
         let progress =
             br#"{"method":"notifications/progress","params":{"progressToken":1.0,"progress":5}}"#;
-        assert_eq!(requests.deliver(progress.to_vec(), None), None);
-        assert_eq!(requests.deliver(br#"{"id":2.0,"result":{"n":2}}"#.to_vec(), None), None);
-        assert_eq!(requests.deliver(br#"{"id":2,"result":{"n":3}}"#.to_vec(), None), None);
-        assert_eq!(requests.deliver(br#"{"id":"x","result":{}}"#.to_vec(), None), None);
+        assert_eq!(requests.deliver(progress.to_vec(), None), Delivery::Done);
         assert_eq!(
-            text(one.replies.try_recv().ok()),
+            requests.deliver(br#"{"id":2.0,"result":{"n":2}}"#.to_vec(), None),
+            Delivery::Done
+        );
+        assert_eq!(
+            requests.deliver(br#"{"id":2,"result":{"n":3}}"#.to_vec(), None),
+            Delivery::Done
+        );
+        assert_eq!(requests.deliver(br#"{"id":"x","result":{}}"#.to_vec(), None), Delivery::Done);
+        assert_eq!(
+            text(one.replies.try_recv()),
             r#"{"method":"notifications/progress","params":{"progressToken":7,"progress":5}}"#
         );
-        assert_eq!(text(two.replies.try_recv().ok()), r#"{"id":"a","result":{"n":2}}"#);
-        assert!(two.replies.try_recv().is_err());
+        assert_eq!(text(two.replies.try_recv()), r#"{"id":"a","result":{"n":2}}"#);
+        assert!(two.replies.try_recv().is_none());
         let changed = br#"{"method":"notifications/tools/list_changed"}"#.to_vec();
-        assert_eq!(requests.deliver(changed.clone(), None), Some(changed));
+        assert_eq!(requests.deliver(changed.clone(), None), Delivery::Unrelated(changed));
         requests.close(&Failure::SessionEnded("gone".into()));
-        assert!(requests.begin(&message(3)).is_err() && one.replies.try_recv().is_err());
+        assert!(requests.begin(&message(3)).is_err() && one.replies.try_recv().is_none());
         requests.end(&Failure::Unavailable("gone".into()));
-        assert!(matches!(one.replies.try_recv(), Ok(UpstreamReply::Failed(_))));
+        assert!(matches!(one.replies.try_recv(), Some(UpstreamReply::Failed(_))));
         assert!(requests.begin(&message(3)).is_err());
     }
 
     #[test]
+    fn messages_before_the_answer_are_limited() {
+        let deliver = |requests: &RequestTable, bytes: usize| {
+            let text = "x".repeat(bytes);
+            let log = format!(r#"{{"method":"notifications/message","params":"{text}"}}"#);
+            requests.deliver(log.into_bytes(), None)
+        };
+        let requests = RequestTable::new(10, false);
+        let mut started = requests.begin(br#"{"id":1,"method":"tools/call"}"#).unwrap();
+        let delivered = (0..20).filter(|_| deliver(&requests, 1) == Delivery::Done).count();
+        assert_eq!(delivered, 10);
+        assert_eq!(requests.deliver(br#"{"id":1,"result":{}}"#.to_vec(), None), Delivery::Done);
+        assert_eq!(std::iter::from_fn(|| started.replies.try_recv()).count(), 11);
+        let requests = RequestTable::new(10_000, false);
+        let _started = requests.begin(br#"{"id":1,"method":"tools/call"}"#).unwrap();
+        let kept = (0..10_000).filter(|_| deliver(&requests, 900) == Delivery::Done).count();
+        assert!(kept * 900 < MAX_WAITING_BYTES, "{kept}");
+    }
+
+    #[test]
+    fn message_on_a_shared_connection_belongs_to_nobody() {
+        let log = br#"{"method":"notifications/message","params":{"data":"x"}}"#;
+        for is_shared in [false, true] {
+            let requests = RequestTable::new(10, is_shared);
+            let _one = requests.begin(br#"{"id":1,"method":"tools/call"}"#).unwrap();
+            let expected =
+                if is_shared { Delivery::Unrelated(log.to_vec()) } else { Delivery::Done };
+            assert_eq!(requests.deliver(log.to_vec(), None), expected);
+            assert_eq!(requests.deliver(log.to_vec(), Some(1)), Delivery::Done);
+        }
+    }
+
+    #[test]
     fn requests_in_flight_are_limited() {
-        let requests = RequestTable::default();
+        let requests = RequestTable::new(1_000, false);
         let begin = || requests.begin(br#"{"id":1,"method":"tools/call"}"#);
         let mut pending: Vec<StartedRequest> = (0..MAX_PENDING).map(|_| begin().unwrap()).collect();
         assert!(begin().unwrap_err().to_string().contains("4096 requests"));

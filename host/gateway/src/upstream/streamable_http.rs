@@ -9,6 +9,7 @@ use context_guard_protocol::header::{encode_value, is_event_stream};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 use tracing::debug;
 
 use super::Failure;
@@ -22,6 +23,9 @@ use crate::protocol_mode::ProtocolMode;
 use crate::tasks::AbortOnDrop;
 use context_guard_protocol::sse::{Event, Framer};
 
+/// The maximum number of replies to pings that are on their way to an upstream. Further pings are
+/// not answered.
+const MAX_PONGS: usize = 16;
 /// The pause before an upstream's common stream is opened again after it ended.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -48,6 +52,8 @@ pub(super) struct StreamableHttp {
     headers: HeaderMap,
     inbox: Arc<Inbox>,
     session: Mutex<UpstreamSession>,
+    /// The permits of replies to pings, which are sent in the background.
+    pongs: Arc<Semaphore>,
     listener: Mutex<Option<AbortOnDrop>>,
 }
 
@@ -64,6 +70,7 @@ impl StreamableHttp {
             headers,
             inbox: Arc::clone(inbox),
             session: Mutex::default(),
+            pongs: Arc::new(Semaphore::new(MAX_PONGS)),
             listener: Mutex::default(),
         })
     }
@@ -361,7 +368,7 @@ impl ResponseReader {
                 _ => message.to_vec(),
             };
             has_message = true;
-            self.receive(message);
+            self.receive(message).await;
         }
         if !has_message && self.request.is_some() {
             return Err(Failure::Unavailable(format!(
@@ -392,14 +399,14 @@ impl ResponseReader {
             let Some(chunk) = chunk else {
                 // Some servers omit the empty line after the last event.
                 if let Some(event) = framer.finish() {
-                    self.receive_event(&event);
+                    self.receive_event(&event).await;
                 }
                 return Ok(());
             };
             framer.push(&chunk);
             while let Some(event) = framer.next_event() {
                 Resumption::update(resumption, &event);
-                self.receive_event(&event);
+                self.receive_event(&event).await;
             }
             if framer.pending_bytes() > self.http.max_bytes() {
                 return Err(self.http.too_large());
@@ -411,20 +418,24 @@ impl ResponseReader {
         }
     }
 
-    fn receive_event(&self, event: &Event) {
+    async fn receive_event(&self, event: &Event) {
         let Some(data) = event.data() else { return };
         for message in split_batch(&replace_invalid_utf8(&data)) {
-            self.receive(message.to_vec());
+            self.receive(message.to_vec()).await;
         }
     }
 
-    fn receive(&self, message: Vec<u8>) {
+    async fn receive(&self, message: Vec<u8>) {
         let reply = match self.request {
-            Some(_) => self.inbox.receive(message, self.request),
+            // The response has one request, whose client may keep it waiting.
+            Some(_) => self.inbox.receive(message, self.request, true).await,
             None => self.inbox.receive_common(message),
         };
-        if let (Some(reply), Some(transport)) = (reply, self.transport.upgrade()) {
+        if let (Some(reply), Some(transport)) = (reply, self.transport.upgrade())
+            && let Ok(permit) = Arc::clone(&transport.pongs).try_acquire_owned()
+        {
             tokio::spawn(async move {
+                let _permit = permit;
                 if let Err(failure) = transport.send(reply).await {
                     debug!(upstream = transport.http.name, "cannot answer a ping: {failure}");
                 }

@@ -78,7 +78,7 @@ impl Lists {
         match &client.session {
             Some(session) => {
                 let changed = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, kind.changed);
-                session.streams().send(COMMON_STREAM, changed.into_bytes());
+                session.streams().send(COMMON_STREAM, changed.into_bytes(), true);
             }
             None => {
                 let change = (Audience::of_client(client, server), kind.changed);
