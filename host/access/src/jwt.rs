@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
+use serde_json::Value;
 use tracing::warn;
 
 use super::Refusal;
@@ -39,6 +40,7 @@ const ALGORITHMS: [Algorithm; 9] = [
 pub(super) struct Jwt {
     issuer: String,
     audience: String,
+    scopes: Vec<String>,
     url: Option<http::Uri>,
     keys: Mutex<(Arc<JwkSet>, Option<Instant>)>,
     client: HttpClient,
@@ -47,6 +49,21 @@ pub(super) struct Jwt {
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
+    /// The scopes, as RFC 9068 and most servers write them.
+    #[serde(default)]
+    scope: Value,
+    /// The scopes, as some other servers write them.
+    #[serde(default)]
+    scp: Value,
+}
+
+/// Returns true if a claim has a scope: in a list, or in a text that separates scopes by spaces.
+fn has_scope(claim: &Value, scope: &str) -> bool {
+    match claim {
+        Value::String(text) => text.split(' ').any(|one| one == scope),
+        Value::Array(list) => list.iter().any(|one| one == scope),
+        _ => false,
+    }
 }
 
 impl Jwt {
@@ -66,6 +83,7 @@ impl Jwt {
         Ok(Self {
             issuer: config.issuer.clone(),
             audience: config.audience.clone(),
+            scopes: config.scopes.clone(),
             url: url.map_err(|error| Error::Setup(format!("access.jwt.jwksUrl: {error}")))?,
             keys: Mutex::new((Arc::new(keys), None)),
             client,
@@ -95,6 +113,12 @@ impl Jwt {
         let claims = decode::<Claims>(token, &key, &validation)
             .map_err(|error| wrong(error.to_string()))?
             .claims;
+        let is_missing =
+            |scope: &&String| !has_scope(&claims.scope, scope) && !has_scope(&claims.scp, scope);
+        if let Some(missing) = self.scopes.iter().find(is_missing) {
+            let reason = format!("the token lacks the scope {missing} (access.jwt.scopes)");
+            return Err(Refusal::InsufficientScope(reason));
+        }
         Ok(format!("jwt:{}", claims.sub).into())
     }
 

@@ -8,6 +8,7 @@ mod http_client;
 #[cfg_attr(not(feature = "jwt"), path = "no_jwt.rs")]
 mod jwt;
 pub mod keys;
+mod protected_resource;
 mod proxies;
 mod rate;
 
@@ -15,10 +16,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use context_guard_config::{self as config, Access as Config, Secret};
-use http::HeaderName;
+use context_guard_config::{self as config, Config, Secret};
 use http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 
 pub use error::{Error, Result};
@@ -38,6 +40,8 @@ pub enum Refusal {
     Forbidden(&'static str, String),
     /// Status 401: the caller is not authenticated. Contains the message for the caller.
     Unauthorized(String),
+    /// Status 403: the caller's token lacks a scope. Contains the message for the caller.
+    InsufficientScope(String),
     /// Status 429: the rate limit is exceeded. Contains the time until the next request is
     /// admitted.
     TooMany(Duration),
@@ -51,18 +55,19 @@ pub struct Access {
     keys: Option<keys::Keys>,
     jwt: Option<jwt::Jwt>,
     rate: Option<rate::Rate>,
+    resource: Option<protected_resource::ProtectedResource>,
 }
 
 impl Access {
-    /// Creates the access rules of a configuration. Paths in it start from `folder`, and `client`
-    /// fetches signing keys. `loopback` is true if the gateway listens on loopback only.
-    pub fn new(
-        config: &Config,
-        folder: &std::path::Path,
-        loopback: bool,
-        client: HttpClient,
-    ) -> Result<Self> {
+    /// Creates the access rules of a configuration. `client` fetches signing keys. `loopback` is
+    /// true if the gateway listens on loopback only.
+    ///
+    /// # Errors
+    /// A file of keys cannot be read, or a setting is invalid.
+    pub fn new(gateway: &Config, loopback: bool, client: HttpClient) -> Result<Self> {
+        let (config, folder) = (&gateway.access, &gateway.folder);
         Ok(Self {
+            resource: protected_resource::ProtectedResource::new(gateway),
             ips: config.allow_ips.clone(),
             trusted_proxies: config.trusted_proxies.clone(),
             hosts: hosts::Hosts::new(config, loopback),
@@ -94,15 +99,7 @@ impl Access {
     /// # Errors
     /// The reason of the refusal.
     pub async fn admit(&self, address: IpAddr, parts: &Parts) -> Result<Arc<str>, Refusal> {
-        if !self.ips.is_empty() && !self.ips.iter().any(|net| net.contains(&address)) {
-            return Err(Refusal::Forbidden(
-                "address",
-                "this address is not allowed (access.allowIps)".to_owned(),
-            ));
-        }
-        let header = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or(""));
-        let host = header(HOST).or_else(|| parts.uri.authority().map(|a| a.as_str()));
-        self.hosts.check(host, header(ORIGIN))?;
+        self.check_origin(address, parts)?;
         let principal = self.principal(parts).await;
         let Some(rate) = &self.rate else { return principal };
         match &principal {
@@ -133,6 +130,44 @@ impl Access {
         }
     }
 
+    /// Checks the address of a caller and the headers Host and Origin.
+    ///
+    /// # Errors
+    /// The reason of the refusal.
+    pub fn check_origin(&self, address: IpAddr, parts: &Parts) -> Result<(), Refusal> {
+        if !self.ips.is_empty() && !self.ips.iter().any(|net| net.contains(&address)) {
+            return Err(Refusal::Forbidden(
+                "address",
+                "this address is not allowed (access.allowIps)".to_owned(),
+            ));
+        }
+        let origin = parts.headers.get(ORIGIN).map(|value| value.to_str().unwrap_or(""));
+        self.hosts.check(host(parts), origin)
+    }
+
+    /// Returns the authority that a request names, if [`Self::check_origin`] has compared it with
+    /// the configuration. An unchecked one may be that of an attacker.
+    fn checked_host(&self, parts: &Parts) -> Option<Authority> {
+        if self.hosts.accepts_any() { None } else { host(parts)?.parse().ok() }
+    }
+
+    /// Returns the metadata of this gateway as a protected resource (RFC 9728), if that is at the
+    /// path of the request. It needs no authentication, but [`Self::check_origin`].
+    #[must_use]
+    pub fn resource_metadata(&self, parts: &Parts) -> Option<serde_json::Value> {
+        let resource = self.resource.as_ref()?;
+        resource.metadata(parts.uri.path(), self.checked_host(parts).as_ref())
+    }
+
+    /// Returns the header `WWW-Authenticate` of the answer to a refused request. `None` if
+    /// authentication would not help.
+    #[must_use]
+    pub fn challenge(&self, refusal: &Refusal, parts: &Parts) -> Option<HeaderValue> {
+        let (resource, host) = (self.resource.as_ref(), self.checked_host(parts));
+        let text = protected_resource::challenge(refusal, &parts.headers, resource, host.as_ref())?;
+        HeaderValue::try_from(text).ok()
+    }
+
     async fn principal(&self, parts: &Parts) -> Result<Arc<str>, Refusal> {
         if !self.requires_authentication() {
             return Ok(ANONYMOUS.into());
@@ -160,4 +195,10 @@ impl Access {
             Some(_) => "unknown key or token".to_owned(),
         }))
     }
+}
+
+/// Returns the authority that a request names.
+fn host(parts: &Parts) -> Option<&str> {
+    let header = parts.headers.get(HOST).map(|value| value.to_str().unwrap_or(""));
+    header.or_else(|| parts.uri.authority().map(Authority::as_str))
 }

@@ -195,6 +195,18 @@ pub struct Jwt {
     pub issuer: String,
     /// The required audience.
     pub audience: String,
+    /// The public URL of the MCP endpoint, in the metadata for OAuth clients (RFC 9728). Without
+    /// it, `audience` if that is a URL, else the Host of the request if that is loopback or in
+    /// `allowHosts`.
+    #[serde(default)]
+    pub resource: Option<String>,
+    /// The issuer URLs of the authorization servers that OAuth clients may use. Without any,
+    /// `issuer`.
+    #[serde(default)]
+    pub authorization_servers: Vec<String>,
+    /// The scopes that every token needs, in its claim `scope` or `scp`.
+    #[serde(default)]
+    pub scopes: Vec<String>,
 }
 
 /// A rate limit for each principal and each address.

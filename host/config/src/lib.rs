@@ -17,7 +17,7 @@ mod schema;
 mod secret;
 mod upstream;
 
-pub use check::References;
+pub use check::{References, is_url};
 pub use error::{Error, Result};
 pub use gateway_file::{
     Access, Admin, Audit, Config, Jwt, Limits, Naming, Policy, RateLimit, Telemetry, Tls,

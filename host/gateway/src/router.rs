@@ -8,6 +8,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::json;
@@ -49,9 +50,16 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
         }
     };
     let address = gateway.access.client_address(peer, &parts.headers);
+    // Clients read the metadata before they have a token.
+    if parts.method == Method::GET
+        && gateway.access.check_origin(address, &parts).is_ok()
+        && let Some(metadata) = gateway.access.resource_metadata(&parts)
+    {
+        return reply::json(StatusCode::OK, metadata.to_string().into_bytes());
+    }
     let principal = match gateway.access.admit(address, &parts).await {
         Ok(principal) => principal,
-        Err(refusal) => return refused(&gateway, address, &refusal, &refuse),
+        Err(refusal) => return refused(&gateway, address, &parts, &refusal, &refuse),
     };
     let body = match Limited::new(body, gateway.config.limits.request_bytes).collect().await {
         Ok(body) => body.to_bytes(),
@@ -79,7 +87,7 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
     if others > 0
         && let Err(refusal) = gateway.access.charge(&principal, address, &parts.headers, others)
     {
-        return refused(&gateway, address, &refusal, &refuse);
+        return refused(&gateway, address, &parts, &refusal, &refuse);
     }
     let caller = caller(&principal, address, &parts.headers);
     // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
@@ -108,12 +116,14 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
 fn refused(
     gateway: &Gateway,
     address: IpAddr,
+    parts: &Parts,
     refusal: &Refusal,
     refuse: &(dyn Fn(StatusCode, &str, &str) -> Response + Sync),
 ) -> Response {
     let (status, reason, text) = match refusal {
         Refusal::Forbidden(reason, text) => (StatusCode::FORBIDDEN, *reason, text.clone()),
         Refusal::Unauthorized(text) => (StatusCode::UNAUTHORIZED, "key", text.clone()),
+        Refusal::InsufficientScope(text) => (StatusCode::FORBIDDEN, "scope", text.clone()),
         Refusal::TooMany(wait) => (
             StatusCode::TOO_MANY_REQUESTS,
             "rate",
@@ -127,14 +137,11 @@ fn refused(
     gateway.recorder.refused(&address.to_string(), reason, &text);
     let mut response = refuse(status, reason, &text);
     let headers = response.headers_mut();
-    match refusal {
-        Refusal::TooMany(wait) => {
-            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
-        }
-        Refusal::Unauthorized(_) => {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        Refusal::Forbidden(..) => {}
+    if let Refusal::TooMany(wait) = refusal {
+        headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
+    }
+    if let Some(challenge) = gateway.access.challenge(refusal, parts) {
+        headers.insert(WWW_AUTHENTICATE, challenge);
     }
     response
 }

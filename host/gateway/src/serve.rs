@@ -77,7 +77,7 @@ impl Gateway {
         let client = http_client();
         let is_loopback =
             config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
-        let access = Access::new(&config.access, &config.folder, is_loopback, client.clone())?;
+        let access = Access::new(&config, is_loopback, client.clone())?;
         let closing = CancellationToken::new();
         // With several upstreams, a token for one of them must not reach the operators of the
         // others (MCP authorization, token passthrough).

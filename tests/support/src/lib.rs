@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod artifacts;
+pub mod authorization;
 pub mod client;
 pub mod envoy;
 pub mod gateway;
