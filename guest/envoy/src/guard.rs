@@ -9,14 +9,16 @@ use proxy_wasm::hostcalls::get_current_time;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::pause_monitor::PauseMonitor;
 use crate::store::Slots;
 
 /// The state that all HTTP exchanges of an Envoy worker share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
+    pub(crate) pause_monitor: PauseMonitor,
     guard: Guard,
-    store: Option<Slots>,
+    pub(crate) store: Option<Slots>,
     now_ms: Option<u64>,
     on_fault: fallback::OnFault,
     hard_byte_limit: usize,
@@ -34,6 +36,7 @@ impl Shared {
             on_fault: config.policy.on_fault().into(),
             hard_byte_limit: usize::try_from(config.policy.hard_byte_limit()).unwrap_or(usize::MAX),
             metrics: Metrics::new(),
+            pause_monitor: PauseMonitor::default(),
             guard: Guard::new(config.policy, config.keys),
             settings: config.settings,
             store: config.store,
@@ -41,7 +44,8 @@ impl Shared {
         })
     }
 
-    fn now_ms(&self) -> u64 {
+    /// Returns the time, in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
         let clock = || {
             let now = get_current_time().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
             u64::try_from(now.as_millis()).ok()

@@ -7,12 +7,16 @@
 //! - [`stream`]: an exchange. It moves bodies out of Envoy's buffers chunk by chunk, and never puts
 //!   back more than a buffer holds.
 //! - [`guard`]: the core as a message filter, with its cursor store.
+//! - [`pause_monitor`]: detects a listener that withholds bodies from the filter.
+//! - [`resumption`]: event streams that the client resumes.
 //! - [`store`]: the cursor store in Envoy's shared data.
 //! - [`metrics`]: Envoy statistics.
 
 mod config;
 mod guard;
 mod metrics;
+mod pause_monitor;
+mod resumption;
 mod store;
 mod stream;
 
@@ -63,8 +67,14 @@ impl RootContext for Root {
         }
     }
 
-    fn create_http_context(&self, _: u32) -> Option<Box<dyn HttpContext>> {
-        Some(Box::new(Stream::new(Rc::clone(self.shared.as_ref()?))))
+    fn on_tick(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.pause_monitor.on_tick();
+        }
+    }
+
+    fn create_http_context(&self, context: u32) -> Option<Box<dyn HttpContext>> {
+        Some(Box::new(Stream::new(Rc::clone(self.shared.as_ref()?), context)))
     }
 
     fn get_type(&self) -> Option<ContextType> {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use context_guard_protocol::HttpExchange;
 use context_guard_protocol::header as headers;
 use context_guard_protocol::http::{
-    HttpResponse, RequestAction, RequestHead, ResponseAction, ResponseHead,
+    HttpResponse, Replacement, RequestAction, RequestHead, ResponseAction, ResponseHead,
 };
 use proxy_wasm::hostcalls::{
     add_map_value, get_buffer, get_map_value_bytes, reset_http_response, send_http_response,
@@ -19,14 +19,19 @@ use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::{Action, BufferType, MapType};
 
 use crate::guard::{CoreFilter, Shared};
+use crate::pause_monitor::{Pause, PausedStream};
+use crate::resumption::{LAST_EVENT_ID, ResumableStream, StreamOwner};
 
 /// The proxy-wasm context of one HTTP request and its response.
 pub(crate) struct Stream {
     shared: Rc<Shared>,
     exchange: Option<HttpExchange>,
-    /// True while Envoy holds the request back, until its body is complete.
-    is_request_held: bool,
+    /// The direction in which Envoy holds the stream back, until its body is complete.
+    paused: Rc<PausedStream>,
     response: BodyState,
+    /// The owner of the response, if it may be an event stream that the client resumes later.
+    owner: Option<StreamOwner>,
+    resumable: Option<ResumableStream>,
 }
 
 /// The action of the filter on the chunks of the upstream's response body.
@@ -44,19 +49,35 @@ enum BodyState {
 }
 
 impl Stream {
-    pub(crate) fn new(shared: Rc<Shared>) -> Self {
-        Self { shared, exchange: None, is_request_held: false, response: BodyState::Pass }
+    pub(crate) fn new(shared: Rc<Shared>, context: u32) -> Self {
+        let paused = PausedStream::new(context);
+        Self {
+            shared,
+            exchange: None,
+            paused,
+            response: BodyState::Pass,
+            owner: None,
+            resumable: None,
+        }
+    }
+
+    fn is_request_held(&self) -> bool {
+        self.paused.pause() == Pause::Request
     }
 
     /// Forwards or answers a request whose body is complete. `body` is the request body in Envoy's
     /// buffer.
     fn finish_request(&mut self, body: &[u8]) -> Action {
-        self.is_request_held = false;
+        self.paused.resume();
         let shared = Rc::clone(&self.shared);
         let Some(exchange) = &mut self.exchange else { return Action::Continue };
         match exchange.on_request(&mut CoreFilter(&shared), body) {
             RequestAction::Respond(response) => self.respond(&response),
             RequestAction::Forward { body: changed, target, mcp_name } => {
+                if exchange.is_pending() {
+                    let owner = self.owner.take();
+                    self.resumable = owner.and_then(|owner| ResumableStream::new(owner, body));
+                }
                 if let Some(target) = target {
                     set(MapType::HttpRequestHeaders, ":path", &target);
                 }
@@ -75,6 +96,27 @@ impl Stream {
         }
     }
 
+    /// Prepares the answer of a stream that the client resumes. Does nothing if the stream is
+    /// unknown.
+    fn resume(&mut self, owner: StreamOwner, request: &[u8], exchange: HttpExchange) {
+        let shared = Rc::clone(&self.shared);
+        let mut exchange = exchange;
+        let action = exchange.on_request(&mut CoreFilter(&shared), request);
+        if matches!(action, RequestAction::Forward { .. }) && exchange.is_pending() {
+            remove(MapType::HttpRequestHeaders, "accept-encoding");
+            self.resumable = ResumableStream::new(owner, request);
+            self.exchange = Some(exchange);
+        }
+    }
+
+    /// Stores the request of an event stream that ended before its answer.
+    fn suspend(&mut self) {
+        let is_pending = self.exchange.as_ref().is_some_and(HttpExchange::is_pending);
+        if let Some(resumable) = self.resumable.take().filter(|_| is_pending) {
+            resumable.save(&self.shared);
+        }
+    }
+
     /// Sends a response of the guard to the client, as a local reply of Envoy.
     fn respond(&mut self, response: &HttpResponse) -> Action {
         self.exchange = None;
@@ -86,7 +128,7 @@ impl Stream {
 
     /// Refuses or forwards a request that exceeds `maxBuffered`.
     fn on_oversized_request(&mut self) -> Action {
-        self.is_request_held = false;
+        self.paused.resume();
         self.shared.metrics.over_limit();
         match HttpResponse::request_too_long(&self.shared.settings) {
             Some(response) => self.respond(&response),
@@ -94,6 +136,18 @@ impl Stream {
                 self.exchange = None;
                 Action::Continue
             }
+        }
+    }
+
+    /// Refuses or forwards a response whose `content-length` exceeds the limit, before its body is
+    /// read. `status` is that of the upstream's response.
+    fn on_oversized_response(&mut self, status: u16) -> Action {
+        let shared = Rc::clone(&self.shared);
+        let Some(exchange) = &mut self.exchange else { return Action::Continue };
+        match exchange.on_oversized_body(&mut CoreFilter(&shared), true) {
+            Some(Replacement::Response(response)) => self.respond(&response),
+            Some(Replacement::Body(body)) => self.respond(&HttpResponse::json(status, body)),
+            None => Action::Continue,
         }
     }
 
@@ -154,6 +208,22 @@ impl HttpContext for Stream {
         let request = |name: &str| header(MapType::HttpRequestHeaders, name);
         let (method, target) =
             (request(":method").unwrap_or_default(), request(":path").unwrap_or_default());
+        let owner = StreamOwner::new(&self.shared.settings, &target, &request);
+        if method == "GET"
+            && let Some(request_body) =
+                request(LAST_EVENT_ID).and_then(|event| owner.load(&self.shared, &event))
+        {
+            // The exchange is that of the POST whose stream is resumed.
+            let posted = |name: &str| match name {
+                "content-type" => Some("application/json".to_owned()),
+                "content-encoding" => None,
+                name => request(name),
+            };
+            let head = RequestHead { method: "POST", target: &target, header: &posted };
+            let exchange = HttpExchange::open(&self.shared.settings, &head);
+            self.resume(owner, &request_body, exchange);
+            return Action::Continue;
+        }
         let head = RequestHead { method: &method, target: &target, header: &request };
         let exchange = HttpExchange::open(&self.shared.settings, &head);
         let needs_body = exchange.needs_request_body();
@@ -161,6 +231,7 @@ impl HttpContext for Stream {
             return Action::Continue;
         }
         self.exchange = Some(exchange);
+        self.owner = Some(owner);
         // A compressed response could not be read.
         remove(MapType::HttpRequestHeaders, "accept-encoding");
         if !needs_body {
@@ -174,12 +245,13 @@ impl HttpContext for Stream {
         {
             return self.on_oversized_request();
         }
-        self.is_request_held = true;
+        self.shared.pause_monitor.watch(&self.paused, Pause::Request);
         Action::Pause
     }
 
     fn on_http_request_body(&mut self, size: usize, end: bool) -> Action {
-        if !self.is_request_held {
+        self.shared.pause_monitor.on_body(&self.paused);
+        if !self.is_request_held() {
             return Action::Continue;
         }
         if size > self.shared.settings.max_buffered {
@@ -193,7 +265,7 @@ impl HttpContext for Stream {
     }
 
     fn on_http_request_trailers(&mut self, _: usize) -> Action {
-        if self.is_request_held {
+        if self.is_request_held() {
             let max_bytes = self.shared.settings.max_buffered;
             let body = buffer(BufferType::HttpRequestBody, max_bytes);
             return self.finish_request(&body);
@@ -202,6 +274,9 @@ impl HttpContext for Stream {
     }
 
     fn on_http_response_headers(&mut self, _: usize, end: bool) -> Action {
+        if self.paused.pause() == Pause::Refused {
+            return Action::Continue;
+        }
         let Some(exchange) = self.exchange.as_mut() else { return Action::Continue };
         let response = |name: &str| header(MapType::HttpResponseHeaders, name);
         let content_type = response("content-type").unwrap_or_default();
@@ -221,13 +296,11 @@ impl HttpContext for Stream {
             ResponseAction::Collect { max_bytes, with_head } => {
                 (BodyState::Collect { body: Vec::new(), max_bytes, with_head }, with_head)
             }
-            // The first chunk exceeds this limit, so the replacement is sent in its place.
-            ResponseAction::TooLong => {
-                (BodyState::Collect { body: Vec::new(), max_bytes: 0, with_head: true }, true)
-            }
+            ResponseAction::TooLong => return self.on_oversized_response(status),
         };
         self.response = response;
         if with_head {
+            self.shared.pause_monitor.watch(&self.paused, Pause::Response);
             return Action::Pause;
         }
         remove(MapType::HttpResponseHeaders, "content-length");
@@ -235,6 +308,7 @@ impl HttpContext for Stream {
     }
 
     fn on_http_response_body(&mut self, size: usize, end: bool) -> Action {
+        self.shared.pause_monitor.on_body(&self.paused);
         match &self.response {
             BodyState::Pass => Action::Continue,
             BodyState::Drop => {
@@ -246,6 +320,12 @@ impl HttpContext for Stream {
                 let Some(exchange) = &mut self.exchange else { return Action::Continue };
                 let chunk = buffer(BufferType::HttpResponseBody, size);
                 let sent = exchange.on_events(&mut CoreFilter(&shared), &chunk, end);
+                if let Some(resumable) = &mut self.resumable {
+                    resumable.on_events(&sent);
+                }
+                if end {
+                    self.suspend();
+                }
                 if sent != chunk {
                     let _ = set_buffer(BufferType::HttpResponseBody, 0, size, &sent);
                 }
@@ -265,6 +345,11 @@ impl HttpContext for Stream {
             let _ = reset_http_response();
         }
         Action::Continue
+    }
+
+    /// The end of the stream, also if the client or the upstream left early.
+    fn on_log(&mut self) {
+        self.suspend();
     }
 }
 

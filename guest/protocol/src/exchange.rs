@@ -82,6 +82,12 @@ impl HttpExchange {
         matches!(self.kind, ExchangeKind::Ignored)
     }
 
+    /// Returns true while the guard waits for a response to an MCP request of this exchange.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        matches!(&self.kind, ExchangeKind::Mcp(mcp) if !mcp.is_done())
+    }
+
     /// Returns true if [`Self::on_request`] needs the body of the request.
     #[must_use]
     pub fn needs_request_body(&self) -> bool {

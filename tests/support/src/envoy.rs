@@ -22,6 +22,8 @@ pub struct Listener {
     pub vm_id: String,
     /// The module of the filter.
     pub filter: PathBuf,
+    /// The value of `allow_on_headers_stop_iteration`. None leaves it out.
+    pub stop_iteration: Option<bool>,
 }
 
 impl Listener {
@@ -33,18 +35,19 @@ impl Listener {
         let mut all = json!({"signingKeys": [std::str::from_utf8(crate::guards::SIGNING_KEY)?]});
         merge(&mut all, config);
         let filter = artifacts::dist("context-guard-envoy.wasm")?;
-        Ok(Self { config: all, upstream, vm_id: "guard".to_owned(), filter })
+        let stop_iteration = Some(true);
+        Ok(Self { config: all, upstream, vm_id: "guard".to_owned(), filter, stop_iteration })
     }
 
-    /// Returns the listener resource for Envoy.
-    fn resource(&self, name: &str, log: &str) -> Value {
-        let wasm = json!({
+    /// Returns the listener resource for Envoy. `log` is the path of its access log.
+    #[must_use]
+    pub fn resource(&self, name: &str, log: &str) -> Value {
+        let mut wasm = json!({
             "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
             "config": {
                 "name": name,
                 "failure_policy": "FAIL_RELOAD",
                 "reload_config": {"backoff": {"base_interval": "0.1s"}},
-                "allow_on_headers_stop_iteration": true,
                 "vm_config": {
                     "vm_id": self.vm_id,
                     "runtime": "envoy.wasm.runtime.v8",
@@ -53,6 +56,9 @@ impl Listener {
                 "configuration": {"@type": "type.googleapis.com/google.protobuf.StringValue", "value": self.config.to_string()},
             },
         });
+        if let Some(allow) = self.stop_iteration {
+            wasm["config"]["allow_on_headers_stop_iteration"] = allow.into();
+        }
         let router = json!({"name": "envoy.filters.http.router", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}});
         let record = "%FILTER_STATE(wasm.context_guard:PLAIN)%\n";
         let manager = json!({
@@ -90,15 +96,42 @@ impl Envoy {
     /// # Errors
     /// Envoy does not start.
     pub fn start(listeners: &[Listener], workers: usize) -> Result<Self> {
+        let folder = Self::folder()?;
+        let resources = listeners.iter().enumerate().map(|(at, listener)| {
+            let name = format!("guard-{at}");
+            let log = folder.join(format!("{name}.log")).display().to_string();
+            (listener.resource(&name, &log), listener.upstream)
+        });
+        let resources: Vec<_> = resources.collect();
+        Self::start_resources(folder, &resources, workers)
+    }
+
+    /// Creates an empty folder for the files of an Envoy.
+    ///
+    /// # Errors
+    /// The folder cannot be created.
+    pub fn folder() -> Result<PathBuf> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let last = LAST.fetch_add(1, Ordering::Relaxed);
-        let folder = peers::folder(&format!("envoy-{}-{last}", std::process::id()))?;
-        let names: Vec<String> = (0..listeners.len()).map(|at| format!("guard-{at}")).collect();
-        let (mut resources, mut clusters) = (Vec::new(), Vec::new());
-        for (listener, name) in listeners.iter().zip(&names) {
-            let log = folder.join(format!("{name}.log")).display().to_string();
-            resources.push(listener.resource(name, &log));
-            let (address, port) = (listener.upstream.ip().to_string(), listener.upstream.port());
+        peers::folder(&format!("envoy-{}-{last}", std::process::id()))
+    }
+
+    /// Starts Envoy with these listener resources. Each has an upstream, as the cluster with the
+    /// name of the listener.
+    ///
+    /// # Errors
+    /// Envoy does not start.
+    pub fn start_resources(
+        folder: PathBuf,
+        listeners: &[(Value, SocketAddr)],
+        workers: usize,
+    ) -> Result<Self> {
+        let name = |listener: &Value| listener["name"].as_str().map(str::to_owned);
+        let names = listeners.iter().map(|(listener, _)| name(listener).context("no name"));
+        let names = names.collect::<Result<Vec<_>>>()?;
+        let mut clusters = Vec::new();
+        for ((_, upstream), name) in listeners.iter().zip(&names) {
+            let (address, port) = (upstream.ip().to_string(), upstream.port());
             let endpoint = json!({"endpoint": {"address": {"socket_address": {"address": address, "port_value": port}}}});
             clusters.push(json!({
                 "name": name,
@@ -110,15 +143,19 @@ impl Envoy {
                 "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]},
             }));
         }
+        let resources: Vec<&Value> = listeners.iter().map(|(listener, _)| listener).collect();
         let admin = folder.join("admin");
         // Each Envoy gets free ports, so that several run beside each other.
         let config = json!({
+            "node": {"id": "test", "cluster": "test"},
             "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}},
             "static_resources": {"listeners": resources, "clusters": clusters},
         });
         let file = folder.join("envoy.json");
         std::fs::write(&file, config.to_string())?;
         let mut command = Command::new(artifacts::envoy()?);
+        let key = std::str::from_utf8(crate::guards::SIGNING_KEY)?;
+        command.env("CONTEXT_GUARD_SIGNING_KEYS", key);
         command.arg("-c").arg(&file).arg("--admin-address-path").arg(&admin);
         command.args([
             "--concurrency",
