@@ -10,6 +10,8 @@ let client;
 let tools = [];
 let cursor;
 let lastRecord;
+// The number of items of the current answer that were shown so far.
+let position = 0;
 const calls = [];
 
 function say(text, bad = false) {
@@ -73,6 +75,7 @@ async function call(name, args, label) {
   say(`Calling ${name} …`);
   $("run").disabled = $("next").disabled = true;
   lastRecord = undefined;
+  if (name !== "context_guard_read") position = 0;
   try {
     const result = await client.callTool({ name, arguments: args });
     show(result);
@@ -95,10 +98,12 @@ async function call(name, args, label) {
 function show(result) {
   const contract = result._meta?.[RESULT];
   const block = (one) => (one.type === "text" ? one.text : `[${one.type}: ${one.mimeType ?? ""}, untouched]`);
-  $("seen").textContent = result.content.map(block).join("\n\n");
+  $("seen").replaceChildren(...result.content.map((one) => shown(block(one))));
   $("seen").scrollTop = 0;
   $("contract").textContent = contract ? JSON.stringify(contract, null, 2) : "The answer fits: it came as the server sent it.";
   const facts = lastRecord ? [`mode: ${lastRecord.mode}`, `loss: ${lastRecord.loss}`, `${number.format(lastRecord.estimatedTokens)} tokens of ${number.format(lastRecord.budget)}`] : ["as it came"];
+  const place = placed(contract);
+  if (place) facts.unshift(place);
   $("facts").replaceChildren(
     ...facts.map((fact) => {
       const span = document.createElement("span");
@@ -109,6 +114,50 @@ function show(result) {
   cursor = contract?.nextCursor;
   $("next").disabled = cursor === undefined;
   $("next").classList.toggle("primary", cursor !== undefined);
+}
+
+// Returns the place of the answer in the whole, such as "1-50 of 500".
+function placed(contract) {
+  if (contract?.metadata) {
+    const { startLine, endLine, totalLines } = contract.metadata;
+    return `lines ${number.format(startLine)}-${number.format(endLine)} of ${number.format(totalLines)}`;
+  }
+  if (contract?.meta?.totalCount === undefined) return undefined;
+  const first = position + 1;
+  position += contract.shown;
+  return `${number.format(first)}-${number.format(position)} of ${number.format(contract.meta.totalCount)}`;
+}
+
+// Returns a block of an answer as an element: JSON as a tree that folds, anything else as text.
+function shown(text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (typeof value === "object" && value !== null) return tree(value, undefined, 0);
+  const element = document.createElement("pre");
+  element.textContent = text;
+  return element;
+}
+
+function tree(value, name, depth) {
+  const label = (...parts) => parts.map(([kind, text]) => Object.assign(document.createElement("span"), { className: kind, textContent: text }));
+  const key = name === undefined ? [] : label(["key", `${name}: `]);
+  if (typeof value !== "object" || value === null) {
+    const line = document.createElement("div");
+    line.append(...key, ...label([typeof value, JSON.stringify(value)]));
+    return line;
+  }
+  const entries = Object.entries(value);
+  const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
+  const node = document.createElement("details");
+  node.open = depth < 3;
+  const summary = document.createElement("summary");
+  summary.append(...key, ...label(["size", size]));
+  node.append(summary, ...entries.map(([one, member]) => tree(member, one, depth + 1)));
+  return node;
 }
 
 function draw() {

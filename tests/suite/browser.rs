@@ -150,6 +150,9 @@ fn example_page_works_in_chromium() -> Result<()> {
             && seen["second"].to_string().contains("BK-0100"),
         "{seen}"
     );
+    ensure!(seen["places"][0].to_string().contains("1-50 of 500"), "{}", seen["places"]);
+    ensure!(seen["places"][1].to_string().contains("101-150 of 500"), "{}", seen["places"]);
+    ensure!(seen["folds"] == json!([true, false]), "{}", seen["folds"]);
     ensure!(seen["contract"].to_string().contains("nextCursor"), "{}", seen["contract"]);
     ensure!(seen["grounds"][0] != seen["grounds"][1], "light and dark are the same: {seen}");
     ensure!(seen["wrong"].to_string().contains("no JSON") && seen["overflow"] == 0, "{seen}");
@@ -177,6 +180,35 @@ fn example_page_works_in_development() -> Result<()> {
     let seen = script("development.mjs", &[url.with_context(|| printed.clone())?, &server.url])?;
     ensure!(seen["status"].to_string().contains("guarded in this page"), "{seen}");
     ensure!(seen["failed"].to_string().contains("The guard cannot be loaded"), "{seen}");
+    Ok(())
+}
+
+#[test]
+fn module_is_loaded_from_any_source() -> Result<()> {
+    let folder = folder("browser-init")?;
+    let page = "<!doctype html><link rel=icon href=data:,><title>init</title>";
+    std::fs::write(folder.join("blank.html"), page)?;
+    let seen = script("init.mjs", &[&package()?, &folder.display().to_string()])?;
+    ensure!(seen["early"].to_string().contains("await init()"), "{seen}");
+    let sources = ["default", "path", "url", "response", "promise", "bytes", "buffer", "module"];
+    for place in ["page", "node"] {
+        for source in sources {
+            ensure!(seen[place][source] == 2_000, "{place}, {source}: {seen}");
+        }
+    }
+    ensure!(seen["missing"][0].to_string().contains("404"), "{seen}");
+    ensure!(seen["missing"][1] == 2_000, "a failed attempt was final: {seen}");
+    Ok(())
+}
+
+#[test]
+fn batches_are_shaped() -> Result<()> {
+    let seen = script("batches.mjs", &[&package()?])?;
+    // The guard answers the read itself, and forwards the others as one batch.
+    ensure!(seen["sent"] == json!([["first", "second"], ["notifications/x"]]), "{seen}");
+    ensure!(seen["ids"] == json!([[1, 2, 4], 3]), "{seen}");
+    ensure!(seen["totals"] == json!([2_000, 2_000]) && seen["same"] == true, "{seen}");
+    ensure!(seen["next"].as_u64() > Some(0), "{seen}");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 // The guard: a loop around the store. The core does all shaping.
 import { MemoryStore } from "./stores.js";
-import { Caller, Core, Fetched, Secret } from "./wasm.js";
+import { Caller, Core, Fetched, Secret } from "./context_guard.js";
+import { isLoaded } from "./load.js";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -25,6 +26,7 @@ export class ContextGuard {
   #caller;
 
   constructor({ policy = {}, keys, store = new MemoryStore(), now = Date.now, principal = "browser", upstream = "", onRecord } = {}) {
+    if (!isLoaded()) throw new Error("context-guard: the module is not loaded: await init() before a guard is made");
     const secrets = (keys === undefined ? [crypto.getRandomValues(new Uint8Array(32))] : [keys].flat()).map((key) => (typeof key === "string" ? encoder.encode(key) : key));
     const text = typeof policy === "string" ? policy : JSON.stringify(policy);
     try {

@@ -1,6 +1,6 @@
-import type { Policy } from "./policy.js";
+import type { Policy, Rule, Settings } from "./policy.js";
 
-export type { Policy };
+export type { Policy, Rule, Settings };
 
 /** A JSON-RPC message: an object, its text, or its bytes. */
 export type Message = object | string | Uint8Array;
@@ -132,6 +132,6 @@ export interface ClientTransport {
 
 /**
  * Wraps a client transport: `client.connect(guardTransport(new StreamableHTTPClientTransport(url), guard))`.
- * Keeps the order of messages. Passes all but requests and responses unchanged.
+ * Keeps the order of messages. Passes all but requests and responses, also those in batches, unchanged.
  */
 export declare function guardTransport<T extends ClientTransport>(transport: T, guard: ContextGuard): T;

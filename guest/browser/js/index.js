@@ -1,3 +1,3 @@
-export { ContextGuard, PolicyError } from "./guard.js";
+export { ContextGuard, PolicyError } from "./loaded.js";
 export { IndexedDBStore, MemoryStore } from "./stores.js";
 export { guardTransport } from "./transport.js";

@@ -41,7 +41,10 @@ export type OrderByMembers = {
 
 export type Profile = "o200k" | "cl100k" | "claude-legacy";
 
-export type Rule = {
+export type Strip = "nulls" | "empty" | "repeats";
+
+/** The settings of a policy, and of the endpoints that a rule matches. */
+export type Settings = {
   /** Detail of the guard's own arguments in the schemas of tools. Default `none`. Tools with strict schemas remain unchanged. */
   advertise?: Advertise;
   /** Lines per chunk. Default 200. Unless it or `chunkThreshold` is set, chunks grow to fill the budget. */
@@ -76,8 +79,6 @@ export type Rule = {
   itemsPath?: string;
   /** Words whose sentences are kept when a long text is shortened. */
   keywords?: (string)[];
-  /** `tool`, `upstream::tool` or a resource URI; `*` matches any characters, `?` matches one. */
-  match: string;
   /** The maximum `limit` of a caller. Default 200, at most 1000. */
   maxPageSize?: number;
   /** Treatment of an answer on which the guard fails. Default `limit`. Applies to all endpoints. */
@@ -108,72 +109,14 @@ export type Rule = {
   tokenBudgetThreshold?: number;
 };
 
-export type Strip = "nulls" | "empty" | "repeats";
+/** The settings of some endpoints. */
+export type Rule = Settings & {
+  /** `tool`, `upstream::tool` or a resource URI; `*` matches any characters, `?` matches one. */
+  match: string;
+};
 
 /** A policy. Default: the default of every setting. */
-export type Policy = {
-  /** Detail of the guard's own arguments in the schemas of tools. Default `none`. Tools with strict schemas remain unchanged. */
-  advertise?: Advertise;
-  /** Lines per chunk. Default 200. Unless it or `chunkThreshold` is set, chunks grow to fill the budget. */
-  chunkSize?: number;
-  /** Tokens above which a text is chunked. Default 2000, at least 1000. Unless it or `chunkSize` is set, a text that fits the budget passes. A text over the budget is always chunked. */
-  chunkThreshold?: number;
-  /** Chunk long texts. Default true. */
-  chunking?: boolean;
-  /** Write a uniform list that does not fit as a header and rows, if that makes it fit. Default false. */
-  compact?: boolean;
-  /** Source of the rest of an answer: the store (`snapshot`), or the upstream, which is called again (`replay`). Default `snapshot`. `replay` applies to tools that change nothing (`readOnly`, or the tool's own hint); answers of other tools are always stored. */
-  cursorMode?: CursorMode;
-  /** Lifetime of a cursor in seconds. Default and minimum 600. Applies to all endpoints. */
-  cursorTtl?: number;
-  /** Items per page. Default 50. */
-  defaultPageSize?: number;
+export type Policy = Settings & {
   /** Settings of some endpoints. All matching rules override the settings above: first globs, in their order, then exact names. */
   endpoints?: (Rule)[];
-  /** Enforce the hard cap. Default true. */
-  enforceHardCap?: boolean;
-  /** The token estimator. */
-  estimator?: EstimatorSettings;
-  /** Fields that a summary keeps, as dotted paths such as `price.total` or `guests[].name`. Default: chosen by their names and costs. */
-  fields?: (string)[];
-  /** Maximum bytes of an answer on which the guard fails. Default 10240. Applies to all endpoints. */
-  hardByteLimit?: number;
-  /** Maximum tokens of an answer, whatever a caller asks for. Default 12000, at least `tokenBudgetThreshold`. */
-  hardCap?: number;
-  /** Add highlights of the rest to the first chunk of a text: errors of a log, an outline, the end. Default true. */
-  highlights?: boolean;
-  /** Paths of an item's id, title, type, score and content, for `response_mode`. Default: found by their names. */
-  itemFields?: ItemFields;
-  /** Dotted path to the list of an answer, such as `data.items`. Default: the array that makes up most of the answer. */
-  itemsPath?: string;
-  /** Words whose sentences are kept when a long text is shortened. */
-  keywords?: (string)[];
-  /** The maximum `limit` of a caller. Default 200, at most 1000. */
-  maxPageSize?: number;
-  /** Treatment of an answer on which the guard fails. Default `limit`. Applies to all endpoints. */
-  onFault?: OnFault;
-  /** The order of lists. Default: the upstream's order. */
-  orderBy?: OrderByForms;
-  /** Page lists. Default true. */
-  pagination?: boolean;
-  /** Treat `limit`, `cursor`, `startLine`, `endLine` and `pages` as the guard's arguments on tools whose parameters it has not seen. Default false. */
-  plainArguments?: boolean;
-  /** Characters of a preview. Default 200. */
-  previewChars?: number;
-  /** The tool changes nothing, so stored answers may be served. Default: the tool's `readOnlyHint`. */
-  readOnly?: boolean;
-  /** Refuse calls whose arguments contain truncation marks, such as ` ... [12 more words]`. Default true. */
-  refuseMarks?: boolean;
-  /** Shape answers. Default true. */
-  shape?: boolean;
-  /** Members to remove from every JSON answer, because they carry no information. Default: none. */
-  strip?: (Strip)[];
-  /** Names of members to remove from every JSON answer, such as `debug_*`; `*` matches any characters. Default: none. */
-  stripFields?: (string)[];
-  /** Condense what does not fit: show every record, with fewer fields and shorter values. Default true. */
-  summarization?: boolean;
-  /** Tokens above which a single object is summarized. Default 2000, at least 500. */
-  summaryThreshold?: number;
-  /** Maximum tokens of an answer. Default 4000, at least 200. */
-  tokenBudgetThreshold?: number;
 };

@@ -1,6 +1,7 @@
 // Wraps a client transport of either SDK version, so that its messages pass through the guard.
 
-/** Wraps a transport. Keeps the order of messages. Passes all but requests and responses unchanged. */
+/** Wraps a transport. Keeps the order of messages. Passes all but requests and responses, also those in
+ * batches, unchanged. */
 export function guardTransport(transport, guard) {
   const waiting = new Map();
   const own = { onmessage: undefined };
@@ -14,26 +15,51 @@ export function guardTransport(transport, guard) {
   };
   const deliver = (message, extra) => own.onmessage?.(message, extra);
 
+  const isRequest = (message) => message.method !== undefined && message.id !== undefined;
+
+  // Returns the response for the client in place of the server's. Other messages are unchanged.
+  async function shape(message) {
+    const isResponse = message.method === undefined && message.id !== undefined;
+    const ticket = isResponse ? waiting.get(message.id) : undefined;
+    if (ticket === undefined) return message;
+    waiting.delete(message.id);
+    return (await guard.onResponse(ticket, message, { protocolVersion })).message;
+  }
+
   transport.onmessage = (message, extra) =>
     void inOrder(async () => {
-      const isResponse = message.method === undefined && message.id !== undefined;
-      const request = isResponse ? waiting.get(message.id) : undefined;
-      if (request === undefined) return deliver(message, extra);
-      waiting.delete(message.id);
-      const shaped = await guard.onResponse(request, message, { protocolVersion });
-      deliver(shaped.message, extra);
+      // A batch is an array of messages (MCP revision 2025-03-26).
+      if (!Array.isArray(message)) return deliver(await shape(message), extra);
+      const shaped = [];
+      for (const one of message) shaped.push(await shape(one));
+      deliver(shaped, extra);
     });
 
-  async function send(message, options) {
+  // Returns the message for the server. Undefined: the guard answers the request itself.
+  async function admit(message) {
     if (message.method === "notifications/cancelled") waiting.delete(message.params?.requestId);
-    if (Array.isArray(message) || message.method === undefined || message.id === undefined) return transport.send(message, options);
+    if (!isRequest(message)) return message;
     const verdict = await guard.onRequest(message, { protocolVersion });
-    if (verdict.answer !== undefined) return void inOrder(() => deliver(verdict.answer));
+    if (verdict.answer !== undefined) {
+      void inOrder(() => deliver(verdict.answer));
+      return undefined;
+    }
     if (verdict.ticket !== undefined) waiting.set(message.id, verdict.ticket);
+    return verdict.forward;
+  }
+
+  async function send(message, options) {
+    const isBatch = Array.isArray(message);
+    const admitted = [];
+    for (const one of isBatch ? message : [message]) {
+      const forward = await admit(one);
+      if (forward !== undefined) admitted.push(forward);
+    }
+    if (admitted.length === 0 && !(isBatch && message.length === 0)) return;
     try {
-      return await transport.send(verdict.forward, options);
+      return await transport.send(isBatch ? admitted : admitted[0], options);
     } catch (error) {
-      waiting.delete(message.id);
+      for (const { id } of admitted.filter(isRequest)) waiting.delete(id);
       throw error;
     }
   }

@@ -132,9 +132,15 @@ fn type_of(schema: &Value) -> String {
 
 /// Returns the members of an object as a TypeScript type.
 fn members(schema: &Value) -> String {
+    members_that(schema, &|_| true)
+}
+
+/// Returns those members of an object that `is_included` selects by name, as a TypeScript type.
+fn members_that(schema: &Value, is_included: &dyn Fn(&str) -> bool) -> String {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let mut text = String::from("{\n");
-    for (name, member) in schema["properties"].as_object().unwrap() {
+    let properties = schema["properties"].as_object().unwrap().iter();
+    for (name, member) in properties.filter(|(name, _)| is_included(name)) {
         let mark = if required.contains(&name.as_str().into()) { "" } else { "?" };
         if let Some(description) = member["description"].as_str() {
             writeln!(text, "  /** {} */", description.replace('\n', " ")).unwrap();
@@ -144,15 +150,41 @@ fn members(schema: &Value) -> String {
     text + "}"
 }
 
+/// Returns the TypeScript types. The settings that policies and rules share are one type.
 fn typescript(schema: &Value) -> String {
+    let rule = &schema["$defs"]["Rule"];
+    let is_shared = |name: &str| {
+        let (own, of_rule) = (&schema["properties"][name], &rule["properties"][name]);
+        own["description"] == of_rule["description"] && type_of(own) == type_of(of_rule)
+    };
+    let is_own = |name: &str| !is_shared(name);
     let mut text =
         String::from("// Generated from the schema of policies by `cargo xtask generate`.\n");
     for (name, definition) in schema["$defs"].as_object().unwrap() {
-        writeln!(text, "\nexport type {name} = {};", type_of(definition)).unwrap();
+        if name != "Rule" {
+            writeln!(text, "\nexport type {name} = {};", type_of(definition)).unwrap();
+        }
     }
-    let policy = members(schema);
-    writeln!(text, "\n/** A policy. Default: the default of every setting. */").unwrap();
-    writeln!(text, "export type Policy = {policy};").unwrap();
+    let types = [
+        (
+            "The settings of a policy, and of the endpoints that a rule matches.",
+            "Settings",
+            members_that(schema, &is_shared),
+        ),
+        (
+            "The settings of some endpoints.",
+            "Rule",
+            format!("Settings & {}", members_that(rule, &is_own)),
+        ),
+        (
+            "A policy. Default: the default of every setting.",
+            "Policy",
+            format!("Settings & {}", members_that(schema, &is_own)),
+        ),
+    ];
+    for (description, name, members) in types {
+        writeln!(text, "\n/** {description} */\nexport type {name} = {members};").unwrap();
+    }
     text
 }
 

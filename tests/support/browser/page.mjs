@@ -24,12 +24,20 @@ const bars = (page) => page.locator("#chart li").evaluateAll((items) => items.ma
 await withPage(async (page) => {
   await session(page, [["picture"], ["get_booking"], ["list_bookings"]]);
   seen.first = await page.locator("#seen").textContent();
+  seen.places = [await page.locator("#facts").textContent()];
+  // The tree of the answer folds and unfolds.
+  const record = page.locator("#seen details details details").first();
+  const isOpen = () => record.evaluate((node) => node.open);
+  seen.folds = [await isOpen()];
+  await record.locator("summary").first().click();
+  seen.folds.push(await isOpen());
   for (let read = 0; read < 2; read++) {
     const before = await page.locator("#chart li").count();
     await page.locator("#next").press("Enter");
     await page.waitForFunction((count) => document.querySelectorAll("#chart li").length > count, before);
   }
   seen.second = await page.locator("#seen").textContent();
+  seen.places.push(await page.locator("#facts").textContent());
   await page.locator("#tool").selectOption("read_log");
   await page.locator("#run").press("Enter");
   await page.waitForFunction(() => document.querySelector("#facts").textContent.includes("chunk"));

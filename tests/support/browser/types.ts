@@ -2,7 +2,8 @@
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { ContextGuard, IndexedDBStore, MemoryStore, guardTransport, type CursorStore, type TelemetryRecord } from "context-guard";
+import { ContextGuard, IndexedDBStore, MemoryStore, guardTransport, type CursorStore, type Settings, type TelemetryRecord } from "context-guard";
+import { init } from "context-guard/init";
 
 const url = new URL("http://127.0.0.1/mcp");
 const records: TelemetryRecord[] = [];
@@ -21,6 +22,9 @@ for (const store of [new MemoryStore({ bytes: 1 << 20 }), new IndexedDBStore(), 
     console.log(asked.record?.loss === "partial", asked.answer.id);
   }
 }
+// The settings of a policy are those of its endpoints.
+const settings: Settings = { tokenBudgetThreshold: 2000 };
+new ContextGuard({ policy: { ...settings, endpoints: [{ match: "x", ...settings }] } });
 // @ts-expect-error: there is no such option
 new ContextGuard({ polizy: {} });
 // @ts-expect-error: there is no such setting; did you mean tokenBudgetThreshold?
@@ -28,3 +32,6 @@ new ContextGuard({ policy: { tokenBudgetTreshold: 2000 } });
 new ContextGuard({ policy: { endpoints: [{ match: "x::*", strip: ["nulls"], orderBy: { field: "id" } }] } });
 // @ts-expect-error: a number is expected
 new ContextGuard({ policy: { hardCap: "12000" } });
+for (const source of [undefined, "/guard.wasm", url, new Response(), new Uint8Array(), new ArrayBuffer(0), fetch(url)]) await init(source);
+// @ts-expect-error: a module is expected
+await init(null);

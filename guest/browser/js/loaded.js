@@ -1,0 +1,4 @@
+// The guard, after its module is loaded.
+import "./wasm.js";
+
+export { ContextGuard, PolicyError } from "./guard.js";
