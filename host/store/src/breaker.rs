@@ -48,10 +48,10 @@ impl Breaker {
         match state.until {
             Some(until) if now < until => Err(until - now),
             Some(_) => {
+                // Extending the pause before the result is known keeps all other requests out.
                 state.until = Some(now + self.pause);
                 Ok(())
             }
-            // Extending the pause before the result is known keeps all other requests out.
             None => Ok(()),
         }
     }

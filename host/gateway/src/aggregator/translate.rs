@@ -5,8 +5,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::message::{
-    CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, VERSION_KEY, append_members, member,
-    members, object, splice, with_member,
+    CAPABILITIES_KEY, CLIENT_KEY, Head, LOG_LEVEL_KEY, SERVER_KEY, VERSION_KEY, append_members,
+    member, members, object, splice, with_member,
 };
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
@@ -134,9 +134,13 @@ pub(super) fn stateless_result(method: &str, result: &str) -> String {
     if added.is_empty() { result.to_owned() } else { append_members(result, &added.join(",")) }
 }
 
-/// Returns a response without the parts that stateful clients reject: output schemas and structured
-/// content that are not objects.
+/// The members of results that only stateless versions define.
+const STATELESS_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+/// Returns a response without the parts that stateful versions do not define, and without those
+/// that stateful clients reject: output schemas and structured content that are not objects.
 fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
+    let message = without_stateless_members(message);
     let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
     if method == "tools/list" {
         let tools = member(result, "tools");
@@ -155,6 +159,29 @@ fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
         }
         _ => message,
     }
+}
+
+/// Returns a response without the members of its result that only stateless versions define. They
+/// include the description of the server, which stateful servers send once and stateless ones with
+/// each result.
+fn without_stateless_members(message: Vec<u8>) -> Vec<u8> {
+    let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
+    let all = members(result);
+    let meta = all.iter().find(|(name, _)| name == "_meta").map(|(_, meta)| meta.get());
+    let described = meta.filter(|meta| member(meta, SERVER_KEY).is_some());
+    let kept_meta = described.map(|meta| with_member(meta, SERVER_KEY, None));
+    let is_kept = |name: &str| match (name, kept_meta.as_deref()) {
+        ("_meta", Some("{}")) => false,
+        _ => !STATELESS_MEMBERS.contains(&name),
+    };
+    if kept_meta.is_none() && all.iter().all(|(name, _)| is_kept(name)) {
+        return message;
+    }
+    let kept = all.iter().filter(|(name, _)| is_kept(name)).map(|(name, value)| {
+        let edited = kept_meta.as_deref().filter(|_| name == "_meta");
+        (name.clone(), edited.unwrap_or(value.get()))
+    });
+    splice(&message, result, &object(kept))
 }
 
 /// Returns a JSON array of tools without output schemas that are not objects. `None` if there are
@@ -252,6 +279,31 @@ mod tests {
         assert!(!wanted(ProtocolMode::Stateless, ""));
         assert!(wanted(ProtocolMode::Stateless, r#""io.modelcontextprotocol/logLevel":"debug""#));
         assert!(!wanted(ProtocolMode::Stateless, r#""io.modelcontextprotocol/logLevel":"error""#));
+    }
+
+    #[test]
+    fn members_of_stateless_results_are_removed() {
+        let stateful = |message: &str| {
+            let (client, upstream) = (ProtocolMode::Stateful, ProtocolMode::Stateless);
+            String::from_utf8(response(client, upstream, "resources/read", message.into())).unwrap()
+        };
+        let server = r#""io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}"#;
+        assert_eq!(
+            stateful(&format!(
+                r#"{{"id":1,"result":{{"contents":[1.50],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{{{server}}}}}}}"#
+            )),
+            r#"{"id":1,"result":{"contents":[1.50]}}"#
+        );
+        assert_eq!(
+            stateful(&format!(r#"{{"id":1,"result":{{"_meta":{{"x":1,{server}}},"a":2}}}}"#)),
+            r#"{"id":1,"result":{"_meta":{"x":1},"a":2}}"#
+        );
+        for unchanged in [
+            r#"{"id":1,"result":{"contents":[{"resultType":1}], "_meta": {"x": 1}}}"#,
+            r#"{"id":1,"error":{"code":1,"message":"resultType"}}"#,
+        ] {
+            assert_eq!(stateful(unchanged), unchanged);
+        }
     }
 
     #[test]
