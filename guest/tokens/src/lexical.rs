@@ -4,6 +4,7 @@
 //! Its estimates are within 10 % of the real count for more than 95 % of texts. `chars4` reaches
 //! that for a third (SC-008).
 
+mod characters;
 mod classes;
 mod scan;
 mod tables;
@@ -11,6 +12,7 @@ mod tables;
 pub mod train;
 mod window;
 
+use characters::Characters;
 use tables::{ONE, Sum, Tables, WORDS, Word};
 
 /// The tokenizer that the tables were measured with.
@@ -33,6 +35,12 @@ static CL100K: Tables = Tables::read(include_bytes!("lexical/tables/cl100k.bin")
 #[cfg(feature = "claude-legacy")]
 static CLAUDE_LEGACY: Tables = Tables::read(include_bytes!("lexical/tables/claude-legacy.bin"));
 
+const O200K_CHARACTERS: Characters =
+    Characters::new(include_bytes!("lexical/tables/o200k-characters.bin"));
+#[cfg(any(feature = "cl100k", feature = "claude-legacy"))]
+const CL100K_CHARACTERS: Characters =
+    Characters::new(include_bytes!("lexical/tables/cl100k-characters.bin"));
+
 impl Profile {
     fn built_in(self) -> Option<&'static Tables> {
         match self {
@@ -53,6 +61,15 @@ impl Profile {
         self.built_in().is_some()
     }
 
+    fn characters(self) -> Characters {
+        match self {
+            // The vocabulary of the Claude tokenizer is about as small as that of cl100k.
+            #[cfg(any(feature = "cl100k", feature = "claude-legacy"))]
+            Profile::Cl100k | Profile::ClaudeLegacy => CL100K_CHARACTERS,
+            _ => O200K_CHARACTERS,
+        }
+    }
+
     fn tables(self) -> &'static Tables {
         self.built_in().unwrap_or(&O200K)
     }
@@ -66,6 +83,9 @@ pub struct ScaledEstimate {
     /// The estimate plus an extra cost for runs of characters that natural text does not have.
     /// Budgets are enforced with it.
     pub cautious: u64,
+    /// The cautious estimate with the greatest cost of each character beyond ASCII, except in
+    /// sequences that tokens contain.
+    pub greatest: u64,
 }
 
 /// Returns the estimated tokens of `text`, which may be any bytes. O(n), about 200 MB/s in a WASM
@@ -94,7 +114,7 @@ pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
     // Shorter texts repeat too few words.
     const SHORT: usize = 512;
     if text.len() < SHORT {
-        Sum::new(profile.tables(), None).scan(text)
+        Sum::new(profile.tables(), profile.characters(), None).scan(text)
     } else {
         scaled_estimate_in(&mut WordCache::default(), text, profile)
     }
@@ -104,7 +124,14 @@ pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
 /// `words`. O(n), one pass.
 #[must_use]
 pub fn scaled_estimate_in(words: &mut WordCache, text: &[u8], profile: Profile) -> ScaledEstimate {
-    Sum::new(profile.tables(), Some(&mut words.0)).scan(text)
+    Sum::new(profile.tables(), profile.characters(), Some(&mut words.0)).scan(text)
+}
+
+/// Returns the cost, in 1/4096 token, of the control characters in a text, which the tables do not
+/// distinguish from punctuation.
+fn controls(text: &[u8]) -> i64 {
+    let is_control = |byte: &&u8| **byte < b'\t' || (**byte > b'\r' && **byte < b' ');
+    text.iter().filter(is_control).count() as i64 * ONE
 }
 
 impl Sum<'_> {
@@ -113,7 +140,14 @@ impl Sum<'_> {
         scan::scan(text, &mut self);
         let least = text.len() as u64 * ONE.unsigned_abs() / 16;
         let weight = |total: i64| total.max(0).unsigned_abs().max(least);
-        ScaledEstimate { estimate: weight(self.total), cautious: weight(self.total + self.caution) }
+        ScaledEstimate {
+            estimate: weight(self.total),
+            cautious: weight(self.total + self.caution),
+            // The further costs are themselves means over what no table distinguishes.
+            greatest: weight(
+                self.total + self.caution + self.greatest_caution * 9 / 8 + controls(text),
+            ),
+        }
     }
 }
 
@@ -124,6 +158,34 @@ mod tests {
     #[test]
     fn every_text_has_a_minimum_cost() {
         assert!(estimate(&b" ".repeat(32_000), Profile::O200k) >= 2_000);
+    }
+
+    /// Real counts: 50 for the repeated letter, 25 for the pairs, 3 for each Braille character, one
+    /// for two brackets.
+    #[test]
+    fn text_of_no_language_has_its_greatest_cost() {
+        let cost = |text: &str| scaled_estimate(text.as_bytes(), Profile::O200k).greatest / 4096;
+        for (text, tokens) in [
+            ("p".repeat(100), 50),
+            ("ab".repeat(100), 25),
+            ("\u{2801}\u{28ff}".repeat(50), 300),
+            ("[".repeat(2_000), 1_000),
+            ("\0".repeat(200), 100),
+        ] {
+            assert!(cost(&text) * 6 >= tokens * 5, "{}: {text:.20}", cost(&text));
+        }
+    }
+
+    #[test]
+    fn natural_words_have_their_mean_cost() {
+        for text in [
+            "The booking of the harbour house was confirmed on Monday by the owner.",
+            "Der Termin für die Prüfung wurde am Montag bestätigt.",
+            "Бронирование дома у моря было подтверждено в понедельник.",
+        ] {
+            let all = scaled_estimate(text.as_bytes(), Profile::O200k);
+            assert!(all.greatest * 2 < all.cautious * 3, "{text}: {all:?}");
+        }
     }
 
     #[test]

@@ -132,18 +132,18 @@ impl Estimator {
             Method::Lexical => {
                 let weight = weigh(text, self.profile);
                 if is_ascii(text) {
-                    return weight;
+                    return ScaledEstimate { cautious: weight.greatest, ..weight };
                 }
                 let characters = characters(text);
                 let ascii = text.iter().filter(|byte| byte.is_ascii()).count() as u64;
                 let wide = characters - ascii.min(characters);
                 let cautious =
                     weight.cautious + weight.cautious / 20 * 7 * wide / characters.max(1);
-                ScaledEstimate { cautious, ..weight }
+                ScaledEstimate { cautious: cautious.max(weight.greatest), ..weight }
             }
             Method::Chars4 => {
                 let fine = characters(text) * COST_SCALE * 3 / 10;
-                ScaledEstimate { estimate: fine, cautious: fine }
+                ScaledEstimate { estimate: fine, cautious: fine, greatest: fine }
             }
         }
     }

@@ -47,12 +47,20 @@ pub(super) trait Sink {
     fn id(&mut self, run: &[u8]);
     /// Receives a `\uXXXX` escape, keyed by its first digit.
     fn unicode_escape(&mut self, key: usize);
-    /// Receives one character beyond ASCII. `first` is true for the first in a run of such
-    /// characters.
-    fn wide(&mut self, first: bool, character: &[u8]);
-    /// Receives the length of a run of more than 12 punctuation characters, before the events of
-    /// that run. `alike` is true if half of the characters equal the one before.
-    fn long_punctuation(&mut self, length: usize, alike: bool);
+    /// Receives one character beyond ASCII. `ascii` has the two characters before it if it is the
+    /// first in a run of such characters. Each that is not a letter is a space.
+    fn wide(&mut self, ascii: Option<[u8; 2]>, character: &[u8]);
+    /// Receives a run of more than 12 punctuation characters, or of more than 6 that are alike,
+    /// before the events of that run. `alike` is true if half of the characters equal the one
+    /// before.
+    fn long_punctuation(&mut self, run: &[u8], alike: bool);
+    /// Receives a run of three or more punctuation characters after a space, before its event.
+    fn spaced_punctuation(&mut self, key: usize, run: &[u8]);
+    /// Receives an escape after a space, before its event.
+    fn spaced_escape(&mut self);
+    /// Receives, before its event, the number of places in a run of white space at which different
+    /// characters meet.
+    fn mixed_space(&mut self, changes: usize);
     /// Receives the cost of the rest of a very long event, in 1/256 token.
     fn tail(&mut self, cost: usize);
 }
@@ -258,6 +266,9 @@ impl<S: Sink> Reader<'_, '_, S> {
         let (mut newlines, mut indent, mut tabs) = (1usize, length - 1, 0usize);
         if run.first() != Some(&b'\n') || !rest_is_blank {
             (newlines, indent) = (0, 0);
+            let same = |a: u8, b: u8| a == b || (a == b'\r' && b == b'\n');
+            let changes = run.iter().zip(run.iter().skip(1)).filter(|(a, b)| !same(**a, **b));
+            self.sink.mixed_space(changes.count());
             for byte in run {
                 match byte {
                     b' ' => indent += 1,
@@ -305,8 +316,13 @@ impl<S: Sink> Reader<'_, '_, S> {
         let end = (at + width).min(text.len());
         let before = at.checked_sub(1).and_then(|before| class_at(text, before));
         self.sink.ends_at(end);
+        let letter = |back: usize| {
+            let byte = at.checked_sub(back).and_then(|before| text.get(before)).copied();
+            byte.filter(u8::is_ascii_alphabetic).unwrap_or(b' ')
+        };
         let first = before != Some(Class::NonAscii);
-        self.sink.wide(first, text.get(at..end).unwrap_or_default());
+        let ascii = first.then(|| [letter(2), letter(1)]);
+        self.sink.wide(ascii, text.get(at..end).unwrap_or_default());
         (end, if width == 2 { Pending::TWO_BYTES } else { Pending::NOTHING })
     }
 }

@@ -5,6 +5,7 @@
 //! words by shape, digit runs, ids, Unicode escapes; then bytes: punctuation, white space, letter
 //! pairs, id pairs, characters of two, three and four bytes.
 
+use super::characters::{Characters, RUN, SPACE};
 use super::scan::{
     DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
 };
@@ -118,7 +119,9 @@ fn byte_at<const N: usize>(table: &[u8; N], at: usize) -> i64 {
 pub(super) struct Word {
     /// The letters of the word, with the first in the lowest byte.
     letters: u64,
-    key: u32,
+    key: u16,
+    /// The further cost of a word that is no usual one, in 1/4096 token.
+    further: u16,
     cost: i32,
 }
 
@@ -144,6 +147,11 @@ pub(super) struct Sum<'a> {
     /// The additional cost, in 1/4096 token, of runs that natural text does not have. It is the
     /// difference between their maximum and mean cost.
     pub(super) caution: i64,
+    /// The further cost, in 1/4096 token, of characters and words at their greatest cost.
+    pub(super) greatest_caution: i64,
+    /// The two characters before the next one beyond ASCII.
+    before: [u32; 2],
+    characters: Characters,
 }
 
 /// Calls `step` for each byte, in a loop of four bytes per iteration, because the WASM component
@@ -201,12 +209,50 @@ pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
     }
 }
 
+/// Returns the further cost, in 1/4096 token, of a word of `length` letters whose mean cost is
+/// `cost`. Words that no language has consist of more tokens than their letter pairs suggest. They
+/// are recognized by a high mean cost for their length.
+#[inline]
+fn further_cost(length: usize, cost: i64) -> i64 {
+    let more = cost - ONE;
+    if length < 2 || more <= 0 {
+        return 0;
+    }
+    // The tokens after the first, for each letter after the first.
+    let rate = more / (length as i64 - 1);
+    more * ((rate - ONE / 12) * 7).clamp(0, ONE * 7 / 8) / ONE
+}
+
+/// Returns the code point of a character of two to four bytes.
+#[inline]
+fn code_point(bytes: &[u8]) -> u32 {
+    let low = |byte: u8| u32::from(byte & 63);
+    match *bytes {
+        [a, b] => u32::from(a & 31) << 6 | low(b),
+        [a, b, c] => u32::from(a & 15) << 12 | low(b) << 6 | low(c),
+        [a, b, c, d] => u32::from(a & 7) << 18 | low(b) << 12 | low(c) << 6 | low(d),
+        _ => 0x80,
+    }
+}
+
 /// The maximum number of letters in a run that counts as a natural word.
 const LONG_WORD: usize = 23;
 
 impl<'a> Sum<'a> {
-    pub(super) fn new(tables: &'a Tables, words: Option<&'a mut [Word; WORDS]>) -> Self {
-        Self { tables, words, total: 0, caution: 0 }
+    pub(super) fn new(
+        tables: &'a Tables,
+        characters: Characters,
+        words: Option<&'a mut [Word; WORDS]>,
+    ) -> Self {
+        Self {
+            tables,
+            characters,
+            words,
+            total: 0,
+            caution: 0,
+            greatest_caution: 0,
+            before: [SPACE; 2],
+        }
     }
 
     #[inline]
@@ -225,18 +271,37 @@ impl<'a> Sum<'a> {
     fn new_word(&mut self, key: usize, letters: u64) {
         let bytes = letters.to_le_bytes();
         let cost = self.cost(key, bytes.get(..key % LENGTHS).unwrap_or_default());
+        let further = further_cost(key % LENGTHS, cost);
         self.total += cost;
+        self.greatest_caution += further;
         if let Some(words) = &mut self.words
             && let Some(word) = words.get_mut(usize::from(Word::place(key, letters)))
         {
-            *word = Word { letters, key: key as u32, cost: cost as i32 };
+            let further = u16::try_from(further).unwrap_or(u16::MAX);
+            *word = Word { letters, key: key as u16, further, cost: cost as i32 };
         }
+    }
+
+    /// Adds the further cost of a single letter: it is one token with the mark before it, such as
+    /// `"x`, or two.
+    #[inline(never)]
+    fn single_letter(&mut self, key: usize, text: &[u8], at: usize) {
+        let Some(mark) = at.checked_sub(1).and_then(|before| text.get(before)) else { return };
+        let letter = text.get(at).copied().unwrap_or_default();
+        let tokens = match mark {
+            0x80.. => 1,
+            mark if !mark.is_ascii_punctuation() => return,
+            mark if self.characters.is_pair(*mark, letter) => 1,
+            _ => 2,
+        };
+        self.greatest_caution += (tokens * ONE - word_at(&self.tables.words, key)).max(0);
     }
 
     #[inline(never)]
     fn long_word(&mut self, key: usize, letters: &[u8]) {
         let cost = self.cost(key, letters);
         self.total += cost;
+        self.greatest_caution += further_cost(letters.len(), cost);
         if letters.len() > LONG_WORD {
             self.caution += (letters.len() as i64 * ONE / 2 - cost).max(0);
         }
@@ -246,6 +311,9 @@ impl<'a> Sum<'a> {
 impl Sink for Sum<'_> {
     #[inline(always)]
     fn word(&mut self, key: usize, text: &[u8], from: usize, to: usize) {
+        if to - from == 1 {
+            self.single_letter(key, text, from);
+        }
         if to - from <= 8
             && let Some(eight) = text.get(from..).and_then(|rest| rest.first_chunk())
         {
@@ -255,9 +323,10 @@ impl Sink for Sum<'_> {
                 let word = words.get(usize::from(Word::place(key, letters)));
                 if let Some(word) = word
                     && word.letters == letters
-                    && word.key == key as u32
+                    && word.key == key as u16
                 {
                     self.total += i64::from(word.cost);
+                    self.greatest_caution += i64::from(word.further);
                     return;
                 }
             }
@@ -292,22 +361,56 @@ impl Sink for Sum<'_> {
         self.total += word_at(&self.tables.escapes, key);
     }
 
-    fn wide(&mut self, first: bool, character: &[u8]) {
-        self.total += match wide_key(first, character) {
+    fn wide(&mut self, ascii: Option<[u8; 2]>, bytes: &[u8]) {
+        let cost = match wide_key(ascii.is_some(), bytes) {
             (2, row) => byte_at(&self.tables.two_bytes, row) << 6,
             (3, row) => byte_at(&self.tables.three_bytes, row) << 6,
             (4, row) => byte_at(&self.tables.four_bytes, row) << 6,
             _ => ONE,
         };
+        self.total += cost;
+        let character = code_point(bytes);
+        if let Some(ascii) = ascii {
+            self.before = ascii.map(u32::from);
+        }
+        // A word begins a token. A sequence that tokens contain has its mean cost, any other the
+        // greatest.
+        let begins = self.before[1] == SPACE || self.before == [character; 2];
+        if begins || !self.characters.is_usual(self.before, character) {
+            self.greatest_caution += (self.characters.tokens(character) * ONE - cost).max(0);
+        }
+        self.before = [self.before[1], character];
     }
 
     /// Adds an extra cost for a long punctuation run to the cautious estimate. Repeated pairs such
     /// as `{"{"{"` would be estimated far too low. Lines of one character are common, and really
     /// cost little.
-    fn long_punctuation(&mut self, length: usize, alike: bool) {
+    fn long_punctuation(&mut self, run: &[u8], alike: bool) {
         if !alike {
-            self.caution += length as i64 * ONE / 3;
+            self.caution += run.len() as i64 * ONE / 3;
+            return;
         }
+        let tokens = run.iter().map(|byte| self.characters.run_tokens(*byte)).sum::<i64>();
+        let changes = run.windows(2).filter(|pair| pair.first() != pair.last()).count();
+        self.greatest_caution += tokens * ONE / RUN as i64 + changes as i64 * ONE / 2;
+    }
+
+    /// Adds a further cost for a run that is no operator. The key is a hash, which such a run has
+    /// in common with a cheap one.
+    fn spaced_punctuation(&mut self, key: usize, run: &[u8]) {
+        let changes = run.windows(2).filter(|pair| pair.first() != pair.last()).count();
+        if changes > 1 {
+            let cost = byte_at(&self.tables.punctuation, key) << 6;
+            self.greatest_caution += (changes as i64 * ONE * 3 / 4 - cost).max(0);
+        }
+    }
+
+    fn spaced_escape(&mut self) {
+        self.greatest_caution += ONE / 2;
+    }
+
+    fn mixed_space(&mut self, changes: usize) {
+        self.greatest_caution += changes.saturating_sub(2) as i64 * ONE;
     }
 
     fn tail(&mut self, cost: usize) {

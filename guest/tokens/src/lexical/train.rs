@@ -4,6 +4,9 @@
 //! The tables are means of events, not a regression on totals, so that errors in one kind of text
 //! do not hide in another.
 
+use super::characters::{
+    Characters, EAST_ASIAN, ENTRIES_AT, PAIR, RUN, SEQUENCES_AT, SPACE, entry, sequence_hash,
+};
 use super::scan::{
     DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
     scan,
@@ -164,16 +167,24 @@ impl Sink for Count<'_> {
         }
     }
 
-    fn wide(&mut self, first: bool, character: &[u8]) {
+    fn wide(&mut self, ascii: Option<[u8; 2]>, character: &[u8]) {
         let starts = self.in_event();
-        let (width, row) = wide_key(first, character);
+        let (width, row) = wide_key(ascii.is_some(), character);
         let table = width.checked_sub(2).and_then(|at| self.trainer.wide.get_mut(at));
         if let Some(mean) = table.and_then(|table| table.get_mut(row)) {
             mean.add(starts);
         }
     }
 
-    fn long_punctuation(&mut self, _: usize, _: bool) {}
+    // Further costs depend on the text, not on counted events.
+
+    fn long_punctuation(&mut self, _: &[u8], _: bool) {}
+
+    fn spaced_punctuation(&mut self, _: usize, _: &[u8]) {}
+
+    fn spaced_escape(&mut self) {}
+
+    fn mixed_space(&mut self, _: usize) {}
 
     fn tail(&mut self, _: usize) {}
 }
@@ -288,7 +299,60 @@ fn byte(value: f64) -> u8 {
 #[must_use]
 pub fn estimate_with(tables: &[u8; TABLE_BYTES], text: &[u8]) -> u64 {
     let tables = Tables::read(tables);
-    let mut sum = Sum::new(&tables, None);
+    let mut sum = Sum::new(&tables, Characters::new(&[]), None);
     scan(text, &mut sum);
     (sum.total.max(0).unsigned_abs() + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
+}
+
+/// Returns the bytes of a file of the greatest costs of characters. `tokens` returns the number of
+/// tokens of a text, `vocabulary` has the bytes of each token, and `set_bytes`, a power of two, is
+/// the size of the set of sequences.
+#[must_use]
+pub fn characters(
+    tokens: impl Fn(&str) -> usize,
+    vocabulary: impl Iterator<Item = Vec<u8>>,
+    set_bytes: usize,
+) -> Vec<u8> {
+    let mut file = vec![0; SEQUENCES_AT + set_bytes];
+    let ascii = (0..ENTRIES_AT).filter_map(|code| char::from_u32(code as u32));
+    for (run, character) in file.iter_mut().zip(ascii.clone()) {
+        *run = u8::try_from(tokens(&character.to_string().repeat(RUN))).unwrap_or(u8::MAX);
+    }
+    for character in char::from_u32(0x80).into_iter().flat_map(|first| first..=char::MAX) {
+        let at = entry(character.into());
+        if let Some(four) = file.get_mut(ENTRIES_AT + at / 4) {
+            let shift = at % 4 * 2;
+            let own = tokens(&character.to_string()).clamp(1, 4) as u8 - 1;
+            let greatest = own.max(*four >> shift & 3);
+            *four = *four & !(3 << shift) | greatest << shift;
+        }
+    }
+    let mut add = |before: [u32; 2], character: u32| {
+        let bit = sequence_hash(before, character) as usize % (set_bytes * 8);
+        if let Some(byte) = file.get_mut(SEQUENCES_AT + bit / 8) {
+            *byte |= 1 << (bit % 8);
+        }
+    };
+    for mark in ascii.clone().filter(char::is_ascii_punctuation) {
+        for letter in ascii.clone().filter(char::is_ascii_alphabetic) {
+            if tokens(&format!("{mark}{letter}")) == 1 {
+                add([PAIR, mark.into()], letter.into());
+            }
+        }
+    }
+    for token in vocabulary {
+        let Ok(text) = String::from_utf8(token) else { continue };
+        let is_separator = |letter: char| letter.is_ascii() && !letter.is_ascii_alphabetic();
+        let code = |letter: char| if is_separator(letter) { SPACE } else { letter.into() };
+        let codes: Vec<u32> = text.chars().map(code).collect();
+        let mut before = [0, 0];
+        for (at, code) in codes.iter().enumerate() {
+            // A sequence of fewer characters counts in East Asian scripts only.
+            if *code > 0x7F && at > 0 && (at > 1 || *code >= EAST_ASIAN) {
+                add(before, *code);
+            }
+            before = [before[1], *code];
+        }
+    }
+    file
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
-use context_guard_core::tokens::lexical::train::{TABLE_BYTES, Trainer, estimate_with};
+use context_guard_core::tokens::lexical::train::{TABLE_BYTES, Trainer, characters, estimate_with};
 use tiktoken_rs::CoreBPE;
 
 /// The tokenizer that the tables approximate.
@@ -16,12 +16,13 @@ enum Tokenizer {
     Cl100k,
 }
 
-/// Computes the tables of the `lexical` estimator from a folder of text.
+/// Computes the tables of the `lexical` estimator from a folder of text, or from the tokenizer.
 #[derive(Parser)]
 struct Arguments {
-    /// A folder. Every UTF-8 file at any depth counts.
+    /// A folder. Every UTF-8 file at any depth counts. Without it, the greatest costs of characters
+    /// are computed, which depend on the tokenizer alone.
     #[arg(long)]
-    texts: PathBuf,
+    texts: Option<PathBuf>,
     /// The tokenizer that the tables approximate.
     #[arg(long, value_enum, default_value = "o200k")]
     tokenizer: Tokenizer,
@@ -39,9 +40,14 @@ fn main() -> Result<()> {
         Tokenizer::O200k => tiktoken_rs::o200k_base_singleton(),
         Tokenizer::Cl100k => tiktoken_rs::cl100k_base_singleton(),
     };
+    let Some(folder) = &arguments.texts else {
+        let file = characters_of(tokenizer, arguments.tokenizer);
+        return std::fs::write(&arguments.out, file)
+            .with_context(|| arguments.out.display().to_string());
+    };
     let mut texts = Vec::new();
-    read(&arguments.texts, &mut texts)?;
-    ensure!(texts.len() >= 2, "{} holds fewer than two texts", arguments.texts.display());
+    read(folder, &mut texts)?;
+    ensure!(texts.len() >= 2, "{} holds fewer than two texts", folder.display());
     texts.sort();
     // Every fifth text is left out: texts that the tables were made from prove nothing.
     let mut trainer = Trainer::default();
@@ -76,6 +82,17 @@ fn main() -> Result<()> {
         arguments.least
     );
     Ok(())
+}
+
+/// Returns the file of the greatest costs of characters under a tokenizer.
+fn characters_of(tokenizer: &CoreBPE, name: Tokenizer) -> Vec<u8> {
+    // The sizes of the vocabularies, and of sets in which a seventh of the bits is in use.
+    let (tokens, set_bytes) = match name {
+        Tokenizer::O200k => (199_998, 1 << 15),
+        Tokenizer::Cl100k => (100_256, 1 << 12),
+    };
+    let vocabulary = (0..tokens).filter_map(|token| tokenizer.decode_bytes(&[token]).ok());
+    characters(|text| tokenizer.encode_ordinary(text).len(), vocabulary, set_bytes)
 }
 
 /// Returns for each byte of a text true if a token begins there.

@@ -49,8 +49,12 @@ impl<S: Sink> Reader<'_, '_, S> {
         if text.get(end.wrapping_sub(1)) == Some(&b'\\') && is_escape(text, end) {
             return self.escape(end, hash, rest);
         }
+        let key = punctuation_key(hash, rest, follows);
+        if spaced && end - start > 2 {
+            self.sink.spaced_punctuation(key, text.get(start..end).unwrap_or_default());
+        }
         self.sink.ends_at(end);
-        self.sink.punctuation(punctuation_key(hash, rest, follows));
+        self.sink.punctuation(key);
         end
     }
 
@@ -72,8 +76,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         let before = std::iter::once(&0).chain(run);
         let same = run.iter().zip(before).filter(|(byte, before)| byte == before).count();
         let alike = same * 2 >= length;
-        if length > 12 {
-            self.sink.long_punctuation(length, alike);
+        if length > 12 || alike {
+            self.sink.long_punctuation(run, alike);
         }
         if length >= 8 && alike {
             self.sink.ends_at(end);
@@ -104,6 +108,9 @@ impl<S: Sink> Reader<'_, '_, S> {
     #[inline(never)]
     fn escape(&mut self, at: usize, hash: u32, length: usize) -> usize {
         let letter = self.text.get(at).copied().unwrap_or_default();
+        if at.checked_sub(length + 1).and_then(|before| self.text.get(before)) == Some(&b' ') {
+            self.sink.spaced_escape();
+        }
         let digits = self.text.get(at + 1..at + 5);
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         if let (b'u', Some([first, ..])) = (letter, digits) {

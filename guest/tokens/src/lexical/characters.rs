@@ -1,0 +1,83 @@
+//! The greatest cost of characters beyond ASCII. The tables of events hold mean costs, which are too
+//! low for scripts and sequences that the measured text did not have.
+//!
+//! A file has, in this order: the tokens of a run of 64 of each ASCII character; the tokens of each character alone, up to
+//! U+FFFF; the greatest number of tokens of each block of 64 characters above that; both in two
+//! bits, less one. Then a set of the sequences that tokens contain: three characters or, in East
+//! Asian scripts, two, and the tokens of a mark and a letter. The set is a hash table of bits, so
+//! that it contains some other sequences too.
+
+/// The number of characters that the file has an entry for each.
+pub(super) const BASIC_CHARACTERS: usize = 1 << 16;
+/// The number of blocks of 64 characters that the file has an entry for each.
+pub(super) const BLOCKS: usize = (0x11_0000 - BASIC_CHARACTERS) / 64;
+/// The offset of the set of sequences in a file.
+pub(super) const SEQUENCES_AT: usize = ENTRIES_AT + (BASIC_CHARACTERS + BLOCKS) / 4;
+/// The number of ASCII characters, and the offset of the entries of all others.
+pub(super) const ENTRIES_AT: usize = 128;
+/// The length of the runs of one character that were measured.
+pub(super) const RUN: usize = 64;
+/// The character that stands for all that separates words.
+pub(super) const SPACE: u32 = 0x20;
+/// The first of the two characters before a letter whose token has a mark only.
+pub(super) const PAIR: u32 = 1;
+/// The first character of the scripts whose words are too short for sequences of three.
+pub(super) const EAST_ASIAN: u32 = 0x2E80;
+
+/// The greatest costs of characters under one tokenizer.
+#[derive(Clone, Copy)]
+pub(super) struct Characters {
+    file: &'static [u8],
+}
+
+impl Characters {
+    /// Uses a file of costs. The length of its set of sequences must be a power of two.
+    pub(super) const fn new(file: &'static [u8]) -> Self {
+        Self { file }
+    }
+
+    /// Returns the number of tokens, 1 to 4, of a character beyond ASCII alone.
+    #[inline]
+    pub(super) fn tokens(self, character: u32) -> i64 {
+        let at = entry(character);
+        // A file that is too short has no cheap characters.
+        self.file.get(ENTRIES_AT + at / 4).map_or(4, |four| i64::from(four >> (at % 4 * 2) & 3) + 1)
+    }
+
+    /// Returns the number of tokens of a run of [`RUN`] times the ASCII character `byte`.
+    #[inline]
+    pub(super) fn run_tokens(self, byte: u8) -> i64 {
+        self.file.get(usize::from(byte)).map_or(RUN as i64, |tokens| i64::from(*tokens))
+    }
+
+    /// Returns true if a mark and the letter after it are one token.
+    #[inline]
+    pub(super) fn is_pair(self, mark: u8, letter: u8) -> bool {
+        self.is_usual([PAIR, mark.into()], letter.into())
+    }
+
+    /// Returns true if tokens contain the character `character` after the two characters `before`.
+    #[inline]
+    pub(super) fn is_usual(self, before: [u32; 2], character: u32) -> bool {
+        let Some(set) = self.file.get(SEQUENCES_AT..) else { return false };
+        let bit = sequence_hash(before, character) as usize % (set.len() * 8).max(1);
+        set.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+    }
+}
+
+/// Returns the index of the entry for a character.
+pub(super) fn entry(character: u32) -> usize {
+    match character as usize {
+        basic @ ..BASIC_CHARACTERS => basic,
+        other => BASIC_CHARACTERS + (other - BASIC_CHARACTERS) / 64,
+    }
+}
+
+/// Returns the hash of a character with those before it that count for its script.
+#[inline]
+pub(super) fn sequence_hash(before: [u32; 2], character: u32) -> u32 {
+    let [first, second] = if character >= EAST_ASIAN { [0, before[1]] } else { before };
+    let mixed = first.wrapping_mul(0x85EB_CA6B) ^ second.wrapping_mul(0xC2B2_AE35) ^ character;
+    let mixed = mixed.wrapping_mul(0x9E37_79B1);
+    (mixed ^ mixed >> 15).wrapping_mul(0x2C1B_3C6D) >> 8
+}

@@ -1,0 +1,174 @@
+//! Budgets hold for text that no table was measured with: every script, notation and noise.
+
+use context_guard_core::tokens::{Estimator, Profile};
+use context_guard_test_support::answer::o200k;
+use context_guard_test_support::{Result, ensure};
+use serde_json::json;
+
+/// A generator of the same pseudo-random numbers on each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % bound
+    }
+
+    fn word(&mut self, characters: &[char], lengths: std::ops::Range<usize>) -> String {
+        let length = lengths.start + self.below(lengths.len());
+        (0..length).map(|_| characters[self.below(characters.len())]).collect()
+    }
+}
+
+/// The characters of kinds of text: alphabets of words, by their first and last character.
+const SCRIPTS: [(&str, &[(u32, u32)]); 64] = [
+    ("Latin accents", &[(0xC0, 0xFF)]),
+    ("Latin extended", &[(0x100, 0x24F)]),
+    ("phonetic", &[(0x250, 0x2AF)]),
+    ("combining marks", &[(0x61, 0x7A), (0x300, 0x36F), (0x300, 0x36F)]),
+    ("Greek", &[(0x3B1, 0x3C9)]),
+    ("polytonic Greek", &[(0x1F00, 0x1F15), (0x1F70, 0x1F7D), (0x3B1, 0x3C9)]),
+    ("Cyrillic", &[(0x430, 0x44F)]),
+    ("Cyrillic supplement", &[(0x460, 0x52F)]),
+    ("Armenian", &[(0x561, 0x587)]),
+    ("Hebrew", &[(0x5D0, 0x5EA)]),
+    ("pointed Hebrew", &[(0x5D0, 0x5EA), (0x5B0, 0x5BC)]),
+    ("Arabic", &[(0x627, 0x64A)]),
+    ("vowelled Arabic", &[(0x627, 0x64A), (0x64B, 0x652)]),
+    ("Syriac", &[(0x710, 0x74A)]),
+    ("Thaana", &[(0x780, 0x7B1)]),
+    ("N'Ko", &[(0x7C0, 0x7EA)]),
+    ("Samaritan", &[(0x800, 0x82D)]),
+    ("Devanagari", &[(0x904, 0x94D)]),
+    ("Bengali", &[(0x985, 0x9B9)]),
+    ("Gujarati", &[(0xA85, 0xAB9)]),
+    ("Tamil", &[(0xB85, 0xBC2)]),
+    ("Telugu", &[(0xC05, 0xC39)]),
+    ("Malayalam", &[(0xD05, 0xD4D)]),
+    ("Sinhala", &[(0xD85, 0xDC6)]),
+    ("Thai", &[(0xE01, 0xE3A), (0xE40, 0xE4E)]),
+    ("Lao", &[(0xE81, 0xECD)]),
+    ("Tibetan", &[(0xF40, 0xFBC)]),
+    ("Burmese", &[(0x1000, 0x103F)]),
+    ("Georgian", &[(0x10A0, 0x10FF)]),
+    ("decomposed Hangul", &[(0x1100, 0x1112), (0x1161, 0x1175), (0x11A8, 0x11C2)]),
+    ("Ethiopic", &[(0x1200, 0x135A)]),
+    ("Cherokee", &[(0x13A0, 0x13F5)]),
+    ("syllabics", &[(0x1401, 0x166C)]),
+    ("Ogham", &[(0x1681, 0x169A)]),
+    ("runes", &[(0x16A0, 0x16EA)]),
+    ("Khmer", &[(0x1780, 0x17D2)]),
+    ("Mongolian", &[(0x1820, 0x1877)]),
+    ("Balinese", &[(0x1B05, 0x1B4B)]),
+    ("superscripts", &[(0x2070, 0x209C)]),
+    ("currency", &[(0x20A0, 0x20BF)]),
+    ("arrows", &[(0x2190, 0x21FF)]),
+    ("operators", &[(0x2200, 0x22FF)]),
+    ("box drawing", &[(0x2500, 0x257F)]),
+    ("blocks", &[(0x2580, 0x259F)]),
+    ("dingbats", &[(0x2700, 0x27BF)]),
+    ("Braille", &[(0x2800, 0x28FF)]),
+    ("Glagolitic", &[(0x2C00, 0x2C5F)]),
+    ("Tifinagh", &[(0x2D30, 0x2D67)]),
+    ("radicals", &[(0x2F00, 0x2FD5)]),
+    ("kana", &[(0x3041, 0x3096), (0x30A1, 0x30FA)]),
+    ("common CJK", &[(0x4E00, 0x51FF)]),
+    ("rare CJK", &[(0x3400, 0x4DBF)]),
+    ("Yi", &[(0xA000, 0xA48C)]),
+    ("Vai", &[(0xA500, 0xA60B)]),
+    ("Hangul", &[(0xAC00, 0xD7A3)]),
+    ("private use", &[(0xE0A0, 0xE0D4), (0xF000, 0xF2E0)]),
+    ("presentation forms", &[(0xFB50, 0xFBB1), (0xFE70, 0xFEFC)]),
+    ("fullwidth", &[(0xFF01, 0xFF5E)]),
+    ("cuneiform", &[(0x1_2000, 0x1_2399)]),
+    ("hieroglyphs", &[(0x1_3000, 0x1_342E)]),
+    ("music", &[(0x1_D100, 0x1_D126)]),
+    ("mathematical letters", &[(0x1_D400, 0x1_D7CB)]),
+    ("emoji", &[(0x1_F300, 0x1_F64F), (0x200D, 0x200D), (0x1_F3FB, 0x1_F3FF)]),
+    ("ideographs beyond the basic plane", &[(0x2_0000, 0x2_A6D6)]),
+];
+
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
+const MARKS: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+
+/// Returns kinds of ASCII text, each with its alphabet and the lengths of its words.
+fn notations() -> Vec<(&'static str, String, std::ops::Range<usize>)> {
+    let upper = LETTERS.to_uppercase();
+    vec![
+        ("consonants", "bcdfghjklmnpqrstvwxz".to_owned(), 3..10),
+        ("long consonants", "bcdfghjklmnpqrstvwxz".to_owned(), 12..24),
+        ("random letters", LETTERS.to_owned(), 2..10),
+        ("long random letters", LETTERS.to_owned(), 14..24),
+        ("runs of letters", LETTERS.to_owned(), 300..500),
+        ("random capitals", upper.clone(), 2..10),
+        ("mixed case", format!("{LETTERS}{upper}"), 3..12),
+        ("base32", format!("{upper}234567"), 8..60),
+        ("base58", format!("{LETTERS}{upper}123456789"), 30..44),
+        ("hexadecimal", "0123456789abcdef".to_owned(), 4..40),
+        ("digits", "0123456789".to_owned(), 1..300),
+        ("genes", "ACGT".to_owned(), 20..60),
+        ("marks", MARKS.to_owned(), 2..10),
+        ("runs of marks", MARKS.to_owned(), 200..400),
+        ("brackets", "[](){}<>".to_owned(), 2..60),
+        ("nested brackets", "[".to_owned(), 100..900),
+        ("braces and quotes", "{\"".to_owned(), 20..90),
+        ("quotes and commas", "\",".to_owned(), 4..90),
+        ("letters and marks", format!("{LETTERS}{MARKS}"), 3..30),
+        ("escapes", "\\ntru\"0".to_owned(), 3..20),
+        ("Morse", ".-".to_owned(), 1..6),
+        ("controls", "\u{1}\u{2}\u{7}\u{8}\u{e}\u{1b}\u{1f}".to_owned(), 2..9),
+        ("zeros", "\0".to_owned(), 2..30),
+        ("zero width", format!("{LETTERS}\u{200b}\u{200d}\u{feff}\u{2060}"), 3..9),
+        ("mixed scripts", "abcабвאבגابت一二三あいうกขค".to_owned(), 2..9),
+    ]
+}
+
+/// Returns the forms in which words occur: a text, a run, records, keys, and JSON in a text.
+fn forms(words: &[String]) -> Vec<(&'static str, String)> {
+    let records: Vec<_> =
+        words.chunks(2).enumerate().map(|(id, pair)| json!({"id": id, "v": pair})).collect();
+    let keys = words.iter().rev().fold(json!(1), |inner, word| json!({word.as_str(): inner}));
+    let lines = words.iter().map(|word| format!("2026-01-01T00:00:00Z INFO {word}\n"));
+    vec![
+        ("text", words.join(" ")),
+        ("run", words.concat()),
+        ("records", json!(records).to_string()),
+        ("keys", keys.to_string()),
+        ("log", lines.collect()),
+        ("JSON in a text", json!(json!(words).to_string()).to_string()),
+    ]
+}
+
+#[test]
+fn costs_cover_every_script_and_notation() -> Result<()> {
+    let mut random = Random(7);
+    let mut kinds: Vec<(&str, Vec<char>, std::ops::Range<usize>)> = SCRIPTS
+        .iter()
+        .map(|(name, ranges)| {
+            let all = ranges.iter().flat_map(|(first, last)| *first..=*last);
+            (*name, all.filter_map(char::from_u32).collect(), 2..9)
+        })
+        .collect();
+    kinds.extend(
+        notations()
+            .into_iter()
+            .map(|(name, alphabet, lengths)| (name, alphabet.chars().collect(), lengths)),
+    );
+    let estimator = Estimator { profile: Profile::O200k, ..Estimator::default() };
+    let mut worst: Vec<String> = Vec::new();
+    for (name, characters, lengths) in &kinds {
+        let words: Vec<String> =
+            (0..100).map(|_| random.word(characters, lengths.clone())).collect();
+        for (form, text) in forms(&words) {
+            let (tokens, cost) = (o200k(&text), estimator.cost(text.as_bytes()));
+            // Budgets have a margin of a sixth: see `Estimator::allowance`. An answer has other
+            // content beside the text, so that a tenth more is within it.
+            if tokens * 10 > cost * 6 / 5 * 11 {
+                worst.push(format!("{name}, {form}: {tokens} tokens cost {cost}"));
+            }
+        }
+    }
+    ensure!(worst.is_empty(), "{worst:#?}");
+    Ok(())
+}
