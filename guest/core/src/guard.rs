@@ -3,6 +3,7 @@
 mod call;
 mod replay;
 mod ticket;
+mod unreadable;
 
 use thiserror::Error;
 
@@ -207,7 +208,12 @@ impl Guard {
                     cx.store_unavailable || endpoint.settings.cursor_mode == CursorMode::Replay;
                 call.replay = replay.as_ref().filter(|_| stores_nothing);
                 let context = call.shape_context(&endpoint, arguments, options, &query);
-                let mut shaped = shape_response(&context, message)?;
+                let mut shaped = match shape_response(&context, message) {
+                    Ok(shaped) => shaped,
+                    Err(fault) => {
+                        shape_unreadable(&context, message, &fault, &name).ok_or(fault)?
+                    }
+                };
                 shaped.record.read_only = tool.read_only;
                 shaped.record.response_mode = query.mode;
                 if call.replay.is_some() {
@@ -297,6 +303,23 @@ fn check(message: &[u8]) -> Result<(), Fault> {
     simdutf8::compat::from_utf8(message.get(ascii..).unwrap_or_default())
         .map(drop)
         .map_err(|error| Fault::Malformed((ascii + error.valid_up_to()) as u64))
+}
+
+/// Shapes an answer that cannot be read as a text, if it exceeds its budget. Returns none if it
+/// does not: such an answer passes unchanged, as without the guard.
+fn shape_unreadable(
+    context: &ShapeContext<'_>,
+    message: &[u8],
+    fault: &Fault,
+    uri: &str,
+) -> Option<Shaped<'static>> {
+    let settings = context.limits;
+    let allowance = settings.budget_for(context.options.pages, context.budget).allowance();
+    if settings.estimator.cost(message) <= allowance {
+        return None;
+    }
+    let text = unreadable::as_text(message, fault, uri)?;
+    shape_response(context, &text).ok().map(unreadable::into_owned)
 }
 
 fn shape_response<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {

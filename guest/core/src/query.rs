@@ -4,6 +4,7 @@
 pub mod aggregate;
 pub mod condition;
 mod decimal;
+mod expression;
 pub mod grep;
 pub mod names;
 pub mod path;

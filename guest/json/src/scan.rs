@@ -39,7 +39,7 @@ pub enum Kind {
     Array,
     /// A string, `""`.
     String,
-    /// A number, `true`, `false` or `null`.
+    /// A number, `true`, `false` or `null`. `NaN`, `Infinity` and `-Infinity` are numbers.
     Scalar,
 }
 
@@ -365,7 +365,8 @@ static KINDS: [Option<Kind>; 256] = {
             b'{' => Some(Kind::Object),
             b'[' => Some(Kind::Array),
             b'"' => Some(Kind::String),
-            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => Some(Kind::Scalar),
+            // `NaN` and `Infinity` are accepted as numbers.
+            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' | b'N' | b'I' => Some(Kind::Scalar),
             _ => None,
         };
         byte += 1;

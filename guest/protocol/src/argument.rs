@@ -1,5 +1,11 @@
 //! The names of the guard's own arguments, in tool calls and in the queries of REST requests.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 /// The names of the guard's own arguments. Each is accepted with [`ARGUMENT_PREFIX`] before it.
 ///
 /// The order is part of the stored information about tools: add names at the end.
@@ -31,4 +37,74 @@ pub const ARGUMENT_PREFIX: &str = "_guard_";
 #[must_use]
 pub fn is_plain_name(name: &str) -> bool {
     ARGUMENT_NAMES.iter().take(PLAIN_NAME_COUNT).any(|known| *known == name)
+}
+
+/// The name of the object argument whose members are arguments for the guard.
+pub const ARGUMENTS_OBJECT: &str = "_guard";
+
+/// The guard arguments whose values are evaluated over a whole answer, so that the caller
+/// determines how long that takes.
+const QUERY_NAMES: [&str; 8] =
+    ["fields", "response_mode", "filter_ids", "min_score", "path", "grep", "aggregate", "where"];
+
+/// Returns true if a tool call carries a query for the guard: an argument that selects, filters or
+/// aggregates. An argument of the tool counts too if it has such a name. False if `request` is not
+/// a readable tool call.
+///
+/// # Example
+///
+/// ```
+/// use context_guard_protocol::argument::has_query;
+///
+/// assert!(has_query(br#"{"params":{"arguments":{"_guard":{"grep":"x"}}}}"#));
+/// assert!(!has_query(br#"{"params":{"arguments":{"city":"Rome","limit":5}}}"#));
+/// ```
+#[must_use]
+pub fn has_query(request: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        params: Parameters<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Parameters<'a> {
+        #[serde(borrow)]
+        arguments: Arguments<'a>,
+    }
+    type Arguments<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+    fn is_query(name: &str) -> bool {
+        QUERY_NAMES.contains(&name.strip_prefix(ARGUMENT_PREFIX).unwrap_or(name))
+    }
+    let Ok(Call { params }) = serde_json::from_slice(request) else { return false };
+    params.arguments.iter().any(|(name, value)| {
+        let members = || serde_json::from_str::<Arguments<'_>>(value.get());
+        let nested = || members().is_ok_and(|members| members.keys().any(|name| is_query(name)));
+        is_query(name) || (name == ARGUMENTS_OBJECT && nested())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_of_callers_are_recognized() {
+        let call = |arguments: &str| {
+            has_query(
+                format!(r#"{{"id":1,"params":{{"name":"t","arguments":{arguments}}}}}"#).as_bytes(),
+            )
+        };
+        for query in [
+            r#"{"cursor":"c","where":"a=1"}"#,
+            r#"{"_guard_aggregate":"count"}"#,
+            r#"{"a":1,"_guard":{"limit":3,"gr\u0065p":"x"}}"#,
+        ] {
+            assert!(call(query), "{query}");
+        }
+        for other in [r#"{"cursor":"c","pages":3}"#, r#"{"a":{"where":"x"}}"#, "{}", "[]", "{"] {
+            assert!(!call(other), "{other}");
+        }
+        assert!(!has_query(br#"{"id":1,"method":"ping"}"#));
+    }
 }

@@ -6,6 +6,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::non_finite;
+
 /// The number of bytes in a cut answer that are reserved for everything except the upstream's text.
 const RESERVED_BYTES: usize = 1_600;
 /// Maximum size, in bytes, of a URI or a member that is copied from the upstream's answer. The
@@ -75,7 +77,8 @@ pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>>
     if on_fault == OnFault::Pass || (message.len() <= limit && on_fault == OnFault::Limit) {
         return None;
     }
-    let Answer { id, result } = serde_json::from_slice(message).ok()?;
+    let valid = non_finite::replaced(message);
+    let Answer { id, result } = serde_json::from_slice(valid.as_deref().unwrap_or(message)).ok()?;
     let blocks = result.content.as_ref().or(result.contents.as_ref())?;
     let is_resource = result.content.is_none();
     let mut reply = if on_fault == OnFault::Block {
@@ -232,6 +235,16 @@ mod tests {
             assert!(result["content"][1]["text"].as_str().unwrap().contains("PARTIAL"));
             assert!(result["structuredContent"]["context_guard"].is_object());
         }
+    }
+
+    #[test]
+    fn non_finite_numbers_do_not_evade_the_limit() {
+        let text = "x".repeat(50_000);
+        let message = format!(
+            r#"{{"id":1,"result":{{"structuredContent":{{"a":NaN}},"content":[{{"type":"text","text":"{text}"}}]}}}}"#
+        );
+        let cut = limit(message.as_bytes(), OnFault::Limit, 10_240).unwrap();
+        assert!(cut.len() <= 10_240, "{}", cut.len());
     }
 
     #[test]

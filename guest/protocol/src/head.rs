@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::id::RequestId;
+use crate::non_finite;
 
 /// The first MCP revision that is stateless, without sessions.
 pub const STATELESS_VERSION: &str = "2026-07-28";
@@ -99,7 +100,27 @@ impl<'a> Head<'a> {
     /// a long result is only checked to be UTF-8.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
-        Self::read_ends(message).or_else(|| serde_json::from_slice(message).ok())
+        Self::read_ends(message)
+            .or_else(|| serde_json::from_slice(message).ok())
+            .or_else(|| Self::read_non_finite(message))
+    }
+
+    /// Reads the members of a message with numbers such as `NaN`, which the guard accepts too.
+    fn read_non_finite(message: &'a [u8]) -> Option<Self> {
+        let valid = non_finite::replaced(message)?;
+        let head: Head<'_> = serde_json::from_slice(&valid).ok()?;
+        let verbatim = |text: &str| {
+            let start = text.as_ptr().addr().checked_sub(valid.as_ptr().addr())?;
+            std::str::from_utf8(message.get(start..start + text.len())?).ok()
+        };
+        let raw = |value: &RawValue| serde_json::from_str(verbatim(value.get())?).ok();
+        Some(Self {
+            id: head.id.and_then(raw),
+            method: head.method.map(|method| Cow::Owned(method.into_owned())),
+            params: head.params.and_then(raw),
+            result: head.result.and_then(verbatim),
+            error: head.error.and_then(raw),
+        })
     }
 
     /// Reads the members of a long response from its two ends, without parsing the result in
@@ -300,6 +321,15 @@ mod tests {
         ] {
             assert!(Head::read_ends(other.as_bytes()).is_none(), "{other:.80}");
         }
+    }
+
+    #[test]
+    fn non_finite_numbers_are_read() {
+        let message = br#"{"jsonrpc":"2.0","id":"x","result":{"structuredContent":{"a":NaN}}}"#;
+        let head = Head::read(message).unwrap();
+        assert_eq!((head.kind(), head.raw_id()), (Some(Kind::Response), "\"x\""));
+        assert_eq!(head.result, Some(r#"{"structuredContent":{"a":NaN}}"#));
+        assert!(Head::read(br#"{"id":1,"result":[nan]}"#).is_none());
     }
 
     #[test]

@@ -64,6 +64,7 @@ pub mod header;
 pub mod http;
 mod id;
 mod mcp;
+mod non_finite;
 pub mod path;
 mod pending;
 pub mod response;

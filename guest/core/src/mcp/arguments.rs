@@ -1,5 +1,6 @@
 //! The guard's own arguments of a tool call: separates, parses and removes them.
 
+pub use context_guard_protocol::argument::ARGUMENTS_OBJECT;
 use context_guard_protocol::argument::{ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT};
 use serde_json::{Map, Value};
 
@@ -14,8 +15,6 @@ use crate::shape::context::RequestOptions;
 
 /// Maximum number of ids in the `filter_ids` argument.
 const MAX_FILTER_IDS: usize = 1_000;
-/// The name of the object argument whose members are arguments for the guard.
-pub const ARGUMENTS_OBJECT: &str = "_guard";
 /// The guard arguments that tool schemas list as members of [`ARGUMENTS_OBJECT`]. All other guard
 /// arguments are accepted as its members too.
 pub const OBJECT_MEMBERS: [&str; 7] =

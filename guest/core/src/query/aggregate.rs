@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::condition::{compare_values, split_path, values_at};
 use super::decimal::Sum;
+use super::expression::split_parts;
 use super::names::join_names;
 use super::records::RecordSet;
 use crate::json::text::quoted;
@@ -38,9 +39,11 @@ impl Aggregates {
     /// Parses the totals that a caller requests, separated by commas.
     ///
     /// # Errors
-    /// Returns a message for the caller that shows the syntax.
+    /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
-        text.split(',').map(parse_aggregate).collect::<Option<Vec<_>>>().map(Self).ok_or_else(|| {
+        let parts = split_parts("aggregate", text)?;
+        let aggregates = parts.into_iter().map(parse_aggregate).collect::<Option<Vec<_>>>();
+        aggregates.map(Self).ok_or_else(|| {
             format!(
                 "aggregate {text:?} cannot be read: write \"count\", \"count by status\", \"sum(price.total) by city\", \"distinct(city)\", \"min(price)\", \"max(price)\" or \"avg(price)\", separated by commas"
             )

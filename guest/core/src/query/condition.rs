@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::expression::split_parts;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
@@ -44,9 +45,11 @@ impl Condition {
     /// Parses a condition: comparisons, separated by commas.
     ///
     /// # Errors
-    /// Returns a message for the caller that shows the syntax.
+    /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
-        text.split(',').map(parse_comparison).collect::<Option<Vec<_>>>().map(Self).ok_or_else(|| {
+        let parts = split_parts("where", text)?;
+        let comparisons = parts.into_iter().map(parse_comparison).collect::<Option<Vec<_>>>();
+        comparisons.map(Self).ok_or_else(|| {
             format!("where {text:?} cannot be read: write tests such as \"status=confirmed, price.total>=100, city~lis\" (=, !=, <, <=, >, >=, ~ for contains)")
         })
     }
@@ -113,8 +116,8 @@ fn collect(outline: &Outline<'_>, id: NodeId, keys: &[String], found: &mut Vec<S
     }
 }
 
-/// Compares two values of records. Numbers are compared by value and come before text. It is a
-/// total order, so that mixed values can be sorted.
+/// Compares two values of records. Numbers are compared by value and come before text; `NaN` comes
+/// after `Infinity`. It is a total order, so that mixed values can be sorted.
 #[must_use]
 pub fn compare_values(left: &str, right: &str) -> Ordering {
     match (left.parse::<f64>(), right.parse::<f64>()) {
@@ -128,12 +131,13 @@ pub fn compare_values(left: &str, right: &str) -> Ordering {
 impl Comparison {
     fn compare(&self, value: &str) -> bool {
         let order = match (value.parse::<f64>(), self.value.parse::<f64>()) {
-            (Ok(left), Ok(right)) => left.partial_cmp(&right),
+            // Of two values with `NaN`, the same ones are equal, and no other comparison is true.
+            (Ok(left), Ok(right)) if value != self.value => left.partial_cmp(&right),
             _ => Some(value.cmp(self.value.as_str())),
         };
         match self.operator {
             Operator::Equal => order.is_some_and(Ordering::is_eq),
-            Operator::Unequal => order.is_some_and(Ordering::is_ne),
+            Operator::Unequal => order.is_none_or(Ordering::is_ne),
             Operator::AtLeast => order.is_some_and(Ordering::is_ge),
             Operator::AtMost => order.is_some_and(Ordering::is_le),
             Operator::More => order.is_some_and(Ordering::is_gt),
@@ -151,7 +155,7 @@ mod tests {
     #[test]
     fn comparisons_handle_numbers_and_text() {
         let json =
-            br#"{"status":"confirmed","price":{"total":99.5},"tags":["sea","dog"],"open":true}"#;
+            br#"{"status":"confirmed","price":{"total":99.5},"tags":["sea","dog"],"open":true,"score":NaN}"#;
         let outline = Outline::parse(json, Form::Raw, &(0..json.len())).unwrap();
         for (text, expected) in [
             ("status=confirmed", true),
@@ -160,6 +164,9 @@ mod tests {
             ("price.total>=99.50, open=true", true),
             ("tags=dog", true),
             ("tags~SE", true),
+            ("score=NaN", true),
+            ("score!=5", true),
+            ("score<5", false),
             ("missing=1", false),
             ("missing!=1", true),
         ] {
@@ -169,9 +176,10 @@ mod tests {
 
     #[test]
     fn mixed_values_have_a_total_order() {
-        let mut values = ["1a", "10", "9", "a", "-1", "NaN", "2"];
+        let mut values = ["1a", "10", "9", "Infinity", "a", "-1", "NaN", "2", "-Infinity"];
         values.sort_by(|left, right| compare_values(left, right));
-        assert_eq!(values, ["-1", "2", "9", "10", "NaN", "1a", "a"]);
+        let sorted = ["-Infinity", "-1", "2", "9", "10", "Infinity", "NaN", "1a", "a"];
+        assert_eq!(values, sorted);
     }
 
     #[test]

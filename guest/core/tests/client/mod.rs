@@ -12,6 +12,7 @@ fn call(tool: &str, arguments: &Value) -> Vec<u8> {
 }
 
 /// Returns the answer to a call with guard arguments, if the upstream answers with this text.
+#[allow(dead_code, reason = "not every test file has a text")]
 pub(crate) fn first(guard: &NativeGuard, arguments: &Value, text: &str) -> Result<Value> {
     let content = json!({"content": [{"type": "text", "text": text}]});
     let message = json!({"jsonrpc": "2.0", "id": 1, "result": content}).to_string().into_bytes();

@@ -17,18 +17,27 @@ impl Scanner<'_> {
     #[inline(never)]
     fn past_scalar(&mut self) -> bool {
         let start = self.at;
-        while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') =
+        while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E' | b'N' | b'I') =
             self.bytes.get(self.at)
         {
             self.at += 1;
         }
         let scalar = self.bytes.get(start..self.at).unwrap_or_default();
-        if matches!(scalar, b"true" | b"false" | b"null") || is_number(scalar) {
+        if matches!(scalar, b"true" | b"false" | b"null")
+            || is_number(scalar)
+            || is_non_finite(scalar)
+        {
             return true;
         }
         self.at = start;
         false
     }
+}
+
+/// Returns true if `text` is a number that JSON does not have, but that JavaScript has and that
+/// Python writes and reads in JSON by default. Answers with one such number are read too.
+fn is_non_finite(text: &[u8]) -> bool {
+    matches!(text, b"NaN" | b"Infinity" | b"-Infinity")
 }
 
 /// Returns true if `text` is a JSON number (RFC 8259, section 6).
@@ -53,4 +62,20 @@ fn is_number(text: &[u8]) -> bool {
         return !exponent.is_empty() && digits(exponent) == exponent.len();
     }
     rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scan::is_json;
+    use crate::text::Form;
+
+    #[test]
+    fn non_finite_numbers_are_numbers() {
+        for json in ["NaN", "-Infinity", "[1,Infinity , NaN]", r#"{"a":-Infinity}"#] {
+            assert!(is_json(json.as_bytes(), Form::Raw), "{json}");
+        }
+        for other in ["nan", "-NaN", "+Infinity", "Inf", "NaN1", "[Infinity1]", "N", "I", "None"] {
+            assert!(!is_json(other.as_bytes(), Form::Raw), "{other}");
+        }
+    }
 }
