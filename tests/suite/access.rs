@@ -9,7 +9,8 @@ fn houses() -> Result<Value> {
     Ok(json!([{"name": "houses", "command": [artifacts::property_server()?]}]))
 }
 
-fn key(file: &std::path::Path, name: &str) -> Result<String> {
+/// Adds an API key to `file` and returns it.
+pub(crate) fn key(file: &std::path::Path, name: &str) -> Result<String> {
     let output = Command::new(artifacts::program()?)
         .args(["key", "new", "--name", name, "--file"])
         .arg(file)

@@ -10,6 +10,7 @@
 
 mod access;
 mod browser;
+mod budgets;
 mod clients;
 mod commands;
 mod config_docs;
@@ -34,6 +35,7 @@ mod properties;
 mod protected_resource;
 mod replay;
 mod rest;
+mod rollback;
 mod rollout;
 mod search;
 mod servers;

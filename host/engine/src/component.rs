@@ -131,7 +131,7 @@ impl Component {
     /// it, possibly changed.
     ///
     /// # Errors
-    /// [`Error::Trap`], [`Error::Fault`].
+    /// [`Error::Trap`], [`Error::Deadline`], [`Error::Fault`].
     pub fn on_request(
         &self,
         services: &HostServices,
@@ -149,7 +149,7 @@ impl Component {
     /// request.
     ///
     /// # Errors
-    /// [`Error::Trap`], [`Error::Fault`].
+    /// [`Error::Trap`], [`Error::Deadline`], [`Error::Fault`].
     pub fn on_response(
         &self,
         services: &HostServices,
@@ -186,7 +186,8 @@ impl Instance {
     /// request.
     ///
     /// # Errors
-    /// [`Error::Trap`], after which the instance is unusable; [`Error::Fault`].
+    /// [`Error::Trap`] and [`Error::Deadline`], after which the instance is unusable;
+    /// [`Error::Fault`].
     pub fn on_response(
         &mut self,
         settings: &Settings,
@@ -201,6 +202,9 @@ impl Instance {
 }
 
 fn trap(error: wasmtime::Error) -> Error {
+    if error.root_cause().downcast_ref() == Some(&wasmtime::Trap::Interrupt) {
+        return Error::Deadline;
+    }
     Error::Trap(format!("{:#}", error.root_cause()))
 }
 

@@ -17,9 +17,12 @@ pub enum Error {
     /// The bytes are not a component, or an import is not available on this host.
     #[error("invalid guard component: {0}")]
     Load(String),
-    /// The guard trapped, ran out of time or ran out of memory.
+    /// The guard trapped or ran out of memory.
     #[error("the guard failed: {0}")]
     Trap(String),
+    /// The guard was interrupted at its deadline.
+    #[error("the guard failed: it did not finish within its deadline")]
+    Deadline,
     /// The guard cannot process this message.
     #[error("the guard cannot process this message: {0}")]
     Fault(String),

@@ -1,7 +1,7 @@
 //! Measures the duration and the failures of guard calls, per revision.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput, is_guard_fault};
 use super::ticket::GuardTicket;
@@ -23,8 +23,7 @@ impl CallMetrics {
         let started = Instant::now();
         let result = run();
         let failed = result.as_ref().is_err_and(is_guard_fault);
-        let window = Duration::from_secs(self.revisions.options().limits.window_seconds);
-        call.revision.stats.called(started.elapsed(), failed, window);
+        self.revisions.called(call.revision, &call.cx.principal, started.elapsed(), failed);
         result
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use context_guard_protocol::Head;
+use context_guard_protocol::argument::has_query;
 use tracing::error;
 
 use super::layer::{GuardCall, Layer, Next, RequestOutput, ResponseOutput, is_guard_fault};
@@ -13,6 +15,9 @@ use crate::revision::{Revision, Revisions};
 /// The maximum size, in bytes, of a request that is retained until its response arrives. Without
 /// the request, another revision cannot shape the response.
 pub(super) const MAX_RETAINED_REQUEST_BYTES: usize = 1 << 20;
+
+/// The maximum length, in characters, of an endpoint or principal in the log.
+const MAX_LOGGED_CHARS: usize = 256;
 
 /// A layer that reports failed guard calls, and repeats each once on the fallback revision, if
 /// there is one.
@@ -30,23 +35,33 @@ impl Failover {
         self.faults.load(Ordering::Relaxed)
     }
 
-    fn report(&self, call: GuardCall<'_>, kind: &str, fault: &Error) {
+    /// Logs and counts a failed call. `request` is the client's request, if it was retained.
+    fn report(&self, call: GuardCall<'_>, kind: &str, request: Option<&[u8]>, fault: &Error) {
         self.faults.fetch_add(1, Ordering::Relaxed);
+        let subject = request.and_then(|request| {
+            let head = Head::read(request)?;
+            head.subject().map(|subject| subject.chars().take(MAX_LOGGED_CHARS).collect::<String>())
+        });
         error!(
             request = call.cx.request_id,
             upstream = call.cx.upstream,
+            endpoint = subject.unwrap_or_default(),
+            principal = call.cx.principal.chars().take(MAX_LOGGED_CHARS).collect::<String>(),
             revision = call.revision.number,
             "guard failed on a {kind}: {fault}"
         );
-        if is_guard_fault(fault) {
-            self.revisions.failed(call.revision);
-        }
     }
 
-    /// Returns the revision on which to repeat a failed call. `None` if there is none, or if the
-    /// message or the store caused the fault, which would then recur.
-    fn fallback_for(&self, revision: &Revision, fault: &Error) -> Option<Arc<Revision>> {
-        self.revisions.fallback_for(revision).filter(|_| is_guard_fault(fault))
+    /// Returns the revision on which to repeat a failed call. `None` if there is none, if the
+    /// message or the store caused the fault, which would then recur, or if the caller did.
+    fn fallback_for(
+        &self,
+        revision: &Revision,
+        request: &[u8],
+        fault: &Error,
+    ) -> Option<Arc<Revision>> {
+        let is_of_guard = is_guard_fault(fault) && !is_callers_deadline(request, fault);
+        self.revisions.fallback_for(revision).filter(|_| is_of_guard)
     }
 
     /// Returns true if another revision may have to repeat the request. A revision on trial counts,
@@ -66,7 +81,7 @@ impl Failover {
         fault: &Error,
     ) -> Option<ResponseOutput> {
         let request = ticket.request.as_deref()?;
-        let fallback = self.fallback_for(&ticket.revision, fault)?;
+        let fallback = self.fallback_for(&ticket.revision, request, fault)?;
         let call = GuardCall { revision: &fallback, may_use_cache: false, ..call };
         let RequestOutput::Forward { ticket: mut replayed, .. } =
             next.on_request(GuardCall { message: request, ..call }).ok()?
@@ -75,18 +90,29 @@ impl Failover {
         };
         replayed.request.clone_from(&ticket.request);
         replayed.cache_key.clone_from(&ticket.cache_key);
-        next.on_response(call, &replayed).ok()
+        let output = next.on_response(call, &replayed).ok()?;
+        self.revisions.failed(&ticket.revision, &call.cx.principal);
+        Some(output)
     }
+}
+
+/// Returns true if a call ran out of time on a query of the caller. Such a query neither runs twice
+/// nor counts against the revision: a client could otherwise choose the active revision.
+pub(super) fn is_callers_deadline(request: &[u8], fault: &Error) -> bool {
+    matches!(fault, Error::Deadline) && has_query(request)
 }
 
 impl Layer for Arc<Failover> {
     fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
+        // A fault counts against a revision only if another one answers the same call.
         let mut output = next.on_request(call).or_else(|fault| {
-            self.report(call, "request", &fault);
-            let Some(fallback) = self.fallback_for(call.revision, &fault) else {
+            self.report(call, "request", Some(call.message), &fault);
+            let Some(fallback) = self.fallback_for(call.revision, call.message, &fault) else {
                 return Err(fault);
             };
-            next.on_request(GuardCall { revision: &fallback, ..call })
+            let output = next.on_request(GuardCall { revision: &fallback, ..call })?;
+            self.revisions.failed(call.revision, &call.cx.principal);
+            Ok(output)
         })?;
         if let RequestOutput::Forward { ticket, .. } = &mut output
             && call.message.len() <= MAX_RETAINED_REQUEST_BYTES
@@ -104,7 +130,7 @@ impl Layer for Arc<Failover> {
         next: Next<'_>,
     ) -> Result<ResponseOutput> {
         next.on_response(call, ticket).or_else(|fault| {
-            self.report(call, "response", &fault);
+            self.report(call, "response", ticket.request.as_deref(), &fault);
             self.replay(call, ticket, next, &fault).ok_or(fault)
         })
     }

@@ -111,8 +111,8 @@ fn changed(outcome: Outcome) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns true if the guard component itself failed (trapped), rather than the message or the
-/// store.
+/// Returns true if the guard component itself failed (trapped or ran out of time), rather than the
+/// message or the store.
 pub(super) fn is_guard_fault(fault: &Error) -> bool {
-    matches!(fault, Error::Trap(_))
+    matches!(fault, Error::Trap(_) | Error::Deadline)
 }

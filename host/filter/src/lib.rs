@@ -34,7 +34,7 @@ use context_guard_cursor_store::{Clock, StoreFaults};
 use context_guard_engine::{
     self as engine, CallContext, Component, Decision, HostServices, SigningKey,
 };
-use context_guard_protocol::Head;
+use context_guard_protocol::{Head, response};
 use context_guard_revision::{self as revision, Result, Revision, Revisions, RolloutOptions};
 use context_guard_telemetry::{recording, sampler};
 
@@ -148,7 +148,11 @@ impl Filter {
             Ok(RequestOutput::Answer(answer, decision, source)) => {
                 Request::Answer(answer, Box::new(decision), source)
             }
-            // The failover has reported the fault.
+            // The failover has reported the faults.
+            Err(fault) if failover::is_callers_deadline(message, &fault) => {
+                let (answer, decision) = timed_out(message, revision.number);
+                Request::Answer(answer, Box::new(decision), AnswerSource::Guard)
+            }
             Err(_) => Request::Forward(None, Ticket(ResponseHandling::LimitBytes(revision))),
         }
     }
@@ -197,6 +201,22 @@ impl Filter {
             cache.on_notification(upstream, notification);
         }
     }
+}
+
+/// Returns the answer to a tool call whose query did not finish in time, and the decision to send
+/// it.
+fn timed_out(request: &[u8], revision: u64) -> (Vec<u8>, Decision) {
+    let id = Head::read(request).map_or("null", |head| head.raw_id());
+    let text = "[context-guard] The query took too long and was stopped. Ask for fewer things: fewer parts in where or aggregate, a simpler pattern, or a smaller answer.";
+    let result = serde_json::json!({"content": [{"type": "text", "text": text}], "isError": true});
+    let answer = response::result(id, &result.to_string());
+    let decision = Decision {
+        mode: "error".to_owned(),
+        response_bytes: answer.len() as u64,
+        revision: Some(revision),
+        ..Decision::default()
+    };
+    (answer, decision)
 }
 
 /// Applies the byte limit of the revision's policy to a response that the guard failed to process.

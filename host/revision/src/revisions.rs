@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 
 use super::key_ring::KeyRing;
+use super::principals::PrincipalHasher;
 use super::rolled_back::RolledBack;
 use super::trial::Verdict;
 use super::{Actor, Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest};
@@ -35,6 +37,7 @@ pub struct Revisions {
     /// A lock that is held while the deployment is changed.
     changing: Mutex<()>,
     observer: OnceLock<Observer>,
+    principals: PrincipalHasher,
 }
 
 pub(super) struct Ledger {
@@ -83,6 +86,7 @@ impl Revisions {
             ledger: Mutex::new(ledger),
             changing: Mutex::new(()),
             observer: OnceLock::new(),
+            principals: PrincipalHasher::default(),
         })
     }
 
@@ -356,9 +360,25 @@ impl Revisions {
         self.tell(&Change::between(ChangeEvent::RolledBack, actor, from, to, reason));
     }
 
-    /// Rolls back `revision`, or ends its trial, if too many of its recent calls failed. Never
-    /// blocks a call: if another change is in progress, the next failure triggers the rollback.
-    pub fn failed(&self, revision: &Revision) {
+    /// Counts a guard call of duration `took` for a principal. It may have failed.
+    pub fn called(&self, revision: &Revision, principal: &str, took: Duration, failed: bool) {
+        revision.stats.called(self.principals.hash(principal), took, failed, self.window());
+    }
+
+    /// Returns the time for which calls and failures count towards a rollback.
+    fn window(&self) -> Duration {
+        Duration::from_secs(self.options.limits.window_seconds)
+    }
+
+    /// Counts a call of a principal that failed on `revision` and succeeded on another one. Rolls
+    /// back `revision`, or ends its trial, if there were too many such calls recently. Never blocks
+    /// a call: if another change is in progress, the next failure triggers the rollback.
+    ///
+    /// A call that no other revision answers must not be reported here: a client could send such
+    /// calls to choose the active revision.
+    pub fn failed(&self, revision: &Revision, principal: &str) {
+        let Some(principal) = self.principals.hash(principal) else { return };
+        revision.stats.blame(principal, self.window());
         let Some(reason) = revision.stats.is_bad(&self.options.limits) else { return };
         let Ok(_turn) = self.changing.try_lock() else { return };
         let current = self.current.load_full();

@@ -1,11 +1,13 @@
 //! The statistics of a revision, which decide on promotion and rollback.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::principals::{MAX_PRINCIPALS, PrincipalHash};
 use crate::config::RollbackLimits;
 use crate::engine::{Decision, LossClass};
 
@@ -27,12 +29,47 @@ pub struct RevisionStats {
     window: Mutex<Window>,
 }
 
-/// The numbers of calls in the current and the previous time span, each as (calls, failed calls).
+/// The calls in the current and the previous time span, by principal.
 #[derive(Debug, Default)]
 struct Window {
     since: Option<Instant>,
-    now: (u64, u64),
-    before: (u64, u64),
+    now: HashMap<PrincipalHash, PrincipalCalls>,
+    before: HashMap<PrincipalHash, PrincipalCalls>,
+}
+
+/// The calls of one principal.
+#[derive(Clone, Copy, Debug, Default)]
+struct PrincipalCalls {
+    calls: u64,
+    /// The failed calls that another revision answered.
+    faults: u64,
+}
+
+impl Window {
+    /// Returns the current numbers of a principal, and begins a new time span if the current one
+    /// is older than `span`. `None` if too many principals are counted already.
+    fn principal(&mut self, hash: PrincipalHash, span: Duration) -> Option<&mut PrincipalCalls> {
+        let now = Instant::now();
+        let age = self.since.map_or(Duration::MAX, |since| now.saturating_duration_since(since));
+        if age > span {
+            let current = std::mem::take(&mut self.now);
+            self.before = if age > span * 2 { HashMap::new() } else { current };
+            self.since = Some(now);
+        }
+        let is_new = !self.now.contains_key(&hash);
+        (!is_new || self.now.len() < MAX_PRINCIPALS).then(|| self.now.entry(hash).or_default())
+    }
+
+    /// Returns the numbers of each principal over both time spans.
+    fn total(&self) -> HashMap<PrincipalHash, PrincipalCalls> {
+        let mut total = self.before.clone();
+        for (hash, now) in &self.now {
+            let sum = total.entry(*hash).or_default();
+            sum.calls += now.calls;
+            sum.faults += now.faults;
+        }
+        total
+    }
 }
 
 /// The statistics of a revision at one point in time, counted since its deployment.
@@ -55,9 +92,15 @@ pub struct StatsSnapshot {
 }
 
 impl RevisionStats {
-    /// Counts a guard call of duration `took`. `span` is the time for which failures count towards
-    /// a rollback.
-    pub fn called(&self, took: Duration, failed: bool, span: Duration) {
+    /// Counts a guard call of duration `took` for a principal, or for none. `span` is the time for
+    /// which calls count towards a rollback.
+    pub(super) fn called(
+        &self,
+        principal: Option<PrincipalHash>,
+        took: Duration,
+        failed: bool,
+        span: Duration,
+    ) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.micros.fetch_add(micros, Ordering::Relaxed);
@@ -68,16 +111,19 @@ impl RevisionStats {
         if failed {
             self.faults.fetch_add(1, Ordering::Relaxed);
         }
+        let Some(principal) = principal else { return };
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let age = window.since.map_or(Duration::MAX, |since| now.saturating_duration_since(since));
-        if age > span {
-            window.before = if age > span * 2 { (0, 0) } else { window.now };
-            window.now = (0, 0);
-            window.since = Some(now);
+        if let Some(own) = window.principal(principal, span) {
+            own.calls += 1;
         }
-        window.now.0 += 1;
-        window.now.1 += u64::from(failed);
+    }
+
+    /// Counts a failed call of a principal that another revision answered, towards a rollback.
+    pub(super) fn blame(&self, principal: PrincipalHash, span: Duration) {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = window.principal(principal, span) {
+            own.faults += 1;
+        }
     }
 
     /// Counts an answer, with the guard's decision about it.
@@ -94,16 +140,29 @@ impl RevisionStats {
         self.sent_tokens.fetch_add(decision.estimated_tokens, Ordering::Relaxed);
     }
 
-    /// Returns the reason for a rollback if too many recent calls failed. `None` if the revision is
-    /// healthy.
-    pub fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {
-        let window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        let (calls, faults) = (window.now.0 + window.before.0, window.now.1 + window.before.1);
+    /// Returns the reason for a rollback if too many recent calls failed that another revision
+    /// answered. `None` if the revision is healthy.
+    ///
+    /// One principal must not decide alone which revision serves the others. If `limits.faults` or
+    /// more principals call, each counts once, however many of its calls fail. With fewer, each
+    /// counts as often as all of them together need, so that the only user of a gateway is
+    /// protected too. The rate of failed calls is the mean over principals for the same reason.
+    pub(super) fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {
+        let window = self.window.lock().unwrap_or_else(PoisonError::into_inner).total();
+        let max_faults =
+            limits.faults.div_ceil((window.len() as u64).clamp(1, limits.faults.max(1)));
+        let counted: u64 = window.values().map(|own| own.faults.min(max_faults)).sum();
         #[allow(clippy::cast_precision_loss, reason = "a rate")]
-        let rate = faults as f64 / calls.max(1) as f64;
-        (faults >= limits.faults && rate > limits.fault_rate).then(|| {
+        let rates = window.values().map(|own| own.faults as f64 / own.calls.max(1) as f64);
+        #[allow(clippy::cast_precision_loss, reason = "a rate")]
+        let rate = rates.sum::<f64>() / window.len().max(1) as f64;
+        (counted >= limits.faults && rate > limits.fault_rate).then(|| {
+            let sum = |number: fn(&PrincipalCalls) -> u64| window.values().map(number).sum::<u64>();
             format!(
-                "{faults} of its last {calls} calls failed (rollout.limits.faultRate is {})",
+                "{} of its last {} calls failed, of {} principals, and another revision answered them (rollout.limits.faultRate is {})",
+                sum(|own| own.faults),
+                sum(|own| own.calls),
+                window.values().filter(|own| own.faults > 0).count(),
                 limits.fault_rate
             )
         })
@@ -165,23 +224,65 @@ impl StatsSnapshot {
 mod tests {
     use super::*;
 
+    const SPAN: Duration = Duration::from_secs(60);
+
+    fn limits() -> RollbackLimits {
+        RollbackLimits { faults: 3, fault_rate: 0.1, ..RollbackLimits::default() }
+    }
+
+    fn fail(stats: &RevisionStats, principal: PrincipalHash, times: u64) {
+        for _ in 0..times {
+            stats.called(Some(principal), Duration::from_micros(100), true, SPAN);
+            stats.blame(principal, SPAN);
+        }
+    }
+
+    fn succeed(stats: &RevisionStats, principal: PrincipalHash, times: u64) {
+        for _ in 0..times {
+            stats.called(Some(principal), Duration::from_micros(3_000), false, SPAN);
+        }
+    }
+
     #[test]
     fn rate_needs_enough_faults() {
-        let limits = RollbackLimits { faults: 3, fault_rate: 0.1, ..RollbackLimits::default() };
-        let span = Duration::from_secs(60);
         let stats = RevisionStats::default();
-        for _ in 0..2 {
-            stats.called(Duration::from_micros(100), true, span);
-        }
-        assert_eq!(stats.is_bad(&limits), None);
-        stats.called(Duration::from_micros(100), true, span);
-        assert!(stats.is_bad(&limits).is_some());
-        for _ in 0..40 {
-            stats.called(Duration::from_micros(3_000), false, span);
-        }
-        assert_eq!(stats.is_bad(&limits), None);
+        fail(&stats, 1, 2);
+        assert_eq!(stats.is_bad(&limits()), None);
+        fail(&stats, 1, 1);
+        assert!(stats.is_bad(&limits()).is_some());
+        succeed(&stats, 1, 40);
+        assert_eq!(stats.is_bad(&limits()), None);
         assert_eq!((stats.snapshot().calls, stats.snapshot().faults), (43, 3));
         assert_eq!((stats.quantile(10), stats.quantile(990)), (128, 4096));
+    }
+
+    #[test]
+    fn one_of_many_principals_cannot_roll_back() {
+        let stats = RevisionStats::default();
+        fail(&stats, 1, 50);
+        assert!(stats.is_bad(&limits()).is_some());
+        succeed(&stats, 2, 1);
+        assert_eq!(stats.is_bad(&limits()), None);
+        fail(&stats, 2, 1);
+        assert!(stats.is_bad(&limits()).is_some());
+        succeed(&stats, 3, 1);
+        assert_eq!(stats.is_bad(&limits()), None);
+        fail(&stats, 3, 1);
+        // Many calls of one principal neither hide nor cause the failures of the others.
+        succeed(&stats, 4, 10_000);
+        assert!(stats.is_bad(&limits()).is_some());
+        (5..60).for_each(|principal| succeed(&stats, principal, 1));
+        assert_eq!(stats.is_bad(&limits()), None);
+    }
+
+    #[test]
+    fn unanswered_faults_do_not_count() {
+        let stats = RevisionStats::default();
+        for _ in 0..50 {
+            stats.called(Some(1), Duration::ZERO, true, SPAN);
+            stats.called(None, Duration::ZERO, true, SPAN);
+        }
+        assert_eq!((stats.is_bad(&limits()), stats.snapshot().faults), (None, 100));
     }
 
     #[test]
@@ -189,10 +290,11 @@ mod tests {
         let limits = RollbackLimits { faults: 1, fault_rate: 0.0, ..RollbackLimits::default() };
         let span = Duration::from_millis(1);
         let stats = RevisionStats::default();
-        stats.called(Duration::ZERO, true, span);
+        stats.called(Some(1), Duration::ZERO, true, span);
+        stats.blame(1, span);
         assert!(stats.is_bad(&limits).is_some());
         std::thread::sleep(span * 5);
-        stats.called(Duration::ZERO, false, span);
+        stats.called(Some(1), Duration::ZERO, false, span);
         assert_eq!(stats.is_bad(&limits), None);
     }
 }

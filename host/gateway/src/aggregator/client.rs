@@ -10,11 +10,10 @@ use crate::byte_channel::ByteSender;
 use crate::fair_queue::Caller;
 use crate::headers::{PARAM_PREFIX, forwarded_headers, storage_scope};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
+use crate::revision::GATEWAY_PRINCIPAL;
 
 /// The maximum size of the messages that wait for a client in the course of a request, in bytes.
 pub(super) const MAX_WAITING_BYTES: usize = 256 << 10;
-/// The principal of the gateway itself. The control character keeps it apart from all others.
-const GATEWAY: &str = "\u{0}gateway";
 
 /// A client of the aggregator, as upstreams and the guard see it.
 #[derive(Clone)]
@@ -71,9 +70,9 @@ impl Client {
     /// Returns the gateway itself as a client, for work at its start.
     pub(super) fn gateway() -> Self {
         Self {
-            principal: GATEWAY.into(),
-            caller: Caller { principal: GATEWAY.into(), session: "".into() },
-            scope: GATEWAY.into(),
+            principal: GATEWAY_PRINCIPAL.into(),
+            caller: Caller { principal: GATEWAY_PRINCIPAL.into(), session: "".into() },
+            scope: GATEWAY_PRINCIPAL.into(),
             mode: ProtocolMode::Stateful,
             info: ClientInfo::gateway(),
             session: None,

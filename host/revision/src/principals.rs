@@ -1,0 +1,38 @@
+//! The identity of principals in statistics.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// The principal of calls that the gateway makes itself, for example to list tools at its start. The
+/// control character keeps it apart from all others.
+pub const GATEWAY_PRINCIPAL: &str = "\u{0}gateway";
+
+/// The maximum number of principals that a window counts, which bounds memory.
+pub(super) const MAX_PRINCIPALS: usize = 65_536;
+
+/// A principal as a hash, so that statistics do not store names.
+pub(super) type PrincipalHash = u64;
+
+/// Computes hashes of principals. They are keyed: a client cannot choose a name that collides with
+/// another one.
+#[derive(Debug, Default)]
+pub(super) struct PrincipalHasher(RandomState);
+
+impl PrincipalHasher {
+    /// Returns the hash of a principal, or `None` for the gateway itself, which is no caller.
+    pub(super) fn hash(&self, principal: &str) -> Option<PrincipalHash> {
+        (principal != GATEWAY_PRINCIPAL).then(|| self.0.hash_one(principal))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn principals_have_distinct_hashes() {
+        let hasher = PrincipalHasher::default();
+        assert_eq!(hasher.hash("alice"), hasher.hash("alice"));
+        assert_ne!(hasher.hash("alice"), hasher.hash("bob"));
+        assert_eq!(hasher.hash(GATEWAY_PRINCIPAL), None);
+    }
+}
