@@ -1,5 +1,5 @@
-//! Which failures roll a revision back: those that another revision does not have, and those that
-//! one client cannot cause alone.
+//! Automatic rollback: only failures that another revision does not have, and that one client
+//! cannot cause alone, roll a revision back.
 
 use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::operations::{active_revision, admin_call, admin_config};

@@ -64,10 +64,10 @@ pub fn has_query(request: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Call<'a> {
         #[serde(borrow)]
-        params: Parameters<'a>,
+        params: CallParameters<'a>,
     }
     #[derive(Deserialize)]
-    struct Parameters<'a> {
+    struct CallParameters<'a> {
         #[serde(borrow)]
         arguments: Arguments<'a>,
     }

@@ -1,9 +1,12 @@
 //! The identity of principals in statistics.
 
 use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
-/// The principal of calls that the gateway makes itself, for example to list tools at its start. The
-/// control character keeps it apart from all others.
+use super::{Revision, Revisions};
+
+/// The principal of calls that the gateway makes itself, for example to list tools at its start.
+/// The control character keeps it apart from all others.
 pub const GATEWAY_PRINCIPAL: &str = "\u{0}gateway";
 
 /// The maximum number of principals that a window counts, which bounds memory.
@@ -21,6 +24,18 @@ impl PrincipalHasher {
     /// Returns the hash of a principal, or `None` for the gateway itself, which is no caller.
     pub(super) fn hash(&self, principal: &str) -> Option<PrincipalHash> {
         (principal != GATEWAY_PRINCIPAL).then(|| self.0.hash_one(principal))
+    }
+}
+
+impl Revisions {
+    /// Counts a guard call of duration `took` for a principal. It may have failed.
+    pub fn called(&self, revision: &Revision, principal: &str, took: Duration, failed: bool) {
+        revision.stats.called(self.principals.hash(principal), took, failed, self.window());
+    }
+
+    /// Returns the time for which calls and failures count towards a rollback.
+    pub(super) fn window(&self) -> Duration {
+        Duration::from_secs(self.options.limits.window_seconds)
     }
 }
 

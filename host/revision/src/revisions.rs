@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
@@ -37,7 +36,7 @@ pub struct Revisions {
     /// A lock that is held while the deployment is changed.
     changing: Mutex<()>,
     observer: OnceLock<Observer>,
-    principals: PrincipalHasher,
+    pub(super) principals: PrincipalHasher,
 }
 
 pub(super) struct Ledger {
@@ -358,16 +357,6 @@ impl Revisions {
             self.ledger().rolled_back.add(from, to, reason, self.services.now_ms());
         }
         self.tell(&Change::between(ChangeEvent::RolledBack, actor, from, to, reason));
-    }
-
-    /// Counts a guard call of duration `took` for a principal. It may have failed.
-    pub fn called(&self, revision: &Revision, principal: &str, took: Duration, failed: bool) {
-        revision.stats.called(self.principals.hash(principal), took, failed, self.window());
-    }
-
-    /// Returns the time for which calls and failures count towards a rollback.
-    fn window(&self) -> Duration {
-        Duration::from_secs(self.options.limits.window_seconds)
     }
 
     /// Counts a call of a principal that failed on `revision` and succeeded on another one. Rolls

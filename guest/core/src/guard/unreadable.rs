@@ -1,5 +1,5 @@
-//! Answers that are no valid JSON, such as those with a superfluous comma or a missing end. They are
-//! presented as a text, so that they are stored and paged like one.
+//! Answers that are no valid JSON, such as those with a superfluous comma or a missing end.
+//! They are presented as a text, so that they are stored and paged like one.
 
 use std::borrow::Cow;
 

@@ -1,11 +1,11 @@
-//! The greatest cost of characters beyond ASCII. The tables of events hold mean costs, which are too
-//! low for scripts and sequences that the measured text did not have.
+//! The greatest cost of characters beyond ASCII. The tables of events hold mean costs, which are
+//! too low for scripts and sequences that the measured text did not have.
 //!
-//! A file has, in this order: the tokens of a run of 64 of each ASCII character; the tokens of each character alone, up to
-//! U+FFFF; the greatest number of tokens of each block of 64 characters above that; both in two
-//! bits, less one. Then a set of the sequences that tokens contain: three characters or, in East
-//! Asian scripts, two, and the tokens of a mark and a letter. The set is a hash table of bits, so
-//! that it contains some other sequences too.
+//! A file has, in this order: the tokens of a run of 64 of each ASCII character; the tokens of each
+//! character alone, up to U+FFFF; the greatest number of tokens of each block of 64 characters
+//! above that. The last two are in two bits, less one. Then follows a set of the sequences that
+//! tokens contain: three characters or, in East Asian scripts, two, and the tokens of a mark and a
+//! letter. The set is a hash table of bits, so that it contains some other sequences too.
 
 /// The number of characters that the file has an entry for each.
 pub(super) const BASIC_CHARACTERS: usize = 1 << 16;
@@ -80,4 +80,16 @@ pub(super) fn sequence_hash(before: [u32; 2], character: u32) -> u32 {
     let mixed = first.wrapping_mul(0x85EB_CA6B) ^ second.wrapping_mul(0xC2B2_AE35) ^ character;
     let mixed = mixed.wrapping_mul(0x9E37_79B1);
     (mixed ^ mixed >> 15).wrapping_mul(0x2C1B_3C6D) >> 8
+}
+
+/// Returns the code point of a character of two to four bytes.
+#[inline]
+pub(super) fn code_point(bytes: &[u8]) -> u32 {
+    let low = |byte: u8| u32::from(byte & 63);
+    match *bytes {
+        [a, b] => u32::from(a & 31) << 6 | low(b),
+        [a, b, c] => u32::from(a & 15) << 12 | low(b) << 6 | low(c),
+        [a, b, c, d] => u32::from(a & 7) << 18 | low(b) << 12 | low(c) << 6 | low(d),
+        _ => 0x80,
+    }
 }

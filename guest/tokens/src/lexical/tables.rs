@@ -5,7 +5,7 @@
 //! words by shape, digit runs, ids, Unicode escapes; then bytes: punctuation, white space, letter
 //! pairs, id pairs, characters of two, three and four bytes.
 
-use super::characters::{Characters, RUN, SPACE};
+use super::characters::{Characters, RUN, SPACE, code_point};
 use super::scan::{
     DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
 };
@@ -221,18 +221,6 @@ fn further_cost(length: usize, cost: i64) -> i64 {
     // The tokens after the first, for each letter after the first.
     let rate = more / (length as i64 - 1);
     more * ((rate - ONE / 12) * 7).clamp(0, ONE * 7 / 8) / ONE
-}
-
-/// Returns the code point of a character of two to four bytes.
-#[inline]
-fn code_point(bytes: &[u8]) -> u32 {
-    let low = |byte: u8| u32::from(byte & 63);
-    match *bytes {
-        [a, b] => u32::from(a & 31) << 6 | low(b),
-        [a, b, c] => u32::from(a & 15) << 12 | low(b) << 6 | low(c),
-        [a, b, c, d] => u32::from(a & 7) << 18 | low(b) << 12 | low(c) << 6 | low(d),
-        _ => 0x80,
-    }
 }
 
 /// The maximum number of letters in a run that counts as a natural word.
