@@ -12,6 +12,7 @@ mod completions;
 mod config_files;
 mod demo;
 mod key;
+mod login;
 mod payload;
 mod policy;
 mod replay;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use context_guard::{Error, access, config, revision, telemetry};
+use context_guard::{Error, access, config, oauth, revision, telemetry};
 use tracing_subscriber::EnvFilter;
 
 const AFTER_HELP: &str = "\
@@ -43,6 +44,7 @@ Examples:
 
 Environment:
   CONTEXT_GUARD_SIGNING_KEYS   signing keys of cursors, separated by commas; the first signs, all verify
+  CONTEXT_GUARD_TOKEN_KEY      the key that encrypts the tokens of `login`, at least 32 characters
   CONTEXT_GUARD_LOG            the log filter of standard error, such as info or context_guard=debug
 
 Exit codes:
@@ -82,6 +84,10 @@ enum Command {
     Revisions(revisions::Revisions),
     /// Create API keys for the gateway.
     Key(key::Key),
+    /// Log in at an upstream that needs OAuth, and store the token for the gateway.
+    Login(login::Login),
+    /// Remove the stored token of an upstream.
+    Logout(login::Logout),
     /// Shape one payload: the answer on standard output, a report on standard error.
     Shape(shape::Shape),
     /// Count the tokens of files.
@@ -117,6 +123,8 @@ impl Arguments {
             Command::Replay(replay) => replay.run(),
             Command::Revisions(revisions) => revisions.run(),
             Command::Key(key) => key.run(),
+            Command::Login(login) => login.run(),
+            Command::Logout(logout) => logout.run(),
             Command::Shape(shape) => shape.run(),
             Command::Tokens(tokens) => tokens.run(),
             Command::Demo(demo) => demo.run(),
@@ -196,6 +204,9 @@ pub(crate) fn config_error(error: &anyhow::Error) -> Option<&config::Error> {
     }
     if let Some(error) = error.downcast_ref::<Error>() {
         return error.config();
+    }
+    if let Some(oauth::Error::Config(error)) = error.downcast_ref() {
+        return Some(error);
     }
     match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
         (Some(revision::Error::Config(error)), ..)

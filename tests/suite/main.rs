@@ -29,6 +29,7 @@ mod floods;
 mod gateway;
 mod hostile;
 mod names;
+mod oauth;
 mod operations;
 mod processes;
 mod properties;

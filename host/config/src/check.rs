@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::gateway_file::Config;
+use super::oauth_rules::{is_url, oauth_errors};
 use super::schema;
 use super::secret;
 use super::upstream::Upstream;
@@ -202,7 +203,7 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
         issues
             .push(Issue::new(&["access", "jwt"], "either jwksUrl or jwksFile is needed, not both"));
     }
-    issues.extend(config.access.jwt.iter().flat_map(jwt_errors));
+    issues.extend(oauth_errors(config));
     issues
 }
 
@@ -240,48 +241,6 @@ fn may_match(pattern: &str, prefix: &str) -> bool {
     }
     let rest = start.strip_prefix(prefix);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Reports invalid settings of OAuth for clients of the gateway.
-fn jwt_errors(jwt: &super::Jwt) -> Vec<Issue> {
-    let mut issues = Vec::new();
-    if let Some(resource) = &jwt.resource
-        && (!is_url(resource) || resource.contains(['?', '#']))
-    {
-        let reason = "an http:// or https:// URL without a query and a fragment is needed";
-        issues.push(Issue::new(&["access", "jwt", "resource"], reason));
-    }
-    for (at, server) in jwt.authorization_servers.iter().enumerate() {
-        if !is_url(server) {
-            issues.push(Issue::new(
-                &["access", "jwt", "authorizationServers", &at.to_string()],
-                "an http:// or https:// URL is needed",
-            ));
-        }
-    }
-    for (at, scope) in jwt.scopes.iter().enumerate() {
-        if !is_scope(scope) {
-            let at = at.to_string();
-            issues.push(Issue::new(&["access", "jwt", "scopes", &at], NOT_A_SCOPE));
-        }
-    }
-    issues
-}
-
-/// The reason why a scope is invalid.
-const NOT_A_SCOPE: &str = "a scope has printable ASCII characters, but no space, `\"` or `\\`";
-
-/// Returns true if a text is a scope (RFC 6749, 3.3).
-fn is_scope(scope: &str) -> bool {
-    let is_allowed = |byte| matches!(byte, 0x21 | 0x23..=0x5B | 0x5D..=0x7E);
-    !scope.is_empty() && scope.bytes().all(is_allowed)
-}
-
-/// Returns true if a text is an http:// or https:// URL with a host.
-#[must_use]
-pub fn is_url(url: &str) -> bool {
-    url.parse::<http::Uri>()
-        .is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some())
 }
 
 #[cfg(test)]

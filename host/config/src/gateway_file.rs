@@ -44,6 +44,8 @@ pub struct Config {
     pub list_page: usize,
     /// The upstreams, in the order of merged lists.
     pub upstreams: Vec<Upstream>,
+    /// The store of tokens for upstreams with `oauth`.
+    pub tokens: Tokens,
     /// The rules for access.
     pub access: Access,
     /// The limits of requests.
@@ -86,6 +88,7 @@ impl Default for Config {
             naming: Naming::default(),
             list_page: 500,
             upstreams: Vec::new(),
+            tokens: Tokens::default(),
             access: Access::default(),
             limits: Limits::default(),
             admin: None,
@@ -106,6 +109,11 @@ impl Config {
         let enabled = self.upstreams.iter_mut().enumerate().filter(|(_, one)| one.enabled);
         for (at, upstream) in enabled {
             let at = at.to_string();
+            if let Some(secret) =
+                upstream.oauth.as_mut().and_then(|oauth| oauth.client_secret.as_mut())
+            {
+                see(way(&["upstreams", &at, "oauth", "clientSecret"]), secret);
+            }
             for (member, map) in [("headers", &mut upstream.headers), ("env", &mut upstream.env)] {
                 for (name, secret) in map {
                     see(way(&["upstreams", &at, member, name]), secret);
@@ -118,6 +126,9 @@ impl Config {
             see(way(&["admin", "token"]), token);
         }
         see(way(&["store", "url"]), &mut self.store.url);
+        if let Some(key) = &mut self.tokens.key {
+            see(way(&["tokens", "key"]), key);
+        }
         for (at, key) in self.signing_keys.iter_mut().enumerate() {
             see(way(&["signingKeys", &at.to_string()]), key);
         }
@@ -155,6 +166,17 @@ pub enum Naming {
     Prefixed,
     /// The names of the upstream.
     Plain,
+}
+
+/// The store of OAuth tokens, which are encrypted.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Tokens {
+    /// The folder of the tokens. Without it, `tokens` in the state folder of the user.
+    pub folder: Option<PathBuf>,
+    /// The key that encrypts the tokens: at least 32 characters. Without it,
+    /// CONTEXT_GUARD_TOKEN_KEY, else a file in the folder that the gateway creates.
+    pub key: Option<Secret>,
 }
 
 /// The rules for access.

@@ -11,24 +11,28 @@ mod gateway_file;
 mod guard;
 mod import;
 mod naming;
+mod oauth_rules;
 mod options;
 pub mod policy;
 mod schema;
 mod secret;
+mod state;
 mod upstream;
 
-pub use check::{References, is_url};
+pub use check::References;
 pub use error::{Error, Result};
 pub use gateway_file::{
-    Access, Admin, Audit, Config, Jwt, Limits, Naming, Policy, RateLimit, Telemetry, Tls,
+    Access, Admin, Audit, Config, Jwt, Limits, Naming, Policy, RateLimit, Telemetry, Tls, Tokens,
 };
 pub use guard::{Component, Requirement, Store};
 pub use import::{Import, import};
+pub use oauth_rules::{is_secure_url, is_url};
 pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutOptions};
 pub use secret::Secret;
+pub use state::{read_or_create_secret, state_folder};
 pub use upstream::{
-    Authorization, Isolation, ProtocolModeSetting, Rest, RestEndpoint, StderrLevel, Upstream,
-    UpstreamLimits,
+    Authorization, Isolation, OAuth, ProtocolModeSetting, Rest, RestEndpoint, StderrLevel,
+    Upstream, UpstreamLimits,
 };
 
 use std::path::{Path, PathBuf};

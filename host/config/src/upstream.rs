@@ -44,6 +44,9 @@ pub struct Upstream {
     pub headers: BTreeMap<String, Secret>,
     /// The treatment of the client's credentials.
     pub authorization: Authorization,
+    /// The login at the upstream by OAuth, with a token for each principal. `oauth: {}` discovers
+    /// everything. `context-guard login` obtains the tokens.
+    pub oauth: Option<OAuth>,
     /// The protocol modes that the upstream supports.
     pub era: ProtocolModeSetting,
     /// The limits of the upstream.
@@ -81,6 +84,7 @@ impl Default for Upstream {
             rest: None,
             headers: BTreeMap::new(),
             authorization: Authorization::default(),
+            oauth: None,
             era: ProtocolModeSetting::default(),
             limits: UpstreamLimits::default(),
         }
@@ -106,6 +110,24 @@ impl Upstream {
             *cwd = PathBuf::from(text);
         }
     }
+}
+
+/// The login at an upstream by OAuth.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OAuth {
+    /// The issuer URL of the authorization server. Without it, the metadata of the upstream names
+    /// the server.
+    pub authorization_server: Option<String>,
+    /// The id of a client that the operator registered. Without it, the login registers one.
+    pub client_id: Option<String>,
+    /// The secret of that client, if it has one.
+    pub client_secret: Option<Secret>,
+    /// The scopes to request. Without any, those that the upstream proposes.
+    pub scopes: Vec<String>,
+    /// The port of 127.0.0.1 to which logins are redirected, if the registered client needs a
+    /// certain one. 0 selects a free one.
+    pub redirect_port: u16,
 }
 
 /// The callers that share a process or session of an upstream.

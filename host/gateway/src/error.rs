@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{access, config, engine, revision, telemetry};
+use crate::{access, config, engine, oauth, revision, telemetry};
 
 /// The result of a gateway operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -19,6 +19,9 @@ pub enum Error {
     /// Access control (authentication of clients) cannot be set up.
     #[error(transparent)]
     Access(#[from] access::Error),
+    /// The store of OAuth tokens cannot be opened.
+    #[error(transparent)]
+    OAuth(#[from] oauth::Error),
     /// Telemetry cannot be set up.
     #[error(transparent)]
     Telemetry(#[from] telemetry::Error),
@@ -51,6 +54,7 @@ impl Error {
             Self::Config(error)
             | Self::Revision(revision::Error::Config(error))
             | Self::Access(access::Error::Config(error))
+            | Self::OAuth(oauth::Error::Config(error))
             | Self::Telemetry(telemetry::Error::Config(error)) => Some(error),
             _ => None,
         }

@@ -40,6 +40,7 @@ use context_guard_config::{self as config, policy};
 use context_guard_cursor_store::{self as store, Clock};
 use context_guard_engine as engine;
 use context_guard_filter::{self as filter, cache};
+use context_guard_oauth as oauth;
 use context_guard_revision as revision;
 use context_guard_telemetry as telemetry;
 

@@ -117,7 +117,10 @@ impl Rest {
         body: Bytes,
     ) -> Result<(http::Response<Incoming>, Place), Failure> {
         let turn = self.upstream.turns.take(&admission.caller, 1).await?;
-        let response = self.upstream.send(method.clone(), Some(target), headers, body).await?;
+        let response = self
+            .upstream
+            .send(method.clone(), Some(target), &admission.principal, headers, body)
+            .await?;
         Ok((response, turn))
     }
 

@@ -31,6 +31,7 @@ use crate::access::{ANONYMOUS, Access, http_client};
 use crate::config::{Authorization, Config, Limits, Upstream};
 use crate::filter::Filter;
 use crate::message::{Head, split_batch};
+use crate::oauth::{TokenStore, UpstreamTokens};
 use crate::revision::Sources;
 use crate::telemetry::{AuditLog, Recorder};
 use crate::{Clock, Result};
@@ -84,6 +85,7 @@ impl Gateway {
         let by_default = !access.requires_authentication() && config.upstreams.len() == 1;
         let forwards = |upstream: &Upstream| match upstream.authorization {
             _ if upstream.url.is_none() && upstream.rest.is_none() => false,
+            _ if upstream.oauth.is_some() => false,
             Authorization::Auto => by_default,
             Authorization::Forward => true,
             Authorization::Drop => false,
@@ -95,12 +97,22 @@ impl Gateway {
                  each of their operators can use them"
             );
         }
+        let token_store = match config.upstreams.iter().any(|upstream| upstream.oauth.is_some()) {
+            true => Some(Arc::new(TokenStore::open(&config)?)),
+            false => None,
+        };
         let connect = |upstream: &Upstream, url: &str| {
+            let settings = upstream.oauth.as_ref().zip(token_store.as_ref());
+            let tokens = settings.map(|(oauth, store)| {
+                let (store, client) = (Arc::clone(store), client.clone());
+                UpstreamTokens::new(&upstream.name, url, oauth, store, client)
+            });
             let (max_bytes, recorder) = (config.limits.response_bytes, Arc::clone(&recorder));
             HttpUpstream::new(
                 upstream,
                 url,
                 forwards(upstream),
+                tokens,
                 max_bytes,
                 client.clone(),
                 recorder,
@@ -114,7 +126,9 @@ impl Gateway {
         let (mut servers, mut single_upstream) = (Vec::new(), None);
         for upstream in &mcp {
             let http = upstream.url.as_ref().map(|url| connect(upstream, url)).transpose()?;
-            if let Some(http) = http.as_ref().filter(|_| mcp.len() == 1 && !is_prefixed) {
+            // The aggregator serves clients before they have a token, and tells them to log in.
+            let passes = mcp.len() == 1 && !is_prefixed && upstream.oauth.is_none();
+            if let Some(http) = http.as_ref().filter(|_| passes) {
                 single_upstream = Some(SingleUpstream::new(
                     Arc::clone(http),
                     Arc::clone(&filter),
@@ -297,7 +311,8 @@ impl Gateway {
             let (mode, shows_mode) = mode_of(&parts.headers, &heads);
             (mode, shows_mode, heads.iter().any(|head| head.method() == "server/discover"))
         };
-        let probe = || self.aggregator.probe_mode(server, mode, &parts.headers);
+        let probe =
+            || self.aggregator.probe_mode(server, &admission.principal, mode, &parts.headers);
         let translate = || self.aggregator.serve(admission, parts, body.clone());
         // A stateful server may answer some stateless requests, so that their answers do not show
         // the mode. Only discovery does.

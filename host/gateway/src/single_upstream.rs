@@ -90,7 +90,8 @@ impl SingleUpstream {
         }
         // Clients reopen their streams on their own while the upstream is away. That is no call.
         let (method, headers) = (parts.method.clone(), &parts.headers);
-        match self.upstream.send_uncounted(method, None, headers, body).await {
+        match self.upstream.send_uncounted(method, None, &admission.principal, headers, body).await
+        {
             Ok(response) if is_events(response.headers()) => self.stream(session, response, None),
             Ok(response) => unchanged(response),
             Err(failure) => transport_error(&failure),
@@ -187,7 +188,11 @@ impl SingleUpstream {
             Ok(turn) => turn,
             Err(failure) => return fail(session, &mut unanswered, client, &failure),
         };
-        let response = match self.upstream.send(Method::POST, None, &headers, message).await {
+        let response = match self
+            .upstream
+            .send(Method::POST, None, session.owner(), &headers, message)
+            .await
+        {
             Ok(response) => response,
             Err(failure) => return fail(session, &mut unanswered, client, &failure),
         };

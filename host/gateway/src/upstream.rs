@@ -6,19 +6,32 @@ mod child_process;
 mod circuit;
 pub(crate) mod connection;
 mod connector;
+mod credentials;
 pub(crate) mod environment;
 mod error_output;
 pub(crate) mod http_upstream;
 mod inbox;
 pub(crate) mod processes;
 pub(crate) mod request_table;
+mod resumption;
 pub(crate) mod server;
 mod streamable_http;
 pub(crate) mod turns;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
 use thiserror::Error;
+
+/// The client on whose behalf the gateway sends requests to an upstream.
+#[derive(Clone, Debug)]
+pub(crate) struct CallerHeaders {
+    /// The principal, whose OAuth token the upstream receives if it needs one.
+    pub(crate) principal: Arc<str>,
+    /// The client's headers that every request carries.
+    pub(crate) headers: HeaderMap,
+}
 
 /// The reason why an upstream did not answer a request.
 #[derive(Clone, Debug, Error)]

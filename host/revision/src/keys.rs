@@ -1,10 +1,6 @@
 //! Signing keys of cursors: from the environment or a file, or random for this run.
 
-use std::io::{ErrorKind, Write as _};
 use std::path::Path;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 
 use crate::engine::SigningKey;
 use crate::{Error, Result, config};
@@ -48,39 +44,7 @@ pub fn random() -> Result<SigningKey> {
 /// # Errors
 /// [`config::Error::File`].
 pub fn from_file(path: &Path) -> Result<SigningKey> {
-    let file = |source| config::Error::File { path: path.to_owned(), source };
-    match read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        read => return Ok(read.map_err(file)?),
-    }
-    let key = STANDARD.encode(random()?.secret);
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(file)?;
-    }
-    // Clients start many servers at once. No other process may read a key that is half written.
-    let unique: String = random()?.secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    let draft = path.with_extension(unique);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut open = options.open(&draft).map_err(file)?;
-    let stored = writeln!(open, "{key}").and_then(|()| match std::fs::hard_link(&draft, path) {
-        // Another process created the file first: its key counts.
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    });
-    let _ = std::fs::remove_file(&draft);
-    stored.map_err(file)?;
-    Ok(read(path).map_err(file)?)
-}
-
-fn read(path: &Path) -> std::io::Result<SigningKey> {
-    let key = std::fs::read_to_string(path)?;
-    if key.trim().is_empty() {
-        return Err(std::io::Error::new(ErrorKind::InvalidData, "the file is empty"));
-    }
-    Ok(named("file", key.trim()))
+    Ok(named("file", config::read_or_create_secret(path)?.expose()))
 }
 
 #[cfg(test)]

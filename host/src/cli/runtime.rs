@@ -202,7 +202,7 @@ pub(crate) fn user_keys() -> Result<Vec<SigningKey>> {
     if let Some(keys) = keys::from_environment() {
         return Ok(keys);
     }
-    match keys::from_file(&state_folder().join("signing-key")) {
+    match keys::from_file(&config::state_folder().join("signing-key")) {
         Ok(key) => Ok(vec![key]),
         Err(error) => {
             warn!(
@@ -212,16 +212,6 @@ pub(crate) fn user_keys() -> Result<Vec<SigningKey>> {
             Ok(vec![keys::random()?])
         }
     }
-}
-
-/// Returns the folder for files that later runs use, such as the signing key.
-fn state_folder() -> PathBuf {
-    let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || {
-        std::env::var_os("HOME")
-            .map_or_else(std::env::temp_dir, |home| PathBuf::from(home).join(".local/state"))
-    };
-    folder.unwrap_or_else(home).join("context-guard")
 }
 
 /// Opens the cursor store that a configuration names.

@@ -11,6 +11,7 @@ use crate::fair_queue::Caller;
 use crate::headers::{PARAM_PREFIX, forwarded_headers, storage_scope};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::revision::GATEWAY_PRINCIPAL;
+use crate::upstream::CallerHeaders;
 
 /// The maximum size of the messages that wait for a client in the course of a request, in bytes.
 pub(super) const MAX_WAITING_BYTES: usize = 256 << 10;
@@ -89,11 +90,14 @@ impl Client {
         repeated.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// Returns the client's headers for all requests on a connection.
-    pub(super) fn connection_headers(&self) -> HeaderMap {
+    /// Returns the principal, and the client's headers for all requests on a connection.
+    pub(super) fn caller_headers(&self) -> CallerHeaders {
         let headers = self.headers.iter();
         let common = headers.filter(|(name, _)| !name.as_str().starts_with(PARAM_PREFIX));
-        common.map(|(name, value)| (name.clone(), value.clone())).collect()
+        CallerHeaders {
+            principal: Arc::clone(&self.principal),
+            headers: common.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        }
     }
 
     /// Returns a copy of this client for work that the gateway does on its own: `is_background` is

@@ -108,8 +108,7 @@ impl Connections {
         let key = connection_key(client, server, &upstream);
         let is_shared = upstream.isolation == Isolation::Shared;
         let info = if is_shared { ClientInfo::gateway() } else { client.info.clone() };
-        let (slot, mode, headers) =
-            (self.slot(key.clone()), client.mode, client.connection_headers());
+        let (slot, mode, caller) = (self.slot(key.clone()), client.mode, client.caller_headers());
         let is_call = !client.is_background;
         let (filter, known) = (Arc::clone(&self.filter), Arc::clone(&self.known));
         let audience = Audience::of_client(client, server);
@@ -120,7 +119,7 @@ impl Connections {
             if let Some(open) = connection.as_ref().filter(|open| !open.has_ended()) {
                 return Ok(Arc::clone(open));
             }
-            let opened = upstream.open(mode, &info, &headers, is_call).await?;
+            let opened = upstream.open(mode, &info, &caller, is_call).await?;
             known.learn_info(audience, opened.server_info());
             let unrelated = opened.unrelated();
             tokio::spawn(pass_notifications(filter, known, upstream, server, unrelated));

@@ -22,6 +22,7 @@ use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, forwarded_head
 use crate::message::{Head, Kind, STATELESS_VERSION, is_stateless_version, members, split_batch};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::reply;
+use crate::upstream::CallerHeaders;
 use crate::upstream::server::UpstreamServer;
 
 impl Aggregator {
@@ -163,10 +164,12 @@ impl Aggregator {
     pub(crate) async fn probe_mode(
         &self,
         server: &Arc<UpstreamServer>,
+        principal: &Arc<str>,
         mode: ProtocolMode,
         headers: &HeaderMap,
     ) -> Option<bool> {
-        server.probe_mode(mode, &forwarded_headers(headers)).await
+        let (principal, headers) = (Arc::clone(principal), forwarded_headers(headers));
+        server.probe_mode(mode, &CallerHeaders { principal, headers }).await
     }
 
     /// Returns the protocol version of the principal's session whose id is in the headers.

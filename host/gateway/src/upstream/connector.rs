@@ -2,27 +2,25 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
-
-use super::Failure;
 use super::child_process::ChildProcess;
 use super::connection::{Transport, UpstreamConnection};
 use super::inbox::Inbox;
 use super::server::UpstreamServer;
 use super::streamable_http::StreamableHttp;
+use super::{CallerHeaders, Failure};
 use crate::config::Isolation;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
 impl UpstreamServer {
     /// Opens a connection in the preferred protocol mode, or in the other one if that fails.
-    /// `client` and `headers` describe the client on whose behalf the gateway connects. The circuit
+    /// `client` and `caller` describe the client on whose behalf the gateway connects. The circuit
     /// breaker counts a failure if `is_call` is true, which means that a client's call needs the
     /// connection.
     pub(crate) async fn open(
         self: &Arc<Self>,
         preferred: ProtocolMode,
         client: &ClientInfo,
-        headers: &HeaderMap,
+        caller: &CallerHeaders,
         is_call: bool,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
         if is_call {
@@ -30,7 +28,7 @@ impl UpstreamServer {
         } else {
             self.circuit.check()?;
         }
-        let opened = self.open_in_any_mode(preferred, client, headers).await;
+        let opened = self.open_in_any_mode(preferred, client, caller).await;
         match &opened {
             Ok(_) => self.succeeded(),
             // A refusal of this client must not keep others from the upstream.
@@ -52,7 +50,7 @@ impl UpstreamServer {
         self: &Arc<Self>,
         preferred: ProtocolMode,
         client: &ClientInfo,
-        headers: &HeaderMap,
+        caller: &CallerHeaders,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
         let other = match preferred {
             ProtocolMode::Stateful => ProtocolMode::Stateless,
@@ -63,7 +61,7 @@ impl UpstreamServer {
             if self.speaks(mode) == Some(false) {
                 continue;
             }
-            match self.open_in_mode(mode, client, headers).await {
+            match self.open_in_mode(mode, client, caller).await {
                 Ok(connection) => return Ok(connection),
                 Err(failure) => first_failure = first_failure.or(Some(failure)),
             }
@@ -80,14 +78,14 @@ impl UpstreamServer {
         self: &Arc<Self>,
         mode: ProtocolMode,
         client: &ClientInfo,
-        headers: &HeaderMap,
+        caller: &CallerHeaders,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
         let inbox =
             Inbox::new(self.config.limits.call_notifications, self.isolation == Isolation::Shared);
         let transport = match &self.http {
             Some(http) => {
                 self.started();
-                Transport::Http(StreamableHttp::new(http, mode, headers.clone(), &inbox))
+                Transport::Http(StreamableHttp::new(http, mode, caller.clone(), &inbox))
             }
             None => Transport::Process(ChildProcess::start(self, &inbox)?),
         };
@@ -118,11 +116,11 @@ impl UpstreamServer {
     pub(crate) async fn probe_mode(
         self: &Arc<Self>,
         mode: ProtocolMode,
-        headers: &HeaderMap,
+        caller: &CallerHeaders,
     ) -> Option<bool> {
         if self.speaks(mode).is_none() {
             // The attempt records its result in the known modes.
-            let _ = self.open_in_mode(mode, &ClientInfo::gateway(), headers).await;
+            let _ = self.open_in_mode(mode, &ClientInfo::gateway(), caller).await;
         }
         self.speaks(mode)
     }

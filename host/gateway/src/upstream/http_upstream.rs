@@ -11,10 +11,12 @@ use hyper::body::Incoming;
 
 use super::Failure;
 use super::circuit::Circuit;
+use super::credentials;
 use super::turns::Turns;
 use crate::access::HttpClient;
-use crate::config::Upstream;
+use crate::config::{Secret, Upstream};
 use crate::headers::CREDENTIALS;
+use crate::oauth::UpstreamTokens;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
@@ -63,6 +65,8 @@ pub(crate) struct HttpUpstream {
     url: Uri,
     headers: HeaderMap,
     forward_credentials: bool,
+    /// The OAuth tokens of the principals. `None` if the upstream needs none.
+    tokens: Option<Arc<UpstreamTokens>>,
     timeout: Duration,
     /// The maximum time until a response has ended.
     call_limit: Duration,
@@ -75,11 +79,13 @@ pub(crate) struct HttpUpstream {
 
 impl HttpUpstream {
     /// Creates an endpoint for `url`. `max_bytes` limits an answer. `forward_credentials` is true
-    /// if the upstream receives the client's credentials.
+    /// if the upstream receives the client's credentials, and `tokens` has the OAuth tokens that it
+    /// receives instead.
     pub(crate) fn new(
         config: &Upstream,
         url: &str,
         forward_credentials: bool,
+        tokens: Option<Arc<UpstreamTokens>>,
         max_bytes: usize,
         client: HttpClient,
         recorder: Arc<Recorder>,
@@ -99,6 +105,7 @@ impl HttpUpstream {
             url: url.parse().map_err(|reason| error(format!("invalid url: {reason}")))?,
             headers,
             forward_credentials,
+            tokens,
             timeout: config.limits.timeout(),
             call_limit: config.limits.call(),
             max_bytes,
@@ -108,24 +115,27 @@ impl HttpUpstream {
         })
     }
 
-    /// Sends a client's request to the configured URL, or to `path` below it. The circuit breaker
-    /// counts its outcome. Returns the response before its body has arrived. Dropping the response
-    /// cancels the request.
+    /// Sends a request of a principal to the configured URL, or to `path` below it. The circuit
+    /// breaker counts its outcome. Returns the response before its body has arrived. Dropping the
+    /// response cancels the request.
     pub(crate) async fn send(
         self: &Arc<Self>,
         method: Method,
         path: Option<&str>,
+        principal: &str,
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, Failure> {
         self.circuit.admit()?;
-        let answered = self.send_uncounted(method, path, headers, body).await;
+        let answered = self.send_uncounted(method, path, principal, headers, body).await;
         match &answered {
             Ok(response) if response.status().is_server_error() => {
                 let status = response.status();
                 self.failed(&format!("it answered with {status}"), is_unreachable(status));
             }
             Ok(_) => self.circuit.succeeded(),
+            // A principal without a token must not keep others from the upstream.
+            Err(Failure::Refused(_)) => {}
             Err(failure) => self.count_failure(failure),
         }
         answered
@@ -137,8 +147,33 @@ impl HttpUpstream {
         &self,
         method: Method,
         path: Option<&str>,
+        principal: &str,
         headers: &HeaderMap,
         body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
+        let token = credentials::token(self.tokens.as_ref(), principal).await?;
+        let again = self.tokens.as_ref().map(|_| (method.clone(), body.clone()));
+        let mut response = self.transmit(method, path, headers, body, token.as_ref()).await?;
+        let (Some(tokens), Some(token), Some((method, body))) = (&self.tokens, token, again) else {
+            return Ok(response);
+        };
+        if response.status() == StatusCode::UNAUTHORIZED {
+            let token = tokens.renew(principal, &token).await?;
+            response = self.transmit(method, path, headers, body, Some(&token)).await?;
+        }
+        let refused =
+            credentials::refusal(&self.name, principal, response.status(), response.headers());
+        refused.map_or(Ok(response), Err)
+    }
+
+    /// Sends a request once, with the OAuth token `token` if one is given.
+    async fn transmit(
+        &self,
+        method: Method,
+        path: Option<&str>,
+        headers: &HeaderMap,
+        body: Bytes,
+        token: Option<&Secret>,
     ) -> Result<Response<Incoming>, Failure> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
@@ -152,6 +187,14 @@ impl HttpUpstream {
         }
         for (name, value) in &self.headers {
             headers.insert(name.clone(), value.clone());
+        }
+        if let Some(token) = token {
+            let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
+            let mut value = value.map_err(|_| {
+                Failure::Refused(format!("The token for {} cannot be sent.", self.display_name()))
+            })?;
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
         }
         let sent = tokio::time::timeout(self.timeout, self.client.request(request)).await;
         sent.map_err(|_| self.timed_out("did not answer"))?.map_err(|error| {
@@ -199,7 +242,7 @@ impl HttpUpstream {
     /// status. Most MCP servers answer 405.
     async fn is_reachable(&self) -> bool {
         let headers = HeaderMap::new();
-        let sent = self.send_uncounted(Method::HEAD, None, &headers, Bytes::new());
+        let sent = self.transmit(Method::HEAD, None, &headers, Bytes::new(), None);
         let answered = tokio::time::timeout(PROBE_TIMEOUT, sent).await;
         matches!(answered, Ok(Ok(response)) if !is_unreachable(response.status()))
     }

@@ -109,9 +109,11 @@ impl UpstreamServer {
         self.http.is_some() || self.isolation == Isolation::Shared
     }
 
-    /// Returns true if the upstream receives the credentials of its clients.
+    /// Returns true if the upstream receives the credentials of its clients, or tokens of their
+    /// principals.
     pub(crate) fn needs_credentials(&self) -> bool {
-        self.http.is_some() && self.config.authorization == Authorization::Forward
+        self.config.oauth.is_some()
+            || self.http.is_some() && self.config.authorization == Authorization::Forward
     }
 
     /// Returns the maximum time until the upstream's next message about a request.

@@ -12,9 +12,11 @@ use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 use tracing::debug;
 
-use super::Failure;
+use super::credentials::describe_challenge;
 use super::http_upstream::{HttpUpstream, is_refusal, next_chunk};
 use super::inbox::Inbox;
+use super::resumption::{REOPEN_PAUSE, Resumption};
+use super::{CallerHeaders, Failure};
 use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
 use crate::message::{
     Head, Kind, STATELESS_VERSION, replace_invalid_utf8, split_batch, with_member,
@@ -26,11 +28,9 @@ use context_guard_protocol::sse::{Event, Framer};
 /// The maximum number of replies to pings that are on their way to an upstream. Further pings are
 /// not answered.
 const MAX_PONGS: usize = 16;
-/// The pause before an upstream's common stream is opened again after it ended.
-const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+/// The further pause after the upstream refused the principal.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
-/// The maximum pause before an ended stream is continued, whatever the server proposes.
-const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
 /// The maximum number of times in a row that an ended stream is continued without receiving an
 /// event.
 const MAX_IDLE_POLLS: usize = 10;
@@ -48,8 +48,7 @@ struct UpstreamSession {
 pub(super) struct StreamableHttp {
     http: Arc<HttpUpstream>,
     mode: ProtocolMode,
-    /// The client's headers that every request to the upstream carries.
-    headers: HeaderMap,
+    caller: CallerHeaders,
     inbox: Arc<Inbox>,
     session: Mutex<UpstreamSession>,
     /// The permits of replies to pings, which are sent in the background.
@@ -61,13 +60,13 @@ impl StreamableHttp {
     pub(super) fn new(
         http: &Arc<HttpUpstream>,
         mode: ProtocolMode,
-        headers: HeaderMap,
+        caller: CallerHeaders,
         inbox: &Arc<Inbox>,
     ) -> Arc<Self> {
         Arc::new(Self {
             http: Arc::clone(http),
             mode,
-            headers,
+            caller,
             inbox: Arc::clone(inbox),
             session: Mutex::default(),
             pongs: Arc::new(Semaphore::new(MAX_PONGS)),
@@ -85,7 +84,7 @@ impl StreamableHttp {
     }
 
     fn headers_for(&self, message: &[u8]) -> HeaderMap {
-        let mut headers = self.headers.clone();
+        let mut headers = self.caller.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         match self.mode {
@@ -135,10 +134,11 @@ impl StreamableHttp {
         let reader = ResponseReader::new(self, Some(id), is_long_lived);
         AbortOnDrop(tokio::spawn(async move {
             let (http, body) = (Arc::clone(&reader.http), Bytes::from(message));
+            let principal = &reader.principal;
             let sent = if is_call {
-                http.send(Method::POST, None, &headers, body).await
+                http.send(Method::POST, None, principal, &headers, body).await
             } else {
-                http.send_uncounted(Method::POST, None, &headers, body).await
+                http.send_uncounted(Method::POST, None, principal, &headers, body).await
             };
             let read = match sent {
                 Ok(response) => reader.read_resumable(response, &headers).await,
@@ -153,7 +153,8 @@ impl StreamableHttp {
     /// Sends a notification, or an answer to a request of the upstream.
     pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
         let headers = self.headers_for(&message);
-        let sent = self.http.send_uncounted(Method::POST, None, &headers, message.into());
+        let (principal, body) = (&self.caller.principal, message.into());
+        let sent = self.http.send_uncounted(Method::POST, None, principal, &headers, body);
         let response = sent.await?;
         if response.status().is_success() {
             return Ok(());
@@ -178,7 +179,10 @@ impl StreamableHttp {
         let task = tokio::spawn(async move {
             let (http, mut was_open) = (Arc::clone(&reader.http), false);
             while reader.transport.strong_count() > 0 {
-                match http.send_uncounted(Method::GET, None, &headers, Bytes::new()).await {
+                let principal = &reader.principal;
+                let sent =
+                    http.send_uncounted(Method::GET, None, principal, &headers, Bytes::new());
+                match sent.await {
                     Ok(response) if response.status() == StatusCode::OK => {
                         was_open = true;
                         if let Err(failure) = reader.read(response, &mut None).await {
@@ -195,6 +199,8 @@ impl StreamableHttp {
                         }
                         return;
                     }
+                    // The principal has to log in, which takes its time.
+                    Err(Failure::Refused(_)) => tokio::time::sleep(REFUSED_PAUSE).await,
                     Err(_) => {}
                 }
                 tokio::time::sleep(REOPEN_PAUSE).await;
@@ -211,28 +217,11 @@ impl Drop for StreamableHttp {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let (http, headers) = (Arc::clone(&self.http), self.headers_for(b""));
+            let principal = Arc::clone(&self.caller.principal);
             runtime.spawn(async move {
-                let _ = http.send_uncounted(Method::DELETE, None, &headers, Bytes::new()).await;
+                let body = Bytes::new();
+                let _ = http.send_uncounted(Method::DELETE, None, &principal, &headers, body).await;
             });
-        }
-    }
-}
-
-/// The position in an ended event stream from which the stream can be continued.
-struct Resumption {
-    last_event: HeaderValue,
-    pause: Duration,
-}
-
-impl Resumption {
-    /// Sets the position to that after `event`, if the event has an id.
-    fn update(resumption: &mut Option<Self>, event: &Event) {
-        let pause = event.retry().or_else(|| resumption.as_ref().map(|known| known.pause));
-        let pause = pause.unwrap_or(REOPEN_PAUSE).min(MAX_RESUME_PAUSE);
-        if let Some(id) = event.id().and_then(|id| HeaderValue::from_bytes(id).ok()) {
-            *resumption = Some(Self { last_event: id, pause });
-        } else if let Some(resumption) = resumption {
-            resumption.pause = pause;
         }
     }
 }
@@ -252,6 +241,7 @@ fn is_session_error(status: StatusCode, body: &[u8]) -> bool {
 struct ResponseReader {
     transport: Weak<StreamableHttp>,
     http: Arc<HttpUpstream>,
+    principal: Arc<str>,
     inbox: Arc<Inbox>,
     /// The gateway's id of the request that the response answers. `None` for the common stream.
     request: Option<u64>,
@@ -264,6 +254,7 @@ impl ResponseReader {
         Self {
             transport: Arc::downgrade(transport),
             http: Arc::clone(&transport.http),
+            principal: Arc::clone(&transport.caller.principal),
             inbox: Arc::clone(&transport.inbox),
             request,
             is_long_lived,
@@ -299,7 +290,8 @@ impl ResponseReader {
             headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
             headers.remove(CONTENT_TYPE);
             headers.insert(LAST_EVENT_ID, last_event.clone());
-            let sent = self.http.send_uncounted(Method::GET, None, &headers, Bytes::new());
+            let (principal, body) = (&self.principal, Bytes::new());
+            let sent = self.http.send_uncounted(Method::GET, None, principal, &headers, body);
             let response = sent.await?;
             if response.status() != StatusCode::OK {
                 break;
@@ -333,7 +325,12 @@ impl ResponseReader {
         }
         // A refusal concerns the client or the load, not the request: it is not an answer.
         if is_refusal(head.status) {
-            let text = format!("The upstream `{}` answered with {}.", self.http.name, head.status);
+            let text = format!(
+                "The upstream `{}` answered with {}{}.",
+                self.http.name,
+                head.status,
+                describe_challenge(&head.headers)
+            );
             return Err(match head.status.is_server_error() {
                 true => Failure::Unavailable(text),
                 false => Failure::Refused(text),
