@@ -18,6 +18,7 @@ mod conformance;
 mod contract;
 mod credentials;
 mod documents;
+mod endpoint_rules;
 mod engine;
 mod envoy;
 mod envoy_setup;

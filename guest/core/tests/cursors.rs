@@ -188,3 +188,19 @@ fn limit_holds_for_modes_and_bare_lists() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn rules_of_an_upstream_apply_to_further_pages() -> Result<()> {
+    let policy = r#"{"endpoints": [{"match": "crm::list", "defaultPageSize": 3}]}"#;
+    let guard = NativeGuard::with_policy(policy)?.with_upstream("crm");
+    let rows: Vec<Value> = (0..30).map(|id| json!({"id": id})).collect();
+    let mut page = first(&guard, &json!({}), &Value::from(rows).to_string())?;
+    // A host with several upstreams names none of them when its read tool is called.
+    let guard = guard.with_upstream("");
+    for number in 0..3 {
+        let items = payload(&page)?["items"].as_array().map(Vec::len);
+        ensure!(items == Some(3), "page {number}: {items:?}");
+        page = read(&guard, &json!({"cursor": cursor(&page).context("no cursor")?}))?;
+    }
+    Ok(())
+}

@@ -46,6 +46,7 @@ pub trait TestGuard {
 pub struct NativeGuard {
     guard: Guard,
     principal: String,
+    upstream: String,
     now_ms: u64,
     store: Mutex<BTreeMap<String, Vec<u8>>>,
 }
@@ -61,6 +62,7 @@ impl NativeGuard {
         Ok(Self {
             guard: Guard::new(compiled.policy, keys),
             principal: principal.to_owned(),
+            upstream: String::new(),
             now_ms,
             store: Mutex::default(),
         })
@@ -86,8 +88,15 @@ impl NativeGuard {
         self
     }
 
+    /// Changes the name of the upstream, and keeps policy and store.
+    #[must_use]
+    pub fn with_upstream(mut self, upstream: &str) -> Self {
+        upstream.clone_into(&mut self.upstream);
+        self
+    }
+
     fn context(&self) -> Context<'_> {
-        Context { principal: &self.principal, upstream: "", ..Context::default() }
+        Context { principal: &self.principal, upstream: &self.upstream, ..Context::default() }
     }
 
     fn put(&self, entries: Vec<Entry<'_>>) {

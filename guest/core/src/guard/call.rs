@@ -388,8 +388,7 @@ impl Call<'_> {
             Err(ReadError::InvalidRequest(reason)) => return self.refuse(name, &reason),
         };
         let resource = (self.request.method != "tools/call").then_some(name);
-        let ServedPart { message, record } =
-            serve_part(&self.envelope(), &read, self.cx.upstream, resource);
+        let ServedPart { message, record } = serve_part(&self.envelope(), &read, resource);
         let ttl_ms = 2 * self.settings_for("").cursor_ttl_ms;
         Plan::Answer { message, entries: read.entries, extend: read.extend, ttl_ms, record }
     }

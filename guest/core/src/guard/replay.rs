@@ -73,8 +73,7 @@ impl Guard {
                 refuse(RESULT_TOO_LARGE_ERROR)
             }
             Ok(read) => {
-                let ServedPart { message, record } =
-                    serve_part(&envelope, &read, &replay.upstream, None);
+                let ServedPart { message, record } = serve_part(&envelope, &read, None);
                 Ok(Shaped { message: Some(message), ..unchanged(record) })
             }
             Err(ReadError::InvalidRequest(reason)) => refuse(&reason),

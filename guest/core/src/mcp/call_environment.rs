@@ -68,6 +68,7 @@ impl<'a> CallEnvironment<'a> {
             limits: &endpoint.settings,
             keys: self.keys,
             scope: self.scope(endpoint),
+            upstream: self.upstream,
             name: endpoint.name,
             arguments,
             options,

@@ -37,7 +37,7 @@ pub struct PartRead {
     pub excerpt: Excerpt,
     /// The part as it is written into the result for the client.
     pub rendered: Rendered,
-    /// The tool or resource that the snapshot was taken from, without its upstream.
+    /// The tool or resource that the snapshot was taken from, with its upstream.
     pub endpoint: String,
     /// The token budget that applied to the part.
     pub threshold: u64,
@@ -110,12 +110,13 @@ impl SnapshotReader<'_> {
         guarded: &GuardArguments,
         loaded: &Loaded,
     ) -> Result<PartRead, ReadError> {
-        let call = &self.call;
         let named = StoredSnapshot::open(&cursor.snapshot, loaded)?;
         let query = query(&named, guarded, &cursor);
         let original = named.index.original.clone().filter(|_| !query.is_empty());
         let original = original.as_ref().map(|from| StoredSnapshot::open(&from.snapshot, loaded));
         let stored = original.transpose()?.unwrap_or(named);
+        // One read tool serves all upstreams of a host, so only the snapshot knows its upstream.
+        let call = CallEnvironment { upstream: &stored.index.upstream, ..self.call };
         let endpoint = call.endpoint(&stored.index.endpoint);
         let settings = &endpoint.settings;
         let budget = settings.budget_for(guarded.options.pages, call.budget);
@@ -186,7 +187,7 @@ impl SnapshotReader<'_> {
             self.renew(&stored.index, stored.name, self.ttl(), rendered.cursor.is_some());
         entries.extend(transformed);
         Ok(PartRead {
-            endpoint: stored.index.endpoint.clone(),
+            endpoint: endpoint.full_name.clone(),
             threshold: budget.threshold,
             original: OriginalCost {
                 tokens: stored.index.tokens,

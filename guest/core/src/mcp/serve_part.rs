@@ -5,7 +5,6 @@ use super::reply::Envelope;
 use super::write_answer;
 use crate::json::scan::is_json;
 use crate::json::text::Form;
-use crate::policy::endpoint_name;
 use crate::record::Record;
 use crate::shape::notice::READ_TOOL;
 
@@ -20,12 +19,7 @@ pub struct ServedPart {
 /// Returns the answer that sends `part`, which was read from a snapshot: to a tool call or, if
 /// `uri` is given, to a read of that resource.
 #[must_use]
-pub fn serve_part(
-    envelope: &Envelope<'_>,
-    read: &PartRead,
-    upstream: &str,
-    resource: Option<&str>,
-) -> ServedPart {
+pub fn serve_part(envelope: &Envelope<'_>, read: &PartRead, resource: Option<&str>) -> ServedPart {
     let facts =
         read.excerpt.coverage.json(read.rendered.cursor.as_deref(), read.excerpt.more, READ_TOOL);
     let meta = write_answer::result_metadata(
@@ -41,7 +35,7 @@ pub fn serve_part(
     };
     debug_assert!(is_json(&message, Form::Raw), "an answer is JSON");
     let record = Record {
-        endpoint: endpoint_name(upstream, &read.endpoint),
+        endpoint: read.endpoint.clone(),
         mode: read.excerpt.coverage.kind().to_owned(),
         loss: read.excerpt.coverage.loss(),
         estimated_tokens: read.rendered.tokens,

@@ -42,6 +42,8 @@ pub struct ShapeContext<'a> {
     pub keys: &'a Keys,
     /// The principal and endpoint that stored snapshots and cursors are bound to.
     pub scope: Scope<'a>,
+    /// The name of the upstream. May be empty.
+    pub upstream: &'a str,
     /// The name of the called endpoint, without the prefix of its upstream.
     pub name: &'a str,
     /// A hash of the arguments of the call, which is part of the snapshot's name.

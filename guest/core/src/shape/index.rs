@@ -58,6 +58,7 @@ pub(super) fn index(
     body: SnapshotBody,
 ) -> Index {
     Index {
+        upstream: context.upstream.to_owned(),
         endpoint: context.name.to_owned(),
         form: payload.form,
         bytes: payload.bytes.len() as u64,

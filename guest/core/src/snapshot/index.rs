@@ -11,14 +11,16 @@ pub const SEGMENT_BYTES: usize = 64 * 1024;
 
 /// Identifies the byte format of stored indexes. It must change whenever stored bytes would be read
 /// differently.
-const FORMAT: &[u8; 4] = b"cgi2";
+const FORMAT: &[u8; 4] = b"cgi3";
 
 /// The index of a snapshot (a stored answer): its format, its size and the positions in it. Stored
 /// in a separate entry from the bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Index {
-    /// The name of the tool or resource that returned the answer, without its upstream. It
-    /// determines the settings for later reads.
+    /// The name of the upstream that returned the answer. May be empty.
+    pub upstream: String,
+    /// The name of the tool or resource that returned the answer, without its upstream. Both names
+    /// determine the settings for later reads.
     pub endpoint: String,
     /// The form of the stored bytes: raw, or escaped as in a JSON string.
     pub form: Form,
@@ -254,6 +256,7 @@ mod tests {
         let list = || ListIndex::default();
         let view = ProjectedList { fields: "id".to_owned(), within: Vec::new(), list: list() };
         let index = Index {
+            upstream: String::new(),
             endpoint: String::new(),
             form: Form::Raw,
             bytes,
