@@ -5,7 +5,8 @@
 //! character alone, up to U+FFFF; the greatest number of tokens of each block of 64 characters
 //! above that. The last two are in two bits, less one. Then follows a set of the sequences that
 //! tokens contain: three characters or, in East Asian scripts, two, and the tokens of a mark and a
-//! letter. The set is a hash table of bits, so that it contains some other sequences too.
+//! letter. The set is a Bloom filter with two bits for each sequence. It also contains about one in
+//! 50 of all other sequences.
 
 /// The number of characters that the file has an entry for each.
 pub(super) const BASIC_CHARACTERS: usize = 1 << 16;
@@ -60,8 +61,12 @@ impl Characters {
     #[inline]
     pub(super) fn is_usual(self, before: [u32; 2], character: u32) -> bool {
         let Some(set) = self.file.get(SEQUENCES_AT..) else { return false };
-        let bit = sequence_hash(before, character) as usize % (set.len() * 8).max(1);
-        set.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+        let is_set = |hash: u32| {
+            let bit = hash as usize % (set.len() * 8).max(1);
+            set.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+        };
+        let [first, second] = sequence_hashes(before, character);
+        is_set(first) && is_set(second)
     }
 }
 
@@ -73,13 +78,15 @@ pub(super) fn entry(character: u32) -> usize {
     }
 }
 
-/// Returns the hash of a character with those before it that count for its script.
+/// Returns two hashes of a character with those before it that count for its script. In a filter
+/// with one hash, every seventh other sequence would count as usual.
 #[inline]
-pub(super) fn sequence_hash(before: [u32; 2], character: u32) -> u32 {
+pub(super) fn sequence_hashes(before: [u32; 2], character: u32) -> [u32; 2] {
     let [first, second] = if character >= EAST_ASIAN { [0, before[1]] } else { before };
     let mixed = first.wrapping_mul(0x85EB_CA6B) ^ second.wrapping_mul(0xC2B2_AE35) ^ character;
     let mixed = mixed.wrapping_mul(0x9E37_79B1);
-    (mixed ^ mixed >> 15).wrapping_mul(0x2C1B_3C6D) >> 8
+    let mixed = mixed ^ mixed >> 15;
+    [mixed.wrapping_mul(0x2C1B_3C6D) >> 8, mixed.wrapping_mul(0x297A_2D39) >> 8]
 }
 
 /// Returns the code point of a character of two to four bytes.

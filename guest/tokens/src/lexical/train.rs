@@ -5,7 +5,7 @@
 //! do not hide in another.
 
 use super::characters::{
-    Characters, EAST_ASIAN, ENTRIES_AT, PAIR, RUN, SEQUENCES_AT, SPACE, entry, sequence_hash,
+    Characters, EAST_ASIAN, ENTRIES_AT, PAIR, RUN, SEQUENCES_AT, SPACE, entry, sequence_hashes,
 };
 use super::scan::{
     DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
@@ -328,9 +328,11 @@ pub fn characters(
         }
     }
     let mut add = |before: [u32; 2], character: u32| {
-        let bit = sequence_hash(before, character) as usize % (set_bytes * 8);
-        if let Some(byte) = file.get_mut(SEQUENCES_AT + bit / 8) {
-            *byte |= 1 << (bit % 8);
+        for hash in sequence_hashes(before, character) {
+            let bit = hash as usize % (set_bytes * 8);
+            if let Some(byte) = file.get_mut(SEQUENCES_AT + bit / 8) {
+                *byte |= 1 << (bit % 8);
+            }
         }
     };
     for mark in ascii.clone().filter(char::is_ascii_punctuation) {

@@ -86,10 +86,10 @@ fn main() -> Result<()> {
 
 /// Returns the file of the greatest costs of characters under a tokenizer.
 fn characters_of(tokenizer: &CoreBPE, name: Tokenizer) -> Vec<u8> {
-    // The sizes of the vocabularies, and of sets in which a seventh of the bits is in use.
+    // The sizes of the vocabularies, and of sets in which at most a seventh of the bits is in use.
     let (tokens, set_bytes) = match name {
-        Tokenizer::O200k => (199_998, 1 << 15),
-        Tokenizer::Cl100k => (100_256, 1 << 12),
+        Tokenizer::O200k => (199_998, 1 << 16),
+        Tokenizer::Cl100k => (100_256, 1 << 13),
     };
     let vocabulary = (0..tokens).filter_map(|token| tokenizer.decode_bytes(&[token]).ok());
     characters(|text| tokenizer.encode_ordinary(text).len(), vocabulary, set_bytes)
