@@ -166,23 +166,34 @@ fn fit_to_budget(
 ) -> Option<(WriteStats, Selection)> {
     let mut target = token_limit;
     let mut best: Option<((WriteStats, Selection), u64)> = None;
-    // The greatest target whose rendering fits, and the least one whose rendering does not.
+    // The greatest target whose rendering does not exceed the limit, and the least one whose
+    // rendering does.
     let (mut fitting, mut exceeding) = (0, u64::MAX);
     for _ in 0..MAX_FIT_ITERATIONS {
-        let Some(selection) = choose(target) else { break };
-        let (whole, missing) = (selection.whole, selection.missing);
+        let Some(selection) = choose(target) else {
+            // Nothing is selected for so little. A target between the two may have a selection.
+            if exceeding == u64::MAX || exceeding.saturating_sub(target) < 2 {
+                break;
+            }
+            fitting = target;
+            target += (exceeding - target) / 2;
+            continue;
+        };
+        let whole = selection.whole;
+        let missing = (selection.missing_identity, selection.missing);
         let written = write(&selection)?;
         let cost = written.cost.div_ceil(COST_SCALE).max(1);
         let fits = cost <= token_limit;
         // A long field may take the place of several key fields, at a higher cost.
         let is_better = |((_, other), most): &((WriteStats, Selection), u64)| {
-            (missing, u64::MAX - cost) < (other.missing, u64::MAX - most)
+            let others = (other.missing_identity, other.missing);
+            (missing, u64::MAX - cost) < (others, u64::MAX - most)
         };
         if fits && best.as_ref().is_none_or(is_better) {
             best = Some(((written, selection), cost));
         }
         // While key fields are missing, short fields of less importance may have taken their place.
-        if fits && (whole || (missing == 0 && cost * 20 >= token_limit * 19)) {
+        if fits && (whole || (missing == (0, 0) && cost * 20 >= token_limit * 19)) {
             break;
         }
         if fits {
