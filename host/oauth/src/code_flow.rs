@@ -10,7 +10,7 @@ use crate::browser;
 use crate::discovery::Discovered;
 use crate::exchange::{NewToken, error, library_client};
 use crate::fetch::Fetcher;
-use crate::login::{LoginOptions, Progress};
+use crate::login_options::{LoginOptions, Progress};
 use crate::redirect::{Expected, RedirectPage};
 use crate::registration;
 use crate::stored_token::ClientCredentials;

@@ -7,7 +7,7 @@ use oauth2::{
 use crate::discovery::Discovered;
 use crate::exchange::{NewToken, error, library_client};
 use crate::fetch::Fetcher;
-use crate::login::{LoginOptions, Progress};
+use crate::login_options::{LoginOptions, Progress};
 use crate::registration;
 use crate::stored_token::ClientCredentials;
 use crate::{Error, Result};

@@ -14,6 +14,7 @@ mod error;
 mod exchange;
 mod fetch;
 mod login;
+mod login_options;
 mod redirect;
 mod registration;
 mod store;
@@ -24,7 +25,8 @@ use context_guard_config as config;
 
 pub use challenge::Challenge;
 pub use error::{Error, Result};
-pub use login::{LoginOptions, LoginReport, Progress, login};
+pub use login::{LoginReport, login};
+pub use login_options::{LoginOptions, Progress};
 pub use store::{TokenStore, remove_token};
 pub use upstream_tokens::{TokenError, UpstreamTokens, login_command};
 
