@@ -13,7 +13,7 @@ use crate::json::text::{Form, visible};
 use crate::tokens::{Estimator, Measure};
 
 /// Maximum number of attempts to shrink an excerpt until it fits the token limit.
-const MAX_SHRINK_ATTEMPTS: usize = 6;
+const MAX_SHRINK_ATTEMPTS: usize = 8;
 
 /// A pricer that computes the cost of excerpts as rendered under one [`RenderContext`].
 pub struct ExcerptPricer<'a> {
@@ -106,20 +106,24 @@ impl<'a> ExcerptPricer<'a> {
 
     /// Returns the first excerpt that costs at most `limit`, or `None` if all attempts fail. `make`
     /// creates an excerpt for a number of content tokens: first `tokens`, then reduced by the
-    /// excess of the previous attempt.
+    /// excess of the previous attempt, and by twice as much as before if that changed nothing.
     pub(super) fn shrink(
         &self,
         limit: u64,
         mut tokens: u64,
         mut make: impl FnMut(u64) -> Option<Excerpt>,
     ) -> Option<Excerpt> {
+        let (mut last, mut step) = (None, 0);
         for _ in 0..MAX_SHRINK_ATTEMPTS {
             let excerpt = make(tokens)?;
             let cost = self.cost(&excerpt);
             if cost <= limit {
                 return Some(excerpt);
             }
-            tokens = tokens.saturating_sub(self.excess(cost, limit).max(1));
+            let least = if last == Some(cost) { step * 2 } else { 1 };
+            step = self.excess(cost, limit).max(least);
+            last = Some(cost);
+            tokens = tokens.saturating_sub(step);
             if tokens == 0 {
                 break;
             }
