@@ -158,7 +158,7 @@ mod tests {
         for value in ["", ",", "Basic realm=\"Bearer\"", "\"", "Bearerish x=1"] {
             assert_eq!(parse(value), None, "{value}");
         }
-        let scopes = parse("Bearer scope=\"ok $(x)\\\" a\u{7f}\"").unwrap_or_default().scopes;
+        let scopes = parse("Bearer scope=\"ok $(x)\\\" a\\\\\"").unwrap_or_default().scopes;
         assert_eq!(scopes, ["ok"]);
     }
 }
