@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// Commands that need servers from the network, or run until they are stopped. Other tests run them
 /// with other arguments.
-const NOT_RUN: [&str; 3] = ["serve", "wrap", "replay"];
+const NOT_RUN: [&str; 4] = ["serve", "wrap", "replay", "login"];
 
 /// A fenced block: its language, and its lines.
 struct Block {

@@ -45,11 +45,12 @@ fn rules_apply_to_resources_of_one_upstream() -> Result<()> {
     wait_until("the lists of all upstreams", || {
         Ok(client.request("resources/list", json!({}))?.result()["_meta"].is_null())
     })?;
-    let alias = format!("context-guard://server/whole/{uri}");
-    let whole = client.request("resources/read", json!({"uri": alias}))?;
+    // Both upstreams list this URI, so the gateway offers an alias for each.
+    let alias = |upstream: &str| json!({"uri": format!("context-guard://server/{upstream}/{uri}")});
+    let whole = client.request("resources/read", alias("whole"))?;
     let text = whole.texts().concat();
     ensure!(text.len() > 10_000 && whole.metadata().is_null(), "{}", whole.0);
-    let mut part = client.request("resources/read", json!({"uri": uri}))?;
+    let mut part = client.request("resources/read", alias("short"))?;
     let mut read = String::new();
     loop {
         ensure!(part.tokens() <= 700, "{} tokens: {}", part.tokens(), part.0);
