@@ -61,10 +61,10 @@ async function* answer({ id, method, params }) {
   } else if (params.name === "cancelled") {
     yield say(text(String(cancelled)));
   } else if (params.name === "flood") {
-    // Blocks of 16 kB: `count` of them, or without end.
-    const { count, log } = params.arguments ?? {};
+    // Blocks of `bytes` or 16 kB: `count` of them, or without end.
+    const { bytes, count, log } = params.arguments ?? {};
     const progressToken = params._meta?.progressToken;
-    const block = "x".repeat(16_000);
+    const block = "x".repeat(bytes ?? 16_000);
     for (let progress = 1; progress <= (count ?? Infinity); progress += 1) {
       const notification = log
         ? { method: "notifications/message", params: { level: "error", data: block } }
