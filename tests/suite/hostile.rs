@@ -120,7 +120,8 @@ fn is_survived(fault: &str) -> Result<()> {
         };
         ensure!(ticket.is_limit(), "{ticket:?}");
         let failed = next.on_response(&services, &settings, &context(), &[1], &list(20));
-        ensure!(matches!(failed, Err(engine::Error::Trap(_))), "{failed:?}");
+        let is_stopped = matches!(failed, Err(engine::Error::Trap(_) | engine::Error::Deadline));
+        ensure!(is_stopped, "{failed:?}");
         ensure!(
             bad.response(&context(), &ticket, &list(20)).is_none(),
             "what fits the byte limit did not pass"
