@@ -20,10 +20,10 @@ fn gateway(rollout: Value) -> Result<Gateway> {
 }
 
 fn start(upstreams: Value, rollout: Value) -> Result<Gateway> {
-    Gateway::start(
-        upstreams,
-        json!({"admin": admin_config(), "rollout": rollout, "limits": {"sessions": 1_000}}),
-    )
+    // All sessions are of one address.
+    let limits = json!({"sessions": 1_000, "sessionsPerPrincipal": 1_000});
+    let settings = json!({"admin": admin_config(), "rollout": rollout, "limits": limits});
+    Gateway::start(upstreams, settings)
 }
 
 fn sessions(gateway: &Gateway, count: usize) -> Result<Vec<HttpClient>> {
