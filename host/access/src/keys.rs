@@ -13,6 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use tracing::warn;
 
 use super::Refusal;
 use crate::config::Secret;
@@ -130,7 +131,7 @@ fn parse_current(path: &Path, text: &str) -> Result<KeyFile> {
 }
 
 /// The accepted API keys. The key file is read again when it changes. While it is invalid, the last
-/// valid entries remain in use.
+/// valid entries remain in use. Without the file, no key is accepted.
 pub(super) struct Keys {
     path: PathBuf,
     file: Mutex<(KeyFile, Option<SystemTime>, Instant)>,
@@ -150,9 +151,18 @@ impl Keys {
             file.2 = Instant::now();
             let now = changed(&self.path);
             if now != file.1 {
-                let read = std::fs::read_to_string(&self.path).ok();
-                if let Some(read) = read.and_then(|text| parse_current(&self.path, &text).ok()) {
-                    (file.0, file.1) = (read, now);
+                match std::fs::read_to_string(&self.path) {
+                    Ok(text) => {
+                        if let Ok(read) = parse_current(&self.path, &text) {
+                            (file.0, file.1) = (read, now);
+                        }
+                    }
+                    // An operator who removes the file revokes its keys.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                        warn!("{} does not exist: all API keys are refused", self.path.display());
+                        (file.0, file.1) = (KeyFile::default(), None);
+                    }
+                    Err(_) => {}
                 }
             }
         }
@@ -202,6 +212,22 @@ mod tests {
         for wrong in [format!("{id}wrong"), "cg_none_x".to_owned(), "cg_".to_owned()] {
             assert!(matches!(keys.check(&Secret::new(&wrong)), Err(Refusal::Unauthorized(_))));
         }
+    }
+
+    #[test]
+    fn keys_of_a_removed_file_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let key = create(&path, "alice").unwrap();
+        let keys = Keys::open(&path).unwrap();
+        // The next lookup checks the file.
+        let past = || Instant::now().checked_sub(POLL_INTERVAL * 2).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        keys.file.lock().unwrap().2 = past();
+        assert!(keys.check(&key).is_err());
+        let new = create(&path, "alice").unwrap();
+        keys.file.lock().unwrap().2 = past();
+        assert!(keys.check(&key).is_err() && keys.check(&new).is_ok());
     }
 
     #[test]

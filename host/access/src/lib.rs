@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod error;
 mod hosts;
 mod http_client;
@@ -17,14 +18,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use context_guard_config::{self as config, Config, Secret};
-use http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use http::header::{AUTHORIZATION, HOST, HeaderMap};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 
+pub use admin::AdminAccess;
 pub use error::{Error, Result};
 pub use http_client::{HttpClient, http_client};
+pub use proxies::{append_forwarded_for, client_network};
 
 /// The name of the HTTP header that carries an API key.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -35,6 +38,8 @@ pub const ANONYMOUS: &str = "anonymous";
 /// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// Status 400: the headers contradict each other. Contains the message for the caller.
+    Malformed(String),
     /// Status 403: the address, Host or Origin is not allowed. Contains the reason as a metric
     /// label and the message for the caller.
     Forbidden(&'static str, String),
@@ -70,7 +75,11 @@ impl Access {
             resource: protected_resource::ProtectedResource::new(gateway),
             ips: config.allow_ips.clone(),
             trusted_proxies: config.trusted_proxies.clone(),
-            hosts: hosts::Hosts::new(config, loopback),
+            hosts: hosts::Hosts::new(
+                config,
+                loopback,
+                config.keys.is_some() || config.jwt.is_some(),
+            ),
             keys: config
                 .keys
                 .as_ref()
@@ -91,6 +100,28 @@ impl Access {
     #[must_use]
     pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         proxies::client_address(peer, headers, &self.trusted_proxies)
+    }
+
+    /// Removes forwarding headers that the client has set. Only those of trusted proxies describe
+    /// the way of a request.
+    pub fn strip_forwarding(&self, peer: IpAddr, headers: &mut HeaderMap) {
+        if !self.is_trusted_proxy(peer) {
+            proxies::strip_forwarding(headers);
+        }
+    }
+
+    /// Fetches or reads the keys of tokens again and again, so that removed keys are refused.
+    pub async fn refresh_keys(&self) {
+        if let Some(jwt) = &self.jwt {
+            jwt.refresh().await;
+        }
+    }
+
+    /// Returns true if the address is that of a trusted proxy.
+    #[must_use]
+    pub fn is_trusted_proxy(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.trusted_proxies.iter().any(|net| net.contains(&address))
     }
 
     /// Admits a request and returns its principal. `address` is that of the caller (see
@@ -141,8 +172,7 @@ impl Access {
                 "this address is not allowed (access.allowIps)".to_owned(),
             ));
         }
-        let origin = parts.headers.get(ORIGIN).map(|value| value.to_str().unwrap_or(""));
-        self.hosts.check(host(parts), origin)
+        self.hosts.check_request(parts)
     }
 
     /// Returns the authority that a request names, if [`Self::check_origin`] has compared it with

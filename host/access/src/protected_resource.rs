@@ -108,7 +108,7 @@ pub(super) fn challenge(
             parameters.push(("error", "insufficient_scope".to_owned()));
             parameters.push(("error_description", reason.clone()));
         }
-        Refusal::Forbidden(..) | Refusal::TooMany(_) => return None,
+        Refusal::Malformed(_) | Refusal::Forbidden(..) | Refusal::TooMany(_) => return None,
     }
     if let Some(resource) = resource {
         if !resource.scopes.is_empty() {

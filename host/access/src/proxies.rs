@@ -1,6 +1,6 @@
 //! Determines the address of a caller behind trusted proxies.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use http::header::{FORWARDED, HeaderMap, HeaderName};
 use ipnet::IpNet;
@@ -21,6 +21,45 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet
         address = hop;
     }
     address
+}
+
+/// The headers by which proxies describe the client of a request.
+const FORWARDING: [HeaderName; 8] = [
+    X_FORWARDED_FOR,
+    FORWARDED,
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("true-client-ip"),
+];
+
+/// Removes the headers by which proxies describe the client of a request.
+pub(super) fn strip_forwarding(headers: &mut HeaderMap) {
+    FORWARDING.iter().for_each(|name| drop(headers.remove(name)));
+}
+
+/// Appends an address to `X-Forwarded-For`.
+pub fn append_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
+    let known = headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
+    let hops: Vec<String> =
+        known.map(str::to_owned).chain([peer.to_canonical().to_string()]).collect();
+    if let Ok(value) = hops.join(", ").parse() {
+        headers.insert(X_FORWARDED_FOR, value);
+    }
+}
+
+/// Returns the address for which limits of one client count: an IPv4 address, or the first address
+/// of an IPv6 network of 64 bits, which is the smallest that a provider assigns to a customer.
+#[must_use]
+pub fn client_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
+        }
+        address => address,
+    }
 }
 
 /// Returns true if the headers say that a proxy forwarded the request.

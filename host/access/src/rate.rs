@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 
 use super::Refusal;
+use super::proxies::client_network;
 use crate::config::RateLimit;
 
 /// Maximum number of principals or addresses that one limiter tracks.
@@ -56,7 +57,31 @@ impl Rate {
         if address.is_loopback() && !is_forwarded && !self.limits_loopback {
             return Ok(());
         }
-        self.addresses.check(&address, self.start.elapsed(), requests)
+        self.addresses.check(&client_network(address), self.start.elapsed(), requests)
+    }
+}
+
+/// A limit on failed attempts for each address: `per_minute` at once, and as many in each minute.
+pub(super) struct Failures {
+    start: Instant,
+    addresses: Limiter<IpAddr>,
+}
+
+impl Failures {
+    pub(super) fn new(per_minute: u32) -> Self {
+        let config = RateLimit { per_minute: Some(per_minute), burst: per_minute };
+        Self { start: Instant::now(), addresses: Limiter::new(&config) }
+    }
+
+    /// Refuses an attempt from an address that has failed too often.
+    pub(super) fn admit(&self, address: IpAddr) -> Result<(), Refusal> {
+        let wait = self.addresses.wait(&client_network(address), self.start.elapsed());
+        if wait.is_zero() { Ok(()) } else { Err(Refusal::TooMany(wait)) }
+    }
+
+    /// Counts a failed attempt.
+    pub(super) fn count(&self, address: IpAddr) {
+        let _ = self.addresses.check(&client_network(address), self.start.elapsed(), 1);
     }
 }
 
@@ -79,6 +104,13 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
             tolerance: interval.saturating_mul(burst.saturating_sub(1)),
             arrivals: Mutex::new(LruCache::unbounded()),
         }
+    }
+
+    /// Returns the time until the next request of a key is admitted, without counting one.
+    fn wait(&self, key: &K, now: Duration) -> Duration {
+        let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrival = arrivals.get(key).copied().unwrap_or(now).max(now);
+        (arrival - now).saturating_sub(self.tolerance)
     }
 
     fn check(&self, key: &K, now: Duration, requests: u32) -> Result<(), Refusal> {
@@ -171,6 +203,9 @@ mod tests {
             rate.address(address, false, 1).is_ok() && rate.address(address, false, 1).is_err()
         );
         assert!(rate.principal(&"key:a".into(), 1).is_ok());
+        let network = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, host]);
+        let from = |host| rate.address(network(host), false, 1);
+        assert!(from(1).is_ok() && from(2).is_err(), "one network");
     }
 
     #[test]

@@ -179,12 +179,30 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
             "an address and a port are needed, such as 127.0.0.1:8809",
         ));
     }
+    if let Some(admin) = &config.admin
+        && admin.token.is_none()
+        && admin
+            .listen
+            .parse::<std::net::SocketAddr>()
+            .is_ok_and(|address| !address.ip().to_canonical().is_loopback())
+    {
+        issues.push(Issue::new(
+            &["admin", "listen"],
+            "an address beyond loopback needs admin.token, or anybody there could read requests",
+        ));
+    }
     if config.component.require == super::Requirement::Signature
         && config.component.public_keys.is_empty()
     {
         issues.push(Issue::new(
             &["component", "publicKeys"],
             "a signature is required, so a minisign public key is needed",
+        ));
+    }
+    if config.limits.buffered_bytes < config.limits.request_bytes {
+        issues.push(Issue::new(
+            &["limits", "bufferedBytes"],
+            "it must be at least limits.requestBytes, or the longest requests never fit",
         ));
     }
     if !config.path.starts_with('/') {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guard::{Component, Store};
 use super::secret::Secret;
+use super::timeouts::Timeouts;
 use super::upstream::Upstream;
 use crate::options::{CacheOptions, RecordingOptions, RolloutOptions};
 
@@ -50,6 +51,8 @@ pub struct Config {
     pub access: Access,
     /// The limits of requests.
     pub limits: Limits,
+    /// The time limits of client connections and of requests that arrive slowly.
+    pub timeouts: Timeouts,
     /// The endpoint for operators. Without it there is none.
     pub admin: Option<Admin>,
     /// The audit log. Without it there is none.
@@ -91,6 +94,7 @@ impl Default for Config {
             tokens: Tokens::default(),
             access: Access::default(),
             limits: Limits::default(),
+            timeouts: Timeouts::default(),
             admin: None,
             audit: None,
             telemetry: Telemetry::default(),
@@ -209,7 +213,7 @@ pub struct Access {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Jwt {
-    /// The URL of the key set. It is fetched again when a token names an unknown key.
+    /// The URL of the key set. It is fetched at the start, and when a token names an unknown key.
     pub jwks_url: Option<String>,
     /// The file of the key set, instead of a URL.
     pub jwks_file: Option<PathBuf>,
@@ -229,6 +233,15 @@ pub struct Jwt {
     /// The scopes that every token needs, in its claim `scope` or `scp`.
     #[serde(default)]
     pub scopes: Vec<String>,
+    /// Seconds after which the key set is fetched or read again. Keys that it no longer has are
+    /// then refused.
+    #[serde(default = "five_minutes")]
+    #[schemars(range(min = 1))]
+    pub refresh_seconds: u64,
+}
+
+fn five_minutes() -> u64 {
+    300
 }
 
 /// A rate limit for each principal and each address.
@@ -260,6 +273,26 @@ pub struct Limits {
     /// The maximum length of an upstream's answer, in bytes.
     #[schemars(range(min = 1))]
     pub response_bytes: usize,
+    /// The maximum bytes of request bodies that are being received or processed; further requests
+    /// are refused with 503.
+    #[schemars(range(min = 1))]
+    pub buffered_bytes: usize,
+    /// The maximum number of client connections. The number of file descriptors that upstreams do
+    /// not need may lower it. A further connection closes the one that is idle for longest.
+    #[schemars(range(min = 1))]
+    pub connections: usize,
+    /// The maximum number of connections of one address, or of one IPv6 network (/64). Trusted
+    /// proxies are exempt.
+    #[schemars(range(min = 1))]
+    pub connections_per_address: usize,
+    /// The percentage of the memory limit of the process above which new requests are refused with
+    /// 503. The limit is that of its control groups, else the memory of the machine. 100 disables
+    /// it.
+    #[schemars(range(min = 1, max = 100))]
+    pub memory_percent: u8,
+    /// The memory limit of the process, in bytes, instead of the detected one.
+    #[schemars(range(min = 1))]
+    pub memory_bytes: Option<u64>,
     /// The maximum number of concurrent requests. Idle streams do not count. A request counts until
     /// its answer is available, and each message of a batch counts.
     #[schemars(range(min = 1))]
@@ -323,6 +356,11 @@ impl Default for Limits {
         Self {
             request_bytes: 10 << 20,
             response_bytes: 10 << 20,
+            buffered_bytes: 128 << 20,
+            connections: 10_000,
+            connections_per_address: 512,
+            memory_percent: 90,
+            memory_bytes: None,
             concurrency: 256,
             per_principal: None,
             per_session: None,
@@ -345,7 +383,8 @@ pub struct Admin {
     /// The listen address.
     #[serde(default = "admin_address")]
     pub listen: String,
-    /// The bearer token of its /admin paths. Without one they answer loopback only.
+    /// The bearer token of its /admin paths and of /metrics. Without one they answer loopback
+    /// only, and an address beyond loopback is refused.
     #[serde(default)]
     pub token: Option<Secret>,
 }
@@ -364,6 +403,10 @@ pub struct Audit {
     #[serde(default = "month")]
     #[schemars(range(min = 1))]
     pub retention_days: usize,
+    /// Refuses requests with 503 while the log cannot be written. Each entry is then written
+    /// before its request ends.
+    #[serde(default)]
+    pub required: bool,
 }
 
 fn month() -> usize {

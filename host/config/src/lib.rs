@@ -17,6 +17,7 @@ pub mod policy;
 mod schema;
 mod secret;
 mod state;
+mod timeouts;
 mod upstream;
 
 pub use check::References;
@@ -30,6 +31,7 @@ pub use oauth_rules::{is_secure_url, is_url};
 pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutOptions};
 pub use secret::Secret;
 pub use state::{read_or_create_secret, state_folder};
+pub use timeouts::Timeouts;
 pub use upstream::{
     Authorization, Isolation, OAuth, ProtocolModeSetting, Rest, RestEndpoint, StderrLevel,
     Upstream, UpstreamLimits,

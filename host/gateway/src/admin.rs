@@ -3,7 +3,7 @@
 
 mod changes;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
@@ -13,10 +13,10 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
-use subtle::ConstantTimeEq;
 
+use crate::access::Refusal;
 use crate::telemetry;
 use crate::{Gateway, problem};
 
@@ -25,11 +25,11 @@ pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
     let admin = Router::new()
         .route("/admin/telemetry", get(records))
         .route("/admin/upstreams", get(upstreams))
+        .route("/metrics", get(metrics))
         .route_layer(from_fn_with_state(Arc::clone(&gateway), authorized));
     Router::new()
         .route("/healthz", get(async || healthy()))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
         .merge(admin)
         .merge(changes::router(&gateway))
         .with_state(gateway)
@@ -55,7 +55,7 @@ async fn metrics(State(gateway): State<Arc<Gateway>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     gateway.recorder.metrics.store_is(gateway.filter.store_is_up());
     gateway.recorder.metrics.store_faults(gateway.filter.store_faults());
-    body(StatusCode::OK, kind, gateway.recorder.metrics.text())
+    body(StatusCode::OK, kind, gateway.recorder.metrics_text())
 }
 
 async fn upstreams(State(gateway): State<Arc<Gateway>>) -> Response {
@@ -83,30 +83,34 @@ async fn records(
     }
 }
 
-/// Middleware that lets a request pass if it has the admin token. If no token is configured, the
-/// client must be on the loopback interface.
+/// Middleware that lets a request pass if the rules of the endpoint admit it.
 async fn authorized(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
-    let token = gateway.config.admin.as_ref().and_then(|admin| admin.token.as_ref());
-    let allowed = match token {
-        Some(token) => {
-            let wanted = format!("Bearer {}", token.expose());
-            let given =
-                request.headers().get(AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
-            given.ct_eq(wanted.as_bytes()).into()
-        }
-        None => request
-            .extensions()
-            .get::<SocketAddr>()
-            .is_some_and(|peer| peer.ip().to_canonical().is_loopback()),
+    let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
+    let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let Some(access) = &gateway.admin_access else {
+        return problem(StatusCode::NOT_FOUND, "no_admin", "This gateway has no admin endpoint.");
     };
-    if allowed {
-        return next.run(request).await;
+    let (parts, request_body) = request.into_parts();
+    let refusal = match access.admit(peer, &parts) {
+        Ok(()) => return next.run(Request::from_parts(parts, request_body)).await,
+        Err(refusal) => refusal,
+    };
+    let (status, text) = match &refusal {
+        Refusal::Malformed(text) => (StatusCode::BAD_REQUEST, text.clone()),
+        Refusal::Forbidden(_, text) => (StatusCode::FORBIDDEN, text.clone()),
+        Refusal::Unauthorized(text) => (StatusCode::UNAUTHORIZED, text.clone()),
+        Refusal::InsufficientScope(text) => (StatusCode::FORBIDDEN, text.clone()),
+        Refusal::TooMany(wait) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            format!("too many wrong admin tokens: try again in {} s", wait.as_secs() + 1),
+        ),
+    };
+    gateway.recorder.refused(&peer.to_string(), "admin", &text);
+    let mut response = body(status, "text/plain", format!("{text}\n"));
+    if let Refusal::TooMany(wait) = refusal {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
     }
-    body(
-        StatusCode::UNAUTHORIZED,
-        "text/plain",
-        "The admin token is needed, as `Authorization: Bearer …`.\n".to_owned(),
-    )
+    response
 }
 
 fn json(value: &Value) -> Response {

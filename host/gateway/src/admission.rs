@@ -7,6 +7,7 @@ use http::HeaderMap;
 
 use crate::access::ANONYMOUS;
 use crate::fair_queue::{Caller, Place};
+use crate::front::request_body::Reservation;
 use crate::headers::{SESSION_ID, header};
 
 /// A request that the front has admitted. The request occupies its places until all clones of the
@@ -19,6 +20,8 @@ pub(crate) struct Admission {
     pub(crate) messages: usize,
     /// The places of the request. `None` for a stream that waits for events.
     pub(crate) _place: Option<Arc<Place>>,
+    /// The memory of the body. `None` without a body.
+    pub(crate) _memory: Option<Arc<Reservation>>,
 }
 
 #[cfg(test)]
@@ -26,7 +29,7 @@ impl Admission {
     /// Returns the admission of a request without a session, which occupies no place.
     pub(crate) fn of_principal(principal: &str) -> Self {
         let caller = Caller { principal: principal.into(), session: "".into() };
-        Self { principal: principal.into(), caller, messages: 1, _place: None }
+        Self { principal: principal.into(), caller, messages: 1, _place: None, _memory: None }
     }
 }
 

@@ -1,6 +1,14 @@
 //! The HTTP front: accepts connections, authenticates and limits requests, and passes them to the
 //! gateway.
 
+mod activity;
 pub(crate) mod batches;
+mod client_body;
+mod client_stream;
+pub(crate) mod connections;
+pub(crate) mod cors;
+pub(crate) mod descriptors;
 pub(crate) mod listener;
+pub(crate) mod memory_monitor;
+pub(crate) mod request_body;
 pub(crate) mod request_mode;

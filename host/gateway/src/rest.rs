@@ -20,7 +20,7 @@ use super::fair_queue::Place;
 use super::headers::{self, storage_scope};
 use super::tasks::run_blocking;
 use super::upstream::Failure;
-use super::upstream::http_upstream::{HttpUpstream, end_to_end_headers};
+use super::upstream::http_upstream::{HttpUpstream, response_headers};
 use crate::config::{Rest as Config, RestEndpoint};
 use crate::engine::{CallContext, Decision};
 use crate::filter::Filter;
@@ -89,7 +89,7 @@ impl Rest {
         match sent.map(|(response, _turn)| response) {
             Ok(response) => {
                 let (head, body) = response.into_parts();
-                respond(head.status, end_to_end_headers(&head.headers), Body::new(body))
+                respond(head.status, response_headers(&head.headers), Body::new(body))
             }
             Err(failure) => failed(&failure),
         }
@@ -165,11 +165,7 @@ impl Rest {
                 let (head, body) = response.into_parts();
                 if !can_shape(head.status, &head.headers) {
                     record(None, 0, Outcome::Passed);
-                    return respond(
-                        head.status,
-                        end_to_end_headers(&head.headers),
-                        Body::new(body),
-                    );
+                    return respond(head.status, response_headers(&head.headers), Body::new(body));
                 }
                 self.upstream.collect(body).await.map(|body| (head, body))
             }
@@ -181,7 +177,7 @@ impl Rest {
                 return failed(&failure);
             }
         };
-        let headers = end_to_end_headers(&head.headers);
+        let headers = response_headers(&head.headers);
         let Some(message) = rest::wrap_body(&body) else {
             record(None, body.len(), Outcome::Passed);
             return respond(head.status, headers, Body::from(body));

@@ -5,21 +5,26 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONNECTION, HeaderValue, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{Method, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http::{Method, StatusCode, Version};
 use serde_json::json;
 
-use crate::access::Refusal;
+use crate::access::{Refusal, append_forwarded_for};
 use crate::admin;
 use crate::admission::{Admission, caller};
 use crate::fair_queue::QueueFull;
+use crate::front::cors;
+use crate::front::request_body::{self, BodyError};
 use crate::reply;
 use crate::rest::problem;
 use crate::serve::Gateway;
+
+/// The message for a caller whose request finds no place.
+const BUSY: &str = "The gateway has as many requests as it can take (limits.concurrency, limits.perPrincipal, limits.perSession, limits.queue). Try again soon.";
 
 /// Returns the router of the HTTP front. It has one handler for all paths, because the paths depend
 /// on the configuration.
@@ -41,6 +46,28 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
         _ => {}
     }
     let (parts, body) = request.into_parts();
+    let address = gateway.access.client_address(peer, &parts.headers);
+    if gateway.access.check_origin(address, &parts).is_err() {
+        return admit_and_dispatch(&gateway, peer, parts, body).await;
+    }
+    let origin = parts.headers.get(ORIGIN).cloned();
+    if cors::is_preflight(&parts) {
+        let mut response = cors::preflight(&parts.headers);
+        cors::allow(&mut response, origin);
+        return response;
+    }
+    let mut response = admit_and_dispatch(&gateway, peer, parts, body).await;
+    cors::allow(&mut response, origin);
+    response
+}
+
+/// Admits a request, reads its body within all limits, and dispatches it.
+async fn admit_and_dispatch(
+    gateway: &Gateway,
+    peer: IpAddr,
+    mut parts: Parts,
+    body: Body,
+) -> Response {
     let mcp = gateway.is_mcp(parts.uri.path());
     let refuse = |status: StatusCode, code: &str, text: &str| {
         if mcp {
@@ -48,6 +75,10 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
         } else {
             problem(status, code, text)
         }
+    };
+    let unavailable = |principal: &str, reason: &'static str, text: &str| {
+        gateway.recorder.refused(principal, reason, "");
+        try_again(refuse(StatusCode::SERVICE_UNAVAILABLE, "busy", text))
     };
     let address = gateway.access.client_address(peer, &parts.headers);
     // Clients read the metadata before they have a token.
@@ -59,21 +90,44 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
     }
     let principal = match gateway.access.admit(address, &parts).await {
         Ok(principal) => principal,
-        Err(refusal) => return refused(&gateway, address, &parts, &refusal, &refuse),
+        Err(refusal) => return refused(gateway, address, &parts, &refusal, &refuse),
     };
-    let body = match Limited::new(body, gateway.config.limits.request_bytes).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            gateway.recorder.refused(&principal, "size", "");
-            let limit = gateway.config.limits.request_bytes;
-            return refuse(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "request_too_large",
-                &format!("The request is longer than {limit} bytes (limits.requestBytes)."),
-            );
+    if gateway.memory.is_short() {
+        let text = "The gateway has too little memory (limits.memoryPercent). Try again soon.";
+        return unavailable(&principal, "memory", text);
+    }
+    if gateway.recorder.lacks_audit() {
+        // The refusal is an entry too, which shows if the log can be written again.
+        let text = "The audit log cannot be written, and it is required (audit.required).";
+        return unavailable(&principal, "audit", text);
+    }
+    let caller = caller(&principal, address, &parts.headers);
+    // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
+    // limiting.
+    let mut place = if mcp && parts.method == Method::GET {
+        None
+    } else {
+        // The body shows how many messages the request has. Batches, which are rare, enter again.
+        match gateway.places.enter(&caller, 1).await {
+            Ok(place) => Some(place),
+            Err(QueueFull) => return unavailable(&principal, "busy", BUSY),
         }
-        Err(_) => return reply::empty(StatusCode::BAD_REQUEST),
     };
+    // The body is read after the request has passed the concurrency limit, which thus also limits
+    // the bodies that are being received.
+    let (limits, timeouts) = (&gateway.config.limits, &gateway.config.timeouts);
+    let (body, memory) =
+        match request_body::read(body, limits, timeouts, &gateway.body_memory).await {
+            Ok(read) => read,
+            Err(error) => {
+                let mut response = unread(gateway, &principal, error, &refuse);
+                // HTTP/1 cannot go on without the rest of the body.
+                if parts.version < Version::HTTP_2 {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                return response;
+            }
+        };
     let messages = match gateway.count_messages(&principal, &parts, &body) {
         Ok(messages) => messages,
         Err(reason) => {
@@ -82,35 +136,68 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
             return reply::refuse(status, "null", code, &format!("Invalid Request: {reason}."));
         }
     };
-    // The first message was charged before the body was read.
-    let others = u32::try_from(messages - 1).unwrap_or(u32::MAX);
-    if others > 0
-        && let Err(refusal) = gateway.access.charge(&principal, address, &parts.headers, others)
-    {
-        return refused(&gateway, address, &parts, &refusal, &refuse);
-    }
-    let caller = caller(&principal, address, &parts.headers);
-    // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
-    // limiting.
-    let place = if mcp && parts.method == Method::GET {
-        None
-    } else {
-        match gateway.places.enter(&caller, messages).await {
-            Ok(place) => Some(Arc::new(place)),
-            Err(QueueFull) => {
-                gateway.recorder.refused(&principal, "busy", "");
-                let mut response = refuse(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "busy",
-                    "The gateway has as many requests as it can take (limits.concurrency, limits.perPrincipal, limits.perSession, limits.queue). Try again soon.",
-                );
-                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-                return response;
-            }
+    if messages > 1 {
+        // The first message was charged before the body was read.
+        let others = u32::try_from(messages - 1).unwrap_or(u32::MAX);
+        if let Err(refusal) = gateway.access.charge(&principal, address, &parts.headers, others) {
+            return refused(gateway, address, &parts, &refusal, &refuse);
         }
+        // Waiting for further places while one is held could block all batches for ever.
+        drop(place.take());
+        place = match gateway.places.enter(&caller, messages).await {
+            Ok(place) => Some(place),
+            Err(QueueFull) => return unavailable(&principal, "busy", BUSY),
+        };
+    }
+    gateway.access.strip_forwarding(peer, &mut parts.headers);
+    if !mcp {
+        append_forwarded_for(&mut parts.headers, peer);
+    }
+    let admission = Admission {
+        principal,
+        caller,
+        messages,
+        _place: place.map(Arc::new),
+        _memory: Some(Arc::new(memory)),
     };
-    let admission = Admission { principal, caller, messages, _place: place };
     gateway.dispatch(&admission, parts, body).await
+}
+
+/// Returns the refusal of a request whose body was not read.
+fn unread(
+    gateway: &Gateway,
+    principal: &str,
+    error: BodyError,
+    refuse: &(dyn Fn(StatusCode, &str, &str) -> Response + Sync),
+) -> Response {
+    let (limits, timeouts) = (&gateway.config.limits, &gateway.config.timeouts);
+    let (reason, response) = match error {
+        BodyError::TooLarge => {
+            let limit = limits.request_bytes;
+            let text = format!("The request is longer than {limit} bytes (limits.requestBytes).");
+            ("size", refuse(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &text))
+        }
+        BodyError::TooSlow => {
+            let text = format!(
+                "The request body did not arrive in time: {} s for each part (timeouts.bodyPartSeconds), {} s in total (timeouts.bodySeconds).",
+                timeouts.body_part_seconds, timeouts.body_seconds
+            );
+            ("slow", refuse(StatusCode::REQUEST_TIMEOUT, "request_timeout", &text))
+        }
+        BodyError::NoMemory => {
+            let text = "The gateway is receiving as many bytes as it can take (limits.bufferedBytes). Try again soon.";
+            ("memory", try_again(refuse(StatusCode::SERVICE_UNAVAILABLE, "busy", text)))
+        }
+        BodyError::Broken => return reply::empty(StatusCode::BAD_REQUEST),
+    };
+    gateway.recorder.refused(principal, reason, "");
+    response
+}
+
+/// Adds the time after which the client may send its request again.
+fn try_again(mut response: Response) -> Response {
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 fn refused(
@@ -121,6 +208,7 @@ fn refused(
     refuse: &(dyn Fn(StatusCode, &str, &str) -> Response + Sync),
 ) -> Response {
     let (status, reason, text) = match refusal {
+        Refusal::Malformed(text) => (StatusCode::BAD_REQUEST, "malformed", text.clone()),
         Refusal::Forbidden(reason, text) => (StatusCode::FORBIDDEN, *reason, text.clone()),
         Refusal::Unauthorized(text) => (StatusCode::UNAUTHORIZED, "key", text.clone()),
         Refusal::InsufficientScope(text) => (StatusCode::FORBIDDEN, "scope", text.clone()),

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tracing::info;
 
-use super::front::listener;
+use super::front::connections::ClientConnections;
+use super::front::descriptors::{ADMIN_CONNECTIONS, max_connections};
+use super::front::listener::{self, Listener};
 use super::router;
 use super::serve::Gateway;
 use crate::{Error, Result, admin, probe};
@@ -38,12 +40,26 @@ impl Gateway {
             admin_address = Some(listener.local_addr()?);
             let stopped = self.stopped.clone().cancelled_owned();
             let router = admin::router(Arc::clone(self));
-            let serving = listener::serve(listener, None, router, stopped, ADMIN_DRAIN);
-            admin_server = Some(tokio::spawn(serving));
+            let max = ADMIN_CONNECTIONS;
+            let listener = Listener {
+                socket: listener,
+                tls: None,
+                connections: ClientConnections::new("of the admin endpoint", max, max),
+                timeouts: self.config.timeouts.clone(),
+                is_proxy: Box::new(|_| false),
+                recorder: Arc::clone(&self.recorder),
+            };
+            admin_server = Some(tokio::spawn(async move {
+                listener.serve(router, stopped, ADMIN_DRAIN).await;
+            }));
         }
         let sweeping = tokio::spawn(Arc::clone(&self.aggregator).sweep());
         let probing = tokio::spawn(probe::run(Arc::clone(self)));
         let warming = tokio::spawn(Arc::clone(&self.aggregator).warm());
+        let gateway = Arc::clone(self);
+        let key_refresh = tokio::spawn(async move { gateway.access.refresh_keys().await });
+        let memory = Arc::clone(&self.memory).run(Arc::clone(&self.recorder));
+        let memory = tokio::spawn(memory);
         ready(address, admin_address);
         let draining = async {
             stop.await;
@@ -51,13 +67,28 @@ impl Gateway {
             self.closing.cancel();
         };
         let router = router::router(Arc::clone(self));
-        listener::serve(listener, tls, router, draining, drain).await;
+        let (limits, gateway) = (&self.config.limits, Arc::clone(self));
+        let listener = Listener {
+            socket: listener,
+            tls,
+            connections: ClientConnections::new(
+                "limits.connections",
+                max_connections(&self.config),
+                limits.connections_per_address,
+            ),
+            timeouts: self.config.timeouts.clone(),
+            is_proxy: Box::new(move |address| gateway.access.is_trusted_proxy(address)),
+            recorder: Arc::clone(&self.recorder),
+        };
+        listener.serve(router, draining, drain).await;
         self.processes.end().await;
         // The admin endpoint outlives the front, so that operators can observe the drain.
         self.stopped.cancel();
         sweeping.abort();
         probing.abort();
         warming.abort();
+        key_refresh.abort();
+        memory.abort();
         if let Some(admin) = admin_server {
             admin.await.map_err(|error| Error::Setup(error.to_string()))?;
         }

@@ -17,6 +17,8 @@ use super::admission::Admission;
 use super::aggregator::Aggregator;
 use super::fair_queue::{FairQueue, Shares};
 use super::front::batches;
+use super::front::memory_monitor::MemoryMonitor;
+use super::front::request_body::BodyMemory;
 use super::front::request_mode::{header_mismatch, inspect_discovery, mode_of};
 use super::headers;
 use super::protocol_mode::ProtocolMode;
@@ -27,7 +29,7 @@ use super::upstream::availability::Availability;
 use super::upstream::http_upstream::HttpUpstream;
 use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
-use crate::access::{ANONYMOUS, Access, http_client};
+use crate::access::{ANONYMOUS, Access, AdminAccess, http_client};
 use crate::config::{Authorization, Config, Limits, Upstream};
 use crate::filter::Filter;
 use crate::message::{Head, split_batch};
@@ -36,12 +38,22 @@ use crate::revision::Sources;
 use crate::telemetry::{AuditLog, Recorder};
 use crate::{Clock, Result};
 
+/// The maximum length of the name of a tool or prompt in a request, in bytes. MCP recommends at
+/// most 128 characters; the name of the upstream precedes them.
+const MAX_NAME_BYTES: usize = 256;
+
 /// An HTTP gateway between MCP clients and upstreams.
 pub struct Gateway {
     pub(crate) config: Config,
     pub(crate) access: Access,
     /// The places of concurrent requests, and the queue for them.
     pub(crate) places: Arc<FairQueue>,
+    /// The memory for request bodies.
+    pub(crate) body_memory: Arc<BodyMemory>,
+    /// The memory of the process.
+    pub(crate) memory: Arc<MemoryMonitor>,
+    /// The rules of the endpoint for operators, if there is one.
+    pub(crate) admin_access: Option<AdminAccess>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) filter: Arc<Filter>,
     /// The files of policy, component and keys, which can be read again while the gateway runs.
@@ -67,17 +79,20 @@ impl Gateway {
     /// [`crate::Error::Setup`], [`crate::Error::Access`], [`crate::Error::Telemetry`].
     pub fn new(config: Config, filter: Arc<Filter>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         let audit = match &config.audit {
-            Some(audit) => {
-                Some(AuditLog::open(&config.folder.join(&audit.folder), audit.retention_days)?)
-            }
+            Some(audit) => Some(AuditLog::open(
+                &config.folder.join(&audit.folder),
+                audit.retention_days,
+                audit.required,
+            )?),
             None => None,
         };
         let recorder = Arc::new(Recorder::new(config.telemetry.ring, audit, clock));
         let observer = Arc::clone(&recorder);
         filter.revisions().observe(move |change| observer.changed(change));
         let client = http_client();
+        let is_loopback = config.listen.parse::<SocketAddr>();
         let is_loopback =
-            config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
+            is_loopback.is_ok_and(|address| address.ip().to_canonical().is_loopback());
         let access = Access::new(&config, is_loopback, client.clone())?;
         let closing = CancellationToken::new();
         // With several upstreams, a token for one of them must not reach the operators of the
@@ -169,10 +184,17 @@ impl Gateway {
             );
         }
         let places = FairQueue::new(places(&config.limits), Shares::defaults(config.limits.queue));
+        let body_memory = BodyMemory::new(config.limits.buffered_bytes);
+        let memory = MemoryMonitor::new(&config.limits);
+        let admin_access =
+            config.admin.as_ref().map(|admin| AdminAccess::new(admin, &config.access));
         Ok(Arc::new(Self {
             config,
             access,
             places,
+            body_memory,
+            memory,
+            admin_access,
             recorder,
             filter,
             sources: OnceLock::new(),
@@ -263,6 +285,12 @@ impl Gateway {
             return self.dispatch_rest(admission, &parts, body).await;
         }
         for head in heads(&parts, &body) {
+            if let Some(name) = overlong_name(&head) {
+                let reason =
+                    format!("A name has at most {MAX_NAME_BYTES} bytes, and this one has {name}.");
+                let (status, code) = (StatusCode::BAD_REQUEST, reply::INVALID_PARAMS);
+                return reply::refuse(status, head.raw_id(), code, &reason);
+            }
             if let Some(reason) = header_mismatch(&parts.headers, &head) {
                 let reason = format!("Header mismatch: {reason}.");
                 let (status, code) = (StatusCode::BAD_REQUEST, reply::HEADER_MISMATCH);
@@ -356,6 +384,14 @@ fn places(limits: &Limits) -> Shares {
         per_session: limits.per_session.unwrap_or(shares.per_session).min(shares.total),
         ..shares
     }
+}
+
+/// Returns the length of the name of a tool or prompt, in bytes, if it is too long.
+fn overlong_name(head: &Head<'_>) -> Option<usize> {
+    if !matches!(head.method(), "tools/call" | "prompts/get") {
+        return None;
+    }
+    head.subject().map(|name| name.len()).filter(|length| *length > MAX_NAME_BYTES)
 }
 
 fn not_found(path: &str, endpoint: &str) -> Response {

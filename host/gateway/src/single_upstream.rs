@@ -33,7 +33,7 @@ use super::session_table::SessionTable;
 use super::task_owners::TaskOwners;
 use super::tasks::run_blocking;
 use super::upstream::Failure;
-use super::upstream::http_upstream::{HttpUpstream, end_to_end_headers};
+use super::upstream::http_upstream::{HttpUpstream, response_headers};
 use crate::access::ANONYMOUS;
 use crate::config::Limits;
 use crate::filter::Filter;
@@ -296,7 +296,7 @@ fn unchanged(response: http::Response<Incoming>) -> Response {
 fn respond(head: &http::response::Parts, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = head.status;
-    *response.headers_mut() = end_to_end_headers(&head.headers);
+    *response.headers_mut() = response_headers(&head.headers);
     response
 }
 

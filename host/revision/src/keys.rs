@@ -9,6 +9,9 @@ use crate::{Error, Result, config};
 /// cursors, all verify them.
 pub const VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 
+/// The minimum length of a signing key, in bytes.
+pub const MIN_KEY_BYTES: usize = 16;
+
 /// Returns the signing keys in the environment variable [`VARIABLE`], or `None` if it has none.
 #[must_use]
 pub fn from_environment() -> Option<Vec<SigningKey>> {

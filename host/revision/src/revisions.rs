@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 
 use super::key_ring::KeyRing;
+use super::keys::MIN_KEY_BYTES;
 use super::principals::PrincipalHasher;
 use super::rolled_back::RolledBack;
 use super::trial::Verdict;
@@ -202,7 +203,6 @@ impl Revisions {
     /// # Errors
     /// [`Error::Refused`] if there is no key, or a key is too short.
     pub fn rotate(&self, keys: Vec<SigningKey>, keep_dropped: bool) -> Result<()> {
-        const MIN_KEY_BYTES: usize = 16;
         if keys.is_empty() || keys.iter().any(|key| key.secret.len() < MIN_KEY_BYTES) {
             return Err(Error::Refused(format!(
                 "signing keys need at least {MIN_KEY_BYTES} bytes each; the current keys remain in use"

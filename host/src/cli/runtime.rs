@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use context_guard::clock::SystemClock;
 use context_guard::config::{self, Config, Policy};
 use context_guard::document::Issues;
@@ -185,6 +185,11 @@ impl GatewayFiles {
 /// Returns these signing keys, or a random one for this run if they are `None`.
 pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<SigningKey>> {
     match keys {
+        Some(keys) if keys.iter().any(|key| key.secret.len() < keys::MIN_KEY_BYTES) => bail!(
+            "signing keys need at least {} bytes each (signingKeys or {})",
+            keys::MIN_KEY_BYTES,
+            keys::VARIABLE
+        ),
         Some(keys) => Ok(keys),
         None => {
             warn!(

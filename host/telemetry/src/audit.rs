@@ -2,10 +2,12 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
-use tracing_appender::non_blocking::{NonBlocking, WorkerGuard};
+use tracing::{info, warn};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, WorkerGuard};
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 
 use crate::{Result, config};
@@ -30,39 +32,122 @@ pub struct AuditEntry<'a> {
     pub detail: &'a str,
 }
 
-/// The audit log of a gateway. A separate thread writes it.
+/// The audit log of a gateway.
 pub struct AuditLog {
-    to: Mutex<NonBlocking>,
-    _guard: WorkerGuard,
+    writer: Writer,
+    losses: Arc<Losses>,
+}
+
+enum Writer {
+    /// A separate thread writes the entries. The queue drops them if the disk is too slow.
+    Queued { to: Mutex<NonBlocking>, dropped: ErrorCounter, _guard: WorkerGuard },
+    /// Each entry is written before its request ends.
+    Direct(Mutex<AuditFile>),
+}
+
+/// The entries that could not be written.
+#[derive(Default)]
+struct Losses {
+    total: AtomicU64,
+    /// True if the last entry could not be written.
+    is_failing: AtomicBool,
+    /// True if the log has reported that the queue was full.
+    reported_queue: AtomicBool,
+}
+
+/// The current file, with a count of the entries that it did not take.
+struct AuditFile {
+    file: RollingFileAppender,
+    losses: Arc<Losses>,
+}
+
+impl Write for AuditFile {
+    /// Writes an entry, or counts it as lost.
+    fn write(&mut self, entry: &[u8]) -> std::io::Result<usize> {
+        let was_failing = self.losses.is_failing.load(Ordering::Acquire);
+        // The last entry may have been written in part.
+        let start: &[u8] = if was_failing { b"\n" } else { b"" };
+        let written =
+            self.file.write_all(&[start, entry].concat()).and_then(|()| self.file.flush());
+        self.losses.is_failing.store(written.is_err(), Ordering::Release);
+        match written {
+            Ok(()) if was_failing => info!("the audit log is written again"),
+            Ok(()) => {}
+            Err(error) => {
+                self.losses.total.fetch_add(1, Ordering::Relaxed);
+                if !was_failing {
+                    warn!("the audit log cannot be written, its entries are lost: {error}");
+                }
+            }
+        }
+        Ok(entry.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
 }
 
 impl AuditLog {
     /// Opens the audit log in a folder, which is created if it is missing. Files older than
-    /// `retention_days` are deleted.
+    /// `retention_days` are deleted. If `is_required` is true, each entry is written before its
+    /// request ends, so that [`Self::is_failing`] is up to date.
     ///
     /// # Errors
     /// [`crate::Error::Config`] if the folder cannot be written.
-    pub fn open(folder: &Path, retention_days: usize) -> Result<Self> {
-        let file = |source| config::Error::File { path: folder.to_owned(), source };
-        std::fs::create_dir_all(folder).map_err(file)?;
-        let appender = RollingFileAppender::builder()
+    pub fn open(folder: &Path, retention_days: usize, is_required: bool) -> Result<Self> {
+        let fault = |source| config::Error::File { path: folder.to_owned(), source };
+        std::fs::create_dir_all(folder).map_err(fault)?;
+        let file = RollingFileAppender::builder()
             .rotation(Rotation::DAILY)
             .filename_prefix("audit")
             .filename_suffix("jsonl")
             .max_log_files(retention_days)
             .build(folder)
-            .map_err(|error| file(std::io::Error::other(error)))?;
-        let (to, guard) = tracing_appender::non_blocking(appender);
-        Ok(Self { to: Mutex::new(to), _guard: guard })
+            .map_err(|error| fault(std::io::Error::other(error)))?;
+        let losses = Arc::new(Losses::default());
+        let file = AuditFile { file, losses: Arc::clone(&losses) };
+        let writer = if is_required {
+            Writer::Direct(Mutex::new(file))
+        } else {
+            let (to, guard) = tracing_appender::non_blocking(file);
+            Writer::Queued { dropped: to.error_counter(), to: Mutex::new(to), _guard: guard }
+        };
+        Ok(Self { writer, losses })
     }
 
-    /// Adds an entry to the audit log. If the disk is too slow, the entry is dropped, so that
-    /// requests are not delayed.
+    /// Adds an entry to the audit log. An entry that cannot be written is counted.
     pub fn write(&self, entry: &AuditEntry<'_>) {
-        if let Ok(mut line) = serde_json::to_vec(entry) {
-            line.push(b'\n');
-            let mut to = self.to.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let _ = to.write_all(&line);
+        let Ok(mut line) = serde_json::to_vec(entry) else { return };
+        line.push(b'\n');
+        match &self.writer {
+            Writer::Direct(file) => {
+                let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
+            }
+            Writer::Queued { to, dropped, .. } => {
+                let _ = to.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
+                if dropped.dropped_lines() > 0
+                    && !self.losses.reported_queue.swap(true, Ordering::Relaxed)
+                {
+                    warn!("the audit log is written too slowly, entries are lost");
+                }
+            }
         }
+    }
+
+    /// Returns true if entries are required and the last one could not be written.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        matches!(self.writer, Writer::Direct(_)) && self.losses.is_failing.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of entries that were lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let dropped = match &self.writer {
+            Writer::Queued { dropped, .. } => dropped.dropped_lines() as u64,
+            Writer::Direct(_) => 0,
+        };
+        self.losses.total.load(Ordering::Relaxed) + dropped
     }
 }

@@ -83,6 +83,8 @@ pub struct Metrics {
     cache: Family<Kept, Counter>,
     store: Gauge,
     store_faults: Family<Reason, Counter>,
+    audit_lost: Counter,
+    memory_pressure: Gauge,
     /// The tools that have a label of their own.
     tools: Mutex<HashSet<String>>,
 }
@@ -155,6 +157,18 @@ impl Metrics {
             "Calls that the cursor store failed, and entries that it dropped early, by reason",
             store_faults.clone(),
         );
+        let audit_lost = Counter::default();
+        registry.register(
+            "audit_lost",
+            "Entries of the audit log that could not be written",
+            audit_lost.clone(),
+        );
+        let memory_pressure = Gauge::default();
+        registry.register(
+            "memory_pressure",
+            "1 while requests are refused because memory is short, else 0",
+            memory_pressure.clone(),
+        );
         Self {
             registry,
             requests,
@@ -172,6 +186,8 @@ impl Metrics {
             cache,
             store,
             store_faults,
+            audit_lost,
+            memory_pressure,
             tools: Mutex::default(),
         }
     }
@@ -254,8 +270,23 @@ impl Metrics {
         }
     }
 
+    /// Sets the counter of lost audit entries to this total.
+    pub(super) fn audit_lost(&self, total: u64) {
+        self.audit_lost.inc_by(total.saturating_sub(self.audit_lost.get()));
+    }
+
+    /// Sets the gauge of memory pressure: `is_short` is true while requests are refused.
+    pub fn memory_pressure(&self, is_short: bool) {
+        self.memory_pressure.set(i64::from(is_short));
+    }
+
     pub(super) fn refused(&self, reason: &'static str) {
         self.refused.get_or_create(&Reason { reason }).inc();
+    }
+
+    /// Counts a connection that was closed at once, because too many are open.
+    pub fn connection_refused(&self) {
+        self.refused("connections");
     }
 
     /// Counts a failure of an upstream.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use context_guard_cursor_store::Clock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +17,7 @@ use tracing::warn;
 use crate::config::{self, RecordingOptions};
 use crate::engine::digest;
 use crate::engine::{CallContext, Decision};
-use crate::{Clock, Error, Result};
+use crate::{Error, Result};
 
 /// The maximum number of exchanges that wait to be written.
 const MAX_QUEUED: usize = 64;

@@ -239,6 +239,13 @@ impl Gateway {
     /// # Errors
     /// The gateway does not start.
     pub fn start_with(upstreams: Value, more: Value, environment: &[(&str, &str)]) -> Result<Self> {
+        let mut command = Command::new(artifacts::program()?);
+        command.envs(environment.iter().copied());
+        Self::launch(Self::configure(upstreams, more)?, command)
+    }
+
+    /// Writes the configuration of a gateway to a new folder, and returns the folder.
+    fn configure(upstreams: Value, more: Value) -> Result<PathBuf> {
         static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let last = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir()
@@ -254,7 +261,18 @@ impl Gateway {
         merge(&mut config, more);
         let file = folder.join("gateway.json");
         std::fs::write(&file, config.to_string())?;
-        Self::launch(folder, environment)
+        Ok(folder)
+    }
+
+    /// Starts a gateway as [`Self::start`] does. It may open `files` file descriptors.
+    ///
+    /// # Errors
+    /// The gateway does not start.
+    pub fn start_with_files(upstreams: Value, more: Value, files: u32) -> Result<Self> {
+        let script = format!(r#"ulimit -n {files} && exec "$0" "$@""#);
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script).arg(artifacts::program()?);
+        Self::launch(Self::configure(upstreams, more)?, command)
     }
 
     /// Stops the gateway, and starts it again with its configuration.
@@ -266,13 +284,11 @@ impl Gateway {
         let folder = std::mem::take(&mut self.folder);
         signal(self.process.pid(), "TERM")?;
         self.process.child.wait()?;
-        Self::launch(folder, &[])
+        Self::launch(folder, Command::new(artifacts::program()?))
     }
 
-    fn launch(folder: PathBuf, environment: &[(&str, &str)]) -> Result<Self> {
-        let mut command = Command::new(artifacts::program()?);
+    fn launch(folder: PathBuf, mut command: Command) -> Result<Self> {
         command.args(["-v", "serve", "--config"]).arg(folder.join("gateway.json"));
-        command.envs(environment.iter().copied());
         let process = Process::start(command, false, "telemetry at http://")?;
         let printed = process.output();
         let after = |mark: &str| {
@@ -298,12 +314,15 @@ impl Gateway {
         format!("{}/mcp", self.base)
     }
 
-    /// Returns status and body of a path of the admin endpoint.
+    /// Returns status and body of a path of the admin endpoint, with the token of the tests.
     ///
     /// # Errors
     /// The admin endpoint does not answer.
     pub fn get_admin(&self, path: &str) -> Result<(u16, String)> {
-        let response = agent().get(format!("{}{path}", self.admin)).call()?;
+        let request = agent().get(format!("{}{path}", self.admin));
+        let response = request
+            .header("authorization", format!("Bearer {}", crate::operations::TOKEN))
+            .call()?;
         let status = response.status().as_u16();
         Ok((status, response.into_body().read_to_string()?))
     }

@@ -1,12 +1,31 @@
 //! The source of a policy: a file of its own or the gateway file, with overrides by the
 //! environment.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use crate::document::{self, Issues, OVERRIDE, POLICY_OVERRIDE, override_with};
 use crate::{Error, Result};
+
+/// The maximum length of a policy file, in bytes.
+const MAX_FILE_BYTES: u64 = 8 << 20;
+
+/// Reads a regular file of at most [`MAX_FILE_BYTES`].
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let fault = |reason| Err(std::io::Error::other(reason));
+    // Opening a pipe would already wait for its writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return fault("it is not a regular file");
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return fault("a policy file has at most 8 MB");
+    }
+    Ok(text)
+}
 
 /// A policy document with its source.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,13 +41,14 @@ pub struct Source {
 
 impl Source {
     /// Reads a policy from a .yaml, .json or .toml file and applies overrides by the environment.
-    /// An empty file is an empty policy.
+    /// An empty file is an empty policy. A file of another kind, such as a pipe, is refused,
+    /// because reading it might never end.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Format`] with line and column if the format reports them.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| Error::File { path: path.to_owned(), source })?;
+        let text =
+            read_text(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         Self::parse(path, text)
     }
 
@@ -135,6 +155,25 @@ mod tests {
         assert_eq!(read("empty.yaml", "").unwrap(), "");
         assert!(read("p.yaml", "a: [1\n").unwrap_err().to_string().contains("line"));
         assert!(read("p.txt", json).unwrap_err().to_string().contains(".yaml"));
+    }
+
+    #[test]
+    fn only_short_regular_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = folder.path().join("long.yaml");
+        std::fs::write(&long, "#".repeat(9 << 20)).unwrap();
+        let pipe = folder.path().join("pipe.yaml");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        for (path, expected) in [
+            (long.as_path(), "at most 8 MB"),
+            (&pipe, "not a regular file"),
+            (Path::new("/dev/zero"), "not a regular file"),
+            (folder.path(), "not a regular file"),
+        ] {
+            let error = Source::read(path).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

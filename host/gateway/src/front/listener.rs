@@ -3,29 +3,47 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use crate::config::{self, Tls};
+use super::activity::{ActiveRequest, Activity};
+use super::client_body::{RequestBody, ResponseBody};
+use super::client_stream::ClientStream;
+use super::connections::{ClientConnections, OpenConnection};
+use crate::access::client_network;
+use crate::config::{self, Timeouts, Tls};
+use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
-/// The maximum time for a TLS handshake, and for the head of a request. The limit rejects clients
-/// that occupy connections without sending a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of bytes that an HTTP/1 connection buffers, such as those of a request head.
+const MAX_HTTP1_BUFFER: usize = 128 << 10;
+/// The maximum number of concurrent requests of an HTTP/2 connection.
+const MAX_STREAMS: u32 = 128;
+/// The maximum number of unread bytes of an HTTP/2 request. Requests that wait for their turn are
+/// not read.
+const STREAM_WINDOW: u32 = 256 << 10;
+/// The maximum number of unread bytes of all requests of an HTTP/2 connection.
+const CONNECTION_WINDOW: u32 = 512 << 10;
 
 /// Loads the certificate and key of a TLS listener. Relative paths refer to `folder`.
 pub(crate) fn acceptor(tls: &Tls, folder: &Path) -> Result<TlsAcceptor> {
@@ -54,81 +72,174 @@ pub(crate) async fn bind(address: &str) -> Result<TcpListener> {
     })
 }
 
-/// Serves connections until `stop` resolves, then waits at most `drain` for requests in flight.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    tls: Option<TlsAcceptor>,
-    router: Router,
-    stop: impl Future<Output = ()>,
-    drain: Duration,
-) {
-    let connections = GracefulShutdown::new();
+/// A listener with its protocol and limits.
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) connections: Arc<ClientConnections>,
+    pub(crate) timeouts: Timeouts,
+    /// Returns true for the addresses of trusted proxies. Their connections do not count for an
+    /// address, because they carry the requests of many clients.
+    pub(crate) is_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    pub(crate) recorder: Arc<Recorder>,
+}
+
+impl Listener {
+    /// Serves connections until `stop` resolves, then waits at most `drain` for requests in flight.
+    pub(crate) async fn serve(
+        self,
+        router: Router,
+        stop: impl Future<Output = ()>,
+        drain: Duration,
+    ) {
+        let tasks = TaskTracker::new();
+        let shared = Arc::new(Shared {
+            builder: builder(),
+            tls: self.tls,
+            router,
+            timeouts: self.timeouts,
+            draining: CancellationToken::new(),
+        });
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let (stream, peer) = tokio::select! {
+                accepted = self.socket.accept() => match accepted {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        // Most likely, no file descriptor is free. Retrying at once would spin
+                        // until a connection closes.
+                        warn!("cannot accept a connection: {error}");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        continue;
+                    }
+                },
+                () = &mut stop => break,
+            };
+            let open = self.connections.add().filter(|open| {
+                let address = peer.ip().to_canonical();
+                (self.is_proxy)(address) || open.assign(client_network(address))
+            });
+            let Some(open) = open else {
+                self.recorder.metrics.connection_refused();
+                refuse(stream, shared.tls.is_some());
+                continue;
+            };
+            let shared = Arc::clone(&shared);
+            tasks.spawn(async move {
+                if let Err(error) = shared.connection(stream, peer, &open).await {
+                    debug!(%peer, "connection ended: {error}");
+                }
+            });
+        }
+        drop(self.socket);
+        shared.draining.cancel();
+        tasks.close();
+        if tokio::time::timeout(drain, tasks.wait()).await.is_err() {
+            warn!(
+                "requests were still in flight after {} s (limits.drainSeconds)",
+                drain.as_secs()
+            );
+        }
+    }
+}
+
+fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    builder.http1().max_buf_size(MAX_HTTP1_BUFFER);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(Duration::from_secs(20))
-        .max_concurrent_streams(256);
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        let (stream, peer) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Most likely, no file descriptor is free. Retrying at once would spin until
-                    // a connection closes.
-                    warn!("cannot accept a connection: {error}");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
-            },
-            () = &mut stop => break,
-        };
-        let (router, builder, tls) = (router.clone(), builder.clone(), tls.clone());
-        let watcher = connections.watcher();
-        tokio::spawn(async move {
-            if let Err(error) = connection(stream, peer, tls, router, builder, watcher).await {
-                debug!(%peer, "connection ended: {error}");
-            }
-        });
-    }
-    drop(listener);
-    if tokio::time::timeout(drain, connections.shutdown()).await.is_err() {
-        warn!("requests were still in flight after {} s (limits.drainSeconds)", drain.as_secs());
+        .max_concurrent_streams(MAX_STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    builder
+}
+
+/// Tells the client of a connection that is one too many to try again, if it can understand that
+/// without a handshake.
+fn refuse(stream: TcpStream, uses_tls: bool) {
+    const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
+        Connection: close\r\nContent-Length: 0\r\n\r\n";
+    if !uses_tls && let Ok(mut stream) = stream.into_std() {
+        // The socket does not block. A new one has room for these bytes.
+        let _ = stream.write_all(REFUSAL);
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
+/// The state that all connections of a listener share.
+struct Shared {
+    builder: Builder<TokioExecutor>,
     tls: Option<TlsAcceptor>,
     router: Router,
-    builder: Builder<TokioExecutor>,
-    watcher: hyper_util::server::graceful::Watcher,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    stream.set_nodelay(true)?;
-    let service =
-        hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(peer);
-            let router = router.clone();
+    timeouts: Timeouts,
+    /// Cancelled when the listener stops.
+    draining: CancellationToken,
+}
+
+impl Shared {
+    async fn connection(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        open: &OpenConnection,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        stream.set_nodelay(true)?;
+        let activity = &open.activity;
+        let stream = ClientStream::new(stream, Arc::clone(activity));
+        let Some(tls) = &self.tls else { return self.exchange(stream, peer, activity).await };
+        let stream = tokio::select! {
+            accepted = tls.accept(stream) => accepted?,
+            () = activity.expired(&self.timeouts) => return Ok(()),
+            () = activity.evicted() => return Ok(()),
+            () = self.draining.cancelled() => return Ok(()),
+        };
+        self.exchange(stream, peer, activity).await
+    }
+
+    /// Serves the requests of a connection until it ends, is idle for too long, or is evicted.
+    async fn exchange(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: SocketAddr,
+        activity: &Arc<Activity>,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let (router, shared_activity) = (self.router.clone(), Arc::clone(activity));
+        let service = service_fn(move |request: http::Request<Incoming>| {
+            let active = ActiveRequest::begin(&shared_activity, request.version());
+            let (router, body_activity) = (router.clone(), Arc::clone(&shared_activity));
             async move {
-                let response = router.oneshot(request.map(axum::body::Body::new)).await;
-                Ok::<_, Infallible>(match response {
+                let mut request =
+                    request.map(|body| Body::new(RequestBody::new(body, body_activity)));
+                request.extensions_mut().insert(peer);
+                let response = match router.oneshot(request).await {
                     Ok(response) => response,
                     Err(never) => match never {},
-                })
+                };
+                // The request is active until its response has been sent.
+                Ok::<_, Infallible>(response.map(|body| ResponseBody::new(body, active)))
             }
         });
-    match tls {
-        None => {
-            let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-            watcher.watch(served).await
-        }
-        Some(tls) => {
-            let stream = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await??;
-            let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-            watcher.watch(served).await
+        let connection = self.builder.serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let mut is_closing = false;
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => return ended,
+                () = activity.evicted() => return Ok(()),
+                () = activity.expired(&self.timeouts) => {
+                    if is_closing {
+                        return Ok(());
+                    }
+                    is_closing = true;
+                    activity.closing();
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = self.draining.cancelled(), if !is_closing => {
+                    is_closing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ::http::{Method, Request, Response, StatusCode, Uri};
 use bytes::{Bytes, BytesMut};
+use context_guard_protocol::header::is_encoded;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 
@@ -15,7 +16,7 @@ use super::credentials;
 use super::turns::Turns;
 use crate::access::HttpClient;
 use crate::config::{Secret, Upstream};
-use crate::headers::CREDENTIALS;
+use crate::headers::{self, CREDENTIALS};
 use crate::oauth::UpstreamTokens;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
@@ -57,6 +58,32 @@ pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
         })
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+/// The response headers that are not sent to clients, because they would act on the whole origin of
+/// the gateway: cookies, rules of browsers, and other addresses.
+const ORIGIN_WIDE: [HeaderName; 7] = [
+    header::SET_COOKIE,
+    header::STRICT_TRANSPORT_SECURITY,
+    header::ALT_SVC,
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("service-worker-allowed"),
+    HeaderName::from_static("nel"),
+    HeaderName::from_static("report-to"),
+];
+
+/// Returns the headers of an upstream's response that a client receives. The gateway decides
+/// about access of other origins itself.
+pub(crate) fn response_headers(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = end_to_end_headers(headers);
+    let is_refused = |name: &HeaderName| {
+        ORIGIN_WIDE.contains(name) || name.as_str().starts_with("access-control-")
+    };
+    let refused: Vec<HeaderName> = kept.keys().filter(|name| is_refused(name)).cloned().collect();
+    for name in refused {
+        kept.remove(name);
+    }
+    kept
 }
 
 /// An HTTP endpoint of an upstream, with its circuit breaker and its limits.
@@ -175,6 +202,7 @@ impl HttpUpstream {
         body: Bytes,
         token: Option<&Secret>,
     ) -> Result<Response<Incoming>, Failure> {
+        let has_body = method != Method::HEAD;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.target(path)?;
@@ -197,10 +225,21 @@ impl HttpUpstream {
             headers.insert(header::AUTHORIZATION, value);
         }
         let sent = tokio::time::timeout(self.timeout, self.client.request(request)).await;
-        sent.map_err(|_| self.timed_out("did not answer"))?.map_err(|error| {
+        let response = sent.map_err(|_| self.timed_out("did not answer"))?.map_err(|error| {
             let (name, cause) = (self.display_name(), root_cause(&error));
             Failure::Unavailable(format!("{name} cannot be reached: {cause}."))
-        })
+        })?;
+        // The guard cannot read such a body, which a client would expand without a limit.
+        let codings = response.headers().get_all(header::CONTENT_ENCODING);
+        if has_body && codings.iter().any(|coding| is_encoded(Some(coding.to_str().unwrap_or("?"))))
+        {
+            return Err(Failure::Unavailable(format!(
+                "{} answered with a content coding that was not requested: {}.",
+                self.display_name(),
+                headers::header(response.headers(), header::CONTENT_ENCODING)
+            )));
+        }
+        Ok(response)
     }
 
     fn target(&self, path: Option<&str>) -> Result<Uri, Failure> {

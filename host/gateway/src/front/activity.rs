@@ -1,0 +1,188 @@
+//! The activity of one client connection, from which the time of its end follows.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::Version;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Timeouts;
+
+/// The time between the announcement that a connection closes and its end. An HTTP/2 client may
+/// have sent a request meanwhile.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
+
+/// The phase of a connection that has no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The client has not sent the head of its first request, or not all of it.
+    Opening,
+    /// All requests have been answered.
+    Idle,
+    /// The client has begun to send a further request.
+    Head,
+    /// The gateway has announced that it closes the connection.
+    Closing,
+}
+
+#[derive(Debug)]
+struct ActivityState {
+    phase: Phase,
+    /// The time since which the connection is in its phase without a request.
+    since: Instant,
+    requests: usize,
+    /// True for HTTP/2, whose frames are not all parts of requests.
+    is_multiplexed: bool,
+    has_unread_body: bool,
+    /// The time since which the client has not accepted bytes. `None` if it has accepted all.
+    blocked_since: Option<Instant>,
+}
+
+impl ActivityState {
+    /// Returns the time at which the connection is to be closed. `None` if it may remain open.
+    fn deadline(&self, timeouts: &Timeouts) -> Option<Instant> {
+        if self.requests > 0 {
+            return self.blocked_since.map(|since| since + timeouts.idle());
+        }
+        Some(match self.phase {
+            Phase::Opening | Phase::Head => self.since + timeouts.head(),
+            Phase::Idle => self.since + timeouts.idle(),
+            Phase::Closing => self.since + CLOSE_GRACE,
+        })
+    }
+}
+
+/// The activity of a connection.
+pub(crate) struct Activity {
+    state: Mutex<ActivityState>,
+    changed: Notify,
+    evicted: CancellationToken,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Arc<Self> {
+        let state = ActivityState {
+            phase: Phase::Opening,
+            since: Instant::now(),
+            requests: 0,
+            is_multiplexed: false,
+            has_unread_body: false,
+            blocked_since: None,
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            evicted: CancellationToken::new(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, ActivityState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, state: &mut ActivityState, phase: Phase) {
+        (state.phase, state.since) = (phase, Instant::now());
+        self.changed.notify_one();
+    }
+
+    /// Records that the client has sent bytes.
+    pub(crate) fn received(&self) {
+        let mut state = self.state();
+        if state.phase == Phase::Idle && state.requests == 0 && !state.is_multiplexed {
+            self.enter(&mut state, Phase::Head);
+        }
+    }
+
+    /// Records that the client has accepted bytes.
+    pub(crate) fn sent(&self) {
+        let mut state = self.state();
+        state.blocked_since = None;
+        // The end of a response may still be on its way.
+        if matches!(state.phase, Phase::Idle | Phase::Closing) {
+            state.since = Instant::now();
+        }
+    }
+
+    /// Records that the client does not accept more bytes for now.
+    pub(crate) fn blocked(&self) {
+        let mut state = self.state();
+        if state.blocked_since.is_none() {
+            state.blocked_since = Some(Instant::now());
+            self.changed.notify_one();
+        }
+    }
+
+    /// Records that the gateway has announced the end of the connection.
+    pub(crate) fn closing(&self) {
+        self.enter(&mut self.state(), Phase::Closing);
+    }
+
+    /// Records that a request body was not read to its end.
+    pub(crate) fn left_body(&self) {
+        self.state().has_unread_body = true;
+    }
+
+    /// Returns true if a request body was not read to its end.
+    pub(crate) fn has_unread_body(&self) -> bool {
+        self.state().has_unread_body
+    }
+
+    /// Returns the time since which the connection has no request; `None` while it has one.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let state = self.state();
+        (state.requests == 0).then_some(state.since)
+    }
+
+    /// Requests the end of the connection, because others need its place.
+    pub(crate) fn evict(&self) {
+        self.evicted.cancel();
+    }
+
+    /// Waits until the connection is evicted.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.cancelled().await;
+    }
+
+    /// Waits until the connection has had no request, or no complete one, for too long, or the
+    /// client has accepted nothing for too long.
+    pub(crate) async fn expired(&self, timeouts: &Timeouts) {
+        loop {
+            let deadline = self.state().deadline(timeouts);
+            match deadline {
+                None => self.changed.notified().await,
+                Some(deadline) if deadline <= Instant::now() => return,
+                Some(deadline) => tokio::select! {
+                    () = tokio::time::sleep_until(deadline) => {}
+                    () = self.changed.notified() => {}
+                },
+            }
+        }
+    }
+}
+
+/// A request of a connection, from its complete head to the end of its response.
+pub(crate) struct ActiveRequest(Arc<Activity>);
+
+impl ActiveRequest {
+    pub(crate) fn begin(activity: &Arc<Activity>, version: Version) -> Self {
+        let mut state = activity.state();
+        state.requests += 1;
+        state.is_multiplexed |= version == Version::HTTP_2;
+        activity.changed.notify_one();
+        drop(state);
+        Self(Arc::clone(activity))
+    }
+}
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.requests = state.requests.saturating_sub(1);
+        if state.requests == 0 {
+            let phase = if state.phase == Phase::Closing { Phase::Closing } else { Phase::Idle };
+            self.0.enter(&mut state, phase);
+        }
+    }
+}

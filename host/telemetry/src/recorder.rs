@@ -1,0 +1,382 @@
+//! Records requests as logs, metrics, records in memory and audit entries.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use context_guard_cursor_store::Clock;
+use tracing::info;
+
+use crate::audit::{AuditEntry, AuditLog};
+use crate::engine::{CacheTier, CallContext};
+use crate::metrics::Metrics;
+use crate::record::{
+    AnswerEvent, AnswerKind, Outcome, RecordQuery, TelemetryRecord, optimization, outcome_of,
+};
+use crate::revision::Change;
+
+/// The target of log events about single requests, so that a log filter can select them.
+const REQUEST_TARGET: &str = "context_guard::requests";
+/// The maximum length of a name in records, audit entries, metrics and logs, in bytes. Clients
+/// choose names, and records live long.
+const MAX_NAME_BYTES: usize = 256;
+/// The maximum length of a message in audit entries and logs, in bytes.
+const MAX_DETAIL_BYTES: usize = 1_024;
+
+/// Returns the start of a text that a client chose: at most `bytes` bytes, at a character boundary.
+fn cut(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
+}
+
+fn cut_name(name: &str) -> &str {
+    cut(name, MAX_NAME_BYTES)
+}
+
+/// Records requests and changes of revisions as logs, metrics, records in memory and audit entries.
+pub struct Recorder {
+    ring: Mutex<VecDeque<Arc<TelemetryRecord>>>,
+    capacity: usize,
+    /// The Prometheus metrics of this gateway.
+    pub metrics: Metrics,
+    audit: Option<AuditLog>,
+    clock: Arc<dyn Clock>,
+    last_request: AtomicU64,
+}
+
+impl Recorder {
+    /// Returns a recorder that retains the last `capacity` records in memory. `audit` is the audit
+    /// log, if one is configured.
+    #[must_use]
+    pub fn new(capacity: usize, audit: Option<AuditLog>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            ring: Mutex::new(VecDeque::with_capacity(capacity.min(1 << 16))),
+            capacity,
+            metrics: Metrics::new(),
+            audit,
+            clock,
+            last_request: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns a new request id: a number that counts the requests of this process.
+    pub fn next_request(&self) -> String {
+        (self.last_request.fetch_add(1, Ordering::Relaxed) + 1).to_string()
+    }
+
+    /// Records a request that was answered.
+    pub fn answered(&self, answered: &AnswerEvent<'_>) {
+        let AnswerEvent { cx, endpoint, decision, is_read, latency, bytes, outcome } = *answered;
+        let endpoint = decision
+            .map(|decision| decision.endpoint.as_str())
+            .filter(|endpoint| !endpoint.is_empty())
+            .unwrap_or(endpoint);
+        let (endpoint, principal) = (cut_name(endpoint), cut_name(&cx.principal));
+        let origin = self.origin_of(is_read, cx, endpoint);
+        let endpoint = origin.as_deref().unwrap_or(endpoint);
+        // A read through the aggregator names its upstream in the endpoint alone.
+        let upstream = match endpoint.split_once("::") {
+            Some((upstream, _)) if cx.upstream.is_empty() => upstream,
+            _ => &cx.upstream,
+        };
+        let kind = AnswerKind::for_endpoint(is_read, endpoint);
+        // Without the guard, four characters count as one token.
+        let estimate = match outcome {
+            Outcome::Passed if decision.is_none() && endpoint.contains("::") => {
+                (bytes as u64).div_ceil(4)
+            }
+            _ => 0,
+        };
+        let record = TelemetryRecord {
+            request_id: cx.request_id.clone(),
+            endpoint: endpoint.to_owned(),
+            timestamp: self.now_ms(),
+            estimated_tokens: decision.map_or(estimate, |decision| decision.estimated_tokens),
+            response_bytes: bytes as u64,
+            item_count: decision.and_then(|decision| decision.item_count),
+            latency_ms: u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
+            pagination_used: decision.is_some_and(|decision| decision.pagination_used),
+            summarization_used: decision.is_some_and(|decision| decision.summarization_used),
+            chunking_used: decision.is_some_and(|decision| decision.chunking_used),
+            optimization_metadata: decision.map(optimization).unwrap_or_default(),
+            original_tokens: decision.map_or(estimate, |decision| decision.original_tokens),
+            original_bytes: decision.map_or(bytes as u64, |decision| decision.original_bytes),
+            mode: decision.map(|decision| decision.mode.clone()).unwrap_or_default(),
+            outcome: match decision {
+                Some(decision) if outcome == Outcome::Passed => outcome_of(decision),
+                _ => outcome,
+            },
+            principal: principal.to_owned(),
+            upstream: upstream.to_owned(),
+            kind,
+            revision: decision.and_then(|decision| decision.revision).unwrap_or_default(),
+            cache: decision
+                .and_then(|decision| decision.cache)
+                .map_or("", CacheTier::name)
+                .to_owned(),
+            tier: decision.filter(|decision| decision.mode != "catalog").map(CacheTier::of_answer),
+        };
+        self.metrics.answered(&record);
+        info!(
+            target: REQUEST_TARGET,
+            request = record.request_id,
+            endpoint = record.endpoint,
+            outcome = ?record.outcome,
+            mode = record.mode,
+            original_tokens = record.original_tokens,
+            tokens = record.estimated_tokens,
+            original_bytes = record.original_bytes,
+            bytes = record.response_bytes,
+            latency_ms = record.latency_ms,
+            "request answered"
+        );
+        if let Some(audit) = &self.audit {
+            audit.write(&AuditEntry {
+                timestamp: record.timestamp,
+                event: "request",
+                principal: &record.principal,
+                endpoint: &record.endpoint,
+                outcome: &format!("{:?}", record.outcome),
+                detail: "",
+            });
+        }
+        if self.capacity > 0 {
+            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            if ring.len() >= self.capacity {
+                ring.pop_front();
+            }
+            ring.push_back(Arc::new(record));
+        }
+    }
+
+    /// Returns the endpoint with its upstream that a read continues, if the reader does not name
+    /// the upstream. It is that of the principal's last call of the tool.
+    fn origin_of(&self, is_read: bool, cx: &CallContext, endpoint: &str) -> Option<String> {
+        if !is_read || !cx.upstream.is_empty() || endpoint.contains("::") {
+            return None;
+        }
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_origin = |record: &&Arc<TelemetryRecord>| {
+            record.kind == AnswerKind::Call
+                && record.principal == cut_name(&cx.principal)
+                && record.endpoint.split_once("::").is_some_and(|(_, tool)| tool == endpoint)
+        };
+        ring.iter().rev().find(is_origin).map(|record| record.endpoint.clone())
+    }
+
+    /// Records a request that was refused. `reason` is a metric label, and `detail` is the message
+    /// for the caller.
+    pub fn refused(&self, principal: &str, reason: &'static str, detail: &str) {
+        let (principal, detail) = (cut_name(principal), cut(detail, MAX_DETAIL_BYTES));
+        self.metrics.refused(reason);
+        info!(target: REQUEST_TARGET, principal, reason, detail, "request refused");
+        if let Some(audit) = &self.audit {
+            audit.write(&AuditEntry {
+                timestamp: self.now_ms(),
+                event: "refused",
+                principal,
+                endpoint: "",
+                outcome: reason,
+                detail,
+            });
+        }
+    }
+
+    /// Records a change of revisions, with old and new values.
+    pub fn changed(&self, change: &Change) {
+        self.metrics.changed(change);
+        if let Some(audit) = &self.audit {
+            audit.write(&AuditEntry {
+                timestamp: self.now_ms(),
+                event: "change",
+                principal: change.actor.name(),
+                endpoint: "",
+                outcome: change.event.name(),
+                detail: &serde_json::to_string(change).unwrap_or_default(),
+            });
+        }
+    }
+
+    /// Returns true if requests must be refused, because the audit log is required and cannot be
+    /// written.
+    pub fn lacks_audit(&self) -> bool {
+        self.audit.as_ref().is_some_and(AuditLog::is_failing)
+    }
+
+    /// Returns the metrics in the text format of Prometheus.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        self.metrics.audit_lost(self.audit.as_ref().map_or(0, AuditLog::lost));
+        self.metrics.text()
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the records in memory that match a query, the newest first.
+    #[must_use]
+    pub fn query(&self, query: &RecordQuery) -> Vec<Arc<TelemetryRecord>> {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = ring.iter().rev().filter(|record| query.fits(record));
+        fitting.take(query.limit.unwrap_or(100)).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Decision, LossClass};
+    use context_guard_cursor_store::clock::SystemClock;
+    use std::time::Duration;
+
+    fn decision(endpoint: &str, original: u64, sent: u64) -> Decision {
+        Decision {
+            endpoint: endpoint.to_owned(),
+            mode: "page".to_owned(),
+            loss: LossClass::Partial,
+            original_tokens: original,
+            estimated_tokens: sent,
+            original_bytes: original * 4,
+            response_bytes: sent * 4,
+            budget: 1_000,
+            ..Decision::default()
+        }
+    }
+
+    /// Returns the sum of a metric over all labels that contain `label`.
+    fn sum(recorder: &Recorder, name: &str, label: &str) -> u64 {
+        let text = recorder.metrics.text();
+        let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn net_savings_are_original_minus_first_minus_reads(
+            walks in proptest::collection::vec(
+                (
+                    1u64..500_000,
+                    1u64..12_000,
+                    proptest::collection::vec(1u64..12_000, 0..6),
+                    0usize..3,
+                ),
+                1..12,
+            ),
+        ) {
+            let recorder = Recorder::new(100, None, Arc::new(SystemClock));
+            let answer = |upstream: &str, endpoint: &str, is_read, original, sent| {
+                let cx = CallContext { upstream: upstream.into(), ..CallContext::default() };
+                let decision = decision(endpoint, original, sent);
+                recorder.answered(&AnswerEvent {
+                    cx: &cx,
+                    endpoint: "tools/call",
+                    decision: Some(&decision),
+                    is_read,
+                    latency: Duration::ZERO,
+                    bytes: 1,
+                    outcome: Outcome::Passed,
+                });
+            };
+            let (mut net, mut oversized) = (0i128, 0);
+            for (original, first, reads, tool) in &walks {
+                let tool = format!("tool{tool}");
+                answer("up", &format!("up::{tool}"), false, *original, *first);
+                oversized += u64::from(*original > 1_000);
+                // The aggregator does not know the upstream of a read.
+                for sent in reads {
+                    answer("", &tool, true, *original, *sent);
+                }
+                let sent = first + reads.iter().sum::<u64>();
+                net += i128::from(*original) - i128::from(sent);
+            }
+            // A list of tools is no saving.
+            answer("up", "tools/list", false, 137, 554);
+            let calls = |side: &str| {
+                let of = |kind: &str| -> u64 {
+                    let text = recorder.metrics.text();
+                    let lines = text.lines().filter(|line| {
+                        line.starts_with("context_guard_tokens_total{upstream=\"up\"")
+                            && line.contains(&format!("kind=\"{kind}\""))
+                            && line.contains(&format!("side=\"{side}\""))
+                    });
+                    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+                };
+                i128::from(of("call") + of("read"))
+            };
+            proptest::prop_assert_eq!(calls("original") - calls("sent"), net);
+            proptest::prop_assert_eq!(sum(&recorder, "context_guard_oversized_total", "up"), oversized);
+            proptest::prop_assert_eq!(sum(&recorder, "context_guard_tokens_total", "kind=\"catalog\""), 137 + 554);
+        }
+    }
+
+    #[test]
+    fn ring_is_bounded_and_queryable() {
+        let recorder = Recorder::new(3, None, Arc::new(SystemClock));
+        let cx = CallContext {
+            principal: "p".into(),
+            upstream: "files".into(),
+            ..CallContext::default()
+        };
+        for (endpoint, outcome) in [
+            ("gone", Outcome::Passed),
+            ("files::read", Outcome::Passed),
+            ("files::list", Outcome::UpstreamError),
+            ("web::get", Outcome::Passed),
+        ] {
+            recorder.answered(&AnswerEvent {
+                cx: &cx,
+                endpoint,
+                decision: None,
+                is_read: false,
+                latency: Duration::from_millis(7),
+                bytes: 10,
+                outcome,
+            });
+        }
+        let found = |query: RecordQuery| {
+            recorder.query(&query).iter().map(|found| found.endpoint.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(RecordQuery::default()), ["web::get", "files::list", "files::read"]);
+        let files = RecordQuery { endpoint: Some("files::*".into()), ..RecordQuery::default() };
+        assert_eq!(found(files), ["files::list", "files::read"]);
+        let failed =
+            RecordQuery { outcome: Some("upstream_error".into()), ..RecordQuery::default() };
+        assert_eq!(found(failed), ["files::list"]);
+        assert!(found(RecordQuery { to: Some(1), ..RecordQuery::default() }).is_empty());
+        assert!(recorder.metrics.text().contains("context_guard_requests_total"));
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = AuditLog::open(folder.path(), 1, false).unwrap();
+        let recorder = Recorder::new(10, Some(audit), Arc::new(SystemClock));
+        // The limit of 256 bytes is inside of a character of the principal.
+        let long = format!("x{}", "é".repeat(1 << 20));
+        let cx = CallContext {
+            principal: long.clone(),
+            upstream: "files".into(),
+            ..CallContext::default()
+        };
+        recorder.answered(&AnswerEvent {
+            cx: &cx,
+            endpoint: &format!("files::{long}"),
+            decision: None,
+            is_read: false,
+            latency: Duration::ZERO,
+            bytes: 10,
+            outcome: Outcome::Passed,
+        });
+        recorder.refused(&long, "key", &long);
+        let record = recorder.query(&RecordQuery::default()).remove(0);
+        assert_eq!((record.endpoint.len(), record.principal.len()), (256, 255));
+        assert!(record.endpoint.ends_with('é'));
+        assert!(recorder.metrics.text().len() < 20_000);
+        drop(recorder);
+        let audited: u64 = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .sum();
+        assert!((500..5_000).contains(&audited), "{audited}");
+    }
+}
