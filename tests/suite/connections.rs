@@ -40,11 +40,15 @@ fn is_open(stream: &mut TcpStream, more: &[u8]) -> bool {
     }
 }
 
-fn headers_frame(stream: u8) -> Vec<u8> {
-    // POST, http, `/mcp`, and the authority `localhost`, as HPACK literals (RFC 7541).
-    let block = [b"\x83\x86\x04\x04/mcp\x01\x09".as_slice(), b"localhost"].concat();
-    let length = u8::try_from(block.len()).unwrap();
-    [&[0, 0, length, 1, 4, 0, 0, 0, stream], block.as_slice()].concat()
+/// Returns the head of an HTTP/2 request to `localhost`, as HPACK literals (RFC 7541). A GET has no
+/// body, and a POST does not end.
+fn headers_frame(stream: u8, is_get: bool, path: &str) -> Vec<u8> {
+    let length = |text: &str| u8::try_from(text.len()).unwrap();
+    let mut block = vec![if is_get { 0x82 } else { 0x83 }, 0x86, 0x04, length(path)];
+    block.extend_from_slice(path.as_bytes());
+    block.extend_from_slice(b"\x01\x09localhost");
+    let (bytes, flags) = (u8::try_from(block.len()).unwrap(), if is_get { 5 } else { 4 });
+    [&[0, 0, bytes, 1, flags, 0, 0, 0, stream], block.as_slice()].concat()
 }
 
 #[test]
@@ -53,16 +57,22 @@ fn silent_clients_are_disconnected() -> Result<()> {
         json!({"headSeconds": 1, "bodyPartSeconds": 1, "bodySeconds": 3, "idleSeconds": 1});
     let gateway = Gateway::start(houses()?, json!({"timeouts": timeouts}))?;
     let post = |rest: &str| format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\n{rest}").into_bytes();
-    let streams: Vec<u8> = (0..100).flat_map(|at| headers_frame(2 * at + 1)).collect();
+    let streams: Vec<u8> =
+        (0..100).flat_map(|at| headers_frame(2 * at + 1, false, "/mcp")).collect();
     let with_preface = |frames: &[u8]| [PREFACE, frames].concat();
+    let health = headers_frame(1, true, "/healthz");
+    // SETTINGS_INITIAL_WINDOW_SIZE is 0: no byte of a response body may be sent.
+    let unread = [PREFACE, b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0", &health].concat();
     // Each client with its first bytes, and those that it sends from time to time.
-    let clients: [(&str, Vec<u8>, &[u8]); 11] = [
+    let clients: [(&str, Vec<u8>, &[u8]); 13] = [
         ("no byte", vec![], b""),
         ("half an HTTP/2 preface", b"PRI * HTTP/2".to_vec(), b""),
         ("a body that stops", post("Content-Length: 1000\r\n\r\n0123456789"), b""),
         ("a body that drips", post("Content-Length: 1000000\r\n\r\n0123456789"), b"x"),
         ("a chunked body that stops", post("Transfer-Encoding: chunked\r\n\r\n5\r\n{\"a\""), b""),
         ("an HTTP/2 preface and pings", PREFACE.to_vec(), PING),
+        ("an answered HTTP/2 request and pings", with_preface(&health), PING),
+        ("an HTTP/2 response that is not read", unread, PING),
         ("HTTP/2 requests without bodies", with_preface(&streams), b""),
         ("half an HTTP/2 head", with_preface(b"\0\0\x40\x01\x04\0\0\0\x01\x83\x86"), PING),
         ("half a head", post("Accept: application/json\r\nX-More: "), b""),
@@ -87,6 +97,37 @@ fn silent_clients_are_disconnected() -> Result<()> {
     // A client that sends requests is not affected.
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     ensure!(!client.call("list_bookings", json!({"limit": 1}))?.is_error());
+    Ok(())
+}
+
+#[test]
+fn slow_bodies_occupy_no_places() -> Result<()> {
+    let limits = json!({"concurrency": 2, "queue": 2});
+    let timeouts = json!({"bodyPartSeconds": 600, "bodySeconds": 600});
+    let gateway = Gateway::start(houses()?, json!({"limits": limits, "timeouts": timeouts}))?;
+    let head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{";
+    let slow = (0..8).map(|_| connect(&gateway, head)).collect::<Result<Vec<_>>>()?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    ensure!(!client.call("list_bookings", json!({"limit": 1}))?.is_error());
+    drop(slow);
+    Ok(())
+}
+
+#[test]
+fn lost_clients_are_detected() -> Result<()> {
+    let gateway = Gateway::start(houses()?, json!({}))?;
+    let client = connect(&gateway, b"")?;
+    let [server, client] = [client.peer_addr()?, client.local_addr()?]
+        .map(|address| format!("0100007F:{:04X}", address.port()));
+    // The kernel shows the timer of probes as 2 (proc_net_tcp.txt of Linux).
+    wait_until("a timer of keep-alive probes", || {
+        let sockets = std::fs::read_to_string("/proc/net/tcp")?;
+        let fields = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        Ok(fields.into_iter().any(|fields| {
+            fields.get(1..3) == Some(&[server.as_str(), client.as_str()])
+                && fields.get(5).is_some_and(|timer| timer.starts_with("02:"))
+        }))
+    })?;
     Ok(())
 }
 
@@ -186,6 +227,8 @@ fn connections_of_one_address_are_limited() -> Result<()> {
     ensure!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: 1"), "{answer}");
     let metrics = gateway.get_admin("/metrics")?.1;
     ensure!(metrics.contains("context_guard_refused_total{reason=\"connections\"}"), "{metrics}");
+    let log = gateway.process.output();
+    ensure!(log.matches("access.trustedProxies if it is").count() == 1, "{log}");
     // A place is free again.
     drop(busy.pop());
     wait_until("a free place", || {

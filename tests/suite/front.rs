@@ -57,6 +57,7 @@ fn unsafe_configuration_is_refused() -> Result<()> {
     for (setting, expected) in [
         ("admin: {listen: '0.0.0.0:8809'}", "admin.token"),
         ("limits: {bufferedBytes: 1000}", "limits.requestBytes"),
+        ("limits: {bufferedBytes: 20000000}", "twice limits.requestBytes"),
         ("limits: {memoryPercent: 101}", "memoryPercent"),
         ("signingKeys: [short]", "at least 16 bytes"),
     ] {
@@ -109,6 +110,9 @@ fn requests_are_refused_while_memory_is_short() -> Result<()> {
     ensure!(!refused.header("retry-after").is_empty(), "{}", refused.body);
     ensure!(refused.body.contains("limits.memoryPercent"), "{}", refused.body);
     ensure!(get(&format!("{}/healthz", gateway.base), &[])?.status == 200);
+    // The end of a session frees memory.
+    let deleted = agent().delete(gateway.url()).header("mcp-session-id", "unknown").call()?;
+    ensure!(deleted.status() == 404, "{}", deleted.status());
     let metrics = gateway.get_admin("/metrics")?.1;
     ensure!(metrics.contains("context_guard_memory_pressure 1"), "{metrics}");
     let log = gateway.process.output();

@@ -47,12 +47,14 @@ impl AdminAccess {
             };
         };
         self.failures.admit(peer)?;
-        let given = parts.headers.get(AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
         let wanted = format!("Bearer {}", token.expose());
-        if given.ct_eq(wanted.as_bytes()).into() {
-            return Ok(());
+        match parts.headers.get(AUTHORIZATION) {
+            Some(given) if given.as_bytes().ct_eq(wanted.as_bytes()).into() => return Ok(()),
+            Some(_) => self.failures.count(peer),
+            // A request without a token is no guess. A misconfigured scraper must not lock out the
+            // operators of its address.
+            None => {}
         }
-        self.failures.count(peer);
         Err(Refusal::Unauthorized(
             "the admin token is needed, as `Authorization: Bearer …`".to_owned(),
         ))
@@ -104,6 +106,9 @@ mod tests {
         let with = |token| request(&[host, ("authorization", token)]);
         let (one, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
         assert!(rules.admit(one, &with("Bearer right")).is_ok());
+        for _ in 0..20 {
+            assert!(matches!(rules.admit(one, &request(&[host])), Err(Refusal::Unauthorized(_))));
+        }
         for _ in 0..10 {
             let guess = rules.admit(one, &with("Bearer wrong"));
             assert!(matches!(guess, Err(Refusal::Unauthorized(_))));

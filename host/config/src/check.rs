@@ -199,10 +199,16 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
             "a signature is required, so a minisign public key is needed",
         ));
     }
-    if config.limits.buffered_bytes < config.limits.request_bytes {
+    if config.limits.buffered_bytes / 2 < config.limits.request_bytes {
         issues.push(Issue::new(
             &["limits", "bufferedBytes"],
-            "it must be at least limits.requestBytes, or the longest requests never fit",
+            "it must be at least twice limits.requestBytes, or the longest requests never fit",
+        ));
+    }
+    if config.limits.memory_bytes.is_some() && !cfg!(target_os = "linux") {
+        issues.push(Issue::new(
+            &["limits", "memoryBytes"],
+            "the gateway can measure its memory on Linux only",
         ));
     }
     if !config.path.starts_with('/') {

@@ -274,23 +274,24 @@ pub struct Limits {
     #[schemars(range(min = 1))]
     pub response_bytes: usize,
     /// The maximum bytes of request bodies that are being received or processed; further requests
-    /// are refused with 503.
+    /// are refused with 503. A principal, or an address for anonymous callers, may use half of it.
     #[schemars(range(min = 1))]
     pub buffered_bytes: usize,
     /// The maximum number of client connections. The number of file descriptors that upstreams do
     /// not need may lower it. A further connection closes the one that is idle for longest.
     #[schemars(range(min = 1))]
     pub connections: usize,
-    /// The maximum number of connections of one address, or of one IPv6 network (/64). Trusted
-    /// proxies are exempt.
+    /// The maximum number of connections of one address, or of one IPv6 network (/64). A further
+    /// connection closes the one that is idle for longest. Trusted proxies are exempt.
     #[schemars(range(min = 1))]
     pub connections_per_address: usize,
     /// The percentage of the memory limit of the process above which new requests are refused with
     /// 503. The limit is that of its control groups, else the memory of the machine. 100 disables
-    /// it.
+    /// it. It holds on Linux only.
     #[schemars(range(min = 1, max = 100))]
     pub memory_percent: u8,
-    /// The memory limit of the process, in bytes, instead of the detected one.
+    /// The memory limit of the process, in bytes, instead of the detected one. It is refused where
+    /// the gateway cannot measure its memory: on other systems than Linux.
     #[schemars(range(min = 1))]
     pub memory_bytes: Option<u64>,
     /// The maximum number of concurrent requests. Idle streams do not count. A request counts until

@@ -19,7 +19,8 @@ pub struct Timeouts {
     /// Seconds until a request body is complete; then the request is refused with 408.
     #[schemars(range(min = 1))]
     pub body_seconds: u64,
-    /// Seconds after which a connection without requests is closed.
+    /// Seconds after which a connection is closed that has no requests, or whose client accepts
+    /// nothing of a response.
     #[schemars(range(min = 1))]
     pub idle_seconds: u64,
 }
@@ -49,7 +50,8 @@ impl Timeouts {
         Duration::from_secs(self.body_seconds)
     }
 
-    /// Returns the maximum time for which a connection has no request.
+    /// Returns the maximum time for which a connection has no request, or its client accepts
+    /// nothing of a response.
     #[must_use]
     pub fn idle(&self) -> Duration {
         Duration::from_secs(self.idle_seconds)

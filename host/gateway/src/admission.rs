@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
-use crate::access::ANONYMOUS;
+use crate::access::{ANONYMOUS, client_network};
 use crate::fair_queue::{Caller, Place};
 use crate::front::request_body::Reservation;
 use crate::headers::{SESSION_ID, header};
@@ -35,9 +35,9 @@ impl Admission {
 
 /// Returns the caller of a request from `address`.
 ///
-/// Anonymous callers share one principal, so that their address takes its place. Anonymous callers
-/// on this machine are told apart by their sessions: they are programs of one person, or of many
-/// behind a proxy.
+/// Anonymous callers share one principal, so that their address takes its place, or their IPv6
+/// network, which has more addresses than there are places. Anonymous callers on this machine are
+/// told apart by their sessions: they are programs of one person, or of many behind a proxy.
 pub(crate) fn caller(principal: &Arc<str>, address: IpAddr, headers: &HeaderMap) -> Caller {
     let session: Arc<str> = header(headers, SESSION_ID).into();
     let principal = if principal.as_ref() != ANONYMOUS {
@@ -45,7 +45,7 @@ pub(crate) fn caller(principal: &Arc<str>, address: IpAddr, headers: &HeaderMap)
     } else if address.to_canonical().is_loopback() && !session.is_empty() {
         Arc::clone(&session)
     } else {
-        address.to_canonical().to_string().into()
+        client_network(address).to_string().into()
     };
     Caller { principal, session }
 }
@@ -65,6 +65,11 @@ mod tests {
         let pair = |principal: &str, session: &str| (principal.to_owned(), session.to_owned());
         assert_eq!(of("key:a", [10, 0, 0, 1], "s"), pair("key:a", "s"));
         assert_eq!(of(ANONYMOUS, [10, 0, 0, 1], "s"), pair("10.0.0.1", "s"));
+        let in_network = |host: u16| {
+            let address = IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]);
+            caller(&ANONYMOUS.into(), address, &HeaderMap::new()).principal
+        };
+        assert_eq!(in_network(1), in_network(2));
         assert_eq!(of(ANONYMOUS, [127, 0, 0, 1], "s"), pair("s", "s"));
         assert_eq!(of(ANONYMOUS, [127, 0, 0, 1], ""), pair("127.0.0.1", ""));
     }

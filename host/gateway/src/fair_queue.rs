@@ -131,6 +131,12 @@ impl FairQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns true if a request of this caller would start or wait now.
+    pub(crate) fn has_room(&self, caller: &Caller) -> bool {
+        let state = self.state();
+        state.can_start(&self.places, caller) || state.can_wait(&self.queue, caller, 1)
+    }
+
     /// Waits for `places` places, at most as many as a session may have. The request starts when
     /// one is free, and occupies the others as they become free. So requests that need several
     /// places neither wait for ever nor for each other.

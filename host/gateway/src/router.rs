@@ -92,7 +92,8 @@ async fn admit_and_dispatch(
         Ok(principal) => principal,
         Err(refusal) => return refused(gateway, address, &parts, &refusal, &refuse),
     };
-    if gateway.memory.is_short() {
+    // The end of a session frees memory.
+    if gateway.memory.is_short() && parts.method != Method::DELETE {
         let text = "The gateway has too little memory (limits.memoryPercent). Try again soon.";
         return unavailable(&principal, "memory", text);
     }
@@ -104,20 +105,16 @@ async fn admit_and_dispatch(
     let caller = caller(&principal, address, &parts.headers);
     // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
     // limiting.
-    let mut place = if mcp && parts.method == Method::GET {
-        None
-    } else {
-        // The body shows how many messages the request has. Batches, which are rare, enter again.
-        match gateway.places.enter(&caller, 1).await {
-            Ok(place) => Some(place),
-            Err(QueueFull) => return unavailable(&principal, "busy", BUSY),
-        }
-    };
-    // The body is read after the request has passed the concurrency limit, which thus also limits
-    // the bodies that are being received.
+    let is_stream = mcp && parts.method == Method::GET;
+    if !is_stream && !gateway.places.has_room(&caller) {
+        return unavailable(&principal, "busy", BUSY);
+    }
+    // The body is read before the request has a place: clients that send slowly would otherwise
+    // occupy the places of others. The memory for bodies and the time to send them are limited.
     let (limits, timeouts) = (&gateway.config.limits, &gateway.config.timeouts);
+    let memory = &gateway.body_memory;
     let (body, memory) =
-        match request_body::read(body, limits, timeouts, &gateway.body_memory).await {
+        match request_body::read(body, &caller.principal, limits, timeouts, memory).await {
             Ok(read) => read,
             Err(error) => {
                 let mut response = unread(gateway, &principal, error, &refuse);
@@ -136,19 +133,21 @@ async fn admit_and_dispatch(
             return reply::refuse(status, "null", code, &format!("Invalid Request: {reason}."));
         }
     };
-    if messages > 1 {
-        // The first message was charged before the body was read.
-        let others = u32::try_from(messages - 1).unwrap_or(u32::MAX);
-        if let Err(refusal) = gateway.access.charge(&principal, address, &parts.headers, others) {
-            return refused(gateway, address, &parts, &refusal, &refuse);
-        }
-        // Waiting for further places while one is held could block all batches for ever.
-        drop(place.take());
-        place = match gateway.places.enter(&caller, messages).await {
+    // The first message was charged before the body was read.
+    let others = u32::try_from(messages - 1).unwrap_or(u32::MAX);
+    if others > 0
+        && let Err(refusal) = gateway.access.charge(&principal, address, &parts.headers, others)
+    {
+        return refused(gateway, address, &parts, &refusal, &refuse);
+    }
+    let place = if is_stream {
+        None
+    } else {
+        match gateway.places.enter(&caller, messages).await {
             Ok(place) => Some(place),
             Err(QueueFull) => return unavailable(&principal, "busy", BUSY),
-        };
-    }
+        }
+    };
     gateway.access.strip_forwarding(peer, &mut parts.headers);
     if !mcp {
         append_forwarded_for(&mut parts.headers, peer);

@@ -184,7 +184,7 @@ impl Gateway {
             );
         }
         let places = FairQueue::new(places(&config.limits), Shares::defaults(config.limits.queue));
-        let body_memory = BodyMemory::new(config.limits.buffered_bytes);
+        let body_memory = BodyMemory::new(&config.limits);
         let memory = MemoryMonitor::new(&config.limits);
         let admin_access =
             config.admin.as_ref().map(|admin| AdminAccess::new(admin, &config.access));

@@ -1,5 +1,6 @@
 //! The activity of one client connection, from which the time of its end follows.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,13 +39,18 @@ struct ActivityState {
     has_unread_body: bool,
     /// The time since which the client has not accepted bytes. `None` if it has accepted all.
     blocked_since: Option<Instant>,
+    last_id: u64,
+    /// The requests of whose responses the client has not accepted a part, since when. An HTTP/2
+    /// client can stop one response while it accepts others.
+    unaccepted: BTreeMap<u64, Instant>,
 }
 
 impl ActivityState {
     /// Returns the time at which the connection is to be closed. `None` if it may remain open.
     fn deadline(&self, timeouts: &Timeouts) -> Option<Instant> {
         if self.requests > 0 {
-            return self.blocked_since.map(|since| since + timeouts.idle());
+            let since = self.unaccepted.values().copied().chain(self.blocked_since).min();
+            return since.map(|since| since + timeouts.idle());
         }
         Some(match self.phase {
             Phase::Opening | Phase::Head => self.since + timeouts.head(),
@@ -70,6 +76,8 @@ impl Activity {
             is_multiplexed: false,
             has_unread_body: false,
             blocked_since: None,
+            last_id: 0,
+            unaccepted: BTreeMap::new(),
         };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -99,8 +107,9 @@ impl Activity {
     pub(crate) fn sent(&self) {
         let mut state = self.state();
         state.blocked_since = None;
-        // The end of a response may still be on its way.
-        if matches!(state.phase, Phase::Idle | Phase::Closing) {
+        // The end of a response may still be on its way. The frames of HTTP/2 need not be parts of
+        // responses: answers to pings must not keep a connection open.
+        if matches!(state.phase, Phase::Idle | Phase::Closing) && !state.is_multiplexed {
             state.since = Instant::now();
         }
     }
@@ -163,26 +172,87 @@ impl Activity {
 }
 
 /// A request of a connection, from its complete head to the end of its response.
-pub(crate) struct ActiveRequest(Arc<Activity>);
+pub(crate) struct ActiveRequest {
+    activity: Arc<Activity>,
+    id: u64,
+}
 
 impl ActiveRequest {
     pub(crate) fn begin(activity: &Arc<Activity>, version: Version) -> Self {
         let mut state = activity.state();
         state.requests += 1;
+        state.last_id += 1;
         state.is_multiplexed |= version == Version::HTTP_2;
         activity.changed.notify_one();
+        let id = state.last_id;
         drop(state);
-        Self(Arc::clone(activity))
+        Self { activity: Arc::clone(activity), id }
+    }
+
+    /// Records that a part of the response waits for the client.
+    pub(crate) fn offered(&self) {
+        let mut state = self.activity.state();
+        state.unaccepted.insert(self.id, Instant::now());
+        // Later parts change no deadline.
+        if state.unaccepted.len() == 1 {
+            self.activity.changed.notify_one();
+        }
+    }
+
+    /// Records that the client can accept the next part of the response.
+    pub(crate) fn accepted(&self) {
+        self.activity.state().unaccepted.remove(&self.id);
     }
 }
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.activity.state();
+        state.unaccepted.remove(&self.id);
         state.requests = state.requests.saturating_sub(1);
         if state.requests == 0 {
             let phase = if state.phase == Phase::Closing { Phase::Closing } else { Phase::Idle };
-            self.0.enter(&mut state, phase);
+            self.activity.enter(&mut state, phase);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deadline(activity: &Activity) -> Option<Instant> {
+        activity.state().deadline(&Timeouts::default())
+    }
+
+    #[test]
+    fn pings_do_not_keep_a_connection_open() {
+        for (version, is_extended) in [(Version::HTTP_11, true), (Version::HTTP_2, false)] {
+            let activity = Activity::new();
+            drop(ActiveRequest::begin(&activity, version));
+            let before = deadline(&activity).unwrap();
+            activity.sent();
+            assert_eq!(deadline(&activity).unwrap() > before, is_extended, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn only_unaccepted_responses_end_a_connection_with_requests() {
+        let activity = Activity::new();
+        let stopped = ActiveRequest::begin(&activity, Version::HTTP_2);
+        let other = ActiveRequest::begin(&activity, Version::HTTP_2);
+        assert_eq!(deadline(&activity), None, "an event stream may be silent");
+        stopped.offered();
+        let end = deadline(&activity).unwrap();
+        // The other responses of the connection do not extend the time.
+        other.offered();
+        other.accepted();
+        activity.sent();
+        assert_eq!(deadline(&activity), Some(end));
+        stopped.accepted();
+        assert_eq!(deadline(&activity), None);
+        stopped.offered();
+        drop(stopped);
+        assert_eq!(deadline(&activity), None);
     }
 }

@@ -11,6 +11,9 @@ use hyper::body::{Frame, Incoming, SizeHint};
 
 use super::activity::{ActiveRequest, Activity};
 
+/// The maximum length of a part of a response, in bytes.
+const MAX_PART_BYTES: usize = 64 << 10;
+
 /// The body of a client's request. It records if it is dropped before its end.
 pub(super) struct RequestBody {
     body: Incoming,
@@ -59,12 +62,24 @@ impl HttpBody for RequestBody {
 /// The body of a response. Its request is active until the body is dropped.
 pub(super) struct ResponseBody {
     body: Body,
-    _active: ActiveRequest,
+    /// The rest of the last frame.
+    rest: Bytes,
+    active: ActiveRequest,
 }
 
 impl ResponseBody {
     pub(super) fn new(body: Body, active: ActiveRequest) -> Self {
-        Self { body, _active: active }
+        // The client may accept nothing from the start.
+        active.offered();
+        Self { body, rest: Bytes::new(), active }
+    }
+
+    /// Returns the next part of a frame, and keeps the rest. A long frame would be handed over at
+    /// once, so that the end of the body would not show that the client has accepted it.
+    fn part(&mut self, mut data: Bytes) -> Frame<Bytes> {
+        self.rest = data.split_off(data.len().min(MAX_PART_BYTES));
+        self.active.offered();
+        Frame::data(data)
     }
 }
 
@@ -76,14 +91,55 @@ impl HttpBody for ResponseBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+        let this = self.get_mut();
+        // hyper asks for the next part when the client can accept it.
+        this.active.accepted();
+        if !this.rest.is_empty() {
+            let rest = std::mem::take(&mut this.rest);
+            return Poll::Ready(Some(Ok(this.part(rest))));
+        }
+        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        Poll::Ready(match frame.map(|frame| frame.map(Frame::into_data)) {
+            Some(Ok(Ok(data))) => Some(Ok(this.part(data))),
+            Some(Ok(Err(other))) => Some(Ok(other)),
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (mut hint, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint.set_lower(hint.lower() + rest);
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::activity::Activity;
+    use super::*;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn long_frames_are_handed_over_in_parts() {
+        let sent: Vec<u8> = (0..200_000u32).map(|at| at.to_le_bytes()[1]).collect();
+        let active = ActiveRequest::begin(&Activity::new(), http::Version::HTTP_2);
+        let mut body = ResponseBody::new(Body::from(sent.clone()), active);
+        let mut received = Vec::new();
+        while !body.is_end_stream() {
+            let left = sent.len() - received.len();
+            assert_eq!(body.size_hint().exact(), Some(left as u64));
+            let part = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(part.len() <= MAX_PART_BYTES);
+            received.extend_from_slice(&part);
+        }
+        assert!(received == sent);
     }
 }

@@ -16,7 +16,7 @@ use super::activity::Activity;
 /// The maximum time for which bytes of a client are discarded after its last response.
 const MAX_LINGER: Duration = Duration::from_secs(2);
 /// The size of the buffer for discarded bytes.
-const DISCARD_BYTES: usize = 16 << 10;
+pub(super) const DISCARD_BYTES: usize = 16 << 10;
 
 /// The TCP stream of a client.
 pub(crate) struct ClientStream {

@@ -18,6 +18,8 @@ pub(crate) struct ClientConnections {
     open: Mutex<OpenConnections>,
     /// True if the log has reported that the limit is reached.
     is_reported: AtomicBool,
+    /// True if the log has reported that the limit of an address is reached.
+    reported_address: AtomicBool,
 }
 
 #[derive(Default)]
@@ -81,6 +83,7 @@ impl ClientConnections {
             max_per_address,
             open: Mutex::default(),
             is_reported: AtomicBool::new(false),
+            reported_address: AtomicBool::new(false),
         })
     }
 
@@ -106,6 +109,18 @@ impl ClientConnections {
         Some(OpenConnection { all: Arc::clone(self), id, activity })
     }
 
+    /// Reports the first address at its limit. Its clients may be those of a proxy.
+    fn report_address(&self, address: IpAddr) {
+        if !self.reported_address.swap(true, Ordering::Relaxed) {
+            warn!(
+                "{address} has {} connections (limits.connectionsPerAddress): its idle ones are \
+                 closed, and further ones are refused; add it to access.trustedProxies if it is a \
+                 reverse proxy",
+                self.max_per_address
+            );
+        }
+    }
+
     fn report(&self) {
         if !self.is_reported.swap(true, Ordering::Relaxed) {
             warn!(
@@ -123,8 +138,11 @@ impl OpenConnection {
     pub(crate) fn assign(&self, address: IpAddr) -> bool {
         let mut open = self.all.open();
         let count = open.by_address.get(&address).copied().unwrap_or(0);
-        if count >= self.all.max_per_address && !open.evict(Some(address)) {
-            return false;
+        if count >= self.all.max_per_address {
+            self.all.report_address(address);
+            if !open.evict(Some(address)) {
+                return false;
+            }
         }
         // The connection may have been evicted meanwhile.
         if let Some(entry) = open.entries.get_mut(&self.id) {

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -28,7 +29,7 @@ use tracing::{debug, warn};
 
 use super::activity::{ActiveRequest, Activity};
 use super::client_body::{RequestBody, ResponseBody};
-use super::client_stream::ClientStream;
+use super::client_stream::{ClientStream, DISCARD_BYTES};
 use super::connections::{ClientConnections, OpenConnection};
 use crate::access::client_network;
 use crate::config::{self, Timeouts, Tls};
@@ -44,6 +45,11 @@ const MAX_STREAMS: u32 = 128;
 const STREAM_WINDOW: u32 = 256 << 10;
 /// The maximum number of unread bytes of all requests of an HTTP/2 connection.
 const CONNECTION_WINDOW: u32 = 512 << 10;
+
+/// The probes of silent connections. A client that has lost its network never closes the stream of
+/// events for which it waits.
+const KEEP_ALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15));
 
 /// Loads the certificate and key of a TLS listener. Relative paths refer to `folder`.
 pub(crate) fn acceptor(tls: &Tls, folder: &Path) -> Result<TlsAcceptor> {
@@ -164,6 +170,8 @@ fn refuse(stream: TcpStream, uses_tls: bool) {
     if !uses_tls && let Ok(mut stream) = stream.into_std() {
         // The socket does not block. A new one has room for these bytes.
         let _ = stream.write_all(REFUSAL);
+        // Unread bytes would reset the connection, and the client might lose the refusal.
+        let _ = stream.read(&mut [0; DISCARD_BYTES]);
     }
 }
 
@@ -185,6 +193,7 @@ impl Shared {
         open: &OpenConnection,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         stream.set_nodelay(true)?;
+        SockRef::from(&stream).set_tcp_keepalive(&KEEP_ALIVE)?;
         let activity = &open.activity;
         let stream = ClientStream::new(stream, Arc::clone(activity));
         let Some(tls) = &self.tls else { return self.exchange(stream, peer, activity).await };

@@ -1,7 +1,7 @@
 //! Reads request bodies within limits of size, time and memory.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, HttpBody as _};
 use bytes::Bytes;
@@ -23,46 +23,68 @@ pub(crate) enum BodyError {
     TooLarge,
     /// The body did not arrive within the time limits.
     TooSlow,
-    /// All bodies together are longer than `limits.bufferedBytes`.
+    /// All bodies together are longer than `limits.bufferedBytes`, or those of one caller longer
+    /// than its share.
     NoMemory,
     /// The client disconnected or violated the protocol.
     Broken,
 }
 
-/// The memory for the request bodies of all clients.
+/// The memory for the request bodies of all clients. A caller may use a share of it, so that the
+/// bodies of one do not keep out those of others.
 pub(crate) struct BodyMemory {
-    free: AtomicUsize,
+    total: usize,
+    share: usize,
+    used: Mutex<UsedMemory>,
+}
+
+#[derive(Default)]
+struct UsedMemory {
+    bytes: usize,
+    by_caller: HashMap<Arc<str>, usize>,
 }
 
 /// A part of the memory for request bodies. It is released when dropped.
 pub(crate) struct Reservation {
     memory: Arc<BodyMemory>,
+    caller: Arc<str>,
     bytes: usize,
 }
 
 impl BodyMemory {
-    /// Returns the memory for bodies of `bytes` bytes in total.
-    pub(crate) fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { free: AtomicUsize::new(bytes) })
+    /// Returns the memory for bodies within `limits`. A caller may use half of it, but at least as
+    /// much as the longest body needs.
+    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
+        let total = limits.buffered_bytes;
+        let share = (total / 2).max(limits.request_bytes.saturating_mul(2)).min(total);
+        Arc::new(Self { total, share, used: Mutex::default() })
     }
 
-    fn take(&self, bytes: usize) -> bool {
-        let less = |free: usize| free.checked_sub(bytes);
-        self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+    fn used(&self) -> MutexGuard<'_, UsedMemory> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Reservation {
-    fn none(memory: &Arc<BodyMemory>) -> Self {
-        Self { memory: Arc::clone(memory), bytes: 0 }
+    fn none(memory: &Arc<BodyMemory>, caller: &Arc<str>) -> Self {
+        Self { memory: Arc::clone(memory), caller: Arc::clone(caller), bytes: 0 }
     }
 
     /// Changes the size to `bytes`. Returns false if too little memory is free.
     fn resize(&mut self, bytes: usize) -> bool {
-        if bytes > self.bytes && !self.memory.take(bytes - self.bytes) {
+        let mut used = self.memory.used();
+        let of_caller = used.by_caller.get(&self.caller).copied().unwrap_or(0);
+        let (all, of_caller) = (used.bytes - self.bytes + bytes, of_caller - self.bytes + bytes);
+        if bytes > self.bytes && (all > self.memory.total || of_caller > self.memory.share) {
             return false;
         }
-        self.memory.free.fetch_add(self.bytes.saturating_sub(bytes), Ordering::AcqRel);
+        used.bytes = all;
+        if of_caller == 0 {
+            used.by_caller.remove(&self.caller);
+        } else {
+            used.by_caller.insert(Arc::clone(&self.caller), of_caller);
+        }
+        drop(used);
         self.bytes = bytes;
         true
     }
@@ -70,13 +92,15 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.memory.free.fetch_add(self.bytes, Ordering::AcqRel);
+        self.resize(0);
     }
 }
 
-/// Reads a request body to its end. The reservation counts its bytes while it is in memory.
+/// Reads the request body of a caller to its end. The reservation counts its bytes while it is in
+/// memory.
 pub(crate) async fn read(
     mut body: Body,
+    caller: &Arc<str>,
     limits: &Limits,
     timeouts: &Timeouts,
     memory: &Arc<BodyMemory>,
@@ -89,8 +113,9 @@ pub(crate) async fn read(
     let mut parts = Parts {
         parts: Vec::new(),
         length: 0,
+        max: limits.request_bytes,
         next: announced.unwrap_or(FIRST_PART_BYTES).clamp(1, PART_BYTES),
-        reserved: Reservation::none(memory),
+        reserved: Reservation::none(memory, caller),
     };
     loop {
         let part_end = end.min(Instant::now() + timeouts.body_part());
@@ -112,6 +137,8 @@ pub(crate) async fn read(
 struct Parts {
     parts: Vec<Vec<u8>>,
     length: usize,
+    /// The maximum length of the body.
+    max: usize,
     /// The capacity of the next buffer.
     next: usize,
     reserved: Reservation,
@@ -133,7 +160,8 @@ impl Parts {
                     return Err(BodyError::NoMemory);
                 }
                 self.parts.push(Vec::with_capacity(self.next));
-                self.next = PART_BYTES;
+                let next_length = self.length + self.next;
+                self.next = self.max.saturating_sub(next_length).clamp(1, PART_BYTES);
             }
         }
         Ok(())
@@ -171,16 +199,21 @@ mod tests {
 
     #[tokio::test]
     async fn body_counts_while_it_is_in_memory() {
-        let memory = BodyMemory::new(1_000_000);
-        let (limits, timeouts) = (limits(400_000), Timeouts::default());
-        let read = |body| read(body, &limits, &timeouts, &memory);
+        let limits = Limits { buffered_bytes: 1_000_000, ..limits(400_000) };
+        let (memory, timeouts) = (BodyMemory::new(&limits), Timeouts::default());
+        let (one, other) = (Arc::from("one"), Arc::from("other"));
+        let read_of = |caller, body| read(body, caller, &limits, &timeouts, &memory);
+        let read = |body| read_of(&one, body);
+        let used = || memory.used().bytes;
         let (body, first) = read(chunked(40, 10_000)).await.unwrap();
-        assert_eq!(body.len(), 400_000);
-        assert_eq!(memory.free.load(Ordering::Acquire), 600_000);
-        let (_, second) = read(chunked(24, 10_000)).await.unwrap();
-        assert_eq!(read(chunked(40, 10_000)).await.err(), Some(BodyError::NoMemory));
-        assert_eq!(memory.free.load(Ordering::Acquire), 360_000);
-        drop((first, second));
+        assert_eq!((body.len(), used()), (400_000, 400_000));
+        // The share of the caller is 800,000 bytes, and a body needs twice its length for a moment.
+        assert_eq!(read(chunked(24, 10_000)).await.err(), Some(BodyError::NoMemory));
+        let (_, second) = read(chunked(10, 10_000)).await.unwrap();
+        let (_, third) = read_of(&other, chunked(20, 10_000)).await.unwrap();
+        assert_eq!(used(), 700_000);
+        assert_eq!(read_of(&other, chunked(24, 10_000)).await.err(), Some(BodyError::NoMemory));
+        drop((first, second, third));
         assert_eq!(read(chunked(41, 10_000)).await.err(), Some(BodyError::TooLarge));
         assert_eq!(read(Body::from(vec![0; 400_001])).await.err(), Some(BodyError::TooLarge));
         let (body, exact) = read(Body::from(vec![0; 5])).await.unwrap();
@@ -188,25 +221,35 @@ mod tests {
         let (body, empty) = read(Body::empty()).await.unwrap();
         assert_eq!((body.len(), empty.bytes), (0, 0));
         drop(exact);
-        assert_eq!(memory.free.load(Ordering::Acquire), 1_000_000);
+        assert_eq!(used(), 0);
+        assert!(memory.used().by_caller.is_empty());
+    }
+
+    #[tokio::test]
+    async fn longest_body_fits_into_the_smallest_memory() {
+        let limits = Limits { buffered_bytes: 800_000, ..limits(400_000) };
+        let memory = BodyMemory::new(&limits);
+        let body = chunked(40, 10_000);
+        let read = read(body, &Arc::from("one"), &limits, &Timeouts::default(), &memory).await;
+        assert_eq!(read.map(|(body, _)| body.len()).ok(), Some(400_000));
     }
 
     #[tokio::test]
     async fn slow_bodies_are_given_up() {
-        let memory = BodyMemory::new(100_000);
-        let limits = limits(60_000);
+        let limits = Limits { buffered_bytes: 200_000, ..limits(60_000) };
+        let (memory, caller) = (BodyMemory::new(&limits), Arc::from("one"));
         let part = || Ok::<_, std::io::Error>(vec![b'x'; 10]);
         let silent = Body::from_stream(stream::iter([part()]).chain(stream::pending()));
         let timeouts = Timeouts { body_part_seconds: 1, ..Timeouts::default() };
-        let result = read(silent, &limits, &timeouts, &memory).await;
+        let result = read(silent, &caller, &limits, &timeouts, &memory).await;
         assert_eq!(result.err(), Some(BodyError::TooSlow));
         let endless = Body::from_stream(stream::unfold((), move |()| async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
             Some((part(), ()))
         }));
         let timeouts = Timeouts { body_seconds: 1, ..Timeouts::default() };
-        let result = read(endless, &limits, &timeouts, &memory).await;
+        let result = read(endless, &caller, &limits, &timeouts, &memory).await;
         assert_eq!(result.err(), Some(BodyError::TooSlow));
-        assert_eq!(memory.free.load(Ordering::Acquire), 100_000);
+        assert_eq!(memory.used().bytes, 0);
     }
 }
