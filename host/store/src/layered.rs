@@ -13,8 +13,18 @@ use crate::{CursorStore, MemoryStore, StoreError, StoreFaults};
 const FRESH_FOR_MS: u64 = 2_000;
 /// The lifetime of a local copy of an entry that was read from the shared store.
 const COPY_TTL: Duration = Duration::from_secs(600);
-/// The length, in bytes, of the time stamp that precedes the value of each local copy.
-const STAMP_BYTES: usize = 8;
+/// The length, in bytes, of the header that precedes the value of each local copy: the [`Origin`]
+/// and the time of copying.
+const HEADER_BYTES: usize = 9;
+
+/// The origin of a local copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The shared store contains the entry, or contained it.
+    Shared = 0,
+    /// The entry was stored while the shared store was down, and exists nowhere else.
+    Local = 1,
+}
 
 /// The local copies of entries of the shared store, each with the time of copying.
 struct LocalCopies {
@@ -36,11 +46,13 @@ impl<S: CursorStore> LayeredStore<S> {
     }
 }
 
-/// A local copy of a shared entry. `fresh` is true if it may be used without asking the shared
-/// store.
+/// A local copy of a shared entry.
 struct LocalCopy {
     value: Bytes,
+    /// True if the copy may be used without asking the shared store.
     fresh: bool,
+    /// True if the shared store has never contained the entry.
+    local: bool,
 }
 
 impl LocalCopies {
@@ -55,13 +67,14 @@ impl LocalCopies {
         let now = self.now();
         let copy = |(key, found): (&String, Option<Bytes>)| {
             let found = found?;
-            let (stamp, value) = found.split_first_chunk::<STAMP_BYTES>()?;
+            let (header, _) = found.split_first_chunk::<HEADER_BYTES>()?;
+            let (origin, stamp) = (header[0], header.last_chunk::<8>()?);
             // A key with a dot names an immutable segment by its content; all other entries can
             // change.
             let fresh =
                 key.contains('.') || now.saturating_sub(u64::from_le_bytes(*stamp)) < FRESH_FOR_MS;
-            let from = found.len() - value.len();
-            Some(LocalCopy { value: found.slice(from..), fresh })
+            let local = origin == Origin::Local as u8;
+            Some(LocalCopy { value: found.slice(HEADER_BYTES..), fresh, local })
         };
         keys.iter().zip(found).map(copy).collect()
     }
@@ -70,11 +83,13 @@ impl LocalCopies {
         &self,
         principal: &str,
         entries: impl Iterator<Item = (String, Vec<u8>)>,
+        origin: Origin,
         ttl: Duration,
     ) -> Result<(), StoreError> {
         let stamp = self.now().to_le_bytes();
-        let stamped = entries.map(|(key, value)| (key, [stamp.as_slice(), &value].concat()));
-        self.store.put(principal, stamped.collect(), ttl)
+        let header = [&[origin as u8], stamp.as_slice()].concat();
+        let copies = entries.map(|(key, value)| (key, [header.as_slice(), &value].concat()));
+        self.store.put(principal, copies.collect(), ttl)
     }
 }
 
@@ -100,12 +115,16 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
         let fetched =
             fetched.filter_map(|(key, value)| Some((key.clone(), value.as_ref()?.to_vec())));
         // A failed copy only costs a round trip later.
-        let _ = self.near.copy(principal, fetched, COPY_TTL);
+        let _ = self.near.copy(principal, fetched, Origin::Shared, COPY_TTL);
         let mut found = found.into_iter();
         let value = |copy: Option<LocalCopy>| match copy {
             Some(copy) if copy.fresh => Some(copy.value),
-            // Entries that were stored locally while the shared store was down exist nowhere else.
-            copy => found.next().flatten().or(copy.map(|copy| copy.value)),
+            // An entry that the shared store no longer contains has expired or was deleted. Its
+            // copy is not an answer.
+            copy => {
+                let copy = copy.filter(|copy| copy.local).map(|copy| copy.value);
+                found.next().flatten().or(copy)
+            }
         };
         Ok(copies.into_iter().map(value).collect())
     }
@@ -118,7 +137,7 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
     ) -> Result<(), StoreError> {
         let copies = entries.clone();
         self.remote.put(principal, entries, ttl)?;
-        let _ = self.near.copy(principal, copies.into_iter(), ttl);
+        let _ = self.near.copy(principal, copies.into_iter(), Origin::Shared, ttl);
         Ok(())
     }
 
@@ -164,7 +183,7 @@ impl CursorStore for LocalOnly {
         entries: Vec<(String, Vec<u8>)>,
         ttl: Duration,
     ) -> Result<(), StoreError> {
-        self.0.copy(principal, entries.into_iter(), ttl)
+        self.0.copy(principal, entries.into_iter(), Origin::Local, ttl)
     }
 
     fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
@@ -173,5 +192,91 @@ impl CursorStore for LocalOnly {
 
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
         self.0.store.delete(principal, keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryLimits;
+    use crate::clock::ManualClock;
+
+    const KEY: &str = "k";
+
+    /// A shared store that several layered stores use.
+    struct Shared(Arc<MemoryStore>);
+
+    impl CursorStore for Shared {
+        fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
+            self.0.get(principal, keys)
+        }
+
+        fn put(
+            &self,
+            principal: &str,
+            entries: Vec<(String, Vec<u8>)>,
+            ttl: Duration,
+        ) -> Result<(), StoreError> {
+            self.0.put(principal, entries, ttl)
+        }
+
+        fn extend(
+            &self,
+            principal: &str,
+            keys: &[String],
+            ttl: Duration,
+        ) -> Result<(), StoreError> {
+            self.0.extend(principal, keys, ttl)
+        }
+
+        fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
+            self.0.delete(principal, keys)
+        }
+    }
+
+    /// Returns two stores with local copies of one shared store.
+    fn pair() -> (Arc<ManualClock>, LayeredStore<Shared>, LayeredStore<Shared>) {
+        let clock = Arc::new(ManualClock::at_ms(1_000));
+        let memory = || MemoryStore::new(clock.clone(), MemoryLimits::default());
+        let shared = Arc::new(memory());
+        let layered =
+            || LayeredStore::new(Shared(Arc::clone(&shared)), memory(), clock.clone() as _);
+        let (one, two) = (layered(), layered());
+        (clock, one, two)
+    }
+
+    fn put(store: &dyn CursorStore, ttl: Duration) {
+        store.put("a", vec![(KEY.to_owned(), b"v".to_vec())], ttl).unwrap();
+    }
+
+    fn has(store: &dyn CursorStore) -> bool {
+        store.get("a", &[KEY.to_owned()]).unwrap()[0].is_some()
+    }
+
+    #[test]
+    fn copy_of_an_expired_entry_is_not_an_answer() {
+        let (clock, one, two) = pair();
+        put(&one, Duration::from_secs(3));
+        assert!(has(&two));
+        clock.advance_ms(3_000);
+        assert!(!has(&one) && !has(&two));
+    }
+
+    #[test]
+    fn copy_of_a_deleted_entry_is_not_an_answer() {
+        let (clock, one, two) = pair();
+        put(&one, Duration::from_secs(60));
+        assert!(has(&two));
+        one.delete("a", &[KEY.to_owned()]).unwrap();
+        clock.advance_ms(FRESH_FOR_MS);
+        assert!(!has(&one) && !has(&two));
+    }
+
+    #[test]
+    fn entry_stored_during_a_failure_remains_readable() {
+        let (clock, one, two) = pair();
+        put(&*one.fallback_store().unwrap(), Duration::from_secs(60));
+        clock.advance_ms(FRESH_FOR_MS);
+        assert!(has(&one) && !has(&two));
     }
 }
