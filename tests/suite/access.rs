@@ -1,5 +1,6 @@
 //! Access control: keys, tokens, limits, TLS and invalid configuration.
 
+use context_guard_test_support::faulty_server::FaultyServer;
 use context_guard_test_support::gateway::{Gateway, HttpClient, Process, get, post};
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure, peers};
 use serde_json::{Value, json};
@@ -45,11 +46,8 @@ fn sessions_of_one_principal_do_not_end_those_of_another() -> Result<()> {
 
 #[test]
 fn session_of_an_upstream_belongs_to_its_principal() -> Result<()> {
-    let script = artifacts::root().join("tests/support/servers/faulty.mjs");
-    let mut command = Command::new("node");
-    command.arg(script).env("PORT", "0").env("SESSIONS", "1");
-    let server = Process::start(command, true, "http://")?;
-    let upstreams = json!([{"name": "faulty", "url": server.output().trim()}]);
+    let server = FaultyServer::start()?;
+    let upstreams = json!([{"name": "faulty", "url": server.url}]);
     let limits = json!({"sessions": 4});
     let (gateway, [alice, bob]) = with_two_keys("session-owners", upstreams, limits)?;
     let of_alice = HttpClient::open(&gateway.url(), &[("authorization", &alice)], json!({}))?;

@@ -1,24 +1,20 @@
 //! Fairness: the load of one client does not delay the calls of others.
 
-use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use context_guard_test_support::gateway::{Gateway, HttpClient, Process, StreamedResponse, post};
+use context_guard_test_support::faulty_server::{FaultyServer, faulty_script};
+use context_guard_test_support::gateway::{Gateway, HttpClient, StreamedResponse, post};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
-
-fn script() -> String {
-    artifacts::root().join("tests/support/servers/faulty.mjs").display().to_string()
-}
 
 /// Returns an upstream whose calls may hang until the end of the test. All sessions share its
 /// process.
 fn shared() -> Value {
     json!({
         "name": "faulty",
-        "command": ["node", script(), "--stdio"],
+        "command": ["node", faulty_script(), "--stdio"],
         "isolation": "shared",
         "limits": {"timeoutSeconds": 600},
     })
@@ -140,11 +136,8 @@ fn calls_of_one_session_do_not_delay_others() -> Result<()> {
 
 #[test]
 fn passed_calls_of_one_session_do_not_delay_others() -> Result<()> {
-    let mut command = Command::new("node");
-    command.arg(script()).env("PORT", "0").env("SESSIONS", "1");
-    let server = Process::start(command, true, "http://")?;
-    let url = server.output().trim().to_owned();
-    let upstream = json!({"name": "faulty", "url": url, "limits": {"timeoutSeconds": 600}});
+    let server = FaultyServer::start()?;
+    let upstream = json!({"name": "faulty", "url": server.url, "limits": {"timeoutSeconds": 600}});
     flood(&Gateway::start(json!([upstream]), json!({}))?)
 }
 

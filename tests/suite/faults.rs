@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use context_guard_test_support::answer::Answer;
+use context_guard_test_support::faulty_server::faulty_script;
 use context_guard_test_support::gateway::{
     ConformanceServer, Gateway, HttpClient, Process, StreamedResponse, post,
 };
@@ -12,10 +13,6 @@ use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
-
-fn script() -> String {
-    artifacts::root().join("tests/support/servers/faulty.mjs").display().to_string()
-}
 
 /// Starts a gateway before a faulty server and a healthy one.
 fn gateway(upstream: Value) -> Result<Gateway> {
@@ -27,7 +24,7 @@ fn gateway(upstream: Value) -> Result<Gateway> {
 }
 
 fn process() -> Value {
-    json!({"command": ["node", script(), "--stdio"]})
+    json!({"command": ["node", faulty_script(), "--stdio"]})
 }
 
 fn text(answer: &Answer) -> String {
@@ -88,7 +85,7 @@ fn failing_process_affects_only_its_call() -> Result<()> {
 fn failing_http_server_affects_only_its_call() -> Result<()> {
     let start = |port: &str| {
         let mut command = Command::new("node");
-        command.arg(script()).env("PORT", port);
+        command.arg(faulty_script()).env("PORT", port);
         Process::start(command, true, "http://")
     };
     let mut server = start("0")?;
@@ -192,7 +189,7 @@ fn repeated_failures_open_the_circuit() -> Result<()> {
     ensure!(faulty["name"] == "faulty" && faulty["state"] == "down", "{state}");
     ensure!(faulty["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{state}");
     let mut command = Command::new("node");
-    command.arg(script()).env("PORT", port.to_string());
+    command.arg(faulty_script()).env("PORT", port.to_string());
     let _server = Process::start(command, true, "http://")?;
     wait_until("another attempt", || {
         let answer = client.call("faulty__ok", json!({"n": 5}))?;
@@ -297,7 +294,7 @@ fn last_event_without_an_empty_line_is_read() -> Result<()> {
 #[test]
 fn closed_connection_cancels_stateless_request() -> Result<()> {
     let gateway = Gateway::start(
-        json!([{"name": "faulty", "command": ["node", script(), "--stdio"]}]),
+        json!([{"name": "faulty", "command": ["node", faulty_script(), "--stdio"]}]),
         json!({}),
     )?;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 1});

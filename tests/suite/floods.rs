@@ -1,9 +1,8 @@
 //! Floods of messages: an upstream that sends without end, and clients that do not read, neither
 //! fill memory nor delay others.
 
-use std::process::Command;
-
-use context_guard_test_support::gateway::{Gateway, HttpClient, Process, StreamedResponse};
+use context_guard_test_support::faulty_server::{FaultyServer, faulty_script};
+use context_guard_test_support::gateway::{Gateway, HttpClient, StreamedResponse};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
@@ -13,12 +12,8 @@ const BLOCKS: u64 = 12_000;
 /// The maximum growth of memory meanwhile, in kB. Without limits it would be 192 MB and more.
 const MAX_GROWTH: u64 = 96_000;
 
-fn script() -> String {
-    artifacts::root().join("tests/support/servers/faulty.mjs").display().to_string()
-}
-
 fn stdio(more: Value) -> Value {
-    let mut upstream = json!({"name": "faulty", "command": ["node", script(), "--stdio"]});
+    let mut upstream = json!({"name": "faulty", "command": ["node", faulty_script(), "--stdio"]});
     for (name, value) in more.as_object().into_iter().flatten() {
         upstream[name] = value.clone();
     }
@@ -87,12 +82,9 @@ fn flood_of_a_shared_process_is_bounded() -> Result<()> {
 
 #[test]
 fn flood_over_http_is_bounded() -> Result<()> {
-    let mut command = Command::new("node");
-    command.arg(script()).env("PORT", "0").env("SESSIONS", "1");
-    let server = Process::start(command, true, "http://")?;
-    let url = server.output().trim().to_owned();
+    let server = FaultyServer::start()?;
     let well = json!({"name": "well", "command": [artifacts::property_server()?]});
-    let upstreams = json!([well, {"name": "faulty", "url": url}]);
+    let upstreams = json!([well, {"name": "faulty", "url": server.url}]);
     unread_floods(&Gateway::start(upstreams, json!({}))?, "faulty__", true)
 }
 
@@ -125,12 +117,9 @@ fn resumed_stream_has_one_reader_and_no_copies() -> Result<()> {
 
 #[test]
 fn endless_call_ends() -> Result<()> {
-    let mut command = Command::new("node");
-    command.arg(script()).env("PORT", "0").env("SESSIONS", "1");
-    let server = Process::start(command, true, "http://")?;
-    let url = server.output().trim().to_owned();
+    let server = FaultyServer::start()?;
     let limits = json!({"limits": {"callSeconds": 2}});
-    for upstream in [stdio(json!({})), json!({"name": "faulty", "url": url})] {
+    for upstream in [stdio(json!({})), json!({"name": "faulty", "url": server.url})] {
         let mut upstream = upstream;
         upstream["limits"] = limits["limits"].clone();
         let gateway = Gateway::start(json!([upstream]), json!({}))?;

@@ -1,5 +1,6 @@
 //! Eight real servers behind one gateway, used by real clients of both protocol modes.
 
+use context_guard_test_support::faulty_server::faulty_script;
 use context_guard_test_support::gateway::{
     ConformanceServer, Gateway, HttpClient, StreamedResponse, get, post, signal,
 };
@@ -264,9 +265,8 @@ fn streams_resume_and_sessions_end() -> Result<()> {
 
 #[test]
 fn shutdown_waits_for_requests() -> Result<()> {
-    let faulty = artifacts::root().join("tests/support/servers/faulty.mjs");
     let gateway = Gateway::start(
-        json!([{"name": "faulty", "command": ["node", faulty, "--stdio"]}]),
+        json!([{"name": "faulty", "command": ["node", faulty_script(), "--stdio"]}]),
         json!({}),
     )?;
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow", "arguments": {}, "_meta": {

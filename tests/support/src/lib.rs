@@ -9,6 +9,7 @@ pub mod artifacts;
 pub mod authorization;
 pub mod client;
 pub mod envoy;
+pub mod faulty_server;
 pub mod gateway;
 pub mod guards;
 pub mod load;
