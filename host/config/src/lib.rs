@@ -27,7 +27,7 @@ pub use gateway_file::{
 };
 pub use guard::{Component, Requirement, Store};
 pub use import::{Import, import};
-pub use oauth_rules::{is_secure_url, is_url};
+pub use oauth_rules::{is_scope, is_secure_url, is_url};
 pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutOptions};
 pub use secret::Secret;
 pub use state::{read_or_create_secret, state_folder};

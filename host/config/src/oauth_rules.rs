@@ -123,7 +123,8 @@ fn jwt_errors(jwt: &Jwt) -> Vec<Issue> {
 }
 
 /// Returns true if a text is a scope (RFC 6749, 3.3).
-fn is_scope(scope: &str) -> bool {
+#[must_use]
+pub fn is_scope(scope: &str) -> bool {
     let is_allowed = |byte| matches!(byte, 0x21 | 0x23..=0x5B | 0x5D..=0x7E);
     !scope.is_empty() && scope.bytes().all(is_allowed)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use context_guard_config::is_scope;
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
@@ -45,12 +46,6 @@ impl Challenge {
             resource_metadata: parameters.remove("resource_metadata"),
         })
     }
-}
-
-/// Returns true if a text is a scope (RFC 6749, 3.3).
-fn is_scope(scope: &str) -> bool {
-    let is_allowed = |byte| matches!(byte, 0x21 | 0x23..=0x5B | 0x5D..=0x7E);
-    !scope.is_empty() && scope.bytes().all(is_allowed)
 }
 
 /// Returns the parameters of the first Bearer challenge in a header value, which may contain

@@ -40,17 +40,9 @@ pub(crate) async fn run(
         )));
     }
     let page = RedirectPage::open(options.port.unwrap_or(options.settings.redirect_port)).await?;
-    let (credentials, is_new) = registration::client(
-        fetcher,
-        server,
-        options.settings,
-        "authorization_code",
-        Some(page.url()),
-    )
-    .await?;
-    if is_new {
-        (options.progress)(Progress::Registered(&credentials.id));
-    }
+    let credentials =
+        registration::client(fetcher, server, options, "authorization_code", Some(page.url()))
+            .await?;
     let invalid = |error: oauth2::url::ParseError| Error::Discovery(error.to_string());
     let client = library_client(&credentials)
         .set_auth_uri(AuthUrl::new(endpoint).map_err(invalid)?)

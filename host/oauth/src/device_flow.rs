@@ -29,11 +29,7 @@ pub(crate) async fn run(
             server.issuer
         )));
     };
-    let (credentials, is_new) =
-        registration::client(fetcher, server, options.settings, GRANT, None).await?;
-    if is_new {
-        (options.progress)(Progress::Registered(&credentials.id));
-    }
+    let credentials = registration::client(fetcher, server, options, GRANT, None).await?;
     let invalid = |error: oauth2::url::ParseError| Error::Discovery(error.to_string());
     let client = library_client(&credentials)
         .set_device_authorization_url(DeviceAuthorizationUrl::new(endpoint).map_err(invalid)?)

@@ -1,12 +1,13 @@
 //! Registers the gateway as a client of an authorization server (RFC 7591), unless the operator
 //! has done so.
 
-use context_guard_config::{OAuth, Secret};
+use context_guard_config::Secret;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::authorization_server::ServerMetadata;
 use crate::fetch::Fetcher;
+use crate::login_options::{LoginOptions, Progress};
 use crate::stored_token::ClientCredentials;
 use crate::{Error, Result};
 
@@ -27,18 +28,19 @@ struct Refused {
 }
 
 /// Returns the client that the settings name, or registers one that uses `grant` and, if given,
-/// `redirect`. The flag is true if it was registered now.
+/// `redirect`, and reports it as a step of the login.
 pub(crate) async fn client(
     fetcher: &Fetcher,
     server: &ServerMetadata,
-    settings: &OAuth,
+    options: &LoginOptions<'_>,
     grant: &str,
     redirect: Option<&str>,
-) -> Result<(ClientCredentials, bool)> {
+) -> Result<ClientCredentials> {
+    let settings = options.settings;
     if let Some(id) = &settings.client_id {
         let secret = settings.client_secret.clone();
         let secret_in_body = prefers_body(server);
-        return Ok((ClientCredentials { id: id.clone(), secret, secret_in_body }, false));
+        return Ok(ClientCredentials { id: id.clone(), secret, secret_in_body });
     }
     let Some(endpoint) = &server.registration_endpoint else {
         return Err(Error::Setup(format!(
@@ -82,7 +84,8 @@ pub(crate) async fn client(
         secret: registered.client_secret.filter(|_| method != "none"),
         secret_in_body: method == "client_secret_post",
     };
-    Ok((client, true))
+    (options.progress)(Progress::Registered(&client.id));
+    Ok(client)
 }
 
 /// Returns true if the server expects the secret of a client in the body of requests.
