@@ -141,6 +141,9 @@ const STATELESS_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 /// that stateful clients reject: output schemas and structured content that are not objects.
 fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
     let message = without_stateless_members(message);
+    if !matches!(method, "tools/list" | "tools/call") {
+        return message;
+    }
     let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
     if method == "tools/list" {
         let tools = member(result, "tools");
@@ -149,9 +152,6 @@ fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
             Some((tools, changed)) => splice(&message, tools.get(), &changed),
             None => message,
         };
-    }
-    if method != "tools/call" {
-        return message;
     }
     match member(result, "structuredContent") {
         Some(content) if !content.get().trim_start().starts_with('{') => {
