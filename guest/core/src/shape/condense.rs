@@ -169,7 +169,6 @@ fn fit_to_budget(
     // The greatest target whose rendering does not exceed the limit, and the least one whose
     // rendering does.
     let (mut fitting, mut exceeding) = (0, u64::MAX);
-    let mut too_costly: Option<Selection> = None;
     for _ in 0..MAX_FIT_ITERATIONS {
         let Some(selection) = choose(target) else {
             // Nothing is selected for so little. A target between the two may have a selection.
@@ -180,7 +179,6 @@ fn fit_to_budget(
             target += (exceeding - target) / 2;
             continue;
         };
-        let is_known = too_costly.as_ref() == Some(&selection);
         let whole = selection.whole;
         let missing = (selection.missing_identity, selection.missing);
         let written = write(&selection)?;
@@ -191,9 +189,7 @@ fn fit_to_budget(
             let others = (other.missing_identity, other.missing);
             (missing, u64::MAX - cost) < (others, u64::MAX - most)
         };
-        if !fits {
-            too_costly = Some(selection);
-        } else if best.as_ref().is_none_or(is_better) {
+        if fits && best.as_ref().is_none_or(is_better) {
             best = Some(((written, selection), cost));
         }
         // While key fields are missing, short fields of less importance may have taken their place.
@@ -208,9 +204,6 @@ fn fit_to_budget(
         target = if fitting > 0 && exceeding < u64::MAX {
             // Selections change in steps, which a proportional correction may skip.
             fitting + exceeding.saturating_sub(fitting) / 2
-        } else if is_known {
-            // Nor may the correction be so small that the selection remains the same.
-            target / 4 * 3
         } else {
             // Parts cost less together than one by one, so the next target is corrected by the
             // error of this one.
