@@ -31,6 +31,7 @@ mod floods;
 mod front;
 mod gateway;
 mod hostile;
+mod legacy_sse;
 mod names;
 mod oauth;
 mod operations;

@@ -9,7 +9,7 @@ use super::gateway_file::Config;
 use super::oauth_rules::{is_url, oauth_errors};
 use super::schema;
 use super::secret;
-use super::upstream::Upstream;
+use super::upstream::{HttpTransport, ProtocolModeSetting, Upstream};
 use crate::document::{Issue, Issues};
 
 /// The treatment of references to environment variables and files.
@@ -150,6 +150,9 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
                 ));
             }
         }
+        if let Some(reason) = transport(upstream) {
+            issues.push(Issue::new(&["upstreams", &at, "transport"], reason));
+        }
         for (member, url) in
             [("url", upstream.url.as_ref()), ("rest", upstream.rest.as_ref().map(|rest| &rest.url))]
         {
@@ -253,6 +256,18 @@ fn kind(upstream: &Upstream) -> Option<&'static str> {
         0 => Some("one of `command`, `url` and `rest` is needed"),
         1 => None,
         _ => Some("only one of `command`, `url` and `rest` may be given"),
+    }
+}
+
+/// Returns the reason why the transport of an upstream has no effect or cannot work.
+fn transport(upstream: &Upstream) -> Option<&'static str> {
+    match upstream.transport {
+        HttpTransport::Auto => None,
+        _ if upstream.url.is_none() => Some("only upstreams with `url` have an HTTP transport"),
+        HttpTransport::Sse if upstream.era == ProtocolModeSetting::Stateless => {
+            Some("`sse` is a transport of stateful servers, so `era` cannot be `modern`")
+        }
+        HttpTransport::Sse | HttpTransport::StreamableHttp => None,
     }
 }
 

@@ -33,8 +33,8 @@ pub use secret::Secret;
 pub use state::{read_or_create_secret, state_folder};
 pub use timeouts::Timeouts;
 pub use upstream::{
-    Authorization, Isolation, OAuth, ProtocolModeSetting, Rest, RestEndpoint, StderrLevel,
-    Upstream, UpstreamLimits,
+    Authorization, HttpTransport, Isolation, OAuth, ProtocolModeSetting, Rest, RestEndpoint,
+    StderrLevel, Upstream, UpstreamLimits,
 };
 
 use std::path::{Path, PathBuf};

@@ -36,8 +36,10 @@ pub struct Upstream {
     pub cwd: Option<PathBuf>,
     /// The callers that share a process, or a session of an HTTP server.
     pub isolation: Isolation,
-    /// An MCP server over Streamable HTTP. The URL may contain `${env:NAME}` and `${file:PATH}`.
+    /// An MCP server over HTTP. The URL may contain `${env:NAME}` and `${file:PATH}`.
     pub url: Option<String>,
+    /// The HTTP transport of `url`.
+    pub transport: HttpTransport,
     /// A JSON API.
     pub rest: Option<Rest>,
     /// Headers that are added to every request to the upstream.
@@ -81,6 +83,7 @@ impl Default for Upstream {
             cwd: None,
             isolation: Isolation::default(),
             url: None,
+            transport: HttpTransport::default(),
             rest: None,
             headers: BTreeMap::new(),
             authorization: Authorization::default(),
@@ -156,6 +159,19 @@ pub enum Authorization {
     Forward,
     /// Drop them. `headers` may set others.
     Drop,
+}
+
+/// The HTTP transport of an upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum HttpTransport {
+    /// Streamable HTTP, or HTTP+SSE if the server refuses `initialize` with 400, 404 or 405.
+    #[default]
+    Auto,
+    /// Streamable HTTP.
+    StreamableHttp,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
 }
 
 /// The protocol modes that an upstream supports.

@@ -19,11 +19,13 @@ mod in_flight;
 mod input_exchange;
 mod input_requests;
 mod known_lists;
+mod legacy_sse;
 mod list_kinds;
 mod lists;
 mod param_headers;
 mod router;
 mod sessions;
+mod sse_connections;
 mod stateful_requests;
 mod stateless;
 mod subscription_filter;
@@ -45,6 +47,7 @@ use self::lists::Lists;
 use self::param_headers::ParamHeaders;
 use self::router::Router;
 use self::sessions::Sessions;
+use self::sse_connections::SseConnections;
 use self::subscriptions::Subscriptions;
 use super::upstream::server::UpstreamServer;
 use crate::config::Config;
@@ -61,6 +64,7 @@ const WARM_SHARE: usize = 4;
 /// The part of the gateway that serves clients from several upstreams, as one MCP server.
 pub(crate) struct Aggregator {
     sessions: Sessions,
+    sse_connections: SseConnections,
     router: Arc<Router>,
     connections: Arc<Connections>,
     lists: Arc<Lists>,
@@ -98,6 +102,7 @@ impl Aggregator {
             param_headers: ParamHeaders::new(max_sessions),
         });
         Self {
+            sse_connections: SseConnections::new(max_sessions),
             sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder)),
             lists: Arc::new(Lists::new(&forwarder, config.list_page, max_sessions)),
             subscriptions: Subscriptions::new(&connections, &router, &filter),

@@ -12,3 +12,4 @@ pub(crate) mod listener;
 pub(crate) mod memory_monitor;
 pub(crate) mod request_body;
 pub(crate) mod request_mode;
+pub(crate) mod sse_paths;

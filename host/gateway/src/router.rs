@@ -68,7 +68,7 @@ async fn admit_and_dispatch(
     mut parts: Parts,
     body: Body,
 ) -> Response {
-    let mcp = gateway.is_mcp(parts.uri.path());
+    let mcp = gateway.is_mcp(&parts.uri);
     let refuse = |status: StatusCode, code: &str, text: &str| {
         if mcp {
             reply::refuse(status, "null", reply::REFUSED, text)
@@ -102,7 +102,10 @@ async fn admit_and_dispatch(
         let text = "The audit log cannot be written, and it is required (audit.required).";
         return unavailable(&principal, "audit", text);
     }
-    let caller = caller(&principal, address, &parts.headers);
+    let mut caller = caller(&principal, address, &parts.headers);
+    if let Some(connection) = gateway.sse_connection(&parts.uri) {
+        caller.session = connection.into();
+    }
     // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
     // limiting.
     let is_stream = mcp && parts.method == Method::GET;

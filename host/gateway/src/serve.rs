@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use context_guard_protocol::path;
 use http::request::Parts;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -20,12 +20,14 @@ use super::front::batches;
 use super::front::memory_monitor::MemoryMonitor;
 use super::front::request_body::BodyMemory;
 use super::front::request_mode::{header_mismatch, inspect_discovery, mode_of};
+use super::front::sse_paths::{SseEndpoint, SsePaths};
 use super::headers;
 use super::protocol_mode::ProtocolMode;
 use super::reply;
 use super::rest::{Rest, problem};
 use super::single_upstream::SingleUpstream;
 use super::upstream::availability::Availability;
+use super::upstream::http_connector::may_be_legacy_sse;
 use super::upstream::http_upstream::HttpUpstream;
 use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
@@ -59,6 +61,7 @@ pub struct Gateway {
     /// The files of policy, component and keys, which can be read again while the gateway runs.
     pub(crate) sources: OnceLock<Arc<Sources>>,
     single_upstream: Option<SingleUpstream>,
+    sse_paths: SsePaths,
     pub(super) aggregator: Arc<Aggregator>,
     pub(super) rest: Vec<Rest>,
     /// True if an upstream receives the client's credentials.
@@ -183,6 +186,7 @@ impl Gateway {
                 config.listen
             );
         }
+        let sse_paths = SsePaths::beside(&config.path);
         let places = FairQueue::new(places(&config.limits), Shares::defaults(config.limits.queue));
         let body_memory = BodyMemory::new(&config.limits);
         let memory = MemoryMonitor::new(&config.limits);
@@ -199,6 +203,7 @@ impl Gateway {
             filter,
             sources: OnceLock::new(),
             single_upstream,
+            sse_paths,
             aggregator,
             rest,
             processes,
@@ -242,9 +247,19 @@ impl Gateway {
         })
     }
 
-    /// Returns true if `path` is the path of the MCP endpoint, and an MCP upstream is configured.
-    pub(crate) fn is_mcp(&self, path: &str) -> bool {
-        path == self.config.path && !self.aggregator.servers().is_empty()
+    /// Returns true if a URL is that of the MCP endpoint or belongs to HTTP+SSE, and an MCP upstream
+    /// is configured.
+    pub(crate) fn is_mcp(&self, url: &Uri) -> bool {
+        let is_endpoint = url.path() == self.config.path || self.sse_paths.find(url).is_some();
+        is_endpoint && !self.aggregator.servers().is_empty()
+    }
+
+    /// Returns the id of the connection over HTTP+SSE to which a message with this URL belongs.
+    pub(crate) fn sse_connection(&self, url: &Uri) -> Option<String> {
+        match self.sse_paths.find(url)? {
+            SseEndpoint::Messages(id) => Some(id),
+            SseEndpoint::Stream(_) => None,
+        }
     }
 
     /// Returns the number of messages that a request is charged for: those of a JSON-RPC batch,
@@ -258,7 +273,7 @@ impl Gateway {
         parts: &Parts,
         body: &[u8],
     ) -> Result<usize, String> {
-        let is_message = parts.method == Method::POST && self.is_mcp(parts.uri.path());
+        let is_message = parts.method == Method::POST && self.is_mcp(&parts.uri);
         if !is_message || !batches::is_batch(body) {
             return Ok(1);
         }
@@ -281,7 +296,7 @@ impl Gateway {
         if principal.as_ref() != ANONYMOUS && !self.forwards_credentials {
             headers::CREDENTIALS.iter().for_each(|name| drop(parts.headers.remove(name)));
         }
-        if !self.is_mcp(parts.uri.path()) {
+        if !self.is_mcp(&parts.uri) {
             return self.dispatch_rest(admission, &parts, body).await;
         }
         for head in heads(&parts, &body) {
@@ -296,6 +311,11 @@ impl Gateway {
                 let (status, code) = (StatusCode::BAD_REQUEST, reply::HEADER_MISMATCH);
                 return reply::refuse(status, head.raw_id(), code, &reason);
             }
+        }
+        if parts.uri.path() != self.config.path
+            && let Some(endpoint) = self.sse_paths.find(&parts.uri)
+        {
+            return self.aggregator.serve_sse(admission, &parts, body, endpoint).await;
         }
         match &self.single_upstream {
             Some(single) => self.pass_or_translate(single, admission, &parts, &body).await,
@@ -339,18 +359,28 @@ impl Gateway {
             let (mode, shows_mode) = mode_of(&parts.headers, &heads);
             (mode, shows_mode, heads.iter().any(|head| head.method() == "server/discover"))
         };
-        let probe =
-            || self.aggregator.probe_mode(server, &admission.principal, mode, &parts.headers);
+        let principal = &admission.principal;
+        let probe = || self.aggregator.probe_mode(server, principal, mode, &parts.headers);
         let translate = || self.aggregator.serve(admission, parts, body.clone());
         // A stateful server may answer some stateless requests, so that their answers do not show
         // the mode. Only discovery does.
         if mode == ProtocolMode::Stateless && shows_mode && !is_discovery {
             probe().await;
         }
-        if server.speaks(mode) == Some(false) || self.aggregator.has_session(&parts.headers) {
+        if server.speaks(mode) == Some(false)
+            || server.speaks_legacy_sse() == Some(true)
+            || self.aggregator.has_session(&parts.headers)
+        {
             return translate().await;
         }
         let response = single.serve(admission, parts, body.clone()).await;
+        // The aggregator opens the connection again, over HTTP+SSE.
+        if (shows_mode || is_discovery)
+            && may_be_legacy_sse(response.status())
+            && self.aggregator.detect_legacy_sse(server, principal, &parts.headers).await
+        {
+            return translate().await;
+        }
         if server.speaks(mode).is_some() {
             return response;
         }
@@ -368,6 +398,7 @@ impl Gateway {
         if shows_mode {
             if response.status().is_success() {
                 server.set_speaks(mode, true);
+                server.set_speaks_legacy_sse(Some(false));
             } else if response.status().is_client_error() && probe().await == Some(false) {
                 return translate().await;
             }

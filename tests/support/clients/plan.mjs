@@ -1,5 +1,5 @@
 // Runs a plan, for both TypeScript drivers:
-// { server: {command, args} or {url, mode}, steps: [{op, name, arguments, walk}] }.
+// { server: {command, args} or {url, mode, transport}, steps: [{op, name, arguments, walk}] }.
 
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -12,14 +12,19 @@ console.log = console.info = console.debug = console.error;
 const load = (name) => import(pathToFileURL(createRequire(process.env.PEERS + "/").resolve(name)));
 
 // Runs the plan with the client of these modules.
-export async function drive(clientModule, stdioModule, httpModule) {
+export async function drive(clientModule, stdioModule, httpModule, sseModule) {
   const { Client } = await load(clientModule);
   const { StdioClientTransport } = await load(stdioModule);
   const { StreamableHTTPClientTransport } = await load(httpModule);
-  await runPlan(async ({ command, args, url, mode }) => {
+  const overUrl = async (url, transport) => {
+    if (transport !== "sse") return new StreamableHTTPClientTransport(new URL(url));
+    const { SSEClientTransport } = await load(sseModule);
+    return new SSEClientTransport(new URL(url));
+  };
+  await runPlan(async ({ command, args, url, mode, transport }) => {
     const options = mode && mode !== "legacy" ? { versionNegotiation: { mode } } : {};
     const client = new Client({ name: "test", version: "1" }, options);
-    await client.connect(url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport({ command, args, stderr: "inherit" }));
+    await client.connect(url ? await overUrl(url, transport) : new StdioClientTransport({ command, args, stderr: "inherit" }));
     return {
       list: () => client.listTools(),
       resources: () => client.listResources(),

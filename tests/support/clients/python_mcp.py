@@ -6,6 +6,7 @@ import sys
 
 from mcp import Client, StdioServerParameters
 from mcp import stdio_client
+from mcp.client.sse import sse_client
 
 
 def next_cursor(result):
@@ -36,7 +37,9 @@ async def run(client, step):
 async def main():
     plan = json.loads(sys.argv[1])
     server, outcomes = plan["server"], []
-    if "url" in server:
+    if server.get("transport") == "sse":
+        connection = Client(sse_client(server["url"]), mode="legacy")
+    elif "url" in server:
         connection = Client(server["url"], mode=server["mode"])
     else:
         connection = Client(stdio_client(StdioServerParameters(command=server["command"], args=server["args"])))

@@ -6,4 +6,5 @@ await drive(
   "@modelcontextprotocol/sdk/client/index.js",
   "@modelcontextprotocol/sdk/client/stdio.js",
   "@modelcontextprotocol/sdk/client/streamableHttp.js",
+  "@modelcontextprotocol/sdk/client/sse.js",
 );

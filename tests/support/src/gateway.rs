@@ -431,10 +431,24 @@ impl StreamedResponse {
     /// # Errors
     /// The server does not accept the connection.
     pub fn send(base: &str, method: &str, headers: &[(&str, &str)], body: &str) -> Result<Self> {
+        Self::send_to(base, "/mcp", method, headers, body)
+    }
+
+    /// Sends a request to a path of the server at `base`.
+    ///
+    /// # Errors
+    /// The server does not accept the connection.
+    pub fn send_to(
+        base: &str,
+        path: &str,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<Self> {
         let address = base.trim_start_matches("http://");
         let mut connection = TcpStream::connect(address)?;
         let mut request = format!(
-            "{method} /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
             body.len()
         );
         for (name, value) in headers {
@@ -456,6 +470,26 @@ impl StreamedResponse {
             self.received.extend_from_slice(buffer.get(..read).unwrap_or_default());
         }
         Ok(())
+    }
+
+    /// Reads until the response contains an event with `mark` in its data, and returns the data.
+    ///
+    /// # Errors
+    /// The response ends first.
+    pub fn read_data(&mut self, mark: &str) -> Result<String> {
+        loop {
+            let text = String::from_utf8_lossy(&self.received).into_owned();
+            let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            let found = lines
+                .find_map(|line| line.strip_prefix("data: ").filter(|data| data.contains(mark)));
+            if let Some(data) = found {
+                return Ok(data.trim_end().to_owned());
+            }
+            let mut buffer = [0u8; 4_096];
+            let read = self.connection.read(&mut buffer)?;
+            ensure!(read > 0, "no {mark} in: {text}");
+            self.received.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        }
     }
 
     /// Reads the rest, and returns head and body as they arrived.

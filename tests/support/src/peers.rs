@@ -101,6 +101,14 @@ pub fn run_at(client: &str, url: &str, mode: &str, steps: &[Value]) -> Result<Ve
     plan(client, json!({"url": url, "mode": mode}), steps)
 }
 
+/// Runs a plan at the URL of an event stream, over HTTP+SSE of 2024-11-05.
+///
+/// # Errors
+/// The client reports an error.
+pub fn run_over_sse(client: &str, url: &str, steps: &[Value]) -> Result<Vec<Vec<Answer>>> {
+    plan(client, json!({"url": url, "transport": "sse"}), steps)
+}
+
 fn plan(client: &str, server: Value, steps: &[Value]) -> Result<Vec<Vec<Answer>>> {
     let list = json!({"op": "list"});
     let steps: Vec<&Value> = [&list].into_iter().chain(steps).collect();

@@ -44,8 +44,11 @@ pub(super) fn convert(
             return Err("type: `sse` needs a `url`, not a `command`".to_owned());
         }
         entry.insert("command".into(), values.arguments(&command)?.into());
-    } else if let Some(url) = server.url(transport.as_deref(), client)? {
+    } else if let Some((url, is_sse)) = server.url(transport.as_deref(), client)? {
         entry.insert("url".into(), values.url(&url)?.into());
+        if is_sse {
+            entry.insert("transport".into(), "sse".into());
+        }
     } else {
         return Err("the server has neither `command` nor `url`".to_owned());
     }
@@ -159,31 +162,29 @@ impl Server {
         Ok(command)
     }
 
-    fn url(&mut self, transport: Option<&str>, client: &Client) -> Result<Option<String>, String> {
+    /// Returns the URL of the server. The flag is true if the client uses HTTP+SSE for it.
+    fn url(
+        &mut self,
+        transport: Option<&str>,
+        client: &Client,
+    ) -> Result<Option<(String, bool)>, String> {
         if let Some(url) = self.text(&["httpUrl"]) {
             // Gemini CLI prefers it to `url`.
             self.members.shift_remove("url");
-            return Ok(Some(url));
+            return Ok(Some((url, false)));
         }
         let Some(url) = self.text(&["url", "serverUrl", "uri"]) else { return Ok(None) };
         let path = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
         let is_sse = match transport {
             Some("sse") => true,
             Some(_) => false,
-            None => client.is_gemini || client.is_cline || path.ends_with("/sse"),
+            None => client.is_gemini || client.is_cline,
         };
-        if is_sse {
-            return Err(format!(
-                "url: the server uses HTTP+SSE of 2024-11-05, which the gateway does not support: \
-                 use its Streamable HTTP URL with `type: http`, or \
-                 `command: [npx, -y, mcp-remote, {url}, --transport, sse-only]`"
-            ));
-        }
         let own = ["127.0.0.1:8808/mcp", "localhost:8808/mcp"];
         if own.iter().any(|own| path.ends_with(own)) {
             return Err("url: this is the address of the gateway itself".to_owned());
         }
-        Ok(Some(url))
+        Ok(Some((url, is_sse)))
     }
 
     fn env(&mut self, values: &mut Values) -> Result<Mapping, String> {

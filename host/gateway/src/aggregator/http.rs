@@ -54,18 +54,10 @@ impl Aggregator {
     }
 
     async fn post(self: &Arc<Self>, admission: &Admission, parts: &Parts, body: Bytes) -> Response {
-        if !header(&parts.headers, CONTENT_TYPE).starts_with("application/json") {
-            let text = "Content-Type must be application/json.";
-            return bad_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
-        }
-        if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
-            let text = "Parse error: the body is not JSON.";
-            return reply::refuse(StatusCode::BAD_REQUEST, "null", reply::PARSE_ERROR, text);
-        }
-        let messages: Vec<(&[u8], Head<'_>)> = split_batch(&body)
-            .into_iter()
-            .filter_map(|message| Some((message, Head::read(message)?)))
-            .collect();
+        let messages = match read_messages(&parts.headers, &body) {
+            Ok(messages) => messages,
+            Err(refusal) => return *refusal,
+        };
         let [(_, first), ..] = messages.as_slice() else {
             return bad_request(StatusCode::BAD_REQUEST, "No message of JSON-RPC.");
         };
@@ -139,7 +131,11 @@ impl Aggregator {
 
     /// Opens a session for the client that an `initialize` request describes. Returns `None` if the
     /// system has no random numbers for its id.
-    fn open_session(&self, admission: &Admission, head: &Head<'_>) -> Option<Arc<ClientSession>> {
+    pub(super) fn open_session(
+        &self,
+        admission: &Admission,
+        head: &Head<'_>,
+    ) -> Option<Arc<ClientSession>> {
         let params = head.params.map(|params| members(params.get())).unwrap_or_default();
         let member = |name: &str, default: &str| {
             let found = params.iter().find(|(key, _)| key == name);
@@ -182,6 +178,17 @@ impl Aggregator {
         Some(session.info.version.clone())
     }
 
+    /// Returns true if an upstream speaks HTTP+SSE. Tries that if its transport is not known yet.
+    pub(crate) async fn detect_legacy_sse(
+        &self,
+        server: &Arc<UpstreamServer>,
+        principal: &Arc<str>,
+        headers: &HeaderMap,
+    ) -> bool {
+        let (principal, headers) = (Arc::clone(principal), forwarded_headers(headers));
+        server.detect_legacy_sse(&CallerHeaders { principal, headers }).await
+    }
+
     /// Returns true if the session id in the headers is that of an open session.
     pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
         self.sessions.contains(header(headers, SESSION_ID))
@@ -196,7 +203,7 @@ impl Aggregator {
     ) -> Result<Arc<ClientSession>, Box<Response>> {
         let id = header(headers, SESSION_ID);
         if id.is_empty() {
-            let text = "Bad Request: the Mcp-Session-Id header is missing. Begin with initialize.";
+            let text = "Bad Request: the Mcp-Session-Id header is missing. Begin with initialize. Clients of HTTP+SSE (2024-11-05) connect to the path sse beside this one.";
             return Err(Box::new(bad_request(StatusCode::BAD_REQUEST, text)));
         }
         let version = header(headers, PROTOCOL_VERSION);
@@ -215,7 +222,12 @@ impl Aggregator {
     }
 
     /// Handles a stateful client's notification, such as a cancellation.
-    async fn receive_notification(&self, client: &Client, head: &Head<'_>, message: &[u8]) {
+    pub(super) async fn receive_notification(
+        &self,
+        client: &Client,
+        head: &Head<'_>,
+        message: &[u8],
+    ) {
         let Some(session) = &client.session else { return };
         match head.method() {
             // Each connection to an upstream has its own handshake.
@@ -282,6 +294,25 @@ impl Aggregator {
     }
 }
 
-fn bad_request(status: StatusCode, text: &str) -> Response {
+/// Returns the JSON-RPC messages in the body of a POST. The error is the HTTP response that refuses
+/// the request.
+pub(super) fn read_messages<'b>(
+    headers: &HeaderMap,
+    body: &'b [u8],
+) -> Result<Vec<(&'b [u8], Head<'b>)>, Box<Response>> {
+    if !header(headers, CONTENT_TYPE).starts_with("application/json") {
+        let text = "Content-Type must be application/json.";
+        return Err(Box::new(bad_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
+    }
+    if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() {
+        let text = "Parse error: the body is not JSON.";
+        let (status, code) = (StatusCode::BAD_REQUEST, reply::PARSE_ERROR);
+        return Err(Box::new(reply::refuse(status, "null", code, text)));
+    }
+    let messages = split_batch(body).into_iter();
+    Ok(messages.filter_map(|message| Some((message, Head::read(message)?))).collect())
+}
+
+pub(super) fn bad_request(status: StatusCode, text: &str) -> Response {
     reply::refuse(status, "null", reply::INVALID_REQUEST, text)
 }

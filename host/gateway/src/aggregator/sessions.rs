@@ -16,6 +16,13 @@ use crate::telemetry::Recorder;
 /// The number of random bytes in a session id. The id is a credential, so it must be unguessable.
 const ID_BYTES: usize = 24;
 
+/// Returns a new id of a session. `None` if the system has no random numbers.
+pub(super) fn random_id() -> Option<String> {
+    let mut random = [0u8; ID_BYTES];
+    getrandom::fill(&mut random).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(random))
+}
+
 /// All sessions of stateful clients. Opening one beyond the maximum number ends an older one.
 pub(super) struct Sessions {
     sessions: Mutex<SessionTable<Arc<ClientSession>>>,
@@ -39,9 +46,7 @@ impl Sessions {
         admission: &Admission,
         info: ClientInfo,
     ) -> Option<(Arc<ClientSession>, Option<String>)> {
-        let mut random = [0u8; ID_BYTES];
-        getrandom::fill(&mut random).ok()?;
-        let id = URL_SAFE_NO_PAD.encode(random);
+        let id = random_id()?;
         let principal = Arc::clone(&admission.principal);
         let session = Arc::new(ClientSession::new(id.clone(), principal, info));
         let mut sessions = self.lock();

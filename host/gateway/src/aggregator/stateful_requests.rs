@@ -89,7 +89,7 @@ impl Aggregator {
 
     /// Runs a request. Sends its notifications, questions and answer on the event stream
     /// `stream_id`.
-    async fn run_request(
+    pub(super) async fn run_request(
         &self,
         client: &Client,
         session: &ClientSession,

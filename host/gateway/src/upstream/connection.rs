@@ -11,6 +11,7 @@ use tracing::debug;
 use super::Failure;
 use super::child_process::ChildProcess;
 use super::inbox::Inbox;
+use super::legacy_sse::LegacySse;
 use super::request_table::{StartedRequest, UpstreamReply};
 use super::server::UpstreamServer;
 use super::streamable_http::StreamableHttp;
@@ -55,6 +56,7 @@ const MESSAGE_OVERHEAD: usize = 1 << 10;
 pub(super) enum Transport {
     Process(ChildProcess),
     Http(Arc<StreamableHttp>),
+    LegacySse(Arc<LegacySse>),
 }
 
 /// A connection to an upstream, in one protocol mode and over one transport.
@@ -73,7 +75,7 @@ pub(crate) struct UpstreamConnection {
 pub(crate) struct UpstreamRequest {
     connection: Arc<UpstreamConnection>,
     started: StartedRequest,
-    /// The task that reads the HTTP response into the inbox. `None` for a child process.
+    /// The task that sends the HTTP request and reads its response. `None` for a child process.
     reader: Option<AbortOnDrop>,
 }
 
@@ -224,6 +226,9 @@ impl UpstreamConnection {
             Transport::Http(http) => {
                 request.reader = Some(http.request(id, message, headers, is_call));
             }
+            Transport::LegacySse(session) => {
+                request.reader = Some(session.request(id, message, is_call));
+            }
         }
         Ok(request)
     }
@@ -233,6 +238,7 @@ impl UpstreamConnection {
         match &self.transport {
             Transport::Process(process) => process.send(&message).await,
             Transport::Http(http) => http.send(message).await,
+            Transport::LegacySse(session) => session.send(message).await,
         }
     }
 
@@ -269,7 +275,7 @@ impl UpstreamConnection {
     /// Returns true if the upstream may forget the session, so that a request has to be repeated in
     /// a new one.
     pub(crate) fn may_lose_session(&self) -> bool {
-        self.mode == ProtocolMode::Stateful && matches!(self.transport, Transport::Http(_))
+        self.mode == ProtocolMode::Stateful && !matches!(self.transport, Transport::Process(_))
     }
 
     /// Returns true if the connection has ended and can no longer be used.

@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use super::child_process::ChildProcess;
 use super::connection::{Transport, UpstreamConnection};
-use super::inbox::Inbox;
 use super::server::UpstreamServer;
-use super::streamable_http::StreamableHttp;
 use super::{CallerHeaders, Failure};
-use crate::config::Isolation;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
 impl UpstreamServer {
@@ -80,19 +77,16 @@ impl UpstreamServer {
         client: &ClientInfo,
         caller: &CallerHeaders,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
-        let inbox =
-            Inbox::new(self.config.limits.call_notifications, self.isolation == Isolation::Shared);
-        let transport = match &self.http {
-            Some(http) => {
-                self.started();
-                Transport::Http(StreamableHttp::new(http, mode, caller.clone(), &inbox))
+        let opening = async {
+            if let Some(http) = &self.http {
+                return self.open_http(http, mode, client, caller).await;
             }
-            None => Transport::Process(ChildProcess::start(self, &inbox)?),
+            let inbox = self.new_inbox();
+            let transport = Transport::Process(ChildProcess::start(self, &inbox)?);
+            UpstreamConnection::handshake(Arc::clone(self), mode, client, transport, inbox).await
         };
-        let handshake =
-            UpstreamConnection::handshake(Arc::clone(self), mode, client, transport, inbox);
         let limits = &self.config.limits;
-        let opened = tokio::time::timeout(limits.start(), handshake).await.unwrap_or_else(|_| {
+        let opened = tokio::time::timeout(limits.start(), opening).await.unwrap_or_else(|_| {
             Err(Failure::Timeout(format!(
                 "The upstream `{}` did not finish the handshake within {} s (limits.startSeconds).",
                 self.name, limits.start_seconds

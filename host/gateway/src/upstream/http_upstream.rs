@@ -153,8 +153,20 @@ impl HttpUpstream {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, Failure> {
+        self.send_to(method, self.target(path)?, principal, headers, body).await
+    }
+
+    /// Sends a client's request to `target`, a URL of the upstream. Otherwise as [`Self::send`].
+    pub(super) async fn send_to(
+        self: &Arc<Self>,
+        method: Method,
+        target: Uri,
+        principal: &str,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
         self.circuit.admit()?;
-        let answered = self.send_uncounted(method, path, principal, headers, body).await;
+        let answered = self.send_uncounted_to(method, target, principal, headers, body).await;
         match &answered {
             Ok(response) if response.status().is_server_error() => {
                 let status = response.status();
@@ -178,15 +190,29 @@ impl HttpUpstream {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, Failure> {
+        self.send_uncounted_to(method, self.target(path)?, principal, headers, body).await
+    }
+
+    /// Sends a request of the gateway's own to `target`, a URL of the upstream. Otherwise as
+    /// [`Self::send_uncounted`].
+    pub(super) async fn send_uncounted_to(
+        &self,
+        method: Method,
+        target: Uri,
+        principal: &str,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
         let token = credentials::token(self.tokens.as_ref(), principal).await?;
         let again = self.tokens.as_ref().map(|_| (method.clone(), body.clone()));
-        let mut response = self.transmit(method, path, headers, body, token.as_ref()).await?;
+        let mut response =
+            self.transmit(method, target.clone(), headers, body, token.as_ref()).await?;
         let (Some(tokens), Some(token), Some((method, body))) = (&self.tokens, token, again) else {
             return Ok(response);
         };
         if response.status() == StatusCode::UNAUTHORIZED {
             let token = tokens.renew(principal, &token).await?;
-            response = self.transmit(method, path, headers, body, Some(&token)).await?;
+            response = self.transmit(method, target, headers, body, Some(&token)).await?;
         }
         let refused =
             credentials::refusal(&self.name, principal, response.status(), response.headers());
@@ -197,7 +223,7 @@ impl HttpUpstream {
     async fn transmit(
         &self,
         method: Method,
-        path: Option<&str>,
+        target: Uri,
         headers: &HeaderMap,
         body: Bytes,
         token: Option<&Secret>,
@@ -205,7 +231,7 @@ impl HttpUpstream {
         let has_body = method != Method::HEAD;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = self.target(path)?;
+        *request.uri_mut() = target;
         *request.headers_mut() = end_to_end_headers(headers);
         let headers = request.headers_mut();
         // The guard cannot read compressed answers.
@@ -281,7 +307,8 @@ impl HttpUpstream {
     /// status. Most MCP servers answer 405.
     async fn is_reachable(&self) -> bool {
         let headers = HeaderMap::new();
-        let sent = self.transmit(Method::HEAD, None, &headers, Bytes::new(), None);
+        let Ok(target) = self.target(None) else { return false };
+        let sent = self.transmit(Method::HEAD, target, &headers, Bytes::new(), None);
         let answered = tokio::time::timeout(PROBE_TIMEOUT, sent).await;
         matches!(answered, Ok(Ok(response)) if !is_unreachable(response.status()))
     }

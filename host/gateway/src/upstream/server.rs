@@ -10,7 +10,7 @@ use super::circuit::Circuit;
 use super::http_upstream::HttpUpstream;
 use super::processes::Processes;
 use super::turns::Turns;
-use crate::config::{Authorization, Isolation, ProtocolModeSetting, Upstream};
+use crate::config::{Authorization, HttpTransport, Isolation, ProtocolModeSetting, Upstream};
 use crate::invalid_output::InvalidOutput;
 use crate::protocol_mode::ProtocolMode;
 use crate::telemetry::Recorder;
@@ -39,6 +39,9 @@ pub(crate) struct UpstreamServer {
     pub(super) invalid_output: InvalidOutput,
     modes: Mutex<KnownModes>,
     pub(crate) turns: Arc<Turns>,
+    /// True if the upstream speaks HTTP+SSE of 2024-11-05, false if Streamable HTTP. `None` if that
+    /// is not known yet.
+    legacy_sse: Mutex<Option<bool>>,
     recorder: Arc<Recorder>,
 }
 
@@ -61,6 +64,11 @@ impl UpstreamServer {
             }
             ProtocolModeSetting::Both => KnownModes { stateful: Some(true), stateless: Some(true) },
         };
+        let legacy_sse = match config.transport {
+            HttpTransport::Auto => None,
+            HttpTransport::StreamableHttp => Some(false),
+            HttpTransport::Sse => Some(true),
+        };
         let circuit = http.as_ref().map(|http| Arc::clone(&http.circuit));
         let circuit = circuit.unwrap_or_else(|| {
             Arc::new(Circuit::new(&config.name, &config.limits, Arc::clone(&recorder)))
@@ -74,6 +82,7 @@ impl UpstreamServer {
                 Some(http) => Arc::clone(&http.turns),
                 None => Turns::new(&config),
             },
+            legacy_sse: Mutex::new(legacy_sse),
             processes,
             invalid_output: InvalidOutput::default(),
             config,
@@ -101,6 +110,20 @@ impl UpstreamServer {
         match mode {
             ProtocolMode::Stateful => self.modes().stateful = Some(speaks),
             ProtocolMode::Stateless => self.modes().stateless = Some(speaks),
+        }
+    }
+
+    /// Returns true if the upstream speaks HTTP+SSE of 2024-11-05, false if it speaks Streamable
+    /// HTTP. `None` if that is not known yet.
+    pub(crate) fn speaks_legacy_sse(&self) -> Option<bool> {
+        *self.legacy_sse.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records whether the upstream speaks HTTP+SSE. Has no effect if the configuration determines
+    /// it.
+    pub(crate) fn set_speaks_legacy_sse(&self, speaks: Option<bool>) {
+        if self.config.transport == HttpTransport::Auto {
+            *self.legacy_sse.lock().unwrap_or_else(PoisonError::into_inner) = speaks;
         }
     }
 

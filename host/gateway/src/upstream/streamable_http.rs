@@ -54,6 +54,8 @@ pub(super) struct StreamableHttp {
     /// The permits of replies to pings, which are sent in the background.
     pongs: Arc<Semaphore>,
     listener: Mutex<Option<AbortOnDrop>>,
+    /// The status of the last response to a request.
+    status: Mutex<Option<StatusCode>>,
 }
 
 impl StreamableHttp {
@@ -71,6 +73,7 @@ impl StreamableHttp {
             session: Mutex::default(),
             pongs: Arc::new(Semaphore::new(MAX_PONGS)),
             listener: Mutex::default(),
+            status: Mutex::default(),
         })
     }
 
@@ -81,6 +84,11 @@ impl StreamableHttp {
     /// Sets the protocol version from the handshake, which every later request carries.
     pub(super) fn set_version(&self, version: &str) {
         self.session().version = HeaderValue::from_str(version).ok();
+    }
+
+    /// Returns the status of the last response to a request. `None` before the first.
+    pub(super) fn status(&self) -> Option<StatusCode> {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn headers_for(&self, message: &[u8]) -> HeaderMap {
@@ -229,7 +237,7 @@ impl Drop for StreamableHttp {
 /// Returns true if a response means that the server has forgotten the session of the request, and
 /// so has not processed it. The status is 404 (MCP 2025-11-25, transports). Many servers answer 400
 /// instead, with a text such as "No valid session ID provided" or "Server not initialized".
-fn is_session_error(status: StatusCode, body: &[u8]) -> bool {
+pub(super) fn is_session_error(status: StatusCode, body: &[u8]) -> bool {
     if status != StatusCode::BAD_REQUEST {
         return status == StatusCode::NOT_FOUND;
     }
@@ -318,10 +326,11 @@ impl ResponseReader {
         resumption: &mut Option<Resumption>,
     ) -> Result<(), Failure> {
         let (head, body) = response.into_parts();
-        if let (Some(transport), Some(id)) =
-            (self.transport.upgrade(), head.headers.get(SESSION_ID))
-        {
-            transport.session().id = Some(id.clone());
+        if let Some(transport) = self.transport.upgrade() {
+            *transport.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(head.status);
+            if let Some(id) = head.headers.get(SESSION_ID) {
+                transport.session().id = Some(id.clone());
+            }
         }
         // A refusal concerns the client or the load, not the request: it is not an answer.
         if is_refusal(head.status) {

@@ -1,0 +1,65 @@
+//! The paths of the HTTP+SSE transport of MCP 2024-11-05, beside the path of the MCP endpoint.
+
+use http::Uri;
+
+/// The query parameter with the session id, in the URL for messages.
+const SESSION_PARAMETER: &str = "sessionId";
+
+/// A request of the HTTP+SSE transport, by its URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SseEndpoint {
+    /// The event stream. Holds the URL for messages, without the id of the session.
+    Stream(String),
+    /// A message to the session with this id.
+    Messages(String),
+}
+
+/// The paths of event streams and messages.
+#[derive(Clone, Debug)]
+pub(crate) struct SsePaths {
+    stream: String,
+    messages: String,
+}
+
+impl SsePaths {
+    /// Returns the paths `sse` and `messages` in the folder of the MCP endpoint.
+    pub(crate) fn beside(endpoint: &str) -> Self {
+        let folder = endpoint.rsplit_once('/').map_or("", |(folder, _)| folder);
+        Self { stream: format!("{folder}/sse"), messages: format!("{folder}/messages") }
+    }
+
+    /// Returns the part of the transport to which a URL belongs. `None` for other URLs, such as one
+    /// of a JSON API that has messages of its own.
+    pub(crate) fn find(&self, url: &Uri) -> Option<SseEndpoint> {
+        if url.path() == self.stream {
+            return Some(SseEndpoint::Stream(format!("{}?{SESSION_PARAMETER}=", self.messages)));
+        }
+        if url.path() != self.messages {
+            return None;
+        }
+        let parameters = url.query()?.split('&').filter_map(|parameter| parameter.split_once('='));
+        let mut ids = parameters.filter(|(name, _)| *name == SESSION_PARAMETER);
+        ids.next().map(|(_, id)| SseEndpoint::Messages(id.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_beside_the_endpoint() {
+        let paths = SsePaths::beside("/team/mcp");
+        let find = |url: &str| paths.find(&url.parse().unwrap());
+        let stream = SseEndpoint::Stream("/team/messages?sessionId=".to_owned());
+        assert_eq!(find("/team/sse"), Some(stream));
+        assert_eq!(
+            find("/team/messages?x=1&sessionId=a-_"),
+            Some(SseEndpoint::Messages("a-_".into()))
+        );
+        assert_eq!((find("/team/messages"), find("/team/messages?limit=5")), (None, None));
+        assert_eq!((find("/sse"), find("/team/mcp")), (None, None));
+        let root = SsePaths::beside("/mcp");
+        assert!(root.find(&"/sse".parse().unwrap()).is_some());
+    }
+}
