@@ -21,7 +21,11 @@ pub(crate) fn key(file: &std::path::Path, name: &str) -> Result<String> {
 }
 
 /// Starts a gateway with keys for alice and bob. Returns it with the Authorization of each.
-fn with_two_keys(name: &str, upstreams: Value, limits: Value) -> Result<(Gateway, [String; 2])> {
+pub(crate) fn with_two_keys(
+    name: &str,
+    upstreams: Value,
+    limits: Value,
+) -> Result<(Gateway, [String; 2])> {
     let file = peers::folder(name)?.join("keys.json");
     let keys = [key(&file, "alice")?, key(&file, "bob")?].map(|key| format!("Bearer {key}"));
     let access = json!({"keys": file, "rateLimit": {"perMinute": 0}});

@@ -8,11 +8,11 @@ use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
 /// The number of blocks of 16 kB that an upstream sends before memory is measured.
-const BLOCKS: u64 = 12_000;
+pub(crate) const BLOCKS: u64 = 12_000;
 /// The maximum growth of memory meanwhile, in kB. Without limits it would be 192 MB and more.
-const MAX_GROWTH: u64 = 96_000;
+pub(crate) const MAX_GROWTH: u64 = 96_000;
 
-fn stdio(more: Value) -> Value {
+pub(crate) fn stdio(more: Value) -> Value {
     let mut upstream = json!({"name": "faulty", "command": ["node", faulty_script(), "--stdio"]});
     for (name, value) in more.as_object().into_iter().flatten() {
         upstream[name] = value.clone();
@@ -20,7 +20,7 @@ fn stdio(more: Value) -> Value {
     upstream
 }
 
-fn flood(id: usize, arguments: Value) -> Value {
+pub(crate) fn flood(id: usize, arguments: Value) -> Value {
     let params = json!({"name": "flood", "arguments": arguments, "_meta": {"progressToken": id}});
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
 }
@@ -35,13 +35,13 @@ fn send(gateway: &Gateway, client: &HttpClient, message: &Value) -> Result<Strea
 }
 
 /// Returns the resident memory of the gateway, in kB.
-fn memory(gateway: &Gateway) -> Result<u64> {
+pub(crate) fn memory(gateway: &Gateway) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.process.pid()))?;
     let line = status.lines().find(|line| line.starts_with("VmRSS")).context("no VmRSS")?;
     Ok(line.split_whitespace().nth(1).context("no number")?.parse()?)
 }
 
-fn number(client: &mut HttpClient, tool: &str) -> Result<u64> {
+pub(crate) fn number(client: &mut HttpClient, tool: &str) -> Result<u64> {
     let answer = client.call(tool, json!({}))?;
     Ok(answer.texts().first().with_context(|| answer.0.to_string())?.parse()?)
 }

@@ -13,8 +13,14 @@ use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
+use crate::access::with_two_keys;
+use crate::floods::{BLOCKS, MAX_GROWTH, flood, memory, number, stdio};
+
 /// The clients with a transport for HTTP+SSE.
 const SSE_CLIENTS: [&str; 2] = ["sdk_v1.mjs", "python_mcp.py"];
+
+/// A request that needs no upstream.
+const PING: &str = r#"{"jsonrpc":"2.0","id":"ping","method":"ping"}"#;
 
 /// The example server of the TypeScript SDK over HTTP+SSE.
 struct SseServer {
@@ -227,20 +233,14 @@ impl SseClient {
     }
 }
 
+fn houses() -> Result<Value> {
+    Ok(json!([{"name": "houses", "command": [artifacts::property_server()?]}]))
+}
+
 #[test]
 fn sse_session_belongs_to_its_principal() -> Result<()> {
-    let folder = peers::folder("sse-keys")?;
-    let file = folder.join("keys.json").display().to_string();
-    let key = |name: &str| -> Result<String> {
-        let mut command = Command::new(artifacts::program()?);
-        let output = command.args(["key", "new", "--name", name, "--file", &file]).output()?;
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-    };
-    let (ann, bob) = (key("ann")?, key("bob")?);
-    let upstreams = json!([{"name": "houses", "command": [artifacts::property_server()?]}]);
-    let more = json!({"access": {"keys": file, "rateLimit": {"perMinute": 0}}});
-    let gateway = Gateway::start(upstreams, more)?;
-    let (as_ann, as_bob) = ([("x-api-key", ann.as_str())], [("x-api-key", bob.as_str())]);
+    let (gateway, [ann, bob]) = with_two_keys("sse-keys", houses()?, json!({}))?;
+    let (as_ann, as_bob) = ([("authorization", ann.as_str())], [("authorization", bob.as_str())]);
     ensure!(get(&format!("{}/sse", gateway.base), &[])?.status == 401);
     let mut client = SseClient::open(&gateway, &as_ann)?;
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
@@ -253,6 +253,12 @@ fn sse_session_belongs_to_its_principal() -> Result<()> {
     let unknown = format!("{}/messages?sessionId=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", gateway.base);
     ensure!(post(&unknown, &as_ann, list)?.status == 404);
     ensure!(post(&client.url, &as_ann, "not json")?.status == 400);
+    ensure!(post(&client.url, &as_ann, &format!("[{list}]"))?.status == 400);
+    for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
+        let headers = [as_ann[0], (name, value)];
+        ensure!(post(&client.url, &headers, list)?.status == 403, "{name}");
+        ensure!(get(&format!("{}/sse", gateway.base), &headers)?.status == 403, "{name}");
+    }
     ensure!(get(&client.url, &as_ann)?.status == 405);
     ensure!(post(&client.url, &as_ann, list)?.status == 202);
     let listed = client.stream.read_data("\"id\":1")?;
@@ -261,7 +267,65 @@ fn sse_session_belongs_to_its_principal() -> Result<()> {
     let url = client.url.clone();
     drop(client);
     wait_until("the end of the session", || Ok(post(&url, &as_ann, list)?.status == 404))?;
-    Ok(std::fs::remove_dir_all(folder)?)
+    Ok(())
+}
+
+#[test]
+fn sse_streams_of_one_principal_do_not_end_those_of_another() -> Result<()> {
+    let limits = json!({"sessions": 8});
+    let (gateway, [ann, bob]) = with_two_keys("sse-shares", houses()?, limits)?;
+    let (as_ann, as_bob) = ([("authorization", ann.as_str())], [("authorization", bob.as_str())]);
+    let mut of_ann = SseClient::open(&gateway, &as_ann)?;
+    of_ann.initialize(&as_ann)?;
+    let open = |_| SseClient::open(&gateway, &as_bob);
+    let of_bob = (0..12).map(open).collect::<Result<Vec<_>>>()?;
+    ensure!(post(&of_ann.url, &as_ann, PING)?.status == 202, "the session of ann ended");
+    // A message without a session is refused with 400. Bob has a quarter, but at least 4.
+    let statuses = of_bob.iter().map(|client| Ok(post(&client.url, &as_bob, PING)?.status));
+    let statuses = statuses.collect::<Result<Vec<_>>>()?;
+    ensure!(statuses == [[404; 8].as_slice(), &[400; 4]].concat(), "{statuses:?}");
+    Ok(())
+}
+
+#[test]
+fn calls_of_an_sse_session_have_its_share() -> Result<()> {
+    let upstream = stdio(json!({"isolation": "shared", "limits": {"timeoutSeconds": 600}}));
+    let gateway = Gateway::start(json!([upstream]), json!({"limits": {"concurrency": 8}}))?;
+    let mut client = SseClient::open(&gateway, &[])?;
+    client.initialize(&[])?;
+    let mut other = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let path = client.url.trim_start_matches(&gateway.base).to_owned();
+    let mut waiting = Vec::new();
+    for id in 1..=6 {
+        let params = json!({"name": "hang", "arguments": {}});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let call = call.to_string();
+        waiting.push(StreamedResponse::send_to(&gateway.base, &path, "POST", &[], &call)?);
+    }
+    // A session has a quarter of the places, but at least 4.
+    wait_until("calls in flight", || Ok(number(&mut other, "hanging")? >= 4))?;
+    ensure!(number(&mut other, "hanging")? == 4);
+    drop(client);
+    wait_until("cancelled calls", || Ok(number(&mut other, "cancelled")? >= 4))?;
+    ensure!(number(&mut other, "hanging")? == 4, "a call of an ended session was sent");
+    Ok(())
+}
+
+#[test]
+fn sse_client_that_does_not_read_loses_notifications_only() -> Result<()> {
+    let gateway = Gateway::start(json!([stdio(json!({"isolation": "shared"}))]), json!({}))?;
+    let mut client = SseClient::open(&gateway, &[])?;
+    client.initialize(&[])?;
+    let mut other = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    ensure!(number(&mut other, "flooded")? == 0);
+    let before = memory(&gateway)?;
+    ensure!(post(&client.url, &[], &flood(1, json!({})).to_string())?.status == 202);
+    wait_until("a flood", || Ok(number(&mut other, "flooded")? >= BLOCKS))?;
+    let growth = memory(&gateway)?.saturating_sub(before);
+    ensure!(growth < MAX_GROWTH, "memory grew by {growth} kB");
+    ensure!(post(&client.url, &[], PING)?.status == 202);
+    client.stream.read_data("\"id\":\"ping\"")?;
+    Ok(())
 }
 
 #[test]

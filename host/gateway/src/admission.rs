@@ -3,12 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::HeaderMap;
-
 use crate::access::{ANONYMOUS, client_network};
 use crate::fair_queue::{Caller, Place};
 use crate::front::request_body::Reservation;
-use crate::headers::{SESSION_ID, header};
 
 /// A request that the front has admitted. The request occupies its places until all clones of the
 /// admission are dropped, so work that outlives the HTTP request holds one.
@@ -33,13 +30,12 @@ impl Admission {
     }
 }
 
-/// Returns the caller of a request from `address`.
+/// Returns the caller of a request from `address`, which names the session with the id `session`.
 ///
 /// Anonymous callers share one principal, so that their address takes its place, or their IPv6
 /// network, which has more addresses than there are places. Anonymous callers on this machine are
 /// told apart by their sessions: they are programs of one person, or of many behind a proxy.
-pub(crate) fn caller(principal: &Arc<str>, address: IpAddr, headers: &HeaderMap) -> Caller {
-    let session: Arc<str> = header(headers, SESSION_ID).into();
+pub(crate) fn caller(principal: &Arc<str>, address: IpAddr, session: Arc<str>) -> Caller {
     let principal = if principal.as_ref() != ANONYMOUS {
         Arc::clone(principal)
     } else if address.to_canonical().is_loopback() && !session.is_empty() {
@@ -57,9 +53,7 @@ mod tests {
     #[test]
     fn anonymous_callers_are_told_apart() {
         let of = |principal: &str, address: [u8; 4], session: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(SESSION_ID, http::HeaderValue::from_static(session));
-            let caller = caller(&principal.into(), IpAddr::from(address), &headers);
+            let caller = caller(&principal.into(), IpAddr::from(address), session.into());
             (caller.principal.to_string(), caller.session.to_string())
         };
         let pair = |principal: &str, session: &str| (principal.to_owned(), session.to_owned());
@@ -67,7 +61,7 @@ mod tests {
         assert_eq!(of(ANONYMOUS, [10, 0, 0, 1], "s"), pair("10.0.0.1", "s"));
         let in_network = |host: u16| {
             let address = IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]);
-            caller(&ANONYMOUS.into(), address, &HeaderMap::new()).principal
+            caller(&ANONYMOUS.into(), address, "".into()).principal
         };
         assert_eq!(in_network(1), in_network(2));
         assert_eq!(of(ANONYMOUS, [127, 0, 0, 1], "s"), pair("s", "s"));

@@ -102,7 +102,7 @@ impl Aggregator {
             param_headers: ParamHeaders::new(max_sessions),
         });
         Self {
-            sse_connections: SseConnections::new(max_sessions),
+            sse_connections: SseConnections::new(&config.limits),
             sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder)),
             lists: Arc::new(Lists::new(&forwarder, config.list_page, max_sessions)),
             subscriptions: Subscriptions::new(&connections, &router, &filter),

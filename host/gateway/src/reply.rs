@@ -44,3 +44,13 @@ pub(crate) fn events(body: Body) -> Response {
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
+
+/// Returns the response to a request for a path where nothing is. `endpoint` is the path of the MCP
+/// endpoint.
+pub(crate) fn not_found(path: &str, endpoint: &str) -> Response {
+    let mut response = Response::new(Body::from(format!(
+        "Nothing is at {path}. The MCP endpoint is {endpoint}.\n"
+    )));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}

@@ -102,10 +102,7 @@ async fn admit_and_dispatch(
         let text = "The audit log cannot be written, and it is required (audit.required).";
         return unavailable(&principal, "audit", text);
     }
-    let mut caller = caller(&principal, address, &parts.headers);
-    if let Some(connection) = gateway.sse_connection(&parts.uri) {
-        caller.session = connection.into();
-    }
+    let caller = caller(&principal, address, gateway.session_id(&parts));
     // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
     // limiting.
     let is_stream = mcp && parts.method == Method::GET;

@@ -4,7 +4,6 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use context_guard_protocol::path;
@@ -19,7 +18,7 @@ use super::fair_queue::{FairQueue, Shares};
 use super::front::batches;
 use super::front::memory_monitor::MemoryMonitor;
 use super::front::request_body::BodyMemory;
-use super::front::request_mode::{header_mismatch, inspect_discovery, mode_of};
+use super::front::request_mode::{heads, inspect_discovery, mode_of, refuse_invalid};
 use super::front::sse_paths::{SseEndpoint, SsePaths};
 use super::headers;
 use super::protocol_mode::ProtocolMode;
@@ -27,22 +26,17 @@ use super::reply;
 use super::rest::{Rest, problem};
 use super::single_upstream::SingleUpstream;
 use super::upstream::availability::Availability;
-use super::upstream::http_connector::may_be_legacy_sse;
 use super::upstream::http_upstream::HttpUpstream;
 use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
+use super::upstream::statuses::may_be_legacy_sse;
 use crate::access::{ANONYMOUS, Access, AdminAccess, http_client};
 use crate::config::{Authorization, Config, Limits, Upstream};
 use crate::filter::Filter;
-use crate::message::{Head, split_batch};
 use crate::oauth::{TokenStore, UpstreamTokens};
 use crate::revision::Sources;
 use crate::telemetry::{AuditLog, Recorder};
 use crate::{Clock, Result};
-
-/// The maximum length of the name of a tool or prompt in a request, in bytes. MCP recommends at
-/// most 128 characters; the name of the upstream precedes them.
-const MAX_NAME_BYTES: usize = 256;
 
 /// An HTTP gateway between MCP clients and upstreams.
 pub struct Gateway {
@@ -61,7 +55,8 @@ pub struct Gateway {
     /// The files of policy, component and keys, which can be read again while the gateway runs.
     pub(crate) sources: OnceLock<Arc<Sources>>,
     single_upstream: Option<SingleUpstream>,
-    sse_paths: SsePaths,
+    /// The paths of HTTP+SSE. `None` if one of them is the MCP endpoint.
+    sse_paths: Option<SsePaths>,
     pub(super) aggregator: Arc<Aggregator>,
     pub(super) rest: Vec<Rest>,
     /// True if an upstream receives the client's credentials.
@@ -247,18 +242,24 @@ impl Gateway {
         })
     }
 
-    /// Returns true if a URL is that of the MCP endpoint or belongs to HTTP+SSE, and an MCP upstream
-    /// is configured.
+    /// Returns true if a URL is that of the MCP endpoint or belongs to HTTP+SSE, and an MCP
+    /// upstream is configured.
     pub(crate) fn is_mcp(&self, url: &Uri) -> bool {
-        let is_endpoint = url.path() == self.config.path || self.sse_paths.find(url).is_some();
+        let is_endpoint = url.path() == self.config.path || self.sse_endpoint(url).is_some();
         is_endpoint && !self.aggregator.servers().is_empty()
     }
 
-    /// Returns the id of the connection over HTTP+SSE to which a message with this URL belongs.
-    pub(crate) fn sse_connection(&self, url: &Uri) -> Option<String> {
-        match self.sse_paths.find(url)? {
-            SseEndpoint::Messages(id) => Some(id),
-            SseEndpoint::Stream(_) => None,
+    fn sse_endpoint(&self, url: &Uri) -> Option<SseEndpoint> {
+        self.sse_paths.as_ref()?.find(url)
+    }
+
+    /// Returns the id of the session that a request names, or an empty string. Over HTTP+SSE it is
+    /// in the URL.
+    pub(crate) fn session_id(&self, parts: &Parts) -> Arc<str> {
+        match self.sse_endpoint(&parts.uri) {
+            Some(SseEndpoint::Messages(id)) => id.into(),
+            Some(SseEndpoint::Stream(_)) => "".into(),
+            None => headers::header(&parts.headers, headers::SESSION_ID).into(),
         }
     }
 
@@ -299,22 +300,10 @@ impl Gateway {
         if !self.is_mcp(&parts.uri) {
             return self.dispatch_rest(admission, &parts, body).await;
         }
-        for head in heads(&parts, &body) {
-            if let Some(name) = overlong_name(&head) {
-                let reason =
-                    format!("A name has at most {MAX_NAME_BYTES} bytes, and this one has {name}.");
-                let (status, code) = (StatusCode::BAD_REQUEST, reply::INVALID_PARAMS);
-                return reply::refuse(status, head.raw_id(), code, &reason);
-            }
-            if let Some(reason) = header_mismatch(&parts.headers, &head) {
-                let reason = format!("Header mismatch: {reason}.");
-                let (status, code) = (StatusCode::BAD_REQUEST, reply::HEADER_MISMATCH);
-                return reply::refuse(status, head.raw_id(), code, &reason);
-            }
+        if let Some(refused) = refuse_invalid(&parts, &body) {
+            return refused;
         }
-        if parts.uri.path() != self.config.path
-            && let Some(endpoint) = self.sse_paths.find(&parts.uri)
-        {
+        if let Some(endpoint) = self.sse_endpoint(&parts.uri) {
             return self.aggregator.serve_sse(admission, &parts, body, endpoint).await;
         }
         match &self.single_upstream {
@@ -326,7 +315,7 @@ impl Gateway {
     /// Dispatches a request to the JSON API whose prefix is the longest that matches the path.
     async fn dispatch_rest(&self, admission: &Admission, parts: &Parts, body: Bytes) -> Response {
         if self.rest.is_empty() {
-            return not_found(parts.uri.path(), &self.config.path);
+            return reply::not_found(parts.uri.path(), &self.config.path);
         }
         let path = match path::normalize(parts.uri.path()) {
             Ok(path) => path,
@@ -338,7 +327,7 @@ impl Gateway {
         let apis = self.rest.iter().filter_map(|rest| Some((rest.claims(&path)?, rest)));
         match apis.max_by_key(|(length, _)| *length) {
             Some((_, api)) => api.serve(admission, &path, parts, body).await,
-            None => not_found(&path, &self.config.path),
+            None => reply::not_found(&path, &self.config.path),
         }
     }
 
@@ -414,30 +403,5 @@ fn places(limits: &Limits) -> Shares {
         per_principal: limits.per_principal.unwrap_or(shares.per_principal).min(shares.total),
         per_session: limits.per_session.unwrap_or(shares.per_session).min(shares.total),
         ..shares
-    }
-}
-
-/// Returns the length of the name of a tool or prompt, in bytes, if it is too long.
-fn overlong_name(head: &Head<'_>) -> Option<usize> {
-    if !matches!(head.method(), "tools/call" | "prompts/get") {
-        return None;
-    }
-    head.subject().map(|name| name.len()).filter(|length| *length > MAX_NAME_BYTES)
-}
-
-fn not_found(path: &str, endpoint: &str) -> Response {
-    let mut response = Response::new(Body::from(format!(
-        "Nothing is at {path}. The MCP endpoint is {endpoint}.\n"
-    )));
-    *response.status_mut() = StatusCode::NOT_FOUND;
-    response
-}
-
-/// Parses the JSON-RPC messages in the body of a POST request. Other HTTP methods have none.
-fn heads<'a>(parts: &Parts, body: &'a Bytes) -> Vec<Head<'a>> {
-    if parts.method == Method::POST {
-        split_batch(body).into_iter().filter_map(Head::read).collect()
-    } else {
-        Vec::new()
     }
 }

@@ -9,7 +9,7 @@ mod connector;
 mod credentials;
 pub(crate) mod environment;
 mod error_output;
-pub(crate) mod http_connector;
+mod http_connector;
 pub(crate) mod http_upstream;
 mod inbox;
 mod legacy_sse;
@@ -17,6 +17,7 @@ pub(crate) mod processes;
 pub(crate) mod request_table;
 mod resumption;
 pub(crate) mod server;
+pub(crate) mod statuses;
 mod streamable_http;
 pub(crate) mod turns;
 

@@ -221,9 +221,10 @@ impl EventStreams {
         }
     }
 
-    /// Removes the stream with this id and its events.
-    pub(super) fn forget(&self, id: u64) {
-        self.state().forget(id);
+    /// Removes the stream with this id and its events. Returns false if it was removed already,
+    /// because the client did not read it.
+    pub(super) fn forget(&self, id: u64) -> bool {
+        self.state().forget(id)
     }
 }
 
@@ -247,12 +248,12 @@ impl StreamsState {
         Some(Some(taken))
     }
 
-    fn forget(&mut self, id: u64) {
-        if let Some(stream) = self.streams.remove(&id) {
-            self.bytes -= stream.events.iter().map(RetainedEvent::bytes).sum::<usize>();
-            self.unsent_bytes -= stream.unsent_bytes;
-            stream.wake();
-        }
+    fn forget(&mut self, id: u64) -> bool {
+        let Some(stream) = self.streams.remove(&id) else { return false };
+        self.bytes -= stream.events.iter().map(RetainedEvent::bytes).sum::<usize>();
+        self.unsent_bytes -= stream.unsent_bytes;
+        stream.wake();
+        true
     }
 
     /// Removes the oldest ended streams, the oldest events that were sent, then the oldest that

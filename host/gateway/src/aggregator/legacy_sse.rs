@@ -7,12 +7,13 @@ use std::sync::Arc;
 use axum::response::Response;
 use bytes::Bytes;
 use context_guard_protocol::sse::Event;
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use futures_util::{Stream, StreamExt, stream};
 use http::header::{ALLOW, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
+use tracing::debug;
 
 use super::Aggregator;
 use super::client::Client;
@@ -20,8 +21,9 @@ use super::client_session::ClientSession;
 use super::event_response::{KEEP_ALIVE_INTERVAL, keep_alive};
 use super::event_streams::EventReader;
 use super::http::{bad_request, read_messages};
-use super::sse_connections::SseConnection;
+use super::sse_connections::{OpenedSseConnection, SseConnection};
 use crate::admission::Admission;
+use crate::front::batches::is_batch;
 use crate::front::sse_paths::SseEndpoint;
 use crate::message::{Head, Kind};
 use crate::reply;
@@ -35,11 +37,7 @@ struct ConnectionGuard {
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        self.aggregator.sse_connections.remove(&self.connection.id);
-        self.connection.end();
-        if let Some(session) = self.connection.session() {
-            self.aggregator.end_session(&session.id);
-        }
+        self.aggregator.end_connection(&self.connection);
     }
 }
 
@@ -54,9 +52,7 @@ impl Aggregator {
         endpoint: SseEndpoint,
     ) -> Response {
         match (endpoint, &parts.method) {
-            (SseEndpoint::Stream(url), &Method::GET) => {
-                self.open_stream(&admission.principal, &url)
-            }
+            (SseEndpoint::Stream(url), &Method::GET) => self.open_stream(admission, &url),
             (SseEndpoint::Messages(id), &Method::POST) => {
                 self.post_message(admission, parts, &body, &id).await
             }
@@ -67,15 +63,28 @@ impl Aggregator {
 
     /// Opens a connection. Its event stream begins with the URL for messages, `url` and the id of
     /// the connection.
-    fn open_stream(self: &Arc<Self>, principal: &Arc<str>, url: &str) -> Response {
-        let Some((connection, messages)) = self.sse_connections.open(principal) else {
+    fn open_stream(self: &Arc<Self>, admission: &Admission, url: &str) -> Response {
+        let Some(opened) = self.sse_connections.open(admission) else {
             return reply::empty(StatusCode::INTERNAL_SERVER_ERROR);
         };
+        let OpenedSseConnection { connection, messages, evicted } = opened;
+        if let Some(evicted) = evicted {
+            self.end_connection(&evicted);
+        }
         let start = format!("event: endpoint\ndata: {url}{}\n\n", connection.id);
         let ended = connection.ended.clone().cancelled_owned();
         let guard = ConnectionGuard { aggregator: Arc::clone(self), connection };
         let events = stream::iter([Ok(Bytes::from(start))]).chain(events(messages, guard));
         self.until_closing(events.take_until(ended))
+    }
+
+    /// Ends a connection and its session.
+    fn end_connection(&self, connection: &SseConnection) {
+        self.sse_connections.remove(&connection.id);
+        connection.end();
+        if let Some(session) = connection.session() {
+            self.end_session(&session.id);
+        }
     }
 
     async fn post_message(
@@ -89,6 +98,10 @@ impl Aggregator {
             let text = "Session not found: connect to the event stream again.";
             return reply::refuse(StatusCode::NOT_FOUND, "null", reply::REFUSED, text);
         };
+        if is_batch(body) {
+            let text = "Invalid Request: HTTP+SSE has no JSON-RPC batches.";
+            return bad_request(StatusCode::BAD_REQUEST, text);
+        }
         let messages = match read_messages(&parts.headers, body) {
             Ok(messages) => messages,
             Err(refusal) => return *refusal,
@@ -150,9 +163,13 @@ impl Aggregator {
         let client = Client::stateful(&session, admission, &parts.headers);
         let mut tasks = vec![self.subscriptions.subscribe_to_lists(&session, client)];
         let common = session.streams().listen();
-        tasks.extend(
-            common.map(|events| AbortOnDrop(tokio::spawn(relay(events, Arc::clone(connection))))),
-        );
+        tasks.extend(common.map(|events| {
+            let connection = Arc::clone(connection);
+            AbortOnDrop(tokio::spawn(async move {
+                let _reader = relay(events, &connection).await;
+                connection.ended.cancel();
+            }))
+        }));
         let (ended, connection_ended) = (session.ended.clone(), connection.ended.clone());
         tasks.push(AbortOnDrop(tokio::spawn(async move {
             ended.cancelled().await;
@@ -161,6 +178,10 @@ impl Aggregator {
         if !connection.begin(&session, tasks) {
             // Another `initialize` was faster.
             self.end_session(&session.id);
+        }
+        // The client may have left before the connection had a session to end.
+        if connection.ended.is_cancelled() {
+            self.end_connection(connection);
         }
         connection.session().cloned()
     }
@@ -176,30 +197,46 @@ impl Aggregator {
     ) {
         let Some(session) = client.session.clone() else { return };
         let (stream_id, events) = session.streams().open();
-        let relaying = tokio::spawn(relay(events, connection));
-        let running =
-            requests.iter().map(|request| self.run_request(&client, &session, stream_id, request));
-        join_all(running).await;
-        // The reader takes the remaining events before it ends.
-        session.streams().end(stream_id);
-        let _ = relaying.await;
-        session.streams().forget(stream_id);
-        // The requests occupy their places until all are answered.
+        let running = async {
+            let run = |request| self.run_request(&client, &session, stream_id, request);
+            join_all(requests.iter().map(|request| run(request))).await;
+            // The reader takes the remaining events before it ends.
+            session.streams().end(stream_id);
+        };
+        let relaying = async {
+            let _reader = relay(events, &connection).await;
+            let is_complete = session.streams().forget(stream_id);
+            if !is_complete && !connection.ended.is_cancelled() {
+                debug!("a client does not read its event stream: its connection is closed");
+                self.end_connection(&connection);
+            }
+        };
+        join(running, relaying).await;
+        // The requests occupy their places until the client has read all answers: each may hold a
+        // message that the bounds of the session do not count.
         drop(admission);
     }
 }
 
-/// Sends the messages of a session's stream on the event stream of a connection.
-async fn relay(mut events: EventReader, connection: Arc<SseConnection>) {
-    while let Some((_, message)) = events.next().await {
-        connection.send(message);
+/// Sends the messages of a session's stream on the event stream of a connection, until one of them
+/// ends. Returns the reader, so that the caller determines when the stream loses it.
+async fn relay(mut events: EventReader, connection: &SseConnection) -> EventReader {
+    loop {
+        let event = tokio::select! {
+            () = connection.ended.cancelled() => None,
+            event = events.next() => event,
+        };
+        let Some((_, message)) = event else { return events };
+        if !connection.send(message).await {
+            return events;
+        }
     }
 }
 
 /// Returns the events of a connection, with comments while it is silent. As long as the client
 /// reads them, its session is in use. Dropping the stream ends the connection.
 fn events(
-    messages: UnboundedReceiver<Bytes>,
+    messages: Receiver<Bytes>,
     guard: ConnectionGuard,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold((messages, guard), |(mut messages, guard)| async move {
@@ -207,7 +244,6 @@ fn events(
         let bytes = tokio::select! {
             message = messages.recv() => {
                 let message = message?;
-                connection.written(&message);
                 Ok(Bytes::from(Event::message(None, &message).0))
             }
             () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => keep_alive(),

@@ -1,22 +1,21 @@
 //! The connections of clients over HTTP+SSE (MCP 2024-11-05), by the id in their URL for messages.
 
-use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use lru::LruCache;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
 use super::client_session::ClientSession;
 use super::sessions::random_id;
+use crate::admission::Admission;
+use crate::config::Limits;
+use crate::session_table::SessionTable;
 use crate::tasks::AbortOnDrop;
 
-/// The size of the messages that wait for a slow client, in bytes, beyond which its connection
-/// ends.
-const MAX_QUEUED_BYTES: usize = 32 << 20;
+/// The number of messages that wait for the event stream. Others wait in the streams of the
+/// session, which bound their size.
+const MAX_QUEUED_MESSAGES: usize = 1;
 
 /// A client's connection: its event stream, from the GET that opened it until it ends.
 pub(super) struct SseConnection {
@@ -24,8 +23,7 @@ pub(super) struct SseConnection {
     pub(super) principal: Arc<str>,
     /// The session that the client's `initialize` opened.
     session: OnceLock<Arc<ClientSession>>,
-    messages: UnboundedSender<Bytes>,
-    queued_bytes: AtomicUsize,
+    messages: Sender<Bytes>,
     /// The tasks that relay messages to the stream.
     tasks: Mutex<Vec<AbortOnDrop>>,
     /// A token that is cancelled to end the connection.
@@ -48,18 +46,13 @@ impl SseConnection {
         is_first
     }
 
-    /// Adds a message to the event stream. Ends the connection if the client reads too slowly.
-    pub(super) fn send(&self, message: Bytes) {
-        if self.queued_bytes.load(Ordering::Acquire) > MAX_QUEUED_BYTES {
-            if !self.ended.is_cancelled() {
-                warn!("a client does not read its event stream: its connection is closed");
-            }
-            self.ended.cancel();
-            return;
+    /// Adds a message to the event stream, as soon as the client has read the ones before it.
+    /// Returns false if the connection has ended.
+    pub(super) async fn send(&self, message: Bytes) -> bool {
+        tokio::select! {
+            () = self.ended.cancelled() => false,
+            sent = self.messages.send(message) => sent.is_ok(),
         }
-        self.queued_bytes.fetch_add(message.len(), Ordering::AcqRel);
-        // Without a receiver, the client has left.
-        let _ = self.messages.send(message);
     }
 
     /// Ends the connection and its tasks.
@@ -67,47 +60,44 @@ impl SseConnection {
         self.ended.cancel();
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
-
-    /// Notes that a message was written to the client.
-    pub(super) fn written(&self, message: &[u8]) {
-        self.queued_bytes.fetch_sub(message.len(), Ordering::AcqRel);
-    }
 }
 
-/// All connections over HTTP+SSE. Opening one beyond the maximum number ends the least recently
-/// used one.
-pub(super) struct SseConnections(Mutex<LruCache<String, Arc<SseConnection>>>);
+/// A connection that was opened.
+pub(super) struct OpenedSseConnection {
+    pub(super) connection: Arc<SseConnection>,
+    /// The messages for its event stream.
+    pub(super) messages: Receiver<Bytes>,
+    /// The connection that has to end for it, if any.
+    pub(super) evicted: Option<Arc<SseConnection>>,
+}
+
+/// All connections over HTTP+SSE. Opening one beyond the maximum number ends an older one, as for
+/// sessions.
+pub(super) struct SseConnections(Mutex<SessionTable<Arc<SseConnection>>>);
 
 impl SseConnections {
-    pub(super) fn new(max: NonZeroUsize) -> Self {
-        Self(Mutex::new(LruCache::new(max)))
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self(Mutex::new(SessionTable::new(limits)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<String, Arc<SseConnection>>> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable<Arc<SseConnection>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a connection of a principal. Returns it with the messages for its event stream. `None`
-    /// if the system has no random numbers for its id.
-    pub(super) fn open(
-        &self,
-        principal: &Arc<str>,
-    ) -> Option<(Arc<SseConnection>, UnboundedReceiver<Bytes>)> {
-        let (messages, receiver) = unbounded_channel();
+    /// Opens a connection of a caller. `None` if the system has no random numbers for its id.
+    pub(super) fn open(&self, admission: &Admission) -> Option<OpenedSseConnection> {
+        let (messages, receiver) = channel(MAX_QUEUED_MESSAGES);
         let connection = Arc::new(SseConnection {
             id: random_id()?,
-            principal: Arc::clone(principal),
+            principal: Arc::clone(&admission.principal),
             session: OnceLock::new(),
             messages,
-            queued_bytes: AtomicUsize::new(0),
             tasks: Mutex::default(),
             ended: CancellationToken::new(),
         });
-        let evicted = self.lock().push(connection.id.clone(), Arc::clone(&connection));
-        if let Some((_, evicted)) = evicted {
-            evicted.ended.cancel();
-        }
-        Some((connection, receiver))
+        let (owner, id) = (&admission.caller.principal, connection.id.clone());
+        let evicted = self.lock().insert(owner, id, Arc::clone(&connection));
+        Some(OpenedSseConnection { connection, messages: receiver, evicted })
     }
 
     /// Returns the connection with this id. `None` if it belongs to another principal, so that ids
@@ -118,7 +108,7 @@ impl SseConnections {
 
     /// Removes the connection with this id.
     pub(super) fn remove(&self, id: &str) {
-        self.lock().pop(id);
+        self.lock().remove(id);
     }
 }
 
@@ -126,36 +116,41 @@ impl SseConnections {
 mod tests {
     use super::*;
 
-    #[test]
-    fn connections_belong_to_principals() {
-        let connections = SseConnections::new(NonZeroUsize::new(2).unwrap());
-        let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
-        let (first, _messages) = connections.open(&ann).unwrap();
-        assert!(connections.find(&ann, &first.id).is_some());
-        assert!(connections.find(&bob, &first.id).is_none());
-        let (second, _others) = connections.open(&bob).unwrap();
-        assert!(first.id != second.id && first.id.len() == 32);
-        let (_third, _more) = connections.open(&bob).unwrap();
-        assert!(first.ended.is_cancelled() && connections.find(&ann, &first.id).is_none());
-        second.end();
-        connections.remove(&second.id);
-        assert!(second.ended.is_cancelled() && connections.find(&bob, &second.id).is_none());
+    use futures_util::FutureExt;
+
+    fn table(sessions: usize, per_principal: usize) -> SseConnections {
+        let sessions_per_principal = Some(per_principal);
+        SseConnections::new(&Limits { sessions, sessions_per_principal, ..Limits::default() })
     }
 
     #[test]
-    fn client_that_does_not_read_is_disconnected() {
-        let connections = SseConnections::new(NonZeroUsize::MIN);
-        let (connection, mut messages) = connections.open(&"ann".into()).unwrap();
-        for _ in 0..40 {
-            connection.send(vec![b'x'; 1 << 20].into());
-        }
-        assert!(connection.ended.is_cancelled());
-        let mut received = 0;
-        while let Ok(message) = messages.try_recv() {
-            connection.written(&message);
-            received += message.len();
-        }
-        assert!(received <= MAX_QUEUED_BYTES + (1 << 20));
-        assert_eq!(connection.queued_bytes.load(Ordering::Acquire), 0);
+    fn connections_belong_to_principals() {
+        let connections = table(3, 2);
+        let (ann, bob) = (Admission::of_principal("ann"), Admission::of_principal("bob"));
+        let open = |admission: &Admission| connections.open(admission).unwrap();
+        let first = open(&ann).connection;
+        assert!(connections.find(&ann.principal, &first.id).is_some());
+        assert!(connections.find(&bob.principal, &first.id).is_none());
+        let second = open(&bob).connection;
+        assert!(first.id != second.id && first.id.len() == 32);
+        assert!(open(&bob).evicted.is_none());
+        // Bob loses a connection of his own, not that of Ann.
+        let evicted = open(&bob).evicted.unwrap();
+        assert_eq!(evicted.id, second.id);
+        assert!(connections.find(&ann.principal, &first.id).is_some());
+        connections.remove(&first.id);
+        assert!(connections.find(&ann.principal, &first.id).is_none());
+    }
+
+    #[test]
+    fn messages_wait_for_the_client() {
+        let mut opened = table(1, 1).open(&Admission::of_principal("ann")).unwrap();
+        let connection = &opened.connection;
+        let send = |text: &'static str| connection.send(Bytes::from(text)).now_or_never();
+        assert_eq!((send("a"), send("b")), (Some(true), None));
+        assert_eq!(opened.messages.try_recv().unwrap(), "a");
+        assert_eq!(send("c"), Some(true));
+        connection.end();
+        assert_eq!(send("d"), Some(false));
     }
 }

@@ -1,18 +1,32 @@
-//! The protocol mode of a client's request, and checks of a stateless request's headers against its
-//! body.
+//! The protocol mode of a client's request, and the checks of its messages.
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use context_guard_protocol::header::decode_value;
 use futures_util::{StreamExt, stream};
-use http::HeaderMap;
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode};
 
 use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, header};
-use crate::message::{Head, Kind, is_stateless_version};
+use crate::message::{Head, Kind, is_stateless_version, split_batch};
 use crate::protocol_mode::{ProtocolMode, is_stateless_error};
-use crate::upstream::http_upstream::is_refusal;
+use crate::reply;
+use crate::upstream::statuses::is_refusal;
 use context_guard_protocol::sse::Framer;
+
+/// The maximum length of the name of a tool or prompt in a request, in bytes. MCP recommends at
+/// most 128 characters; the name of the upstream precedes them.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Parses the JSON-RPC messages in the body of a POST request. Other HTTP methods have none.
+pub(crate) fn heads<'a>(parts: &Parts, body: &'a Bytes) -> Vec<Head<'a>> {
+    if parts.method == Method::POST {
+        split_batch(body).into_iter().filter_map(Head::read).collect()
+    } else {
+        Vec::new()
+    }
+}
 
 /// Returns the protocol mode of an HTTP request with the messages `heads`. The flag is true if the
 /// status of the upstream's response will tell if the upstream supports the mode.
@@ -67,9 +81,32 @@ pub(crate) async fn inspect_discovery(response: Response) -> (Response, Option<b
     (Response::from_parts(head, Body::from(body)), Some(shows))
 }
 
+/// Returns the response to a request with an invalid message. `None` if all messages are valid.
+pub(crate) fn refuse_invalid(parts: &Parts, body: &Bytes) -> Option<Response> {
+    heads(parts, body).iter().find_map(|head| {
+        let (code, reason) = if let Some(length) = overlong_name(head) {
+            let limit = MAX_NAME_BYTES;
+            let reason = format!("A name has at most {limit} bytes, and this one has {length}.");
+            (reply::INVALID_PARAMS, reason)
+        } else {
+            let reason = header_mismatch(&parts.headers, head)?;
+            (reply::HEADER_MISMATCH, format!("Header mismatch: {reason}."))
+        };
+        Some(reply::refuse(StatusCode::BAD_REQUEST, head.raw_id(), code, &reason))
+    })
+}
+
+/// Returns the length of the name of a tool or prompt, in bytes, if it is too long.
+fn overlong_name(head: &Head<'_>) -> Option<usize> {
+    if !matches!(head.method(), "tools/call" | "prompts/get") {
+        return None;
+    }
+    head.subject().map(|name| name.len()).filter(|length| *length > MAX_NAME_BYTES)
+}
+
 /// Returns a description of the first difference between the headers and the body of a stateless
 /// request, or `None` if they agree.
-pub(crate) fn header_mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
+fn header_mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
     let version = head.parameters().version()?;
     if !is_stateless_version(&version) || head.kind() != Some(Kind::Request) {
         return None;

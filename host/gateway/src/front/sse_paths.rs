@@ -22,10 +22,12 @@ pub(crate) struct SsePaths {
 }
 
 impl SsePaths {
-    /// Returns the paths `sse` and `messages` in the folder of the MCP endpoint.
-    pub(crate) fn beside(endpoint: &str) -> Self {
+    /// Returns the paths `sse` and `messages` in the folder of the MCP endpoint. `None` if one of
+    /// them is the endpoint itself.
+    pub(crate) fn beside(endpoint: &str) -> Option<Self> {
         let folder = endpoint.rsplit_once('/').map_or("", |(folder, _)| folder);
-        Self { stream: format!("{folder}/sse"), messages: format!("{folder}/messages") }
+        let (stream, messages) = (format!("{folder}/sse"), format!("{folder}/messages"));
+        (stream != endpoint && messages != endpoint).then_some(Self { stream, messages })
     }
 
     /// Returns the part of the transport to which a URL belongs. `None` for other URLs, such as one
@@ -49,7 +51,7 @@ mod tests {
 
     #[test]
     fn paths_are_beside_the_endpoint() {
-        let paths = SsePaths::beside("/team/mcp");
+        let paths = SsePaths::beside("/team/mcp").unwrap();
         let find = |url: &str| paths.find(&url.parse().unwrap());
         let stream = SseEndpoint::Stream("/team/messages?sessionId=".to_owned());
         assert_eq!(find("/team/sse"), Some(stream));
@@ -59,7 +61,8 @@ mod tests {
         );
         assert_eq!((find("/team/messages"), find("/team/messages?limit=5")), (None, None));
         assert_eq!((find("/sse"), find("/team/mcp")), (None, None));
-        let root = SsePaths::beside("/mcp");
+        let root = SsePaths::beside("/mcp").unwrap();
         assert!(root.find(&"/sse".parse().unwrap()).is_some());
+        assert!(SsePaths::beside("/sse").is_none() && SsePaths::beside("/a/messages").is_none());
     }
 }

@@ -3,23 +3,16 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
-
 use super::connection::{Transport, UpstreamConnection};
 use super::http_upstream::HttpUpstream;
 use super::inbox::Inbox;
 use super::legacy_sse::LegacySse;
 use super::server::UpstreamServer;
+use super::statuses::may_be_legacy_sse;
 use super::streamable_http::StreamableHttp;
 use super::{CallerHeaders, Failure};
 use crate::config::{HttpTransport, Isolation};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
-
-/// Returns true if the status of the response to `initialize` may mean that the upstream does not
-/// speak Streamable HTTP.
-pub(crate) fn may_be_legacy_sse(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 400 | 404 | 405)
-}
 
 impl UpstreamServer {
     /// Returns an empty inbox for a connection to the upstream.

@@ -398,12 +398,6 @@ async fn probe(http: Weak<HttpUpstream>) {
     }
 }
 
-/// Returns true if the status refuses the client or reports a server error. Such a response does
-/// not show which protocol modes the upstream speaks.
-pub(crate) fn is_refusal(status: StatusCode) -> bool {
-    status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 407 | 429)
-}
-
 /// Reads the next chunk of a response body, without a time limit. Returns `None` at the end of the
 /// body.
 pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, String> {

@@ -9,11 +9,13 @@ use context_guard_protocol::sse::{Event, Framer};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode, Uri};
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 use tracing::debug;
 
-use super::http_upstream::{HttpUpstream, is_refusal, next_chunk};
+use super::http_upstream::{HttpUpstream, next_chunk};
 use super::inbox::Inbox;
-use super::streamable_http::is_session_error;
+use super::statuses::{is_refusal, is_session_error, refusal};
+use super::streamable_http::MAX_PONGS;
 use super::{CallerHeaders, Failure};
 use crate::headers::header;
 use crate::message::{replace_invalid_utf8, split_batch};
@@ -26,6 +28,8 @@ pub(super) struct LegacySse {
     inbox: Arc<Inbox>,
     /// The URL for messages, which the upstream named.
     endpoint: Uri,
+    /// The permits of replies to pings, which are sent in the background.
+    pongs: Arc<Semaphore>,
     /// The task that reads the event stream. It refers to the session weakly.
     reader: Mutex<Option<AbortOnDrop>>,
 }
@@ -45,13 +49,14 @@ impl LegacySse {
         let response = sent.await?;
         let (head, body) = response.into_parts();
         if is_refusal(head.status) {
-            return Err(refusal(http, head.status));
+            return Err(refusal(&http.name, head.status, &head.headers));
         }
         let media_type = header(&head.headers, CONTENT_TYPE);
         if head.status != StatusCode::OK || !is_event_stream(media_type) {
             return Ok(None);
         }
-        let mut events = EventReader { http: Arc::clone(http), body, framer: Framer::default() };
+        let mut events =
+            LegacyEventReader { http: Arc::clone(http), body, framer: Framer::default() };
         let endpoint = loop {
             let Some(event) = events.next().await? else { return Ok(None) };
             if kind(&event) == b"endpoint" {
@@ -63,6 +68,7 @@ impl LegacySse {
             caller,
             inbox: Arc::clone(inbox),
             endpoint,
+            pongs: Arc::new(Semaphore::new(MAX_PONGS)),
             reader: Mutex::default(),
         });
         let reader = AbortOnDrop(tokio::spawn(read(Arc::downgrade(&session), events)));
@@ -103,7 +109,7 @@ impl LegacySse {
         };
         let (head, body) = response.into_parts();
         if is_refusal(head.status) {
-            return Err(refusal(&self.http, head.status));
+            return Err(refusal(&self.http.name, head.status, &head.headers));
         }
         // The body is no answer. It is read so that the connection can be used again.
         let text = self.http.collect(body).await?;
@@ -123,13 +129,13 @@ impl LegacySse {
 }
 
 /// Reads the events of a stream.
-struct EventReader {
+struct LegacyEventReader {
     http: Arc<HttpUpstream>,
     body: Incoming,
     framer: Framer,
 }
 
-impl EventReader {
+impl LegacyEventReader {
     /// Returns the next event, or `None` at the end of the stream. The stream may be silent for any
     /// time.
     async fn next(&mut self) -> Result<Option<Event>, Failure> {
@@ -153,7 +159,7 @@ impl EventReader {
 }
 
 /// Reads the event stream of a session into its inbox. When the stream ends, all requests fail.
-async fn read(session: Weak<LegacySse>, mut events: EventReader) {
+async fn read(session: Weak<LegacySse>, mut events: LegacyEventReader) {
     let failure = loop {
         let event = match events.next().await {
             Ok(Some(event)) => event,
@@ -177,8 +183,11 @@ impl LegacySse {
         for message in split_batch(&replace_invalid_utf8(&data)) {
             let received = self.inbox.receive(message.to_vec(), None, true).await;
             let Some(pong) = received else { continue };
+            // An upstream that does not accept answers gets no more of them.
+            let Ok(permit) = Arc::clone(&self.pongs).try_acquire_owned() else { continue };
             let session = Arc::clone(self);
             tokio::spawn(async move {
+                let _permit = permit;
                 if let Err(failure) = session.send(pong).await {
                     debug!(upstream = session.http.name, "cannot answer a ping: {failure}");
                 }
@@ -192,11 +201,6 @@ fn kind(event: &Event) -> &[u8] {
     let mut lines = event.0.split(|byte| matches!(byte, b'\n' | b'\r'));
     let kind = lines.find_map(|line| line.strip_prefix(b"event:"));
     kind.map_or(b"message", |kind| kind.strip_prefix(b" ").unwrap_or(kind))
-}
-
-fn refusal(http: &HttpUpstream, status: StatusCode) -> Failure {
-    let text = format!("The upstream `{}` answered with {status}.", http.name);
-    if status.is_server_error() { Failure::Unavailable(text) } else { Failure::Refused(text) }
 }
 
 /// Returns the URL for messages that the first event of a stream names.

@@ -12,10 +12,10 @@ use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 use tracing::debug;
 
-use super::credentials::describe_challenge;
-use super::http_upstream::{HttpUpstream, is_refusal, next_chunk};
+use super::http_upstream::{HttpUpstream, next_chunk};
 use super::inbox::Inbox;
 use super::resumption::{REOPEN_PAUSE, Resumption};
+use super::statuses::{is_refusal, is_session_error, refusal};
 use super::{CallerHeaders, Failure};
 use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
 use crate::message::{
@@ -27,7 +27,7 @@ use context_guard_protocol::sse::{Event, Framer};
 
 /// The maximum number of replies to pings that are on their way to an upstream. Further pings are
 /// not answered.
-const MAX_PONGS: usize = 16;
+pub(super) const MAX_PONGS: usize = 16;
 /// The further pause after the upstream refused the principal.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
@@ -234,17 +234,6 @@ impl Drop for StreamableHttp {
     }
 }
 
-/// Returns true if a response means that the server has forgotten the session of the request, and
-/// so has not processed it. The status is 404 (MCP 2025-11-25, transports). Many servers answer 400
-/// instead, with a text such as "No valid session ID provided" or "Server not initialized".
-pub(super) fn is_session_error(status: StatusCode, body: &[u8]) -> bool {
-    if status != StatusCode::BAD_REQUEST {
-        return status == StatusCode::NOT_FOUND;
-    }
-    let text = String::from_utf8_lossy(body.get(..1_000).unwrap_or(body)).to_lowercase();
-    text.contains("session") || text.contains("not initialized")
-}
-
 /// Reads HTTP responses of the upstream into the inbox.
 struct ResponseReader {
     transport: Weak<StreamableHttp>,
@@ -334,16 +323,7 @@ impl ResponseReader {
         }
         // A refusal concerns the client or the load, not the request: it is not an answer.
         if is_refusal(head.status) {
-            let text = format!(
-                "The upstream `{}` answered with {}{}.",
-                self.http.name,
-                head.status,
-                describe_challenge(&head.headers)
-            );
-            return Err(match head.status.is_server_error() {
-                true => Failure::Unavailable(text),
-                false => Failure::Refused(text),
-            });
+            return Err(refusal(&self.http.name, head.status, &head.headers));
         }
         if is_event_stream(header(&head.headers, CONTENT_TYPE)) {
             self.read_events(body, resumption).await
