@@ -168,6 +168,83 @@ fn messages_are_sent_to_the_origin_of_the_stream_only() -> Result<()> {
     Ok(())
 }
 
+/// Returns a response with an event stream that begins with `events` and remains open.
+fn open_stream(events: String) -> ScriptedResponse {
+    let response = ScriptedResponse::with_type("text/event-stream", events);
+    ScriptedResponse { sized: false, pause_ms: 600_000, ..response }
+}
+
+#[test]
+fn sse_upstream_receives_the_headers_of_each_client() -> Result<()> {
+    // The URL for messages names the client that opened the stream.
+    let server = ScriptedServer::from_fn(|request| {
+        if !request.line.starts_with("GET") {
+            let is_message = request.line.starts_with("POST /messages");
+            return ScriptedResponse::empty(if is_message { 202 } else { 405 });
+        }
+        let client = request.header("authorization").replace("Bearer ", "");
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {
+            "protocolVersion": "2024-11-05", "capabilities": {},
+            "serverInfo": {"name": "old", "version": "1"},
+        }});
+        open_stream(format!("event: endpoint\ndata: /messages?of={client}\n\ndata: {answer}\n\n"))
+    })?;
+    let url = format!("http://{}/sse", server.address);
+    for (treatment, transport) in [("forward", "auto"), ("forward", "sse"), ("drop", "sse")] {
+        let before = server.requests().len();
+        let upstream = json!({"name": "old", "url": url, "authorization": treatment,
+            "transport": transport, "headers": {"x-team": "blue"}});
+        let gateway = Gateway::start(json!([upstream]), json!({}))?;
+        for client in ["ann", "bob"] {
+            let authorization = format!("Bearer {client}");
+            let headers = [("authorization", authorization.as_str()), ("x-trace", client)];
+            HttpClient::open(&gateway.url(), &headers, json!({}))?;
+        }
+        let requests = server.requests().split_off(before);
+        for client in ["ann", "bob"] {
+            let client = if treatment == "forward" { client } else { "" };
+            let is_sent = |start: &str| {
+                requests.iter().any(|request| {
+                    let is_own =
+                        request.header("authorization").trim_start_matches("Bearer ") == client;
+                    is_own && request.line.starts_with(start) && request.header("x-team") == "blue"
+                })
+            };
+            let message = format!("POST /messages?of={client} ");
+            ensure!(is_sent("GET /sse ") && is_sent(&message), "{treatment}: {requests:?}");
+        }
+        for request in &requests {
+            let client = request.header("authorization").trim_start_matches("Bearer ");
+            let other = ["ann", "bob"].into_iter().find(|other| *other != client).unwrap_or("ann");
+            ensure!(!request.line.contains(&format!("of={other}")), "{request:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn refusal_of_a_streamable_http_server_passes() -> Result<()> {
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
+    for events in [format!("data: {notification}\n\n"), ": silence\n\n".to_owned()] {
+        let server = ScriptedServer::from_fn(move |request| {
+            if request.line.starts_with("GET") {
+                return open_stream(events.clone());
+            }
+            let error = json!({"code": -32602, "message": "the tenant is missing"});
+            let answer = json!({"jsonrpc": "2.0", "id": 1, "error": error});
+            ScriptedResponse { status: 400, ..ScriptedResponse::json(answer.to_string()) }
+        })?;
+        let url = format!("http://{}/mcp", server.address);
+        let gateway = Gateway::start(json!([{"name": "new", "url": url}]), json!({}))?;
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let opening = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+            .to_string();
+        let refused = post(&gateway.url(), &[], &opening)?;
+        ensure!(refused.body.contains("the tenant is missing"), "{}", refused.body);
+    }
+    Ok(())
+}
+
 #[test]
 fn url_of_no_mcp_server_is_reported() -> Result<()> {
     let server = ScriptedServer::from_fn(|_| ScriptedResponse::empty(404))?;

@@ -147,6 +147,38 @@ fn tokens_belong_to_one_principal() -> Result<()> {
 }
 
 #[test]
+fn tokens_reach_an_sse_upstream() -> Result<()> {
+    let (server, folder) =
+        (AuthorizationServer::start(&[("SSE", "1")])?, peers::folder("oauth-sse")?);
+    let upstreams = json!([
+        upstream("notes", &server.url),
+        {"name": "houses", "command": [artifacts::property_server()?]},
+    ]);
+    let gateway = Gateway::start(upstreams, with_tokens(&folder, &json!({})))?;
+    let mut client =
+        HttpClient::open(&gateway.url(), &[("authorization", "Bearer of-the-client")], json!({}))?;
+    let reason = text(&mut client, "notes__whoami")?;
+    ensure!(reason.contains("context-guard login notes"), "{reason}");
+    login(&gateway, &["notes"])?;
+    // The login itself sends a request without a token, to find the authorization server.
+    let before = server.received()?.len();
+    ensure!(text(&mut client, "notes__whoami")?.contains("user-1"));
+    // The stream remains open, and further messages have a new token.
+    server.expire_tokens()?;
+    ensure!(text(&mut client, "notes__whoami")?.contains("user-1"));
+    let reason = text(&mut client, "notes__write_note")?;
+    ensure!(reason.contains("--scope write"), "{reason}");
+    let received = server.received()?.split_off(before);
+    ensure!(received.iter().filter(|request| request["method"] == "tools/call").count() >= 3);
+    for request in &received {
+        let is_bearer =
+            request["authorization"].as_str().is_some_and(|own| own.starts_with("Bearer "));
+        ensure!(is_bearer && !request.to_string().contains("of-the-client"), "{request}");
+    }
+    Ok(())
+}
+
+#[test]
 fn refresh_happens_once_for_concurrent_calls() -> Result<()> {
     let (server, folder) = (AuthorizationServer::start(&[])?, peers::folder("oauth-refresh")?);
     let upstreams = json!([upstream("notes", &server.url)]);

@@ -2,7 +2,7 @@
 //
 // Each login is that of a new user: user-1, user-2 and so on. Tokens for the MCP server are opaque,
 // those for other resources are JWTs, and expire after TTL seconds. ISSUER replaces the issuer that
-// the metadata of the server names.
+// the metadata of the server names. SSE makes the MCP server speak HTTP+SSE of 2024-11-05.
 
 import { createServer } from "node:http";
 import { pathToFileURL } from "node:url";
@@ -12,6 +12,7 @@ const load = (path) => import(pathToFileURL(modules + path).href);
 const { default: express } = await load("express/index.js");
 const { McpServer } = await load("@modelcontextprotocol/sdk/dist/esm/server/mcp.js");
 const { StreamableHTTPServerTransport } = await load("@modelcontextprotocol/sdk/dist/esm/server/streamableHttp.js");
+const { SSEServerTransport } = await load("@modelcontextprotocol/sdk/dist/esm/server/sse.js");
 const { requireBearerAuth } = await load("@modelcontextprotocol/sdk/dist/esm/server/auth/middleware/bearerAuth.js");
 const { InvalidTokenError } = await load("@modelcontextprotocol/sdk/dist/esm/server/auth/errors.js");
 const { Provider } = await import(pathToFileURL(`${process.env.PEERS}/oauth/node_modules/oidc-provider/lib/index.js`).href);
@@ -105,15 +106,29 @@ app.use("/mcp", express.json(), (request, response, next) => {
   received.push({ authorization, cookie, key: request.headers["x-api-key"] ?? "", method: request.body?.method ?? request.method });
   return (request.body?.params?.name === "write_note" ? writer : reader)(request, response, next);
 });
-app.post("/mcp", async (request, response) => {
+const protectedServer = () => {
   const mcp = new McpServer({ name: "protected", version: "1" });
   const text = (text) => ({ content: [{ type: "text", text }] });
   mcp.registerTool("whoami", {}, ({ authInfo }) => text(`${authInfo.extra.account} ${authInfo.scopes.join(",")}`));
   mcp.registerTool("write_note", {}, ({ authInfo }) => text(`written by ${authInfo.extra.account}`));
-  const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined, enableJsonResponse: true });
-  await mcp.connect(transport);
-  await transport.handleRequest(request, response, request.body);
-});
+  return mcp;
+};
+if (process.env.SSE) {
+  const sessions = new Map();
+  app.get("/mcp", async (_, response) => {
+    const transport = new SSEServerTransport("/mcp/messages", response);
+    sessions.set(transport.sessionId, transport);
+    await protectedServer().connect(transport);
+  });
+  app.post("/mcp/messages", (request, response) =>
+    sessions.get(request.query.sessionId).handlePostMessage(request, response, request.body));
+} else {
+  app.post("/mcp", async (request, response) => {
+    const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined, enableJsonResponse: true });
+    await protectedServer().connect(transport);
+    await transport.handleRequest(request, response, request.body);
+  });
+}
 app.all("/mcp", (_, response) => response.status(405).end());
 app.use(provider.callback());
 console.log(resource);

@@ -1,7 +1,8 @@
 //! Opens connections to an upstream over HTTP. An upstream that refuses Streamable HTTP may speak
-//! HTTP+SSE of MCP 2024-11-05 (MCP 2025-03-26, transports, backwards compatibility).
+//! HTTP+SSE of MCP 2024-11-05 (MCP 2025-11-25, transports, backwards compatibility).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::connection::{Transport, UpstreamConnection};
 use super::http_upstream::HttpUpstream;
@@ -13,6 +14,10 @@ use super::streamable_http::StreamableHttp;
 use super::{CallerHeaders, Failure};
 use crate::config::{HttpTransport, Isolation};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
+
+/// The maximum time until an upstream names its URL for messages, if it may speak Streamable HTTP.
+/// The event stream of such a server remains silent.
+const DETECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl UpstreamServer {
     /// Returns an empty inbox for a connection to the upstream.
@@ -76,9 +81,12 @@ impl UpstreamServer {
         caller: &CallerHeaders,
     ) -> Result<Option<Arc<UpstreamConnection>>, Failure> {
         let inbox = self.new_inbox();
-        let Some(session) = LegacySse::open(http, caller.clone(), &inbox).await? else {
-            return Ok(None);
+        let opening = LegacySse::open(http, caller.clone(), &inbox);
+        let opened = match self.config.transport {
+            HttpTransport::Sse => opening.await,
+            _ => tokio::time::timeout(DETECTION_TIMEOUT, opening).await.unwrap_or(Ok(None)),
         };
+        let Some(session) = opened? else { return Ok(None) };
         let (server, mode) = (Arc::clone(self), ProtocolMode::Stateful);
         let transport = Transport::LegacySse(session);
         let opened = UpstreamConnection::handshake(server, mode, client, transport, inbox).await?;
@@ -92,7 +100,7 @@ impl UpstreamServer {
         if let (None, Some(http)) = (self.speaks_legacy_sse(), &self.http) {
             let inbox = self.new_inbox();
             let opening = LegacySse::open(http, caller.clone(), &inbox);
-            let opened = tokio::time::timeout(self.config.limits.start(), opening).await;
+            let opened = tokio::time::timeout(DETECTION_TIMEOUT, opening).await;
             if matches!(opened, Ok(Ok(Some(_)))) {
                 self.found_legacy_sse();
             }

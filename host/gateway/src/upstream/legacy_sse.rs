@@ -36,7 +36,8 @@ pub(super) struct LegacySse {
 
 impl LegacySse {
     /// Opens the event stream and waits for the URL for messages, without a time limit. Returns
-    /// `None` if the upstream answers without an event stream: it does not speak HTTP+SSE.
+    /// `None` if the upstream does not speak HTTP+SSE: it answers without an event stream, or the
+    /// stream begins with another event.
     pub(super) async fn open(
         http: &Arc<HttpUpstream>,
         caller: CallerHeaders,
@@ -61,6 +62,10 @@ impl LegacySse {
             let Some(event) = events.next().await? else { return Ok(None) };
             if kind(&event) == b"endpoint" {
                 break endpoint(http, &event)?;
+            }
+            // Comments may precede the URL, but no message may.
+            if event.data().is_some() {
+                return Ok(None);
             }
         };
         let session = Arc::new(Self {
