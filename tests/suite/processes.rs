@@ -5,7 +5,7 @@ use std::process::Command;
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::client::Client;
-use context_guard_test_support::gateway::{Gateway, HttpClient, agent, get, signal};
+use context_guard_test_support::gateway::{Gateway, HttpClient, agent, get, post, signal};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
@@ -120,6 +120,91 @@ fn wrap_finishes_requests_after_the_end_of_input() -> Result<()> {
     client.send(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#)?;
     let ended = client.end()?;
     ensure!(String::from_utf8(ended.output)?.contains("\"id\":1") && ended.code == Some(0));
+    Ok(())
+}
+
+/// Returns how often an upstream was started.
+fn starts(gateway: &Gateway, upstream: &str) -> Result<u64> {
+    let metrics = gateway.get_admin("/metrics")?.1;
+    let name = format!("context_guard_upstream_starts_total{{upstream=\"{upstream}\"}} ");
+    let count = metrics.lines().find_map(|line| line.strip_prefix(&name));
+    Ok(count.map_or(Ok(0), str::parse)?)
+}
+
+/// Opens a session of a client software with this name.
+fn open_as(gateway: &Gateway, name: &str) -> Result<HttpClient> {
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": name, "version": "1"},
+    });
+    let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+    let mut client = open(gateway)?;
+    let opened = post(&gateway.url(), &[], &initialize.to_string())?;
+    client.session = opened.header("mcp-session-id").to_owned();
+    ensure!(!client.session.is_empty(), "{}", opened.body);
+    Ok(client)
+}
+
+#[test]
+fn processes_of_one_caller_are_limited() -> Result<()> {
+    let upstream = json!([{"name": "stubborn", "command": ["node", script(), "--polite"]}]);
+    let limits = json!({"limits": {"processesPerPrincipal": 2}});
+    let gateway = Gateway::start(upstream, limits)?;
+    let mut sessions = Vec::new();
+    let mut servers = Vec::new();
+    for _ in 0..6 {
+        // An invented id makes no other caller.
+        let invented = format!("invented-{}", sessions.len());
+        let mut client =
+            HttpClient::open(&gateway.url(), &[("mcp-session-id", &invented)], json!({}))?;
+        client.headers.clear();
+        servers.push(pids(&client.call("pids", json!({}))?)?[0]);
+        sessions.push(client);
+        let running = servers.iter().filter(|pid| runs(**pid)).count();
+        ensure!(running <= 2, "{running} processes run");
+    }
+    // The process of the first session was idle for longest. Its next request starts another.
+    ensure!(!runs(servers[0]) && runs(servers[5]));
+    ensure!(pids(&sessions[0].call("pids", json!({}))?)?[0] != servers[0]);
+    log_has(&gateway, "ended an idle process")
+}
+
+#[test]
+fn sessions_without_requests_start_no_process() -> Result<()> {
+    let server = |name: &str| json!({"name": name, "command": ["node", script(), "--polite"]});
+    let several = Gateway::start(json!([server("a"), server("b")]), json!({}))?;
+    // The gateway starts each upstream once, to read its lists.
+    wait_until("one start", || Ok(starts(&several, "a")? == 1 && starts(&several, "b")? == 1))?;
+    wait_until("a description", || {
+        open(&several)?;
+        let before = starts(&several, "a")?;
+        open(&several)?;
+        Ok(starts(&several, "a")? == before)
+    })?;
+    let alone = Gateway::start(json!([server("a")]), json!({}))?;
+    open(&alone)?;
+    for gateway in [several, alone] {
+        let before = starts(&gateway, "a")?;
+        let sessions = (0..20).map(|_| open(&gateway)).collect::<Result<Vec<_>>>()?;
+        ensure!(starts(&gateway, "a")? == before);
+        let mut client = sessions.into_iter().next().context("no session")?;
+        let tool =
+            if gateway.get_admin("/readyz")?.1.contains("\"b\"") { "a__pids" } else { "pids" };
+        ensure!(!client.call(tool, json!({}))?.is_error());
+        ensure!(starts(&gateway, "a")? == before + 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn client_software_of_a_principal_shares_a_process() -> Result<()> {
+    let gateway = gateway(json!({"isolation": "principal"}), &[])?;
+    let mut servers = Vec::new();
+    for name in ["one", "two", "three"] {
+        servers.push(pids(&open_as(&gateway, name)?.call("pids", json!({}))?)?[0]);
+    }
+    ensure!(servers.iter().all(|pid| *pid == servers[0]), "{servers:?}");
     Ok(())
 }
 

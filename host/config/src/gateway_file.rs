@@ -320,9 +320,14 @@ pub struct Limits {
     /// Seconds after which an idle session ends.
     #[schemars(range(min = 1))]
     pub session_idle_seconds: u64,
-    /// The maximum number of running upstream processes; a session that needs more is refused.
+    /// The maximum number of running upstream processes. A further one ends an idle one of the
+    /// same principal, else of the principal with the most; if all have requests, it is refused.
     #[schemars(range(min = 1))]
     pub processes: usize,
+    /// The maximum number of processes of one upstream for a principal, or for an address of
+    /// anonymous callers. A further one ends the one that is idle for longest.
+    #[schemars(range(min = 1))]
+    pub processes_per_principal: usize,
     /// Seconds for requests in flight when the gateway stops.
     pub drain_seconds: u64,
     /// The maximum bytes of snapshots in memory. Beyond it, the oldest of the principal with the
@@ -370,6 +375,7 @@ impl Default for Limits {
             sessions_per_principal: None,
             session_idle_seconds: 1_800,
             processes: 256,
+            processes_per_principal: 8,
             drain_seconds: 20,
             store_bytes: 256 << 20,
             store_bytes_per_principal: None,

@@ -13,6 +13,10 @@ use crate::front::request_body::Reservation;
 pub(crate) struct Admission {
     pub(crate) principal: Arc<str>,
     pub(crate) caller: Caller,
+    /// The caller whose shares of sessions and processes the request uses: the principal, or the
+    /// address of an anonymous caller. Unlike `caller`, it does not depend on a session, because a
+    /// client may invent ids.
+    pub(crate) owner: Arc<str>,
     /// The number of JSON-RPC messages.
     pub(crate) messages: usize,
     /// The places of the request. `None` for a stream that waits for events.
@@ -25,8 +29,20 @@ pub(crate) struct Admission {
 impl Admission {
     /// Returns the admission of a request without a session, which occupies no place.
     pub(crate) fn of_principal(principal: &str) -> Self {
-        let caller = Caller { principal: principal.into(), session: "".into() };
-        Self { principal: principal.into(), caller, messages: 1, _place: None, _memory: None }
+        let (principal, session): (Arc<str>, Arc<str>) = (principal.into(), "".into());
+        let caller = Caller { principal: Arc::clone(&principal), session };
+        let owner = Arc::clone(&principal);
+        Self { principal, caller, owner, messages: 1, _place: None, _memory: None }
+    }
+}
+
+/// Returns the principal, or the address for anonymous callers, which share one principal. It is
+/// the network for IPv6.
+pub(crate) fn owner(principal: &Arc<str>, address: IpAddr) -> Arc<str> {
+    if principal.as_ref() == ANONYMOUS {
+        client_network(address).to_string().into()
+    } else {
+        Arc::clone(principal)
     }
 }
 
@@ -41,7 +57,7 @@ pub(crate) fn caller(principal: &Arc<str>, address: IpAddr, session: Arc<str>) -
     } else if address.to_canonical().is_loopback() && !session.is_empty() {
         Arc::clone(&session)
     } else {
-        client_network(address).to_string().into()
+        owner(principal, address)
     };
     Caller { principal, session }
 }

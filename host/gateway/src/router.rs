@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::access::{Refusal, append_forwarded_for};
 use crate::admin;
-use crate::admission::{Admission, caller};
+use crate::admission::{Admission, caller, owner};
 use crate::fair_queue::QueueFull;
 use crate::front::cors;
 use crate::front::request_body::{self, BodyError};
@@ -153,6 +153,7 @@ async fn admit_and_dispatch(
         append_forwarded_for(&mut parts.headers, peer);
     }
     let admission = Admission {
+        owner: owner(&principal, address),
         principal,
         caller,
         messages,

@@ -135,7 +135,8 @@ impl Gateway {
         let mcp: Vec<&Upstream> =
             config.upstreams.iter().filter(|upstream| upstream.rest.is_none()).collect();
         let is_prefixed = config.is_prefixed();
-        let processes = Arc::new(Processes::new(config.limits.processes));
+        let processes =
+            Processes::new(config.limits.processes, config.limits.processes_per_principal);
         let (mut servers, mut single_upstream) = (Vec::new(), None);
         for upstream in &mcp {
             let http = upstream.url.as_ref().map(|url| connect(upstream, url)).transpose()?;
@@ -348,8 +349,7 @@ impl Gateway {
             let (mode, shows_mode) = mode_of(&parts.headers, &heads);
             (mode, shows_mode, heads.iter().any(|head| head.method() == "server/discover"))
         };
-        let principal = &admission.principal;
-        let probe = || self.aggregator.probe_mode(server, principal, mode, &parts.headers);
+        let probe = || self.aggregator.probe_mode(server, admission, mode, &parts.headers);
         let translate = || self.aggregator.serve(admission, parts, body.clone());
         // A stateful server may answer some stateless requests, so that their answers do not show
         // the mode. Only discovery does.
@@ -366,7 +366,7 @@ impl Gateway {
         // The aggregator opens the connection again, over HTTP+SSE.
         if (shows_mode || is_discovery)
             && may_be_legacy_sse(response.status())
-            && self.aggregator.detect_legacy_sse(server, principal, &parts.headers).await
+            && self.aggregator.detect_legacy_sse(server, admission, &parts.headers).await
         {
             return translate().await;
         }

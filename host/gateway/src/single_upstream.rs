@@ -136,7 +136,7 @@ impl SingleUpstream {
         }
         let mut sessions = self.sessions();
         if !sessions.contains(name) {
-            let owner = &admission.caller.principal;
+            let owner = &admission.owner;
             sessions.insert(owner, name.to_owned(), Arc::clone(session));
             self.recorder.metrics.sessions(sessions.len());
         }

@@ -32,6 +32,9 @@ use thiserror::Error;
 pub(crate) struct CallerHeaders {
     /// The principal, whose OAuth token the upstream receives if it needs one.
     pub(crate) principal: Arc<str>,
+    /// The caller whose share of processes the client uses: the principal, or the address of an
+    /// anonymous caller.
+    pub(crate) owner: Arc<str>,
     /// The client's headers that every request carries.
     pub(crate) headers: HeaderMap,
 }

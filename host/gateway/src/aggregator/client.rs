@@ -22,6 +22,8 @@ pub(super) struct Client {
     pub(super) principal: Arc<str>,
     /// The caller whose share of an upstream's concurrent requests the client uses.
     pub(super) caller: Caller,
+    /// The caller whose share of processes the client uses.
+    pub(super) owner: Arc<str>,
     /// The owner under which the guard stores answers for this client: see [`storage_scope`].
     pub(super) scope: Arc<str>,
     pub(super) mode: ProtocolMode,
@@ -45,6 +47,7 @@ impl Client {
         Self {
             principal: Arc::clone(&session.principal),
             caller: admission.caller.clone(),
+            owner: Arc::clone(&admission.owner),
             scope: storage_scope(&session.principal, headers),
             mode: ProtocolMode::Stateful,
             info: session.info.clone(),
@@ -59,6 +62,7 @@ impl Client {
         Self {
             principal: Arc::clone(&admission.principal),
             caller: admission.caller.clone(),
+            owner: Arc::clone(&admission.owner),
             scope: storage_scope(&admission.principal, headers),
             mode: ProtocolMode::Stateless,
             info,
@@ -73,6 +77,7 @@ impl Client {
         Self {
             principal: GATEWAY_PRINCIPAL.into(),
             caller: Caller { principal: GATEWAY_PRINCIPAL.into(), session: "".into() },
+            owner: GATEWAY_PRINCIPAL.into(),
             scope: GATEWAY_PRINCIPAL.into(),
             mode: ProtocolMode::Stateful,
             info: ClientInfo::gateway(),
@@ -96,6 +101,7 @@ impl Client {
         let common = headers.filter(|(name, _)| !name.as_str().starts_with(PARAM_PREFIX));
         CallerHeaders {
             principal: Arc::clone(&self.principal),
+            owner: Arc::clone(&self.owner),
             headers: common.map(|(name, value)| (name.clone(), value.clone())).collect(),
         }
     }

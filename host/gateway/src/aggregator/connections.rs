@@ -35,8 +35,9 @@ pub(super) const KNOWN_TIMEOUT: Duration = Duration::from_millis(150);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ConnectionOwner {
     Session(String),
-    /// All clients of a principal with equal [`ClientInfo`], as the principal and the hash of that
-    /// information. An upstream may answer clients with other capabilities differently.
+    /// All clients of a principal with equal protocol version and capabilities, as the principal
+    /// and the hash of both: an upstream may answer clients with other capabilities differently.
+    /// The name of the client software is no part of it.
     Principal(Arc<str>, u64),
     Everybody,
 }
@@ -47,7 +48,7 @@ struct ConnectionKey {
     owner: ConnectionOwner,
     mode: ProtocolMode,
     /// The digest of the client's Authorization header, so that its token is used for no other
-    /// client.
+    /// client. `None` for processes, which receive no headers.
     authorization: Option<[u8; 32]>,
 }
 
@@ -135,10 +136,32 @@ impl Connections {
         Ok(connection)
     }
 
-    /// Returns the descriptions of all upstreams, and opens the client's connections to them. A
-    /// slow upstream continues to start in the background.
+    /// Returns the description of an upstream that starts with the first request that needs it.
+    /// `None` if it has to be asked now: it is not known, or the client's connection is open.
+    pub(super) fn described(&self, client: &Client, server: usize) -> Option<ServerInfo> {
+        let upstream = self.servers.get(server)?;
+        let starts_on_demand = upstream.http.is_none()
+            && upstream.isolation != Isolation::Shared
+            && !upstream.circuit.is_open();
+        if !starts_on_demand {
+            return None;
+        }
+        let key = connection_key(client, server, upstream);
+        let slot = self.slots().get(&key).cloned();
+        let is_closed = slot.is_none_or(|slot| {
+            let connection = slot.connection.try_lock();
+            connection.is_ok_and(|open| open.as_ref().is_none_or(|open| open.has_ended()))
+        });
+        if is_closed { self.known.info(client, server) } else { None }
+    }
+
+    /// Returns the descriptions of all upstreams, and opens the client's connections to those that
+    /// do not start on demand. A slow upstream continues to start in the background.
     pub(super) async fn describe_all(&self, client: &Client) -> Vec<Described> {
         let describing = self.servers.iter().enumerate().map(|(server, upstream)| async move {
+            if let Some(described) = self.described(client, server) {
+                return (server, Ok(described));
+            }
             let known = self.known.info(client, server);
             let wait = if known.is_some() { KNOWN_TIMEOUT } else { UNKNOWN_TIMEOUT };
             let described = match tokio::time::timeout(wait, self.get(client, server)).await {
@@ -174,7 +197,7 @@ impl Connections {
         if connection.mode != ProtocolMode::Stateful {
             return;
         }
-        let owner = ConnectionOwner::Principal(Arc::clone(principal), hash(&client.info));
+        let owner = ConnectionOwner::Principal(Arc::clone(principal), introduction(&client.info));
         let mut slots = self.slots();
         if let Some(slot) = slots.remove(key) {
             slots.entry(ConnectionKey { owner, ..key.clone() }).or_insert(slot);
@@ -230,11 +253,17 @@ fn connection_key(client: &Client, server: usize, upstream: &UpstreamServer) -> 
         {
             ConnectionOwner::Principal(Arc::clone(&client.principal), 0)
         }
-        _ => ConnectionOwner::Principal(Arc::clone(&client.principal), hash(&client.info)),
+        _ => ConnectionOwner::Principal(Arc::clone(&client.principal), introduction(&client.info)),
     };
-    let authorization = client.headers.get(AUTHORIZATION);
+    let authorization = client.headers.get(AUTHORIZATION).filter(|_| upstream.http.is_some());
     let authorization = authorization.map(|value| Sha256::digest(value.as_bytes()).into());
     ConnectionKey { server, owner, mode: client.mode, authorization }
+}
+
+/// Returns the hash of those parts of a client's description that an upstream's behavior depends
+/// on.
+fn introduction(info: &ClientInfo) -> u64 {
+    hash((&info.version, &info.capabilities))
 }
 
 /// Passes the upstream's notifications to the filter and the known lists until the connection ends.

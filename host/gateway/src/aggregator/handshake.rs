@@ -1,6 +1,8 @@
 //! The aggregator's answers to `initialize` and `server/discover`, with the united capabilities of
 //! all upstreams.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::Aggregator;
@@ -11,6 +13,7 @@ use crate::message::{Head, SERVER_KEY, STATELESS_VERSION};
 use crate::protocol_mode::{LATEST_STATEFUL_VERSION, ProtocolMode, gateway_implementation};
 use crate::reply;
 use crate::upstream::connection::UpstreamConnection;
+use crate::upstream::server::UpstreamServer;
 
 /// The stateful protocol versions that the gateway speaks.
 pub(super) const STATEFUL_VERSIONS: [&str; 4] =
@@ -24,10 +27,19 @@ pub(super) fn negotiate(proposed: &str) -> &str {
 }
 
 impl Aggregator {
-    /// Answers a client's `initialize` request, and opens the connections to all upstreams.
+    /// Answers a client's `initialize` request. Opens the connections to upstreams that do not
+    /// start on demand, and to those that are not known.
     pub(super) async fn initialize(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let version = negotiate(&origin.client.info.version);
         if self.is_transparent() {
+            // The result of a stateful process is that of its last handshake with such a client.
+            let is_stateful =
+                |one: &Arc<UpstreamServer>| one.speaks(ProtocolMode::Stateful) == Some(true);
+            if self.servers().first().is_some_and(is_stateful)
+                && let Some(described) = self.connections.described(origin.client, 0)
+            {
+                return reply::result(head.raw_id(), &described.result);
+            }
             let connections = self.connections.open_all(origin.client).await;
             return match connections.into_iter().next() {
                 Some((_, Ok(connection))) if connection.mode == ProtocolMode::Stateful => {

@@ -160,12 +160,11 @@ impl Aggregator {
     pub(crate) async fn probe_mode(
         &self,
         server: &Arc<UpstreamServer>,
-        principal: &Arc<str>,
+        admission: &Admission,
         mode: ProtocolMode,
         headers: &HeaderMap,
     ) -> Option<bool> {
-        let (principal, headers) = (Arc::clone(principal), forwarded_headers(headers));
-        server.probe_mode(mode, &CallerHeaders { principal, headers }).await
+        server.probe_mode(mode, &caller_headers(admission, headers)).await
     }
 
     /// Returns the protocol version of the principal's session whose id is in the headers.
@@ -182,11 +181,10 @@ impl Aggregator {
     pub(crate) async fn detect_legacy_sse(
         &self,
         server: &Arc<UpstreamServer>,
-        principal: &Arc<str>,
+        admission: &Admission,
         headers: &HeaderMap,
     ) -> bool {
-        let (principal, headers) = (Arc::clone(principal), forwarded_headers(headers));
-        server.detect_legacy_sse(&CallerHeaders { principal, headers }).await
+        server.detect_legacy_sse(&caller_headers(admission, headers)).await
     }
 
     /// Returns true if the session id in the headers is that of an open session.
@@ -311,6 +309,14 @@ pub(super) fn read_messages<'b>(
     }
     let messages = split_batch(body).into_iter();
     Ok(messages.filter_map(|message| Some((message, Head::read(message)?))).collect())
+}
+
+fn caller_headers(admission: &Admission, headers: &HeaderMap) -> CallerHeaders {
+    CallerHeaders {
+        principal: Arc::clone(&admission.principal),
+        owner: Arc::clone(&admission.owner),
+        headers: forwarded_headers(headers),
+    }
 }
 
 pub(super) fn bad_request(status: StatusCode, text: &str) -> Response {

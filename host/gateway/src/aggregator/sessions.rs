@@ -50,7 +50,7 @@ impl Sessions {
         let principal = Arc::clone(&admission.principal);
         let session = Arc::new(ClientSession::new(id.clone(), principal, info));
         let mut sessions = self.lock();
-        let evicted = sessions.insert(&admission.caller.principal, id, Arc::clone(&session));
+        let evicted = sessions.insert(&admission.owner, id, Arc::clone(&session));
         let evicted = evicted.map(|evicted| {
             evicted.ended.cancel();
             evicted.id.clone()

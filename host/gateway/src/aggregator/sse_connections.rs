@@ -95,7 +95,7 @@ impl SseConnections {
             tasks: Mutex::default(),
             ended: CancellationToken::new(),
         });
-        let (owner, id) = (&admission.caller.principal, connection.id.clone());
+        let (owner, id) = (&admission.owner, connection.id.clone());
         let evicted = self.lock().insert(owner, id, Arc::clone(&connection));
         Some(OpenedSseConnection { connection, messages: receiver, evicted })
     }

@@ -268,7 +268,12 @@ impl Subscriptions {
         let client = client.in_background();
         AbortOnDrop(tokio::spawn(async move {
             let mut tasks = Vec::new();
-            for server in 0..subscriptions.connections.servers.len() {
+            for (server, upstream) in subscriptions.connections.servers.iter().enumerate() {
+                // A stateful process reports changes on its connection, once a request opens it.
+                if upstream.http.is_none() && upstream.speaks(ProtocolMode::Stateful) == Some(true)
+                {
+                    continue;
+                }
                 if let Ok(connection) = subscriptions.connections.get(&client, server).await
                     && connection.mode == ProtocolMode::Stateless
                 {

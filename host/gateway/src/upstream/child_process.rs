@@ -14,6 +14,7 @@ use tracing::{debug, warn};
 
 use super::error_output::LastLines;
 use super::inbox::Inbox;
+use super::processes::ProcessPlace;
 use super::server::UpstreamServer;
 use super::{Failure, environment, error_output};
 use crate::config::Isolation;
@@ -39,14 +40,18 @@ pub(super) struct ChildProcess {
 
 impl ChildProcess {
     /// Starts the process of an upstream, and the tasks that read its output into `inbox`.
-    pub(super) fn start(server: &Arc<UpstreamServer>, inbox: &Arc<Inbox>) -> Result<Self, Failure> {
+    /// The process counts for the share of `owner`.
+    pub(super) async fn start(
+        server: &Arc<UpstreamServer>,
+        owner: &Arc<str>,
+        inbox: &Arc<Inbox>,
+    ) -> Result<Self, Failure> {
         let name = &server.name;
         let failed = |reason: String| {
             Failure::Unavailable(format!("The upstream `{name}` cannot be started: {reason}."))
         };
-        if let Some(reason) = server.processes.refusal() {
-            return Err(Failure::Refused(failed(reason).to_string()));
-        }
+        let place = server.processes.enter(name, owner, inbox).await;
+        let place = place.map_err(|reason| Failure::Refused(failed(reason).to_string()))?;
         let mut command = command(server).ok_or_else(|| failed("no command".to_owned()))?;
         let mut tree = ProcessTree::spawn(&mut command).map_err(|error| {
             failed(format!("`{}`: {error}", command.as_std().get_program().display()))
@@ -68,7 +73,8 @@ impl ChildProcess {
         let last_lines = Arc::new(LastLines::default());
         let supervisor = Supervisor {
             tree,
-            end: server.processes.end_token(),
+            end: place.end.clone(),
+            _place: place,
             inbox: Arc::clone(inbox),
             input: Arc::downgrade(&input),
             server: Arc::downgrade(server),
@@ -119,8 +125,10 @@ fn command(server: &UpstreamServer) -> Option<Command> {
 /// Waits for the end of an upstream process, or ends it.
 struct Supervisor {
     tree: ProcessTree,
-    /// Cancelled when the connection is dropped or the gateway stops.
+    /// Cancelled when the connection is dropped, another process needs the place, or the gateway
+    /// stops.
     end: CancellationToken,
+    _place: ProcessPlace,
     inbox: Arc<Inbox>,
     input: Weak<Input>,
     server: Weak<UpstreamServer>,

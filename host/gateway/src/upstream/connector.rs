@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
+use tokio::time::timeout;
+
 use super::child_process::ChildProcess;
 use super::connection::{Transport, UpstreamConnection};
 use super::server::UpstreamServer;
 use super::{CallerHeaders, Failure};
+use crate::config::Isolation;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
+
+/// The owner of processes that all callers share. It is no principal, because it has a space.
+const EVERYBODY: &str = "all callers";
 
 impl UpstreamServer {
     /// Opens a connection in the preferred protocol mode, or in the other one if that fails.
@@ -77,16 +83,21 @@ impl UpstreamServer {
         client: &ClientInfo,
         caller: &CallerHeaders,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
-        let opening = async {
-            if let Some(http) = &self.http {
-                return self.open_http(http, mode, client, caller).await;
-            }
-            let inbox = self.new_inbox();
-            let transport = Transport::Process(ChildProcess::start(self, &inbox)?);
-            UpstreamConnection::handshake(Arc::clone(self), mode, client, transport, inbox).await
-        };
         let limits = &self.config.limits;
-        let opened = tokio::time::timeout(limits.start(), opening).await.unwrap_or_else(|_| {
+        let opened = match &self.http {
+            Some(http) => timeout(limits.start(), self.open_http(http, mode, client, caller)).await,
+            None => {
+                let (inbox, is_shared) = (self.new_inbox(), self.isolation == Isolation::Shared);
+                let owner = if is_shared { &EVERYBODY.into() } else { &caller.owner };
+                // The wait for the place of a process is no part of the handshake.
+                let process = ChildProcess::start(self, owner, &inbox).await?;
+                let (server, transport) = (Arc::clone(self), Transport::Process(process));
+                let handshake =
+                    UpstreamConnection::handshake(server, mode, client, transport, inbox);
+                timeout(limits.start(), handshake).await
+            }
+        };
+        let opened = opened.unwrap_or_else(|_| {
             Err(Failure::Timeout(format!(
                 "The upstream `{}` did not finish the handshake within {} s (limits.startSeconds).",
                 self.name, limits.start_seconds

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::Failure;
 use crate::byte_channel::{ByteReceiver, ByteSender, MAX_ATTEMPTS, byte_channel};
@@ -59,6 +60,8 @@ struct TableState {
     last_id: u64,
     /// The requests in flight by the gateway's id, in the order in which they were sent.
     pending: BTreeMap<u64, PendingRequest>,
+    /// The time of the last request, or of its end. `None` before the first.
+    used: Option<Instant>,
     /// The reason for the end of the connection. `None` while it is open.
     ended: Option<Failure>,
 }
@@ -110,6 +113,7 @@ impl RequestTable {
             )));
         }
         state.last_id += 1;
+        state.used = Some(Instant::now());
         let id = state.last_id;
         let head = Head::read(message);
         let client_id = head.as_ref().map_or("null", Head::raw_id).to_owned();
@@ -131,7 +135,16 @@ impl RequestTable {
 
     /// Removes the request with the gateway's id `id`. Returns true if it was still in flight.
     pub(crate) fn forget(&self, id: u64) -> bool {
-        self.state().pending.remove(&id).is_some()
+        let mut state = self.state();
+        state.used = Some(Instant::now());
+        state.pending.remove(&id).is_some()
+    }
+
+    /// Returns the time since which no request is in flight. `None` while there is one, and before
+    /// the first.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let state = self.state();
+        state.used.filter(|_| state.pending.is_empty())
     }
 
     /// Returns true if the request with the gateway's id `id` is in flight.
