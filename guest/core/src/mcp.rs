@@ -6,6 +6,7 @@ pub mod block;
 pub mod call_environment;
 pub mod catalog;
 pub mod cost;
+mod json_string;
 pub mod read;
 mod relation;
 pub mod reply;

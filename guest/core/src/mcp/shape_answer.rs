@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::answer::Answer;
 use super::block::{ContentBlock, begins_as_json};
 use super::cost::AnswerCost;
+use super::json_string::{JSON_STRING, UnwrappedText};
 use super::relation::Relation;
 use super::write_answer::{AnswerWriter, ContentPlan, ShapedMessage};
 use crate::json::Span;
@@ -149,14 +150,14 @@ impl<'a> Shaper<'_, 'a> {
     /// Shapes the result of the caller's query on a payload, or the payload as transformed by
     /// policy, or the payload itself. `text` and `placement` tell if the result goes into text and
     /// structured content. Returns none if it needs no change.
-    fn shape_payload(
+    fn shape_payload<'p>(
         &self,
-        payload: &Payload<'a, '_>,
+        payload: &Payload<'p, '_>,
         cost: OriginalCost,
         placement: Option<Placement>,
         text: bool,
         token_limit: u64,
-    ) -> Option<ShapedPayload<'a>> {
+    ) -> Option<ShapedPayload<'p>> {
         let context = self.writer.context;
         let transformed = if context.query.is_empty() {
             Transformed::by_policy(context, payload)
@@ -378,8 +379,14 @@ impl<'a> Shaper<'_, 'a> {
         let is_ranged = self.writer.context.options.ranged();
         let inner = inner.as_deref().filter(|inner| !is_ranged || inner.root.start == 0);
         let ends = self.block(at).and_then(|block| block.ends.as_ref());
-        let payload = Payload { bytes, form: Form::Escaped, survey: inner, ends, blocks: false };
+        let is_plain = !is_ranged && !self.writer.answer.is_error;
         let room = token_limit.saturating_sub(others);
+        if let Some(unwrapped) = UnwrappedText::read(bytes, inner).filter(|_| is_plain) {
+            let shaped = self.shape_unwrapped(&unwrapped, cost, room)?;
+            let content = self.writer.content_with(&shaped.rendered, &[at]);
+            return Some(ContentPlan { content, unshaped_tokens: others, payloads: vec![shaped] });
+        }
+        let payload = Payload { bytes, form: Form::Escaped, survey: inner, ends, blocks: false };
         // Many servers end an error with the remedy, so its end is always shown.
         let tail =
             if self.writer.answer.is_error { error_tail(bytes, room / 4) } else { Vec::new() };
@@ -390,6 +397,32 @@ impl<'a> Shaper<'_, 'a> {
             content.push(plain_block(&String::from_utf8_lossy(&tail)));
         }
         Some(ContentPlan { content, unshaped_tokens: others + tail_cost, payloads: vec![shaped] })
+    }
+}
+
+impl Shaper<'_, '_> {
+    /// Shapes the JSON inside a string of a text, which has the cost `wrapped`. The JSON takes the
+    /// place of the upstream's original. Returns none if the text needs no change.
+    fn shape_unwrapped(
+        &self,
+        unwrapped: &UnwrappedText,
+        wrapped: OriginalCost,
+        token_limit: u64,
+    ) -> Option<ShapedPayload<'static>> {
+        let context = self.writer.context;
+        let UnwrappedText { bytes, document_start, survey } = unwrapped;
+        let cost = OriginalCost::estimate(&context.limits.estimator, bytes, Form::Raw);
+        let (form, survey) = (Form::Raw, Some(survey));
+        let payload = Payload { bytes, form, survey, ends: None, blocks: false };
+        let pricer = context.pricer(token_limit, true, None);
+        if let Some(shaped) = self.shape_payload(&payload, cost, None, true, token_limit) {
+            return Some(shaped.into_owned().named(JSON_STRING, &pricer));
+        }
+        // Without the escapes, the document may fit.
+        (wrapped.cost > token_limit).then(|| {
+            let transformed = Transformed::without_string(bytes.clone(), *document_start);
+            transform::fit(context, &transformed, None, None, true, token_limit)
+        })
     }
 }
 

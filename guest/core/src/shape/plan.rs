@@ -36,6 +36,28 @@ pub struct ShapedPayload<'a> {
     pub whole: Option<Cursor>,
 }
 
+impl ShapedPayload<'_> {
+    /// Copies the stored bytes that are borrowed from the payload.
+    #[must_use]
+    pub fn into_owned(self) -> ShapedPayload<'static> {
+        let Self { excerpt, rendered, entries, whole } = self;
+        let entries = entries.into_iter().map(Entry::into_owned).collect();
+        ShapedPayload { excerpt, rendered, entries, whole }
+    }
+
+    /// Adds a description of the payload to the excerpt, if the excerpt then still fits the token
+    /// limit and has no description.
+    #[must_use]
+    pub fn named(mut self, about: &str, pricer: &ExcerptPricer<'_>) -> Self {
+        let excerpt = Excerpt { about: Some(about.to_owned()), ..self.excerpt.clone() };
+        if self.excerpt.about.is_none() && pricer.fits(&excerpt) {
+            self.rendered = pricer.render(&excerpt);
+            self.excerpt = excerpt;
+        }
+        self
+    }
+}
+
 /// The units into which a payload is divided for separate results.
 enum Division<'s> {
     /// The items of these lists, divided into pages.

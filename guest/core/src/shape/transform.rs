@@ -150,17 +150,30 @@ impl Transformed {
     /// token limit.
     fn name_source(
         &self,
-        mut shaped: ShapedPayload<'static>,
+        shaped: ShapedPayload<'static>,
         pricer: &ExcerptPricer<'_>,
     ) -> ShapedPayload<'static> {
-        if let Coverage::Found { what } = &self.coverage {
-            let excerpt = Excerpt { about: Some(what.clone()), ..shaped.excerpt.clone() };
-            if pricer.fits(&excerpt) {
-                shaped.rendered = pricer.render(&excerpt);
-                shaped.excerpt = excerpt;
-            }
+        match &self.coverage {
+            Coverage::Found { what } => shaped.named(what, pricer),
+            _ => shaped,
         }
-        shaped
+    }
+
+    /// Returns a document in which JSON takes the place of a string that contained it. Words of
+    /// `document_start` bytes precede it.
+    #[must_use]
+    pub fn without_string(bytes: Vec<u8>, document_start: usize) -> Self {
+        Self {
+            bytes,
+            text: false,
+            coverage: Coverage::Lossless { what: "with the JSON in a string as values".to_owned() },
+            is_requested: false,
+            is_in_place: true,
+            list_keys: None,
+            document_start,
+            keeps_types: false,
+            list_page: None,
+        }
     }
 
     /// Applies the transformations that policy configures, such as sorting. `None` if they change
@@ -348,10 +361,9 @@ pub fn fit(
     let limits = limits.as_ref().unwrap_or(context.limits);
     let context = ShapeContext { limits, ..transformed.context(context) };
     match shape_payload(&context, &payload, cost, placement.cloned(), text, token_limit) {
-        Some(ShapedPayload { excerpt, rendered, entries, whole }) => {
-            let entries = entries.into_iter().map(Entry::into_owned).collect();
-            let shaped = ShapedPayload { excerpt, rendered, entries, whole };
-            transformed.name_source(shaped, &context.pricer(token_limit, text, placement))
+        Some(shaped) => {
+            let pricer = context.pricer(token_limit, text, placement);
+            transformed.name_source(shaped.into_owned(), &pricer)
         }
         None => unchanged(excerpt()),
     }
