@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use context_guard_test_support::gateway::{Gateway, HttpClient, StreamedResponse, get};
+use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
@@ -234,5 +235,63 @@ fn connections_of_one_address_are_limited() -> Result<()> {
     wait_until("a free place", || {
         Ok(get(&format!("{}/healthz", gateway.base), &[]).is_ok_and(|reply| reply.status == 200))
     })?;
+    Ok(())
+}
+
+/// Returns a header of the PROXY protocol, version 2, for a client with this IPv4 address.
+fn proxy_header(client: [u8; 4]) -> Vec<u8> {
+    let addresses = [&client[..], &[10, 0, 0, 1], &[0, 7], &[0, 80]].concat();
+    [b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".as_slice(), &addresses].concat()
+}
+
+/// Sends `first` and a request, and returns the answer until the end of the connection.
+fn exchange(gateway: &Gateway, first: &[u8], path: &str) -> Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let mut stream = connect(gateway, &[first, request.as_bytes()].concat())?;
+    stream.set_nonblocking(false)?;
+    let mut answer = String::new();
+    // A refused connection may be reset.
+    let _ = stream.read_to_string(&mut answer);
+    Ok(answer)
+}
+
+#[test]
+fn load_balancers_name_their_clients() -> Result<()> {
+    let api = ScriptedServer::from_fn(|_| ScriptedResponse::json("{\"x\":1}"))?;
+    let start = |proxies: &str| {
+        let access = json!({
+            "trustedProxies": [proxies],
+            "proxyProtocol": true,
+            "rateLimit": {"perMinute": 1, "burst": 1},
+        });
+        let limits = json!({"connectionsPerAddress": 1});
+        let upstream = json!([{"name": "api", "rest": {"url": api.url()}}]);
+        Gateway::start(upstream, json!({"access": access, "limits": limits}))
+    };
+    let (one, other) = (proxy_header([203, 0, 113, 7]), proxy_header([203, 0, 113, 8]));
+    let gateway = start("127.0.0.0/8")?;
+    let served = exchange(&gateway, &one, "/things")?;
+    ensure!(served.starts_with("HTTP/1.1 200 "), "{served}");
+    let received = api.requests().pop().context("no request")?;
+    ensure!(received.header("x-forwarded-for") == "203.0.113.7", "{received:?}");
+    // Rates and connections are limited for each client.
+    ensure!(exchange(&gateway, &one, "/things")?.starts_with("HTTP/1.1 429 "));
+    ensure!(exchange(&gateway, &other, "/things")?.starts_with("HTTP/1.1 200 "));
+    let mut busy = connect(&gateway, &[&one[..], b"POST /things HTTP/1.1\r\n"].concat())?;
+    wait_until("the first connection", || {
+        let _ = exchange(&gateway, &other, "/healthz")?;
+        Ok(is_open(&mut busy, b""))
+    })?;
+    ensure!(exchange(&gateway, &one, "/healthz")?.starts_with("HTTP/1.1 200 "));
+    wait_until("its end for the second one", || Ok(!is_open(&mut busy, b"")))?;
+    // A proxy that sends no header, or one of version 1, is misconfigured.
+    for first in [b"".as_slice(), b"PROXY TCP4 203.0.113.7 10.0.0.1 7 80\r\n"] {
+        ensure!(exchange(&gateway, first, "/healthz")?.is_empty());
+    }
+    // Other clients cannot choose their address.
+    let gateway = start("10.0.0.0/8")?;
+    ensure!(exchange(&gateway, b"", "/healthz")?.starts_with("HTTP/1.1 200 "));
+    let forged = exchange(&gateway, &one, "/healthz")?;
+    ensure!(!forged.contains(" 200 "), "{forged}");
     Ok(())
 }

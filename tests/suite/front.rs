@@ -59,6 +59,7 @@ fn unsafe_configuration_is_refused() -> Result<()> {
         ("limits: {bufferedBytes: 1000}", "limits.requestBytes"),
         ("limits: {bufferedBytes: 20000000}", "twice limits.requestBytes"),
         ("limits: {memoryPercent: 101}", "memoryPercent"),
+        ("access: {proxyProtocol: true}", "access.trustedProxies"),
         ("signingKeys: [short]", "at least 16 bytes"),
     ] {
         std::fs::write(&file, format!("listen: 127.0.0.1:0\n{setting}\n{upstream}"))?;

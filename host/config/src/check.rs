@@ -208,6 +208,12 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
             "it must be at least twice limits.requestBytes, or the longest requests never fit",
         ));
     }
+    if config.access.proxy_protocol && config.access.trusted_proxies.is_empty() {
+        issues.push(Issue::new(
+            &["access", "proxyProtocol"],
+            "access.trustedProxies must name the proxies, because any client can send such a header",
+        ));
+    }
     if config.limits.memory_bytes.is_some() && !cfg!(target_os = "linux") {
         issues.push(Issue::new(
             &["limits", "memoryBytes"],

@@ -200,6 +200,9 @@ pub struct Access {
     /// remove both headers.
     #[schemars(with = "Vec<String>")]
     pub trusted_proxies: Vec<IpNet>,
+    /// Requires that connections of `trustedProxies` begin with a header of the PROXY protocol,
+    /// version 2, which names the client. Connections of other addresses have none.
+    pub proxy_protocol: bool,
     /// The allowed Host headers in addition to loopback, with or without a port.
     pub allow_hosts: Vec<String>,
     /// The allowed Origin headers in addition to loopback.

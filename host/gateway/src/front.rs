@@ -10,6 +10,7 @@ pub(crate) mod cors;
 pub(crate) mod descriptors;
 pub(crate) mod listener;
 pub(crate) mod memory_monitor;
+mod proxy_protocol;
 pub(crate) mod request_body;
 pub(crate) mod request_mode;
 pub(crate) mod sse_paths;

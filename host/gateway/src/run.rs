@@ -47,6 +47,7 @@ impl Gateway {
                 connections: ClientConnections::new("of the admin endpoint", max, max),
                 timeouts: self.config.timeouts.clone(),
                 is_proxy: Box::new(|_| false),
+                uses_proxy_protocol: false,
                 recorder: Arc::clone(&self.recorder),
             };
             admin_server = Some(tokio::spawn(async move {
@@ -78,6 +79,7 @@ impl Gateway {
             ),
             timeouts: self.config.timeouts.clone(),
             is_proxy: Box::new(move |address| gateway.access.is_trusted_proxy(address)),
+            uses_proxy_protocol: self.config.access.proxy_protocol,
             recorder: Arc::clone(&self.recorder),
         };
         listener.serve(router, draining, drain).await;

@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -31,6 +31,7 @@ use super::activity::{ActiveRequest, Activity};
 use super::client_body::{RequestBody, ResponseBody};
 use super::client_stream::{ClientStream, DISCARD_BYTES};
 use super::connections::{ClientConnections, OpenConnection};
+use super::proxy_protocol::read_client;
 use crate::access::client_network;
 use crate::config::{self, Timeouts, Tls};
 use crate::telemetry::Recorder;
@@ -87,6 +88,8 @@ pub(crate) struct Listener {
     /// Returns true for the addresses of trusted proxies. Their connections do not count for an
     /// address, because they carry the requests of many clients.
     pub(crate) is_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    /// True if connections of trusted proxies begin with a header of the PROXY protocol.
+    pub(crate) uses_proxy_protocol: bool,
     pub(crate) recorder: Arc<Recorder>,
 }
 
@@ -104,6 +107,9 @@ impl Listener {
             tls: self.tls,
             router,
             timeouts: self.timeouts,
+            is_proxy: self.is_proxy,
+            uses_proxy_protocol: self.uses_proxy_protocol,
+            recorder: self.recorder,
             draining: CancellationToken::new(),
         });
         let mut stop = std::pin::pin!(stop);
@@ -121,12 +127,9 @@ impl Listener {
                 },
                 () = &mut stop => break,
             };
-            let open = self.connections.add().filter(|open| {
-                let address = peer.ip().to_canonical();
-                (self.is_proxy)(address) || open.assign(client_network(address))
-            });
+            let open = self.connections.add().filter(|open| shared.admit(open, peer));
             let Some(open) = open else {
-                self.recorder.metrics.connection_refused();
+                shared.recorder.metrics.connection_refused();
                 refuse(stream, shared.tls.is_some());
                 continue;
             };
@@ -162,11 +165,13 @@ fn builder() -> Builder<TokioExecutor> {
     builder
 }
 
+/// The response to a connection that is one too many.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
+    Connection: close\r\nContent-Length: 0\r\n\r\n";
+
 /// Tells the client of a connection that is one too many to try again, if it can understand that
 /// without a handshake.
 fn refuse(stream: TcpStream, uses_tls: bool) {
-    const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
-        Connection: close\r\nContent-Length: 0\r\n\r\n";
     if !uses_tls && let Ok(mut stream) = stream.into_std() {
         // The socket does not block. A new one has room for these bytes.
         let _ = stream.write_all(REFUSAL);
@@ -181,21 +186,47 @@ struct Shared {
     tls: Option<TlsAcceptor>,
     router: Router,
     timeouts: Timeouts,
+    is_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    uses_proxy_protocol: bool,
+    recorder: Arc<Recorder>,
     /// Cancelled when the listener stops.
     draining: CancellationToken,
 }
 
 impl Shared {
+    /// Counts a connection for the address of its client. Returns false if that has too many.
+    fn admit(&self, open: &OpenConnection, client: SocketAddr) -> bool {
+        let address = client.ip().to_canonical();
+        (self.is_proxy)(address) || open.assign(client_network(address))
+    }
+
     async fn connection(
         &self,
         stream: TcpStream,
-        peer: SocketAddr,
+        mut peer: SocketAddr,
         open: &OpenConnection,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         stream.set_nodelay(true)?;
         SockRef::from(&stream).set_tcp_keepalive(&KEEP_ALIVE)?;
         let activity = &open.activity;
-        let stream = ClientStream::new(stream, Arc::clone(activity));
+        let mut stream = ClientStream::new(stream, Arc::clone(activity));
+        if self.uses_proxy_protocol && (self.is_proxy)(peer.ip()) {
+            peer = tokio::select! {
+                client = read_client(&mut stream, peer) => client?,
+                () = activity.expired(&self.timeouts) => return Ok(()),
+                () = activity.evicted() => return Ok(()),
+                () = self.draining.cancelled() => return Ok(()),
+            };
+            if !self.admit(open, peer) {
+                self.recorder.metrics.connection_refused();
+                if self.tls.is_none() {
+                    stream.write_all(REFUSAL).await?;
+                    // The head of the request, which nobody reads.
+                    activity.left_body();
+                }
+                return Ok(stream.shutdown().await?);
+            }
+        }
         let Some(tls) = &self.tls else { return self.exchange(stream, peer, activity).await };
         let stream = tokio::select! {
             accepted = tls.accept(stream) => accepted?,
