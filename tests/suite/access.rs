@@ -2,9 +2,12 @@
 
 use context_guard_test_support::faulty_server::FaultyServer;
 use context_guard_test_support::gateway::{Gateway, HttpClient, Process, get, post};
+use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure, peers};
 use serde_json::{Value, json};
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 fn houses() -> Result<Value> {
     Ok(json!([{"name": "houses", "command": [artifacts::property_server()?]}]))
@@ -261,54 +264,86 @@ fn jwt_is_verified_against_a_key_set() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn configured_certificate_enables_tls() -> Result<()> {
-    let folder = peers::folder("tls")?;
+/// Writes a new certificate of `localhost` with its key to a folder.
+fn make_certificate(folder: &Path) -> Result<()> {
     let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=DNS:localhost",
-        ])
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"])
+        .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
         .arg("-keyout")
         .arg(folder.join("key.pem"))
         .arg("-out")
         .arg(folder.join("cert.pem"))
         .output()?;
     ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Ok(())
+}
+
+/// Starts a gateway with the certificate in a folder.
+fn start_with_tls(folder: &Path) -> Result<Gateway> {
     let tls = json!({"cert": folder.join("cert.pem"), "key": folder.join("key.pem")});
     let gateway = Gateway::start(houses()?, json!({"tls": tls}))?;
     ensure!(gateway.base.starts_with("https://"), "{}", gateway.base);
-    let url = gateway.url().replace("127.0.0.1", "localhost");
+    Ok(gateway)
+}
+
+/// Opens a session with an HTTP version, and trusts the certificate in the folder. Returns what
+/// was printed.
+fn open_over_tls(gateway: &Gateway, version: &str, folder: &Path) -> Result<String> {
+    let output = Command::new("curl")
+        .args(["-sS", version, "--cacert"])
+        .arg(folder.join("cert.pem"))
+        .args(["-H", "content-type: application/json"])
+        .args(["-H", "accept: application/json, text/event-stream", "-d", HELLO])
+        .arg(gateway.url().replace("127.0.0.1", "localhost"))
+        .output()?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+#[test]
+fn configured_certificate_enables_tls() -> Result<()> {
+    let folder = peers::folder("tls")?;
+    make_certificate(&folder)?;
+    let gateway = start_with_tls(&folder)?;
     for version in ["--http1.1", "--http2"] {
-        let output = Command::new("curl")
-            .args(["-sS", version, "--cacert"])
-            .arg(folder.join("cert.pem"))
-            .args([
-                "-H",
-                "content-type: application/json",
-                "-H",
-                "accept: application/json, text/event-stream",
-                "-d",
-                HELLO,
-                &url,
-            ])
-            .output()?;
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(
-            printed.contains("protocolVersion"),
-            "{version}: {printed}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let printed = open_over_tls(&gateway, version, &folder)?;
+        ensure!(printed.contains("protocolVersion"), "{version}: {printed}");
     }
+    Ok(())
+}
+
+#[test]
+fn changed_certificate_serves_new_connections() -> Result<()> {
+    let folder = peers::folder("tls-change")?;
+    make_certificate(&folder)?;
+    let gateway = start_with_tls(&folder)?;
+    let address = gateway.base.trim_start_matches("https://");
+    let mut old = Command::new("openssl")
+        .args(["s_client", "-quiet", "-connect", address])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut input = old.stdin.take().context("no input")?;
+    let mut lines = BufReader::new(old.stdout.take().context("no output")?).lines();
+    let mut ask = || -> Result<()> {
+        input.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        let answered = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("200 OK")));
+        ensure!(answered.is_some(), "the connection ended");
+        Ok(())
+    };
+    ask()?;
+    // Curl trusts only the certificate that the file has now.
+    make_certificate(&folder)?;
+    let serves = || Ok(open_over_tls(&gateway, "--http2", &folder)?.contains("protocolVersion"));
+    wait_until("the changed certificate", serves)?;
+    // The last certificate remains in use while the files are invalid.
+    std::fs::write(folder.join("key.pem"), "no key")?;
+    let log = || Ok(gateway.process.output().contains("the last certificate remains in use"));
+    wait_until("a warning", log)?;
+    ensure!(serves()?);
+    ask()?;
+    old.kill()?;
+    old.wait()?;
     Ok(())
 }
 

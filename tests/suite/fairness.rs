@@ -6,7 +6,7 @@ use std::thread;
 use context_guard_test_support::faulty_server::{FaultyServer, faulty_script};
 use context_guard_test_support::gateway::{Gateway, HttpClient, StreamedResponse, post};
 use context_guard_test_support::wait::wait_until;
-use context_guard_test_support::{Context, Result, artifacts, ensure};
+use context_guard_test_support::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 /// Returns an upstream whose calls may hang until the end of the test. All sessions share its

@@ -21,7 +21,8 @@ pub struct Config {
     pub listen: String,
     /// The path of the MCP endpoint.
     pub path: String,
-    /// Certificate and key. Without them the endpoint uses plain HTTP.
+    /// Certificate and key, which are read again when their files change. Without them the endpoint
+    /// uses plain HTTP.
     pub tls: Option<Tls>,
     /// The policy of the guard: the path of a file, or the policy itself.
     pub policy: Option<Policy>,
@@ -149,7 +150,7 @@ pub enum Policy {
     Inline(serde_json::Map<String, serde_json::Value>),
 }
 
-/// Certificate and key in PEM format.
+/// Certificate and key in PEM format. Both are read again when they change.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Tls {

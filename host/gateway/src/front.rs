@@ -3,6 +3,7 @@
 
 mod activity;
 pub(crate) mod batches;
+pub(crate) mod certificates;
 mod client_body;
 mod client_stream;
 pub(crate) mod connections;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tracing::info;
 
+use super::front::certificates::Certificates;
 use super::front::connections::ClientConnections;
 use super::front::descriptors::{ADMIN_CONNECTIONS, max_connections};
 use super::front::listener::{self, Listener};
@@ -29,7 +30,7 @@ impl Gateway {
         ready: impl FnOnce(SocketAddr, Option<SocketAddr>),
     ) -> Result<()> {
         let tls = self.config.tls.as_ref();
-        let tls = tls.map(|tls| listener::acceptor(tls, &self.config.folder)).transpose()?;
+        let tls = tls.map(|tls| Certificates::load(tls, &self.config.folder)).transpose()?;
         let listener = listener::bind(&self.config.listen).await?;
         let address = listener.local_addr()?;
         let drain = Duration::from_secs(self.config.limits.drain_seconds);
@@ -61,6 +62,8 @@ impl Gateway {
         let key_refresh = tokio::spawn(async move { gateway.access.refresh_keys().await });
         let memory = Arc::clone(&self.memory).run(Arc::clone(&self.recorder));
         let memory = tokio::spawn(memory);
+        let acceptor = tls.as_ref().map(Certificates::acceptor);
+        let certificates = tls.map(|tls| tokio::spawn(tls.watch()));
         ready(address, admin_address);
         let draining = async {
             stop.await;
@@ -71,7 +74,7 @@ impl Gateway {
         let (limits, gateway) = (&self.config.limits, Arc::clone(self));
         let listener = Listener {
             socket: listener,
-            tls,
+            tls: acceptor,
             connections: ClientConnections::new(
                 "limits.connections",
                 max_connections(&self.config),
@@ -91,6 +94,9 @@ impl Gateway {
         warming.abort();
         key_refresh.abort();
         memory.abort();
+        if let Some(certificates) = certificates {
+            certificates.abort();
+        }
         if let Some(admin) = admin_server {
             admin.await.map_err(|error| Error::Setup(error.to_string()))?;
         }

@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +18,6 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -33,7 +29,7 @@ use super::client_stream::{ClientStream, DISCARD_BYTES};
 use super::connections::{ClientConnections, OpenConnection};
 use super::proxy_protocol::read_client;
 use crate::access::client_network;
-use crate::config::{self, Timeouts, Tls};
+use crate::config::Timeouts;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
@@ -51,24 +47,6 @@ const CONNECTION_WINDOW: u32 = 512 << 10;
 /// events for which it waits.
 const KEEP_ALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15));
-
-/// Loads the certificate and key of a TLS listener. Relative paths refer to `folder`.
-pub(crate) fn acceptor(tls: &Tls, folder: &Path) -> Result<TlsAcceptor> {
-    let fault =
-        |path: &Path, reason: String| config::Error::Format { path: path.to_owned(), reason };
-    let (cert, key) = (folder.join(&tls.cert), folder.join(&tls.key));
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&cert)
-        .and_then(Iterator::collect)
-        .map_err(|error| fault(&cert, format!("invalid PEM certificate: {error}")))?;
-    let private = PrivateKeyDer::from_pem_file(&key)
-        .map_err(|error| fault(&key, format!("invalid PEM private key: {error}")))?;
-    let mut config = ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .map_err(|error| fault(&cert, error.to_string()))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
-}
 
 /// Binds a TCP listener to an address such as `127.0.0.1:8080`.
 pub(crate) async fn bind(address: &str) -> Result<TcpListener> {
