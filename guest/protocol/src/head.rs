@@ -61,6 +61,9 @@ impl<'a> Envelope<'a> {
     /// Reads the id and the method of a message. Returns none if the message is not a JSON object.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
+        if !is_object(message) {
+            return None;
+        }
         match Head::read_ends(message) {
             Some(head) => Some(Self { id: head.id, method: None }),
             None => serde_json::from_slice(message).ok(),
@@ -100,6 +103,9 @@ impl<'a> Head<'a> {
     /// a long result is only checked to be UTF-8.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
+        if !is_object(message) {
+            return None;
+        }
         Self::read_ends(message)
             .or_else(|| serde_json::from_slice(message).ok())
             .or_else(|| Self::read_non_finite(message))
@@ -199,7 +205,8 @@ impl<'a> Head<'a> {
     /// invalid.
     #[must_use]
     pub fn parameters(&self) -> Parameters<'a> {
-        self.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+        let params = self.params.filter(|params| is_object(params.get().as_bytes()));
+        params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
     }
 
     /// Returns true if the request names a stateless revision.
@@ -220,6 +227,12 @@ impl<'a> Head<'a> {
             _ => None,
         }
     }
+}
+
+/// Returns true if a JSON text can only be an object. Serde also reads the members of a struct from
+/// an array, by their position.
+fn is_object(json: &[u8]) -> bool {
+    json.trim_ascii_start().first() == Some(&b'{')
 }
 
 /// The text after `"name":`, where `name` is the parameter, if `member` begins with that. None
@@ -321,6 +334,14 @@ mod tests {
         ] {
             assert!(Head::read_ends(other.as_bytes()).is_none(), "{other:.80}");
         }
+    }
+
+    #[test]
+    fn array_is_no_message() {
+        let message = br#" [1,"tools/call",{"name":"x"}]"#;
+        assert!(Head::read(message).is_none() && Envelope::read(message).is_none());
+        let head = Head::read(br#"{"id":1,"method":"tools/call","params":["x","y:"]}"#).unwrap();
+        assert!(head.parameters().name.is_none() && head.subject().is_none());
     }
 
     #[test]
